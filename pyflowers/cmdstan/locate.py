@@ -1,0 +1,110 @@
+"""Which CmdStan: the one named, the newest installed, or the embedded one."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyflowers.cmdstan.cache import digest, sha256_file
+from pyflowers.cmdstan.embedded import install_embedded
+from pyflowers.errors import ToolchainError
+
+OLDEST = (2, 33)
+"""Pathfinder and Laplace came with CmdStan 2.33."""
+
+
+@dataclass(frozen=True)
+class CmdStan:
+    """A CmdStan on this machine.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder, as CmdStanPy wants it.
+    version : str
+        Such as ``2.35.0``.
+    origin : str
+        Why this one: ``--cmdstan``, ``CMDSTAN``, ``~/.cmdstan``, ``conda`` or ``embedded``.
+    """
+
+    path: Path
+    version: str
+    origin: str
+
+    @property
+    def stanc(self) -> Path:
+        """The Stan compiler."""
+        return self.path / "bin" / ("stanc.exe" if os.name == "nt" else "stanc")
+
+    @property
+    def identity(self) -> str:
+        """What tells this CmdStan from another of the same version, for cache keys."""
+        if self.origin == "embedded":
+            return self.path.name
+        local = self.path / "make" / "local"
+        flags = sha256_file(local) if local.is_file() else ""
+        return digest(str(self.path), sha256_file(self.path / "makefile"), flags)
+
+
+def find_cmdstan(path: str | Path | None = None) -> CmdStan:
+    """Find the CmdStan to use, making the embedded one if there is no other.
+
+    Parameters
+    ----------
+    path : str or Path, optional
+        A CmdStan folder, or ``"embedded"``. Without it: the environment variable ``CMDSTAN``; the
+        newest under ``~/.cmdstan``; the active conda environment's; else the embedded one.
+
+    Raises
+    ------
+    ToolchainError
+        If the folder named is none, or if no CmdStan can be had.
+    """
+    if path == "embedded":
+        return _open(install_embedded(), "embedded")
+    if path is not None:
+        return _open(Path(path), "--cmdstan")
+    if os.environ.get("CMDSTAN"):
+        return _open(Path(os.environ["CMDSTAN"]), "CMDSTAN")
+    installed = _newest(Path.home() / ".cmdstan")
+    if installed:
+        return _open(installed, "~/.cmdstan")
+    conda = os.environ.get("CONDA_PREFIX")
+    if conda and (Path(conda) / "bin" / "cmdstan" / "makefile").is_file():
+        return _open(Path(conda) / "bin" / "cmdstan", "conda")
+    return _open(install_embedded(), "embedded")
+
+
+def _open(path: Path, origin: str) -> CmdStan:
+    """Read the version of the CmdStan in `path`, which is how CmdStanPy tells one as well."""
+    path = path.expanduser().resolve()
+    makefile = path / "makefile"
+    match = None
+    if makefile.is_file():
+        text = makefile.read_text(encoding="utf-8", errors="replace")
+        match = re.search(r"^CMDSTAN_VERSION := (\d+)\.(\d+)\.(\S+)$", text, re.MULTILINE)
+    if match is None:
+        raise ToolchainError(
+            f"{origin}: {path} is no CmdStan folder (no makefile with CMDSTAN_VERSION); correct "
+            "the path, or leave it out to use the embedded CmdStan"
+        )
+    version = ".".join(match.groups())
+    if (int(match[1]), int(match[2])) < OLDEST:
+        raise ToolchainError(
+            f"{origin}: CmdStan {version} in {path} is older than {OLDEST[0]}.{OLDEST[1]}; "
+            "run pyflowers setup --official, or pass --cmdstan embedded"
+        )
+    return CmdStan(path, version, origin)
+
+
+def _newest(folder: Path) -> Path | None:
+    """Return the newest built release under `folder`, if there is one."""
+    releases = []
+    for makefile in folder.glob("cmdstan-*/makefile"):
+        numbers = re.fullmatch(r"cmdstan-(\d+)\.(\d+)\.(\d+)(-rc\d+)?", makefile.parent.name)
+        if numbers and (makefile.parent / "bin").is_dir():
+            order = (*map(int, numbers.groups()[:3]), numbers[4] is None, numbers[4] or "")
+            releases.append((order, makefile.parent))
+    return max(releases)[1] if releases else None
