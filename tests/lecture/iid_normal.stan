@@ -1,0 +1,17 @@
+// The lecture's first program, literally: only its array syntax is modernised.
+data {
+  int<lower=0> N; // number of observations
+  int<lower=0> P; // number of plants
+  array[N] int<lower=0> y; // flowers, plant-major: N / P months of each plant in turn
+}
+parameters {
+  real mu;
+  real<lower=0> sigma2;
+}
+model {
+  mu ~ normal(0, 100);
+  sigma2 ~ scaled_inv_chi_square(1, 2);
+  for (n in 1 : N) {
+    y[n] ~ normal(mu, sqrt(sigma2));
+  }
+}
