@@ -1,0 +1,91 @@
+"""Posteriors of the three models by brute force, written for the tests alone.
+
+Nothing here is shared with pyflowers: a (mu, log sigma2) grid, and for each plant a grid over the
+plant's mean (its log, in the Poisson model), summed by the trapezoid rule on sinh-spaced points.
+"""
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+PRIOR_MU_SD, PRIOR_NU, PRIOR_SCALE = 100.0, 1.0, 2.0
+
+
+def sinh_grid(center, scale, reach, num):
+    """Points that are dense near the center, and their trapezoid weights."""
+    t = np.linspace(-np.arcsinh(reach / scale), np.arcsinh(reach / scale), num)
+    points = center + scale * np.sinh(t)
+    return points, np.gradient(points)
+
+
+def quantiles(points, mass, probabilities):
+    """Quantiles of a distribution given by the mass at each of many points."""
+    cdf = np.cumsum(mass) - mass / 2
+    return np.interp(probabilities, cdf / mass.sum(), points)
+
+
+def log_prior(mu, u):
+    """Log p(mu) p(sigma2) |d sigma2 / d u| on the grid, u = log sigma2."""
+    sigma2 = np.exp(u)
+    log_sigma2 = -PRIOR_NU / 2 * u - PRIOR_NU * PRIOR_SCALE**2 / (2 * sigma2)
+    return norm.logpdf(mu, 0, PRIOR_MU_SD)[:, None] + log_sigma2[None, :]
+
+
+def iid_normal(plants, probabilities):
+    """Quantiles of mu and sigma2 when all rows of all plants are one sample."""
+    y = np.concatenate(plants)
+    mu, mu_weight = sinh_grid(y.mean(), 2.0, 200.0, 3001)
+    u = np.linspace(np.log(0.05), np.log(1e6), 1501)
+    ss = ((y[None, :] - mu[:, None]) ** 2).sum(1)
+    log_density = log_prior(mu, u) - y.size / 2 * u - ss[:, None] / (2 * np.exp(u))
+    mass = np.exp(log_density - log_density.max()) * mu_weight[:, None]
+    return {
+        "mu": quantiles(mu, mass.sum(1), probabilities),
+        "sigma2": quantiles(np.exp(u), mass.sum(0), probabilities),
+    }
+
+
+def multilevel_normal(plants, probabilities):
+    """Quantiles with sigma2_plant, flat, integrated out of each plant's likelihood."""
+
+    def log_likelihood(x, y):
+        # ∫ s^(-n/2) exp(-S(x) / 2s) ds ∝ S(x)^-(n/2 - 1)
+        return -(y.size / 2 - 1) * np.log(((y[:, None] - x) ** 2).sum(0))
+
+    center = np.mean([np.mean(y) for y in plants])
+    return _multilevel(plants, log_likelihood, center, 5.0, 400.0, probabilities)
+
+
+def multilevel_poisson(plants, probabilities):
+    """Quantiles with x = log mu_plant."""
+
+    def log_likelihood(x, y):
+        return y.sum() * x - y.size * np.exp(x)
+
+    center = np.log(np.mean(np.concatenate(plants)))
+    result = _multilevel(plants, log_likelihood, center, 2.0, 60.0, probabilities)
+    return {k: np.exp(v) if k.startswith("mu_plant") else v for k, v in result.items()}
+
+
+def _multilevel(plants, log_likelihood, center, scale, reach, probabilities):
+    x, x_weight = sinh_grid(center, scale, reach, 1201)
+    mu, mu_weight = sinh_grid(center, scale, reach, 301)
+    u = np.linspace(np.log(0.05), np.log(1e6), 241)
+    each = [log_likelihood(x, y) for y in plants]
+    likelihoods = np.array([np.exp(ll - ll.max()) * x_weight for ll in each])  # (P, X)
+    evidence = np.empty((len(plants), mu.size, u.size))
+    kernels = [norm.pdf(x[None, :], mu[:, None], np.exp(value / 2)) for value in u]
+    for i, kernel in enumerate(kernels):
+        evidence[:, :, i] = likelihoods @ kernel.T
+    with np.errstate(divide="ignore"):
+        log_mass = log_prior(mu, u) + np.log(evidence).sum(0) + np.log(mu_weight)[:, None]
+    mass = np.exp(log_mass - logsumexp(log_mass))
+    result = {
+        "mu": quantiles(mu, mass.sum(1), probabilities),
+        "sigma2": quantiles(np.exp(u), mass.sum(0), probabilities),
+    }
+    for p in range(len(plants)):
+        share = np.divide(mass, evidence[p], out=np.zeros_like(mass), where=evidence[p] > 0)
+        density = sum(share[:, i] @ kernel for i, kernel in enumerate(kernels)) * likelihoods[p]
+        result[f"mu_plant[{p + 1}]"] = quantiles(x, density, probabilities)
+    return result
