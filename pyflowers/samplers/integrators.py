@@ -1,0 +1,161 @@
+"""Euler, modified Euler and leapfrog: three ways to follow Hamilton's equations.
+
+With potential energy U(q) = −log π(q) and kinetic energy K(p) = ½ pᵀ M⁻¹ p, H(q, p) = U(q) + K(p)
+and ([1]_, equations 5.1 and 5.2)
+
+    dq/dt = ∂H/∂p = M⁻¹ p,     dp/dt = −∂H/∂q = ∇ log π(q).
+
+| integrator | global order | keeps volume | reversible | gradients a step |
+|---|---|---|---|---|
+| :func:`euler` | 1 | no | no | 1 |
+| :func:`modified_euler` | 1 | yes | no | 1 |
+| :func:`leapfrog` | 2 | yes | yes | 1 |
+
+The three share one signature, so each can stand in for another. Hamiltonian Monte Carlo is exact
+only with an integrator that keeps volume *and* is reversible: leapfrog. The order is of the error
+at a fixed time as the step size ε goes to 0; the error of a single step is one order higher.
+
+References
+----------
+.. [1] Neal (2011), MCMC using Hamiltonian dynamics, in Handbook of Markov Chain Monte Carlo,
+   chapter 5, section 5.2.
+.. [2] Leimkuhler & Reich (2004), Simulating Hamiltonian dynamics, chapters 2 and 4.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pyflowers.errors import ConfigError
+from pyflowers.samplers import _checks
+from pyflowers.samplers.densities import FloatArray, GradLogDensity
+from pyflowers.samplers.mass import Mass, kinetic_energy
+
+
+class PhasePoint(NamedTuple):
+    """A point of phase space for each chain, with what the target says there.
+
+    Attributes
+    ----------
+    position, momentum : arrays, shape (chain, dim)
+    log_density : array, shape (chain,)
+    gradient : array, shape (chain, dim)
+        ∇ log π(position).
+    """
+
+    position: FloatArray
+    momentum: FloatArray
+    log_density: FloatArray
+    gradient: FloatArray
+
+
+#: One step: (target, mass, point, step_size) → point. The step size is a number, or one for each
+#: chain, shaped (chain, 1).
+Integrator = Callable[[GradLogDensity, Mass, PhasePoint, "float | FloatArray"], PhasePoint]
+
+
+def phase_point(target: GradLogDensity, position: ArrayLike, momentum: ArrayLike) -> PhasePoint:
+    """Return the phase point at `position` and `momentum`, both of shape (chain, dim).
+
+    Raises
+    ------
+    ConfigError
+        The shapes differ, or the target has no density at a position.
+    """
+    q = _checks.initial_position(position, target)
+    p = _checks.finite_array("momentum", momentum)
+    if p.shape != q.shape:
+        raise ConfigError(f"momentum must be shaped {q.shape} as the position is, was {p.shape}")
+    log_density, gradient = target.log_density_gradient(q)
+    _checks.initial_log_density(log_density, q)
+    return PhasePoint(q, p, log_density, _checks.initial_gradient(gradient, q))
+
+
+def hamiltonian(mass: Mass, point: PhasePoint) -> FloatArray:
+    """Return H(q, p) = −log π(q) + ½ pᵀ M⁻¹ p, shape (chain,)."""
+    return kinetic_energy(mass, point.momentum) - point.log_density
+
+
+def flip(point: PhasePoint) -> PhasePoint:
+    """Return the point with its momentum negated: the same path, run backwards."""
+    return point._replace(momentum=-point.momentum)
+
+
+def euler(
+    target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: float | FloatArray
+) -> PhasePoint:
+    """Take one step of Euler's method: both halves use the old point ([1]_, 5.14 and 5.15).
+
+        q′ = q + ε M⁻¹ p,     p′ = p + ε ∇ log π(q).
+
+    Order 1. It spirals outwards: on a normal target a step multiplies the energy above its minimum
+    by 1 + ε² (unit sd and mass), so no step size is small enough for long paths.
+    """
+    q = point.position + step_size * mass.velocity(point.momentum)
+    p = point.momentum + step_size * point.gradient
+    return PhasePoint(q, p, *target.log_density_gradient(q))
+
+
+def modified_euler(
+    target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: float | FloatArray
+) -> PhasePoint:
+    """Take one step of modified Euler: the new momentum moves q ([1]_, 5.16 and 5.17).
+
+        p′ = p + ε ∇ log π(q),     q′ = q + ε M⁻¹ p′.
+
+    Also called symplectic Euler ([2]_) or Euler–Cromer; it is *not* the Runge–Kutta method of order
+    2 that goes by the name of modified Euler. Order 1. Each half is a shear, so volume is kept and
+    the energy error stays bounded; it is not reversible: its reverse runs the halves in the other
+    order.
+    """
+    p = point.momentum + step_size * point.gradient
+    q = point.position + step_size * mass.velocity(p)
+    return PhasePoint(q, p, *target.log_density_gradient(q))
+
+
+def leapfrog(
+    target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: float | FloatArray
+) -> PhasePoint:
+    """Take one leapfrog step: half a kick, a drift, half a kick ([1]_, 5.18 to 5.20).
+
+        p½ = p + (ε/2) ∇ log π(q),     q′ = q + ε M⁻¹ p½,     p′ = p½ + (ε/2) ∇ log π(q′).
+
+    Order 2, keeps volume, and is reversible: flip the momentum, step, flip it again, and the point
+    is back. Stable on a normal target while ε < 2 sd (unit mass). Also called velocity Verlet; the
+    gradient at q′ is kept for the next step, so a step costs one.
+    """
+    half = point.momentum + 0.5 * step_size * point.gradient
+    q = point.position + step_size * mass.velocity(half)
+    log_density, gradient = target.log_density_gradient(q)
+    return PhasePoint(q, half + 0.5 * step_size * gradient, log_density, gradient)
+
+
+#: The three by name.
+INTEGRATORS: Mapping[str, Integrator] = MappingProxyType(
+    {"euler": euler, "modified_euler": modified_euler, "leapfrog": leapfrog}
+)
+
+#: The order of each one's global error.
+ORDERS: Mapping[str, int] = MappingProxyType({"euler": 1, "modified_euler": 1, "leapfrog": 2})
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def trajectory(
+    integrator: Integrator,
+    target: GradLogDensity,
+    mass: Mass,
+    point: PhasePoint,
+    step_size: float | FloatArray,
+    num_steps: int,
+) -> list[PhasePoint]:
+    """Return the path of `num_steps` steps: num_steps + 1 points, the first one `point`.
+
+    A path that diverges ends in infinities or NaN, without a warning.
+    """
+    path = [point]
+    for _ in range(num_steps):
+        path.append(integrator(target, mass, path[-1], step_size))
+    return path

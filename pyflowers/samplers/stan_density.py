@@ -1,0 +1,298 @@
+"""Any Stan program as a target: its log density and gradient on the unconstrained scale.
+
+A program declares θ with constraints; Stan samples x, unconstrained, with θ = T(x), from
+
+    log π(x) = log p(T(x), data) + log |det ∂T/∂x| + constant,
+
+which is `lp__` of CmdStan's output: terms of `~` statements that hold no parameter are left out.
+The program is compiled once, by the embedded toolchain, into a shared library with a C interface,
+which is kept like an executable: see :mod:`pyflowers.cmdstan.library`.
+
+>>> from pyflowers.samplers import HMC, StanDensity, run
+>>> target = StanDensity("program.stan", {"N": 3, "y": [1.0, 2.0, 4.0]})
+>>> result = run(HMC(target, 0.1, 20), rng, target.start(rng, num_chains=4), num_draws=1_000)
+>>> draws = target.constrain(result.draws)
+
+References
+----------
+.. [1] Stan Reference Manual 2.35, chapter "Constraint transforms", for T and its Jacobian.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import re
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pyflowers.cmdstan.library import compile_library
+from pyflowers.errors import ConfigError, DataError, FitError, PyflowersError
+from pyflowers.samplers.densities import FloatArray
+
+_MESSAGE_SIZE = 2048
+_START_ATTEMPTS = 100
+_POINTER, _INT, _TEXT = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
+_SIGNATURES: Mapping[str, tuple[Any, list[Any]]] = {
+    "density_new": (_POINTER, [_TEXT, ctypes.c_uint, _TEXT, _INT]),
+    "density_delete": (None, [_POINTER]),
+    "density_variables": (_TEXT, [_POINTER]),
+    "density_unconstrained": (_TEXT, [_POINTER]),
+    "density_message": (_TEXT, [_POINTER]),
+    "density_log": (_INT, [_POINTER, _POINTER, _INT, _POINTER]),
+    "density_gradient": (_INT, [_POINTER, _POINTER, _INT, _POINTER]),
+    "density_constrain": (_INT, [_POINTER, _POINTER, _INT, _POINTER, _INT]),
+    "density_unconstrain": (_INT, [_POINTER, _POINTER, _INT, _INT, _POINTER]),
+}
+
+# An array's address by the buffer protocol: a fifth of what array.ctypes.data costs.
+_address: Callable[[Any], Any] = (ctypes.c_double * 0).from_buffer
+
+
+class StanDensity:
+    """The posterior of a Stan program and its data, as samplers take it.
+
+    Parameters
+    ----------
+    program : str or Path
+        The ``.stan`` file.
+    data : mapping, or path of a CmdStan JSON file, optional
+        The program's data.
+    seed : int
+        For random numbers in the program's transformed data.
+    include_paths : sequence of path
+        Where the program's included files are, besides its own folder.
+
+    Attributes
+    ----------
+    names : tuple of str, length dim
+        The coordinates, such as ``mu`` and ``theta.1``, as Stan names them. Of an array of
+        vectors Stan's names are in another order than its coordinates: use :meth:`constrain`.
+    dims : dict of str to tuple of int
+        The shape of each parameter and transformed parameter.
+
+    Raises
+    ------
+    ConfigError, ToolchainError, CompileError
+        If the program cannot be compiled.
+    DataError
+        If the data are not what the program declares, with Stan's message.
+    """
+
+    def __init__(
+        self,
+        program: str | Path,
+        data: Mapping[str, Any] | str | Path | None = None,
+        *,
+        seed: int = 0,
+        include_paths: Sequence[str | Path] = (),
+    ) -> None:
+        text = _data_text(data)
+        self.library = compile_library(program, include_paths=include_paths)
+        self._functions = _load(self.library.path)
+        self._handle = self._new(text, seed)
+        weakref.finalize(self, self._functions.density_delete, self._handle)
+        self.names = tuple(self._functions.density_unconstrained(self._handle).decode().split())
+        self.dim = len(self.names)
+        self.dims = _dims(self._functions.density_variables(self._handle).decode())
+        own = self.library.info["parameters"]  # a tuple t is t.1, t.2, … in Stan's output
+        self._parameters = [name for name in self.dims if name.partition(".")[0] in own]
+
+    def log_density(self, x: FloatArray, /) -> FloatArray:
+        """Return log π(x) up to a constant, shape (chain,); −inf where the program rejects."""
+        return self._evaluate(self._functions.density_log, x)[0]
+
+    def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
+        """Return log π(x) and ∇ log π(x) of all chains in one call.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+
+        Returns
+        -------
+        log_density : array, shape (chain,)
+            −inf where the program rejects, as at a scale of 0: Stan's samplers see it so too.
+        gradient : array, shape (chain, dim)
+            0 there.
+
+        Raises
+        ------
+        ConfigError
+            `x` is not shaped (chain, dim).
+        FitError
+            The program failed by anything but a rejection, such as an index out of range.
+        """
+        return self._evaluate(self._functions.density_gradient, x)
+
+    def constrain(self, x: ArrayLike) -> dict[str, FloatArray]:
+        """Return parameters and transformed parameters, each shaped (…, *its own shape).
+
+        Parameters
+        ----------
+        x : array, shape (…, dim)
+            Such as draws, shape (chain, draw, dim).
+
+        Raises
+        ------
+        ConfigError
+            `x` is not so shaped.
+        FitError
+            A transformed parameter cannot be computed, with Stan's message.
+        """
+        points = np.ascontiguousarray(x, dtype=np.float64)
+        leading, num = points.shape[:-1], math.prod(points.shape[:-1])
+        if points.ndim == 0 or points.shape[-1] != self.dim:
+            raise ConfigError(f"x must be shaped (…, {self.dim}), was {points.shape}")
+        width = sum(math.prod(shape) for shape in self.dims.values())
+        values = np.empty((num, width))
+        where = (points.ctypes.data, num, values.ctypes.data, width)
+        if self._functions.density_constrain(self._handle, *where):
+            raise self._failure(FitError)
+        return {n: part.reshape((*leading, *part.shape[1:])) for n, part in self._split(values)}
+
+    def unconstrain(self, parameters: Mapping[str, ArrayLike]) -> FloatArray:
+        """Return the unconstrained x of parameter values, shape (…, dim).
+
+        Parameters
+        ----------
+        parameters : mapping of name to array, shape (…, *its own shape)
+            All parameters of the program; anything else in it is left alone.
+
+        Raises
+        ------
+        ConfigError
+            A parameter is missing or misshapen, or outside its constraint, with Stan's message.
+        """
+        columns = []
+        leading: tuple[int, ...] = ()
+        for name in self._parameters:
+            if name not in parameters:
+                raise ConfigError(f"parameters must hold {name}, one of the program's own")
+            value, shape = np.asarray(parameters[name], dtype=np.float64), self.dims[name]
+            leading = value.shape[: value.ndim - len(shape)]
+            if value.shape != (*leading, *shape):
+                raise ConfigError(f"{name} must be shaped (…, {shape}), was {value.shape}")
+            # Stan counts the first index fastest
+            num = math.prod(leading)
+            columns.append(_first_index_fastest(value.reshape((num, *shape)), math.prod(shape)))
+        values = np.ascontiguousarray(np.concatenate(columns, axis=1))
+        points = np.empty((len(values), self.dim))
+        where = (values.ctypes.data, *values.shape, points.ctypes.data)
+        if self._functions.density_unconstrain(self._handle, *where):
+            raise self._failure(ConfigError)
+        return points.reshape((*leading, self.dim))
+
+    def start(self, rng: np.random.Generator, num_chains: int, radius: float = 2.0) -> FloatArray:
+        """Return starting points as Stan draws them, shape (chain, dim).
+
+        Each coordinate is uniform in (−radius, radius); a point that is rejected is drawn anew.
+
+        Raises
+        ------
+        FitError
+            A chain found no point of positive density in 100 attempts.
+        """
+        points = rng.uniform(-radius, radius, (num_chains, self.dim))
+        for _ in range(_START_ATTEMPTS):
+            rejected = ~np.isfinite(self.log_density(points))
+            if not rejected.any():
+                return points
+            points[rejected] = rng.uniform(-radius, radius, (int(rejected.sum()), self.dim))
+        raise FitError(
+            f"{self.library.program.name}: {_START_ATTEMPTS} random starts were all rejected; give "
+            "starting points by unconstrain()"
+        )
+
+    def _new(self, data: bytes, seed: int) -> int:
+        message = ctypes.create_string_buffer(_MESSAGE_SIZE)
+        handle: int | None = self._functions.density_new(data, seed, message, _MESSAGE_SIZE)
+        if handle is None:
+            raise DataError(f"data of {self.library.program.name}: {_one_line(message.value)}")
+        return handle
+
+    def _evaluate(self, function: Any, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Call the library on a copy of `x`, which it may fill with the gradient."""
+        rows = np.array(x, dtype=np.float64, order="C")
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise ConfigError(f"x must be shaped (chain, {self.dim}), was {rows.shape}")
+        log_density = np.empty(len(rows))
+        if function(self._handle, _address(rows), len(rows), _address(log_density)):
+            raise self._failure(FitError)
+        return log_density, rows
+
+    def _failure(self, kind: type[PyflowersError]) -> PyflowersError:
+        """Return the exception for a call that failed, with Stan's message."""
+        said = self._functions.density_message(self._handle)
+        return kind(f"{self.library.program.name}: {_one_line(said)}")
+
+    def _split(self, values: FloatArray) -> list[tuple[str, FloatArray]]:
+        """Return each variable with its part of Stan's flat values, shape (num, *its own shape)."""
+        parts, position = [], 0
+        for name, shape in self.dims.items():
+            width = math.prod(shape)
+            part = values[:, position : position + width]
+            # Stan counts the first index fastest
+            by_last = part.reshape(len(values), *reversed(shape))
+            parts.append((name, by_last.transpose(0, *range(len(shape), 0, -1))))
+            position += width
+        return parts
+
+
+def _load(path: Path) -> Any:
+    """Load a library.
+
+    ``PyDLL`` holds Python's lock during a call: Stan's autodiff stack is one for the library, and
+    without the lock's hand-over a call is also faster.
+    """
+    functions = ctypes.PyDLL(str(path))
+    for name, (result, arguments) in _SIGNATURES.items():
+        getattr(functions, name).restype = result
+        getattr(functions, name).argtypes = arguments
+    return functions
+
+
+def _one_line(said: bytes) -> str:
+    """Return Stan's message in one line, without the folder that the program was compiled in."""
+    text = " ".join(said.decode(errors="replace").split())
+    return re.sub(r"'/[^']*/([^'/]+\.stan)'", r"'\1'", text)
+
+
+def _data_text(data: Mapping[str, Any] | str | Path | None) -> bytes:
+    """Return the program's data as CmdStan JSON."""
+    if data is None:
+        return b"{}"
+    if isinstance(data, Mapping):
+        return json.dumps({name: _plain(name, value) for name, value in data.items()}).encode()
+    path = Path(data)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; a Stan program needs CmdStan JSON")
+    return path.read_bytes()
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a value as JSON has it: numbers and lists of numbers, truth as 0 and 1."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise DataError(f"data: {name} has rows of different lengths; fill them up") from error
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"data: {name} holds {array.dtype}, but a Stan program takes numbers")
+    return (array.astype(int) if array.dtype == np.bool_ else array).tolist()
+
+
+def _dims(variables: str) -> dict[str, tuple[int, ...]]:
+    """Read a line a variable: its name and its dimensions."""
+    lines = [line.split() for line in variables.splitlines()]
+    return {name: tuple(map(int, shape)) for name, *shape in lines}
+
+
+def _first_index_fastest(value: NDArray[Any], width: int) -> NDArray[Any]:
+    """Return (num, *shape) as (num, width), the first of `shape`'s indices running fastest."""
+    return value.transpose(0, *range(value.ndim - 1, 0, -1)).reshape(len(value), width)

@@ -1,0 +1,371 @@
+"""StanDensity: the log density that CmdStan has, as a target for samplers."""
+
+import gc
+import json
+import resource
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import cmdstanpy
+import numpy as np
+import pytest
+
+from pyflowers.cmdstan import compile_program
+from pyflowers.cmdstan.build import quiet_cmdstanpy
+from pyflowers.cmdstan.library import compile_library
+from pyflowers.errors import CompileError, ConfigError, DataError, FitError
+from pyflowers.fitting import as_flower_data
+from pyflowers.models import get_model
+from pyflowers.resources import program_path
+from pyflowers.samplers import HMC, LinearRegression, NormalMixture, StanDensity, run
+
+RNG = np.random.default_rng(7)
+LINE_X = np.linspace(-1, 1.5, 12)
+LINE_Y = -1 + 2 * LINE_X + 0.5 * RNG.standard_normal(12)
+MIXTURE = NormalMixture((0.2, 0.5, 0.3), (-3.0, 0.5, 4.0), (0.5, 1.0, 2.0))
+
+# Every kind of shape, a rejection, and an index that may be out of range.
+MINE = """
+functions {
+#include twice.stan
+}
+data {
+  int<lower=1> N;
+  vector[N] y;
+  int<lower=1> which;
+}
+transformed data {
+  real noise = normal_rng(0, 1);
+}
+parameters {
+  matrix[2, 3] a;
+  array[2] vector[2] b;
+  simplex[3] p;
+  real<lower=0> s;
+  tuple(real, vector[2]) t;
+  complex z;
+}
+transformed parameters {
+  real two_s = twice(s);
+}
+model {
+  if (a[1, 1] > 50) {
+    reject("a[1, 1] is too large");
+  }
+  to_vector(a) ~ normal(0, 1);
+  for (i in 1 : 2) {
+    b[i] ~ normal(0, 1);
+  }
+  t.1 ~ normal(0, 1);
+  t.2 ~ normal(0, 1);
+  get_real(z) ~ normal(0, 1);
+  get_imag(z) ~ normal(0, 1);
+  y ~ normal(a[which, 3] + 0 * noise, s);
+}
+"""
+DATA = {"N": 3, "y": [0.5, 1.5, -0.2], "which": 2}
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    """Write a program of the user's own, with an included file."""
+    folder = tmp_path_factory.mktemp("my programs ü")
+    (folder / "twice.stan").write_text("real twice(real x) {\n  return 2 * x;\n}\n")
+    (folder / "my model.stan").write_text(MINE)
+    return folder / "my model.stan"
+
+
+@pytest.fixture(scope="module")
+def densities(mine):
+    """Compile everything that is tested here, several at once."""
+    flowers = get_model("multilevel_poisson")
+    iid = get_model("iid_normal")
+    table = as_flower_data(None)
+    wanted = {
+        "iid_normal": (iid.program, iid.stan_data(table, iid.resolve_priors(None))),
+        "multilevel_poisson": (
+            flowers.program,
+            flowers.stan_data(table, flowers.resolve_priors(None), centered=False),
+        ),
+        "linear_regression": (
+            program_path("linear_regression"),
+            {"N": 12, "x": LINE_X, "y": LINE_Y, "log_flat": 0},
+        ),
+        "normal_mixture_density": (
+            program_path("normal_mixture_density"),
+            {"K": 3, "weight": MIXTURE.weights, "location": MIXTURE.means, "scale": MIXTURE.sds},
+        ),
+        "mine": (mine, DATA),
+    }
+    with ThreadPoolExecutor() as executor:
+        list(executor.map(compile_library, [program for program, _ in wanted.values()]))
+    return {name: StanDensity(*each) for name, each in wanted.items()}
+
+
+NAMES = ("iid_normal", "multilevel_poisson", "linear_regression", "normal_mixture_density", "mine")
+
+
+def gradient_error(target, x):
+    """Return the largest difference from central differences, by the gradient's own size."""
+    _, gradient = target.log_density_gradient(x)
+    step = np.cbrt(np.finfo(float).eps)
+    worst = 0.0
+    for index in range(target.dim):
+        h = np.zeros_like(x)
+        h[:, index] = step
+        slope = (target.log_density(x + h) - target.log_density(x - h)) / (2 * step)
+        worst = max(worst, np.abs((slope - gradient[:, index]) / (1 + np.abs(slope))).max())
+    return worst
+
+
+class Flipped:
+    """A density whose gradient has the wrong sign."""
+
+    def __init__(self, target):
+        self.dim, self.log_density, self._target = target.dim, target.log_density, target
+
+    def log_density_gradient(self, x):
+        """Return the gradient turned round."""
+        log_density, gradient = self._target.log_density_gradient(x)
+        return log_density, -gradient
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_are_those_of_central_differences(densities, name):
+    target = densities[name]
+    x = np.random.default_rng(3).normal(0, 0.7, (20, target.dim))
+    assert gradient_error(target, x) < 1e-6
+    assert gradient_error(Flipped(target), x) > 0.1
+    assert np.array_equal(target.log_density(x), target.log_density_gradient(x)[0])
+
+
+def test_log_density_and_gradient_equal_cmdstans(densities, cmdstan, tmp_path):
+    model = get_model("multilevel_poisson")
+    target = densities["multilevel_poisson"]
+    data = model.stan_data(as_flower_data(None), model.resolve_priors(None), centered=False)
+    x = np.random.default_rng(4).normal(0, 0.8, (5, target.dim))
+    cmdstanpy.write_stan_json(str(tmp_path / "data.json"), data)
+    with quiet_cmdstanpy():
+        path = compile_program(model.program, cmdstan=cmdstan).path
+        executable = cmdstanpy.CmdStanModel(exe_file=path)
+        for row, (log_density, gradient) in zip(
+            x, zip(*target.log_density_gradient(x), strict=True), strict=True
+        ):
+            values = target.constrain(row)
+            start = {name: values[name].tolist() for name in ("mu", "sigma2", "log_mu_plant")}
+            found = executable.log_prob(start, data=str(tmp_path / "data.json"), sig_figs=18)
+            assert np.isclose(found["lp__"].iloc[0], log_density, rtol=1e-9, atol=1e-9)
+            assert np.allclose(found.iloc[0, 1:], gradient, rtol=1e-9, atol=1e-9)
+
+
+def test_the_regression_equals_the_class_written_by_hand(densities):
+    by_hand = LinearRegression(LINE_X, LINE_Y, flat_in="sigma")
+    x = np.random.default_rng(5).normal(0, 0.5, (10, 3))
+    log_density, gradient = densities["linear_regression"].log_density_gradient(x)
+    assert np.ptp(log_density - by_hand.log_density(x)) < 1e-10
+    assert np.allclose(gradient, by_hand.log_density_gradient(x)[1], rtol=1e-10)
+    other = LinearRegression(LINE_X, LINE_Y, flat_in="log_sigma")
+    assert np.ptp(log_density - other.log_density(x)) > 0.1
+
+
+def test_the_mixture_equals_the_class_written_by_hand(densities):
+    x = np.linspace(-6, 8, 40)[:, None]
+    log_density, gradient = densities["normal_mixture_density"].log_density_gradient(x)
+    assert np.ptp(log_density - MIXTURE.log_density(x)) < 1e-12
+    assert np.allclose(gradient, MIXTURE.log_density_gradient(x)[1], rtol=1e-10)
+
+
+def test_shapes_are_the_programs_own(densities):
+    target = densities["mine"]
+    draws = np.random.default_rng(6).normal(size=(2, 5, target.dim))
+    values = target.constrain(draws)
+    assert {name: array.shape for name, array in values.items()} == {
+        "a": (2, 5, 2, 3),
+        "b": (2, 5, 2, 2),
+        "p": (2, 5, 3),
+        "s": (2, 5),
+        "t.1": (2, 5),
+        "t.2": (2, 5, 2),
+        "z": (2, 5, 2),
+        "two_s": (2, 5),
+    }
+    # Stan's own names say which coordinate is which element
+    at = {name: draws[..., i] for i, name in enumerate(target.names)}
+    assert np.allclose(values["a"][..., 0, 2], at["a.1.3"])
+    # but of an array of vectors Stan names the coordinates in another order
+    assert np.allclose(values["b"][..., 1, 0], draws[..., 8])
+    assert not np.allclose(values["a"][..., 0, 2], at["a.2.3"])
+    assert np.allclose(values["s"], np.exp(at["s"]))
+    assert np.allclose(values["two_s"], 2 * values["s"])
+    assert np.allclose(values["p"].sum(axis=-1), 1)
+    assert np.allclose(target.unconstrain(values), draws)
+
+
+def test_one_point_is_shaped_as_one(densities):
+    target = densities["mine"]
+    x = np.linspace(-1, 1, target.dim)
+    assert target.constrain(x)["a"].shape == (2, 3)
+    assert np.allclose(target.unconstrain(target.constrain(x)), x)
+
+
+def test_a_rejection_is_minus_infinity_and_its_neighbours_stay(densities):
+    target = densities["mine"]
+    x = np.zeros((3, target.dim))
+    x[1, target.names.index("a.1.1")] = 51
+    log_density, gradient = target.log_density_gradient(x)
+    assert np.isneginf(log_density[1])
+    assert not gradient[1].any()
+    assert np.isfinite(log_density[[0, 2]]).all()
+    assert gradient[0].any()
+    x[1, target.names.index("a.1.1")] = 0
+    x[1, target.names.index("s")] = -800  # a scale of 0 after rounding
+    assert np.isneginf(target.log_density(x)[1])
+
+
+def test_a_defect_is_an_error_with_stans_message(mine):
+    target = StanDensity(mine, {**DATA, "which": 3})
+    with pytest.raises(FitError, match=r"my model\.stan: .*index.*out of range"):
+        target.log_density(np.zeros((1, target.dim)))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "variable does not exist"),
+        ({"N": 3}, "variable name=y"),
+        ({**DATA, "y": [1.0]}, "mismatch in dimension"),
+        ({**DATA, "N": -1}, "greater than or equal to 1"),
+        ({**DATA, "y": [[1.0], [1.0, 2.0]]}, "y has rows of different lengths"),
+        ({**DATA, "y": ["a", "b", "c"]}, "y holds <U1"),
+        ("no-such-file.json", "no such file"),
+    ],
+)
+def test_wrong_data_are_named(mine, data, message):
+    with pytest.raises(DataError, match=message) as caught:
+        StanDensity(mine, data)
+    assert "/tmp/pyflowers-" not in str(caught.value)
+
+
+def test_data_may_be_a_file(mine, densities, tmp_path):
+    (tmp_path / "data.json").write_text(json.dumps(DATA))
+    (tmp_path / "broken.json").write_text("{")
+    target = StanDensity(mine, tmp_path / "data.json")
+    x = np.zeros((1, target.dim))
+    assert target.log_density(x) == densities["mine"].log_density(x)
+    with pytest.raises(DataError, match=r"my model\.stan"):
+        StanDensity(mine, tmp_path / "broken.json")
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 5), (1, 2, 2)])
+def test_points_of_another_shape_are_refused(densities, shape):
+    with pytest.raises(ConfigError, match=r"x must be shaped \(chain, 2\)"):
+        densities["iid_normal"].log_density_gradient(np.zeros(shape))
+
+
+def test_parameters_outside_their_constraint_are_refused(densities):
+    target = densities["mine"]
+    values = target.constrain(np.zeros(target.dim))
+    with pytest.raises(ConfigError, match="s"):
+        target.unconstrain({**values, "s": -1.0})
+    with pytest.raises(ConfigError, match="must hold s"):
+        target.unconstrain({name: values[name] for name in ("a", "b", "p")})
+    with pytest.raises(ConfigError, match="a must be shaped"):
+        target.unconstrain({**values, "a": np.zeros((3, 2))})
+
+
+def test_arguments_are_left_as_they_are(densities):
+    x = np.full((4, 2), 0.5)
+    x.setflags(write=False)
+    densities["iid_normal"].log_density_gradient(x)
+    assert (x == 0.5).all()
+    backwards = np.arange(8.0).reshape(2, 4).T
+    straight = np.ascontiguousarray(backwards)
+    target = densities["iid_normal"]
+    assert np.array_equal(target.log_density(backwards), target.log_density(straight))
+
+
+def test_no_chains_are_no_work(densities):
+    log_density, gradient = densities["iid_normal"].log_density_gradient(np.empty((0, 2)))
+    assert (log_density.shape, gradient.shape) == ((0,), (0, 2))
+
+
+def test_the_library_is_built_once_in_a_place_of_its_own(densities, mine):
+    first = compile_library(mine)
+    made = first.path.stat().st_mtime_ns
+    assert compile_library(mine).path.stat().st_mtime_ns == made
+    assert first.path != densities["iid_normal"].library.path
+    assert [p.name for p in sorted(mine.parent.iterdir())] == ["my model.stan", "twice.stan"]
+
+
+@pytest.mark.slow
+def test_a_broken_library_is_built_again(tmp_path):
+    (tmp_path / "normal.stan").write_text("parameters { real x; } model { x ~ normal(0, 2); }\n")
+    library = compile_library(tmp_path / "normal.stan")
+    library.path.unlink()
+    library.path.write_bytes(b"broken")
+    target = StanDensity(tmp_path / "normal.stan")
+    assert np.allclose(target.log_density_gradient(np.array([[4.0]]))[1], -1)
+    (tmp_path / "normal.stan").write_text("parameters { real x; } model { x ~ normal(0, 1); }\n")
+    assert np.allclose(
+        StanDensity(tmp_path / "normal.stan").log_density_gradient(np.array([[4.0]]))[1], -4
+    )
+
+
+def test_a_program_that_does_not_compile_says_why(tmp_path):
+    (tmp_path / "bad.stan").write_text("parameters { real x } model { }\n")
+    with pytest.raises(CompileError, match=r"bad\.stan"):
+        StanDensity(tmp_path / "bad.stan")
+    with pytest.raises(ConfigError, match="no such Stan program"):
+        StanDensity(tmp_path / "absent.stan")
+
+
+def test_nothing_leaks(densities, mine):
+    target = densities["mine"]
+    x = np.zeros((200, target.dim))
+    x[::2, target.names.index("a.1.1")] = 51  # rejections too
+
+    def rounds(num):
+        for _ in range(num):
+            target.log_density_gradient(x)
+            target.constrain(x[1::2])
+        for _ in range(num):
+            StanDensity(mine, DATA).log_density(x[1:2])
+        gc.collect()
+
+    rounds(30)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rounds(150)
+    # 30,000 gradients that kept their autodiff nodes would be more than 60 MB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8_000
+
+
+def test_hmc_takes_it_as_a_target(densities):
+    target = densities["normal_mixture_density"]
+    rng = np.random.default_rng(8)
+    start = target.start(rng, 64)
+    result = run(HMC(target, 0.5, 8, jitter=0.3), rng, start, 600, num_warmup=50)
+    assert abs(result.draws.mean() - MIXTURE.mean[0]) < 0.5
+    by_hand = run(
+        HMC(MIXTURE, 0.5, 8, jitter=0.3), np.random.default_rng(9), start, 600, num_warmup=50
+    )
+    assert abs(result.draws.std() - by_hand.draws.std()) < 0.2
+
+
+def test_starts_are_inside_the_support(densities):
+    target = densities["mine"]
+    start = target.start(np.random.default_rng(10), 50)
+    assert np.isfinite(target.log_density(start)).all()
+    assert np.abs(start).max() <= 2
+
+
+@pytest.mark.slow
+def test_it_is_fast(densities):
+    target = densities["iid_normal"]
+    x = np.random.default_rng(11).normal(size=(1, 2))
+    seconds = []
+    for _ in range(7):
+        started = time.perf_counter()
+        for _ in range(20_000):
+            target.log_density_gradient(x)
+        seconds.append(time.perf_counter() - started)
+    assert 20_000 / min(seconds) > 100_000
