@@ -1,0 +1,300 @@
+"""Figures of a comparison: how the methods see one posterior."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.ticker import LogLocator
+from numpy.typing import NDArray
+
+from pyflowers.compare import METHOD_NAMES
+from pyflowers.compare.statistics import element, element_names
+from pyflowers.errors import ConfigError
+from pyflowers.plots.style import LIGHT, Theme, finish, label, panels, plain_ticks, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from pyflowers.compare import Comparison
+
+MOST_PANELS = 9
+MOST_RATIO = 100
+"""Upper over lower end of a logarithmic axis up to which it has ticks within a decade."""
+
+LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
+"""Contours, as fractions of each density's maximum."""
+
+_STATES = ("start", "after updating q({location})", "after updating q(sigma2)", "at convergence")
+
+
+@styled
+def coordinate_ascent(
+    comparison: Comparison, *, precision: bool = True, theme: Theme = LIGHT
+) -> Figure:
+    """Draw the textbook picture: contours of the posterior and of q in four states.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Of a model of one normal distribution.
+    precision : bool
+        Whether the second axis is lambda = 1/sigma2, as in the textbooks, or sigma2 itself.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        For another model.
+
+    References
+    ----------
+    Bishop (2006), Pattern Recognition and Machine Learning, figure 10.4; MacKay (2003), Information
+    Theory, Inference, and Learning Algorithms, figure 33.4.
+    """
+    location = _location(comparison)
+    first = _outset(comparison)
+    states = [first.states[0], first.states[1], first.states[2], first.states[-1]]
+    mean_axis, second_axis = _axes_values(comparison, location, precision, states)
+    x, z = np.meshgrid(mean_axis, second_axis)
+    sigma2, log_jacobian = (1 / z, -2 * np.log(z)) if precision else (z, 0.0)
+    exact: Any = comparison.exact
+    target = exact.logpdf(x, sigma2) + log_jacobian
+    figure, axes = panels(4, 2, 2.3, theme, sharex=True, sharey=True)
+    for axis, state, title in zip(axes, states, _STATES, strict=True):
+        log_q = state.factors[location].logpdf(x) + state.factors["sigma2"].logpdf(sigma2)
+        _contours(axis, x, z, target, theme.ink, "-")
+        _contours(axis, x, z, log_q + log_jacobian, theme.alarm, "--")
+        axis.set_title(f"{title.format(location=location)}\nELBO {float(state.elbo):.3f}")
+        axis.label_outer()
+    figure.supylabel("lambda = 1 / sigma2" if precision else "sigma2", fontsize=9)
+    for axis in axes[2:]:
+        axis.set_xlabel(location)
+    axes[0].plot([], [], color=theme.ink, label="posterior")
+    axes[0].plot([], [], color=theme.alarm, linestyle="--", label="q")
+    axes[0].legend(loc="upper right")
+    alt = (
+        f"Contours of the exact posterior and of the mean-field q in four states; the ELBO rises "
+        f"from {float(states[0].elbo):.3f} to {float(states[-1].elbo):.3f}, the log evidence is "
+        f"{exact.log_evidence:.3f}."
+    )
+    return finish(figure, alt, f"log evidence {exact.log_evidence:.3f}")
+
+
+@styled
+def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
+    """Overlay what all methods say of each parameter."""
+    names = [name for name, _, _ in _elements(comparison)]
+    shown = names[:MOST_PANELS]
+    figure, axes = panels(len(shown), 3 if len(shown) > 2 else len(shown), 1.75, theme)
+    colours = _colours(comparison, theme)
+    for axis, (name, parameter, position) in zip(axes, _elements(comparison), strict=False):
+        low, high = _reach(comparison, name)
+        logarithmic = parameter.startswith("sigma2")
+        for method, result in comparison.results.items():
+            grid, density = _density(comparison, method, parameter, position, (low, high))
+            if grid is None:
+                continue
+            width = 2.2 if method in ("exact", "nuts") else 1.1
+            axis.plot(grid, density, color=colours[method], linewidth=width, label=_name(result))
+        if logarithmic:
+            _logarithmic(axis)
+        axis.set_xlim(low, high)
+        axis.set_ylim(bottom=0)
+        axis.set_yticks([])
+        axis.set_xlabel(label(name) + (" (log axis)" if logarithmic else ""))
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=3)
+    left_out = f"{len(names) - len(shown)} more parameters are in the table." * (names != shown)
+    alt = f"Marginal densities of {', '.join(map(str, shown))} by {len(labels)} methods."
+    return finish(figure, alt, left_out)
+
+
+@styled
+def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
+    """Draw the ELBO after each sweep under its ceiling, the log evidence."""
+    if comparison.vb is None:
+        raise ConfigError(f"{comparison.model.name} has no closed-form VB, so no ELBO to draw")
+    trace = np.asarray(_outset(comparison).elbo_trace)
+    evidence = comparison.results["exact"].log_evidence
+    figure, (axis, gaps) = panels(2, 2, 2.2, theme)
+    axis.plot(trace, color=theme.model, marker="o", markersize=3.5, label="ELBO")
+    axis.axhline(evidence, color=theme.ink, linewidth=1, linestyle="--", label="log evidence")
+    axis.set_ylabel("nats")
+    axis.legend(loc="lower right")
+    gaps.plot(evidence - trace, color=theme.model, marker="o", markersize=3.5)
+    gaps.set_yscale("log")
+    plain_ticks(gaps.yaxis)
+    gaps.set_title("log evidence − ELBO")
+    for each in (axis, gaps):
+        each.set_xlabel("sweep")
+        each.xaxis.get_major_locator().set_params(integer=True)
+    gap = evidence - float(trace[-1])
+    alt = (
+        f"The ELBO rises from {trace[0]:.3f} to {trace[-1]:.3f} in {len(trace) - 1} sweeps; the "
+        f"log evidence is {evidence:.3f}, so KL(q ‖ posterior) is {gap:.4f}."
+    )
+    return finish(figure, alt, f"KL(q ‖ posterior) = {gap:.4f} nats at convergence")
+
+
+@styled
+def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
+    """Draw the median and the 5% to 95% interval of each parameter by each method."""
+    names = [name for name, _, _ in _elements(comparison)]
+    shown = names[:MOST_PANELS]
+    columns = 3 if len(shown) > 2 else len(shown)
+    figure, axes = panels(len(shown), columns, 1.75, theme, sharey=True)
+    methods = list(comparison.results)
+    colours = _colours(comparison, theme)
+    for axis, name in zip(axes, shown, strict=True):
+        for row, method in enumerate(methods):
+            values = comparison.results[method].quantities.loc[name]
+            axis.plot(values[["5%", "95%"]], [row, row], color=colours[method], linewidth=2)
+            axis.plot(values["median"], row, "o", color=colours[method], markersize=4)
+        reference = comparison.results["exact" if "exact" in methods else "nuts"]
+        for quantile in ("5%", "median", "95%"):
+            position = reference.quantities.loc[name, quantile]
+            axis.axvline(position, color=theme.muted, linewidth=0.6, linestyle=":")
+        if name.startswith("sigma2"):
+            _logarithmic(axis)
+        axis.set_xlabel(label(name))
+        axis.set_yticks(range(len(methods)), [METHOD_NAMES[method] for method in methods])
+        axis.grid(visible=False, axis="y")
+    axes[0].invert_yaxis()
+    left_out = f"{len(names) - len(shown)} more parameters are in the table." * (names != shown)
+    alt = f"Medians and 5% to 95% intervals of {', '.join(shown)} by {len(methods)} methods."
+    return finish(figure, alt, left_out)
+
+
+def comparison_figures(comparison: Comparison, suffix: str = "png") -> dict[str, Figure]:
+    """Return every figure that applies to a comparison, by file name."""
+    figures = {
+        f"marginals.{suffix}": method_marginals(comparison),
+        f"intervals.{suffix}": interval_forest(comparison),
+    }
+    if comparison.vb is not None:
+        figures[f"elbo.{suffix}"] = elbo_trace(comparison)
+    if _is_one_normal(comparison):
+        figures[f"ascent_precision.{suffix}"] = coordinate_ascent(comparison)
+        figures[f"ascent_variance.{suffix}"] = coordinate_ascent(comparison, precision=False)
+    return figures
+
+
+def _is_one_normal(comparison: Comparison) -> bool:
+    return comparison.vb is not None and len(comparison.vb.names) == 2
+
+
+def _location(comparison: Comparison) -> str:
+    if not _is_one_normal(comparison):
+        raise ConfigError(
+            f"{comparison.model.name}: the four panels need a model of one normal distribution"
+        )
+    return comparison.model.parameters[0].name
+
+
+def _elements(comparison: Comparison) -> list[tuple[str, str, tuple[int, ...]]]:
+    return list(element_names(comparison.model, comparison.data))
+
+
+def _outset(comparison: Comparison) -> Any:
+    """Return the fit whose states are drawn: from far away, so that there is something to see."""
+    return comparison.vb_from_afar if comparison.vb_from_afar is not None else comparison.vb
+
+
+def _axes_values(
+    comparison: Comparison, location: str, precision: bool, states: list[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return grids that hold the posterior and every state's q."""
+    exact: Any = comparison.exact
+    tail = [0.003, 0.997]
+    means = np.concatenate(
+        [exact.quantile(location, tail), *(s.factors[location].quantile(tail) for s in states[2:])]
+    )
+    high = 0.985 if not precision else 0.997
+    spread = [0.003 if not precision else 0.015, high]
+    begin = [state.factors for state in states[:2]]
+    means = np.concatenate([means, *(q[location].quantile([0.1, 0.9]) for q in begin)])
+    sources = [exact.quantile("sigma2", spread)]
+    sources += [q["sigma2"].quantile(np.array([0.15, 0.85])) for q in begin]
+    sources += [s.factors["sigma2"].quantile(np.array(spread)) for s in states[2:]]
+    second = np.concatenate(sources)
+    second = 1 / second if precision else second
+    return (
+        np.linspace(means.min(), means.max(), 161),
+        np.linspace(max(second.min() * 0.2, 1e-12), second.max(), 161),
+    )
+
+
+def _contours(axis: Any, x: Any, z: Any, log_density: Any, colour: str, linestyle: str) -> None:
+    relative = np.exp(log_density - np.max(log_density))
+    axis.contour(
+        x, z, relative, levels=LEVELS, colors=[colour], linestyles=linestyle, linewidths=0.9
+    )
+
+
+def _logarithmic(axis: Any) -> None:
+    """Scale the x axis by logarithms, with enough ticks to read it."""
+    axis.set_xscale("log")
+    low, high = axis.get_xlim()
+    # Ticks within a decade help where there are few decades, and run into each other elsewhere.
+    subs = (1, 2, 5) if high < MOST_RATIO * low else (1,)
+    axis.xaxis.set_major_locator(LogLocator(subs=subs, numticks=5))
+    plain_ticks(axis.xaxis)
+
+
+def _name(result: Any) -> str:
+    return METHOD_NAMES[result.method]
+
+
+def _colours(comparison: Comparison, theme: Theme) -> dict[str, str]:
+    """Black for the truth, one colour for each other method, the same in every figure."""
+    others = [method for method in METHOD_NAMES if method != "exact"]
+    palette = dict(zip(others, theme.chains, strict=True))
+    return {method: palette.get(method, theme.ink) for method in comparison.results}
+
+
+def _reach(comparison: Comparison, name: str) -> tuple[float, float]:
+    """Return an axis that holds every method's 5% to 95% interval with room to spare."""
+    tables = [result.quantities for result in comparison.results.values()]
+    low = min(float(table["5%"][name]) for table in tables)
+    high = max(float(table["95%"][name]) for table in tables)
+    if name.startswith("sigma2"):
+        return low / 2.5, high * 2.5
+    return low - 0.45 * (high - low), high + 0.45 * (high - low)
+
+
+def _density(
+    comparison: Comparison,
+    method: str,
+    parameter: str,
+    position: tuple[int, ...],
+    reach: tuple[float, float],
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
+    """Return a method's marginal density, of log sigma2 for a variance as its axis is."""
+    variance = parameter.startswith("sigma2")
+    grid = np.geomspace(*reach, 301) if variance else np.linspace(*reach, 301)
+    jacobian = grid if variance else 1.0
+    result = comparison.results[method]
+    if result.draws is not None:
+        draws = element(result.draws[parameter], position)
+        return grid, _kernel_density(np.log(draws) if variance else draws, grid, variance)
+    if method == "vb":
+        factor: Any = comparison.vb[parameter] if comparison.vb is not None else None
+        x = grid.reshape(-1, *([1] * np.ndim(factor.mean)))
+        density = np.exp(factor.logpdf(x))[(slice(None), *position)]
+        return grid, density * jacobian
+    exact: Any = comparison.exact
+    points, density = exact.marginal(parameter)
+    points, density = points[position], density[position]
+    return grid, np.interp(grid, points, density, left=0, right=0) * jacobian
+
+
+def _kernel_density(
+    draws: NDArray[np.float64], grid: NDArray[np.float64], variance: bool
+) -> NDArray[np.float64]:
+    from scipy.stats import gaussian_kde
+
+    if np.ptp(draws) == 0:
+        return np.zeros_like(grid)
+    return np.asarray(gaussian_kde(draws)(np.log(grid) if variance else grid))

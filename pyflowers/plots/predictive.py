@@ -1,0 +1,163 @@
+"""Posterior predictive checks, which ask whether the model would produce data like these.
+
+References
+----------
+Kleiber and Zeileis (2016), Visualizing count data regressions using rootograms, The American
+Statistician 70(3); Gabry, Simpson, Vehtari, Betancourt and Gelman (2019), Visualization in
+Bayesian workflow, JRSS A 182(2), section 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from pyflowers.errors import ConfigError
+from pyflowers.fitting import Fit
+from pyflowers.plots.style import (
+    LIGHT,
+    Axes,
+    StyledFigure,
+    Theme,
+    finish,
+    label,
+    new_figure,
+    styled,
+)
+from pyflowers.plots.units import rate
+
+MOST_REPLICATES = 1000
+"""Replicated data sets of which a figure is made, evenly spaced over all draws."""
+
+MOST_VALUES = 4_000_000
+"""Replicated values in memory; of larger data, fewer replicated data sets are used."""
+
+MOST_BARS = 45
+
+
+@styled
+def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
+    """Draw observed against replicated data: a rootogram of counts, or distribution functions.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of one of the models here. The Poisson model has a rootogram, on a square-root axis that
+        gives all bars the same uncertainty; the normal models, empirical distribution functions.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        For a program of the user's own.
+    """
+    if fit.model is None or fit.data is None:
+        raise ConfigError(
+            f"plots: {fit.name} is your own program; draw its y_rep against its data yourself"
+        )
+    y_rep = _replicates(fit)
+    figure = new_figure(2.9, theme)
+    ax = figure.subplots()
+    if fit.model.counts_only:
+        outside, num, what = _rootogram(ax, fit.data.y, y_rep, theme)
+        ax.set_ylabel("observations (√ axis)")
+    else:
+        outside, num, what = _distribution(ax, fit.data.y, y_rep, theme)
+        ax.set_ylabel("share of observations below")
+    ax.set_xlabel(rate(fit.data.columns))
+    _legend(figure, ax)
+    alt = (
+        f"Posterior predictive check of {fit.name}, {len(y_rep)} replicated data sets: {outside} "
+        f"of {num} observed {what} lie outside their 90% predictive interval, where a good model "
+        f"leaves about {num / 10:.0f}."
+    )
+    return finish(figure, alt)
+
+
+def _replicates(fit: Fit) -> NDArray[np.float64]:
+    """Return replicated data sets, shape (replicate, N), the same every time."""
+    assert fit.model is not None
+    assert fit.data is not None
+    num = int(min(MOST_REPLICATES, max(50, MOST_VALUES // fit.data.num_obs)))
+    total = fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"]
+    keep = np.unique(np.linspace(0, total - 1, num).astype(int))
+    draws = {
+        str(name): _flat(values)[keep][None] for name, values in fit.posterior.data_vars.items()
+    }
+    rng = np.random.default_rng([fit.record["options"]["seed"], 2])
+    y_rep: NDArray[np.float64] = fit.model.predict(draws, fit.data, rng)[0]
+    return y_rep
+
+
+def _flat(values: Any) -> NDArray[np.float64]:
+    array = np.asarray(values.values, dtype=np.float64)
+    return array.reshape(-1, *array.shape[2:])
+
+
+def _rootogram(
+    ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], theme: Theme
+) -> tuple[int, int, str]:
+    """Bars of observed counts, intervals of replicated ones; return how many miss."""
+    top = max(float(y.max()), float(np.quantile(y_rep, 0.999)))
+    width = max(1, int(np.ceil((top + 1) / MOST_BARS)))
+    edges = np.arange(0, top + width + 1, width) - 0.5
+    observed, _ = np.histogram(y, edges)
+    # Replicated values beyond the last bar are counted in it, so that none is lost.
+    position = np.minimum(y_rep // width, edges.size - 2).astype(int)
+    counts = np.stack([np.bincount(row, minlength=edges.size - 1) for row in position])
+    low, middle, high = np.quantile(counts, (0.05, 0.5, 0.95), axis=0)
+    x = (edges[1:] + edges[:-1]) / 2
+    ax.bar(x, observed, width * 0.86, color=theme.grid, ec=theme.muted, lw=0.6, label="observed")
+    ax.vlines(x, low, high, color=theme.model, lw=2.2, alpha=0.55, label="predicted, 90%")
+    ax.plot(x, middle, "o", ms=3.6, color=theme.model, label="predicted, median", clip_on=False)
+    ax.set_yscale("function", functions=(lambda v: np.sqrt(np.maximum(v, 0)), np.square))
+    ax.set_ylim(0, max(float(observed.max()), float(high.max())) * 1.15)
+    ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+    ax.grid(axis="x", visible=False)
+    what = "frequencies of counts" if width == 1 else f"frequencies of {width} counts each"
+    return int(((observed < low) | (observed > high)).sum()), observed.size, what
+
+
+def _distribution(
+    ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], theme: Theme
+) -> tuple[int, int, str]:
+    """Empirical distribution functions; return at how many points the observed one misses."""
+    low_x, high_x = np.quantile(y_rep, (0.002, 0.998))
+    low_x, high_x = min(low_x, float(y.min())), max(high_x, float(y.max()))
+    grid = np.linspace(low_x, high_x, 300)
+    replicated = np.stack([np.searchsorted(np.sort(row), grid, "right") for row in y_rep]) / y.size
+    low, middle, high = np.quantile(replicated, (0.05, 0.5, 0.95), axis=0)
+    ax.fill_between(grid, low, high, color=theme.model, alpha=0.25, lw=0, label="predicted, 90%")
+    ax.plot(grid, middle, color=theme.model, lw=1, label="predicted, median")
+    ordered = np.sort(y)
+    steps = np.arange(1, y.size + 1) / y.size
+    ax.step(
+        np.concatenate([[low_x], ordered, [high_x]]),
+        np.concatenate([[0.0], steps, [1.0]]),
+        where="post",
+        color=theme.data,
+        lw=1.3,
+        label="observed",
+    )
+    ax.set(xlim=(low_x, high_x), ylim=(0, 1.02))
+    values, first = np.unique(ordered, return_index=True)
+    at = np.searchsorted(ordered, values, "right") / y.size
+    low_at, high_at = np.interp(values, grid, low), np.interp(values, grid, high)
+    return int(((at < low_at) | (at > high_at)).sum()), first.size, "points of the distribution"
+
+
+def _legend(figure: StyledFigure, ax: Axes) -> None:
+    handles, names = ax.get_legend_handles_labels()
+    order = np.argsort([not name.startswith("observed") for name in names], kind="stable")
+    figure.legend(
+        [handles[i] for i in order],
+        [label(names[i]) for i in order],
+        loc="outside upper right",
+        ncols=3,
+    )

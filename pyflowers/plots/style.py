@@ -1,0 +1,256 @@
+"""One visual style for every figure, applied while a figure is made and drawn, never globally.
+
+Hues are those of Okabe and Ito (2008, Color Universal Design), which people with any colour vision
+tell apart, as light or dark as the page needs: a contrast of 3 for lines and 4.5 for text. Labels
+are drawn as the user wrote them: ``$`` is a dollar sign and not mathematics.
+"""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import matplotlib as mpl
+from matplotlib import font_manager
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+WIDTH = 5.6
+"""Width of every figure in inches: fits a page, and still reads on a phone."""
+
+NOTE_CHARACTERS = 86
+"""Characters of the small print that fit on one line of a figure."""
+
+_FALLBACKS = (
+    *("Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Arabic"),
+    *("Noto Sans Devanagari", "Noto Emoji", "WenQuanYi Zen Hei", "Hiragino Sans"),
+    *("Microsoft YaHei", "Malgun Gothic", "Arial Unicode MS", "Symbola"),
+)
+_HARMLESS = (
+    r"Glyph .* missing from font",
+    r"Matplotlib currently does not support .* natively",
+)
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of a figure by what they mean.
+
+    Attributes
+    ----------
+    paper, ink, muted, grid : str
+        Background, text and lines, secondary text, grid lines.
+    data : str
+        What was observed.
+    model : str
+        What the model says.
+    prior : str
+        What was believed before.
+    alarm : str
+        Divergences and failures.
+    chains : tuple of str
+        One for each chain; they repeat after the last.
+    """
+
+    paper: str
+    ink: str
+    muted: str
+    grid: str
+    data: str
+    model: str
+    prior: str
+    alarm: str
+    chains: tuple[str, ...]
+
+
+LIGHT = Theme(
+    paper="#ffffff",
+    ink="#1b2430",
+    muted="#5b6673",
+    grid="#dfe3e8",
+    data="#1b2431",
+    model="#0072b2",
+    prior="#8a5a00",
+    alarm="#d55e00",
+    chains=("#0072b3", "#c07f00", "#00916a", "#bf5c92", "#3296d2", "#8f3d00"),
+)
+DARK = Theme(
+    paper="#14191f",
+    ink="#e6eaef",
+    muted="#a3adb8",
+    grid="#333c46",
+    data="#e6eaee",
+    model="#56b4e9",
+    prior="#f0b429",
+    alarm="#ff8a3d",
+    chains=("#56b4e8", "#e69f01", "#2bc499", "#e29ac3", "#9ad4f5", "#ff8a3c"),
+)
+# No two roles of a theme share a colour: the report tells roles apart by it, see report/figures.py.
+
+Axes = Any
+"""``matplotlib.axes.Axes``, whose annotations are narrower than what it takes."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class StyledFigure(Figure):
+    """A figure that is drawn in its theme, whatever the global settings are."""
+
+    theme: Theme = LIGHT
+
+    def draw(self, renderer: Any) -> None:
+        """Draw in the figure's own theme."""
+        with applied(self.theme), warnings.catch_warnings():
+            # A font without some glyph of a user's label draws a box, which is no error.
+            for message in _HARMLESS:
+                warnings.filterwarnings("ignore", message=message)
+            super().draw(renderer)
+
+
+@contextmanager
+def applied(theme: Theme) -> Iterator[None]:
+    """Apply the style to what is made and drawn inside the block."""
+    with mpl.rc_context(_settings(theme)):
+        yield
+
+
+def styled(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function's figure in the theme that its keyword ``theme`` says."""
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        theme = kwargs.get("theme", LIGHT)
+        with applied(theme if isinstance(theme, Theme) else LIGHT):
+            return function(*args, **kwargs)
+
+    return wrapper
+
+
+def new_figure(height: float, theme: Theme, *, pad: float = 0.06) -> StyledFigure:
+    """Return an empty figure, `height` inches high, with `pad` inches around each panel."""
+    figure = StyledFigure(figsize=(WIDTH, height))
+    figure.set_layout_engine("constrained", w_pad=pad, h_pad=pad)
+    figure.theme = theme
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def panels(
+    num: int, columns: int, height: float, theme: Theme, **shared: Any
+) -> tuple[StyledFigure, list[Axes]]:
+    """Return a figure with `num` panels in rows of `columns`, each `height` inches high."""
+    columns = max(1, min(columns, num))
+    rows = -(-num // columns)
+    figure = new_figure(rows * height + 0.55, theme)
+    grid = figure.subplots(rows, columns, squeeze=False, **shared)
+    axes = list(grid.flat)
+    for spare in axes[num:]:
+        spare.remove()
+    return figure, axes[:num]
+
+
+def finish(figure: StyledFigure, alt: str, note: str = "") -> StyledFigure:
+    """Give a figure its alternative text and, below it, what it leaves out."""
+    if note:
+        text = "\n".join(textwrap.wrap(label(note, 400), NOTE_CHARACTERS))
+        figure.supxlabel(text, x=0.01, ha="left", color=figure.theme.muted, fontsize=8)
+    figure.set_label(f"{alt} {note}".strip())
+    return figure
+
+
+def alt_text(figure: Figure) -> str:
+    """Return what a figure shows, in words."""
+    return str(figure.get_label())
+
+
+def label(text: str, most: int = 28) -> str:
+    """Return a user's label fit to be drawn: one line, no control characters, not too long."""
+    visible = "".join(_visible(character) for character in str(text))
+    if len(visible) <= most:
+        return visible
+    head = (most - 1) * 2 // 3
+    return f"{visible[:head]}…{visible[len(visible) - (most - 1 - head) :]}"
+
+
+def plain_ticks(axis: Any) -> None:
+    """Write a logarithmic axis' ticks as plain numbers."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    axis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+
+
+def _plain(value: float) -> str:
+    return f"{value:g}".replace("e+0", "e").replace("e-0", "e-")
+
+
+def _visible(character: str) -> str:
+    """Show a control character by its picture, as XML and HTML cannot hold it."""
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "␡"
+    return "�" if unicodedata.category(character) in ("Cc", "Cs", "Cn") else character
+
+
+@functools.cache
+def _fonts() -> tuple[str, ...]:
+    """Return DejaVu Sans, which comes with matplotlib, and the fallbacks that are installed."""
+    installed = set(font_manager.fontManager.get_font_names())
+    return ("DejaVu Sans", *(name for name in _FALLBACKS if name in installed))
+
+
+_KEPT = ("backend", "backend_fallback", "interactive", "toolbar", "timezone")
+
+
+@functools.cache
+def _defaults() -> dict[str, Any]:
+    """Return matplotlib's own settings, so that a user's matplotlibrc does not leak in."""
+    return {key: value for key, value in mpl.rcParamsDefault.items() if key not in _KEPT}
+
+
+def _settings(theme: Theme) -> Any:
+    return _defaults() | {
+        "axes.axisbelow": True,
+        "axes.edgecolor": theme.muted,
+        "axes.facecolor": "none",
+        "axes.formatter.useoffset": False,
+        "axes.grid": True,
+        "axes.labelcolor": theme.ink,
+        "axes.labelsize": 9,
+        "axes.linewidth": 0.7,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlecolor": theme.ink,
+        "axes.titlelocation": "left",
+        "axes.titlesize": 9.5,
+        "axes.titleweight": "bold",
+        "figure.facecolor": theme.paper,
+        "font.family": list(_fonts()),
+        "font.size": 9,
+        "grid.color": theme.grid,
+        "grid.linewidth": 0.6,
+        "legend.fontsize": 8.5,
+        "legend.frameon": False,
+        "legend.labelcolor": theme.ink,
+        "lines.linewidth": 1.2,
+        "pdf.fonttype": 42,
+        "savefig.facecolor": theme.paper,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "pyflowers",
+        "text.color": theme.ink,
+        "text.parse_math": False,
+        "xtick.color": theme.muted,
+        "xtick.labelcolor": theme.ink,
+        "xtick.labelsize": 8,
+        "ytick.color": theme.muted,
+        "ytick.labelcolor": theme.ink,
+        "ytick.labelsize": 8,
+    }
