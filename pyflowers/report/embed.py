@@ -1,0 +1,119 @@
+"""Figures in the page: SVG in a data URI, which follows the reader's light or dark setting.
+
+A browser runs no script in an image and lets it load nothing. Each colour of the light theme
+becomes a CSS variable in the SVG, which has another value where dark is preferred; text stays text,
+so that the reader's own fonts show any script.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from dataclasses import dataclass, fields
+
+from matplotlib.figure import Figure
+
+from pyflowers.plots import DARK, LIGHT, alt_text
+from pyflowers.plots.style import Theme
+
+RASTER_DPI = 130
+"""Resolution of the parts that are images within the SVG: clouds of points."""
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A figure ready for the page.
+
+    Attributes
+    ----------
+    uri : str
+        ``data:`` URI.
+    width, height : int
+        CSS pixels.
+    alt : str
+        What it shows, in words.
+    caption : str
+        How to read it.
+    """
+
+    uri: str
+    width: int
+    height: int
+    alt: str
+    caption: str
+
+
+def embed(figure: Figure, caption: str) -> Embedded:
+    """Turn a figure of the light theme into one for the page."""
+    raw = base64.b64encode(to_svg(figure).encode()).decode()
+    width, height = (round(float(inches) * 96) for inches in figure.get_size_inches())
+    uri = f"data:image/svg+xml;base64,{raw}"
+    return Embedded(uri, width, height, visible(alt_text(figure)), caption)
+
+
+def to_svg(figure: Figure) -> str:
+    """Draw a figure of the light theme as SVG for light and dark; equal figures, equal text."""
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(buffer, format="svg", dpi=RASTER_DPI, metadata=nothing)
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]  # no XML prologue, no document type
+    light, dark = _colours(LIGHT), _colours(DARK)
+    svg = _TAG.sub(lambda tag: _slim(tag[0], light), svg)
+    style = (
+        f"<style>svg{{{_declare(light)}}}"
+        f"@media (prefers-color-scheme:dark){{svg{{{_declare(dark)}}}}}</style>"
+    )
+    end = svg.index(">") + 1
+    return svg[:end] + style + svg[end:]
+
+
+_TAG = re.compile(r"<[^>]*>")
+"""A tag; a user's labels stand between tags, escaped, and must not be touched."""
+
+_FRACTION = re.compile(r"(\.\d\d)\d+")
+
+
+def _slim(tag: str, colours: dict[str, str]) -> str:
+    """Name the colours of a tag, and keep a hundredth of a point of its coordinates."""
+    if tag.startswith("<!--"):
+        return ""
+    for name, colour in colours.items():
+        tag = tag.replace(colour, f"var(--{name})")
+    if tag.startswith(("<path", "<use")):
+        tag = _FRACTION.sub(r"\1", tag).replace("\nL ", "L").replace(" \n", "")
+    return tag
+
+
+def _colours(theme: Theme) -> dict[str, str]:
+    """Return a theme's colours by the names of their CSS variables."""
+    named: dict[str, str] = {}
+    for field in fields(theme):
+        value = getattr(theme, field.name)
+        if isinstance(value, str):
+            named[field.name] = value
+        else:
+            named |= {f"{field.name}{i}": colour for i, colour in enumerate(value)}
+    return named
+
+
+def _declare(colours: dict[str, str]) -> str:
+    return "".join(f"--{name}:{colour};" for name, colour in colours.items())
+
+
+_NOT_IN_HTML = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef"
+    + "".join(chr(plane << 16 | 0xFFFE) + chr(plane << 16 | 0xFFFF) for plane in range(17))
+    + "]"
+)
+
+
+def visible(text: str) -> str:
+    """Show control characters by their pictures, as HTML cannot hold them."""
+    return _NOT_IN_HTML.sub(_picture, text)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return chr(0x2400 + code) if code < 0x20 else "�"

@@ -1,0 +1,60 @@
+"""Numbers on the page: printed as the tables of the command line print them, and traceable.
+
+Each is an HTML ``data`` element. Its ``value`` is the number itself, and for one that stands in a
+run folder its attributes say where: file, row and column. The tests read the page back and compare.
+"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from pyflowers.diagnostics import Check
+from pyflowers.fitting import Fit
+from pyflowers.summary import format_cell, format_number
+
+
+def number(value: float, text: str | None = None) -> Markup:
+    """Return a number that is computed for the page."""
+    shown = format_number(value) if text is None else text
+    return Markup('<data value="{}">{}</data>').format(repr(float(value)), shown)
+
+
+def summary_number(fit: Fit, table: object, row: str, column: str) -> Markup:
+    """Return a number of a fit's ``summary.csv``; `table` is the summary."""
+    value = float(table.loc[row, column])  # type: ignore[attr-defined]
+    return Markup(
+        '<data value="{}" data-file="{}/summary.csv" data-row="{}" data-column="{}">{}</data>'
+    ).format(repr(value), fit.name, row, column, format_cell(column, value))
+
+
+def check_number(fit: Fit, check: Check) -> Markup:
+    """Return the value of a check in a fit's ``diagnostics.json``."""
+    return Markup(
+        '<data value="{}" data-file="{}/diagnostics.json" data-row="{}" data-column="value">'
+        "{}</data>"
+    ).format(repr(float(check.value)), fit.name, check.name, check_text(check))
+
+
+def check_text(check: Check) -> str:
+    """Return a check's value; R-hat with the digits that tell 1.004 from 1.01."""
+    column = {"R-hat": "r_hat", "bulk ESS": "ess_bulk", "tail ESS": "ess_tail"}.get(check.name, "")
+    if not column and float(check.value).is_integer():
+        return f"{check.value:.0f}"
+    return format_cell(column, check.value)
+
+
+def isolated(label: str) -> Markup:
+    """Return a user's label so that its writing direction does not touch the text around it."""
+    return Markup("<bdi>{}</bdi>").format(label)
+
+
+def interval(low: Markup, high: Markup) -> Markup:
+    """Return an interval in words."""
+    return Markup("{} to {}").format(low, high)
+
+
+def listing(items: list[Markup]) -> Markup:
+    """Join items with commas and a final *and*."""
+    if len(items) <= 1:
+        return items[0] if items else Markup("")
+    return Markup("{} and {}").format(Markup(", ").join(items[:-1]), items[-1])
