@@ -1,0 +1,51 @@
+"""``pyflowers lecture``: run one of the lectures' examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pyflowers.cli.options import cmdstan_option
+
+
+@click.command("lecture")
+@click.argument("name", required=False)
+@click.option("--list", "show_list", is_flag=True, help="List the examples and leave.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write.")
+@click.option("--seed", type=int, default=1, show_default=True, help="0 to 4294967295.")
+@click.option("--quick", is_flag=True, help="Smaller sizes, noisier findings.")
+@cmdstan_option
+def command(
+    name: str | None,
+    show_list: bool,
+    out: Path | None,
+    seed: int,
+    quick: bool,
+    cmdstan: str | None,
+) -> None:
+    """Run an example of the lectures.
+
+    Writes its findings (findings.md), its numbers (results.json) and its figures into a folder.
+    """
+    from pyflowers.lecture import EXAMPLES, Settings, check_name, run_example
+    from pyflowers.lecture.lecture import check_folder
+
+    if show_list:
+        width = max(map(len, EXAMPLES))
+        for each, example in EXAMPLES.items():
+            click.echo(f"{each:<{width}}  {example.summary}")
+        return
+    if name is None:
+        raise click.UsageError("name an example, or see them all with --list")
+    check_name(name)
+    if out is None:
+        raise click.UsageError("name the folder to write with --out DIR")
+    settings = Settings(seed, quick, cmdstan)
+    check_folder(out, name)
+    lecture = run_example(name, settings)
+    lecture.save(out)
+    click.echo(click.style(lecture.title, bold=True))
+    for finding in lecture.findings:
+        click.echo(f"- {finding}")
+    click.echo(f"folder: {out}")

@@ -1,0 +1,155 @@
+"""The command line: exit status, one-line errors, and what a newcomer sees."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from pyflowers.cli.main import COMMANDS
+
+PYFLOWERS = [sys.executable, "-c", "from pyflowers.cli import main; main()"]
+
+
+def run(*arguments, **environment):
+    return subprocess.run(
+        [*PYFLOWERS, *map(str, arguments)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_help_lists_every_command_and_imports_nothing_heavy():
+    code = (
+        "import sys; from pyflowers.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'arviz', 'matplotlib', 'scipy', 'pandas', 'numpy', 'cmdstanpy', 'rich'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} ", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name):
+    done = run(name, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: ")
+
+
+def test_a_fit_leaves_a_run_folder_and_a_verdict(executables, tmp_path):
+    out = tmp_path / "run"
+    done = run(
+        *("fit", "multilevel_poisson", "--seed", 1, "--cmdstan", "embedded"),
+        *("--check", "--out", out),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "verdict: all 6 diagnostics pass" in done.stdout
+    assert "mu_plant[3]" in done.stdout
+    assert json.loads((out / "run.json").read_text())["options"]["seed"] == 1
+    plots = {path.name for path in (out / "plots").iterdir()}
+    assert {"trace_first_chain.png", "trace.png", "pairs.png", "ranks.png"} <= plots
+    again = run(
+        *("fit", "multilevel_poisson", "--seed", 1, "--cmdstan", "embedded"),
+        *("--draws", 50, "--warmup", 10, "--check", "--out", out),
+    )
+    assert again.returncode == 3
+    assert "diagnostics fail: do not trust this fit" in again.stdout
+    assert json.loads((out / "run.json").read_text())["options"]["draws"] == 50
+
+
+def test_a_users_table_and_columns(executables, tmp_path):
+    table = tmp_path / "garden.csv"
+    table.write_text("plot,week,blossoms\n[red]A[/red],1,4\n[red]A[/red],2,3\nB,1,9\nB,2,7\n")
+    done = run(
+        *("fit", "multilevel_normal", "--data", table, "--group", "plot", "--time", "week"),
+        *("--value", "blossoms", "--seed", 0, "--cmdstan", "embedded", "--out", tmp_path / "run"),
+        *("--prior", "sigma2_plant_nu=1", "--prior", "sigma2_plant_scale=2"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mu_plant[[red]A[/red]]" in done.stdout
+    assert "seed: 0" in done.stdout
+
+
+ERRORS = [
+    (["fit", "iid_normal", "--data", "absent.csv"], 1, "error: absent.csv: no such file"),
+    (["fit", "iid_norml"], 1, "error: no model is named 'iid_norml': did you mean iid_normal?"),
+    (["fit", "iid_normal", "--prior", "tau=1"], 1, "error: prior tau: iid_normal has no such"),
+    (["fit", "iid_normal", "--seed", "-1"], 1, "error: seed must be a whole number from 0"),
+    (["fit", "iid_normal", "--group", "pot"], 1, "there is no column 'pot'; the columns are"),
+    (["fit", "iid_normal", "--cmdstan", "/nowhere"], 1, "/nowhere is no CmdStan folder"),
+    (["fit", "own.stan"], 1, "no such Stan program; check the path"),
+    (["compile", "own.stan"], 1, "no such Stan program; check the path"),
+    (["setup", "--wheel", "absent.whl"], 1, "--wheel absent.whl: no such file"),
+    (["fit", "iid_normal", "--prior", "tau"], 2, "'tau' is not NAME=VALUE with a number"),
+    (["fit", "iid_normal", "--sede", "1"], 2, "No such option"),
+    (["fit"], 2, "MODEL is missing"),
+    (["ftt"], 2, "No such command 'ftt'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "status", "message"), ERRORS)
+def test_an_error_is_one_line_and_leaves_nothing_behind(
+    cmdstan, tmp_path, arguments, status, message
+):
+    out = ["--out", str(tmp_path / "run")] if arguments[0] == "fit" else []
+    cache = {"PYFLOWERS_CACHE": str(tmp_path / "cache")} if arguments[0] == "setup" else {}
+    done = run(*arguments, *out, **cache)
+    assert done.returncode == status
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    if status == 1:
+        assert len([line for line in done.stderr.splitlines() if line]) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_debug_shows_the_traceback():
+    done = run("--debug", "fit", "iid_norml", "--out", "run")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+def test_a_folder_that_is_no_run_is_refused_before_anything_is_done(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    done = run("fit", "iid_normal", "--out", tmp_path, CMDSTAN="/nowhere")
+    assert done.returncode == 1
+    assert "holds something that is no run" in done.stderr
+
+
+def test_compile_copies_the_executable_where_it_is_told(executables, tmp_path):
+    program = next(path for path in executables if path.stem == "simulate")
+    done = run("compile", program, "--cmdstan", "embedded", "-o", tmp_path / "simulate it")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(tmp_path / "simulate it")
+    info = subprocess.run([tmp_path / "simulate it", "info"], capture_output=True, text=True)
+    assert "stan_version_minor = 35" in info.stdout
+    refused = run("compile", program, "--cmdstan", "embedded", "-o", tmp_path / "no" / "where")
+    assert refused.returncode == 1
+    assert "cannot be written" in refused.stderr
+
+
+def test_a_closed_pipe_is_not_an_error():
+    done = subprocess.run(
+        f"{sys.executable} -c 'from pyflowers.cli import main; main()' models | true",
+        shell=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "Traceback" not in done.stderr
+    assert "error" not in done.stderr
+
+
+def test_every_public_name_is_there():
+    import pyflowers
+
+    assert sorted(pyflowers.__all__) == dir(pyflowers)
+    for name in pyflowers.__all__:
+        assert getattr(pyflowers, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = pyflowers.nothing
