@@ -10,7 +10,7 @@ import pytest
 
 from pyflowers.cli.main import COMMANDS
 
-PYFLOWERS = [sys.executable, "-c", "from pyflowers.cli import main; main()"]
+PYFLOWERS = [sys.executable, "-m", "pyflowers"]
 
 
 def run(*arguments, **environment):

@@ -10,6 +10,7 @@ import pytest
 
 from pyflowers.cmdstan import compile_program
 from pyflowers.cmdstan.cache import appearing, digest, locked
+from pyflowers.cmdstan.toolchain import compiler
 from pyflowers.errors import CompileError, ConfigError, ToolchainError
 
 PROGRAM = "parameters { real x; } model { x ~ normal(0, 1); }\n"
@@ -59,6 +60,25 @@ def truncate(path):
 
 def make_unexecutable(path):
     path.chmod(path.stat().st_mode & ~(stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH))
+
+
+def test_stans_header_comes_precompiled(cmdstan, tmp_path):
+    if not (cmdstan.path / "build").is_dir() or "clang" in compiler():
+        pytest.skip("only the embedded CmdStan, made with GCC, has one of pyflowers' making")
+    shown = subprocess.run(
+        ["make", "compile_info"], cwd=cmdstan.path, capture_output=True, text=True, check=True
+    )
+    program = tmp_path / "program.hpp"
+    program.write_text("#include <stan/model/model_header.hpp>\n")
+    done = subprocess.run(
+        [*shown.stdout.split(), "-H", "-fsyntax-only", "-x", "c++", program],
+        cwd=cmdstan.path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # GCC's -H marks with "!" a precompiled header that it takes, with "x" one that it cannot.
+    assert "! build/default/precompiled/stan/model/model_header.hpp.gch" in done.stderr
 
 
 def test_a_changed_include_is_another_executable(small_cache, cmdstan, tmp_path):

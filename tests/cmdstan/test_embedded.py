@@ -18,7 +18,7 @@ from pyflowers.cmdstan import embedded
 
 pytestmark = pytest.mark.slow
 
-SETUP = [sys.executable, "-c", "from pyflowers.cli import main; main()", "setup"]
+SETUP = [sys.executable, "-m", "pyflowers", "setup"]
 
 
 @pytest.fixture(scope="module")
