@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class SamplerOptions:
                     f"{name} must be a whole number from {low} to {high}, was {value!r}"
                 )
             object.__setattr__(self, name, int(value))
-        if not 0 < self.adapt_delta < 1:
+        if not isinstance(self.adapt_delta, Real) or not 0 < self.adapt_delta < 1:
             raise ConfigError(f"adapt_delta must lie between 0 and 1, was {self.adapt_delta!r}")
 
 

@@ -76,6 +76,7 @@ BAD_OPTIONS = [
     ({"warmup": -5}, "warmup must be a whole number from 0"),
     ({"thin": 1.5}, "thin must be a whole number"),
     ({"adapt_delta": 1.0}, "adapt_delta must lie between 0 and 1, was 1.0"),
+    ({"adapt_delta": "high"}, "adapt_delta must lie between 0 and 1, was 'high'"),
     ({"max_treedepth": 0}, "max_treedepth must be a whole number from 1"),
 ]
 
