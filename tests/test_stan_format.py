@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pyflowers.cmdstan.embedded import stan_folder
+from pyflowers.cmdstan.wheel import stan_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = sorted([*ROOT.glob("stan/*.stan"), *ROOT.glob("tests/lecture/*.stan")])

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from pyflowers.cmdstan.cache import appearing, cache_dir, digest, locked, sha256_file
-from pyflowers.cmdstan.embedded import VERSION, stan_folder
 from pyflowers.cmdstan.source import Source, first_errors, program_file, read_source, safe_stem
 from pyflowers.cmdstan.toolchain import compiler, compiler_version, require_toolchain
+from pyflowers.cmdstan.wheel import VERSION, stan_folder
 from pyflowers.errors import CompileError
 from pyflowers.progress import stage
 

