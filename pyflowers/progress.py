@@ -1,6 +1,7 @@
 """Progress of long work: a bar on a terminal, a line in the log elsewhere."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ logger = logging.getLogger("pyflowers")
 @contextmanager
 def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
     """Show one stage of long work and yield the function that advances it.
+
+    In a process that is forked within the stage the function does nothing: the bar is its parent's.
 
     Parameters
     ----------
@@ -23,4 +26,10 @@ def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], obje
 
     logger.info("%s", title)
     with tqdm(total=total, desc=title, disable=None, leave=False, file=sys.stderr) as bar:
-        yield bar.update
+        own = os.getpid()
+
+        def advance(steps: int) -> None:
+            if os.getpid() == own:
+                bar.update(steps)
+
+        yield advance

@@ -13,6 +13,16 @@ def _folder(name: str) -> Path:
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
 
+def stan_folder() -> Path:
+    """Return the folder of the Stan programs and their declarations."""
+    return _folder("stan")
+
+
+def data_path(name: str) -> Path:
+    """Return a file of the example data."""
+    return _folder("data") / name
+
+
 def program_path(name: str) -> Path:
     """Return the Stan program `name` that ships with pyflowers.
 
@@ -21,7 +31,7 @@ def program_path(name: str) -> Path:
     ConfigError
         If no program has that name.
     """
-    path = _folder("stan") / f"{name}.stan"
+    path = stan_folder() / f"{name}.stan"
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.stan")))
         raise ConfigError(f"no Stan program is named {name!r}: choose one of {known}")
@@ -30,9 +40,9 @@ def program_path(name: str) -> Path:
 
 def flowers_csv() -> Path:
     """Return the lecture's data: three plants, four months, number of flowers."""
-    return _folder("data") / "flowers.csv"
+    return data_path("flowers.csv")
 
 
 def gaussian_mixture_csv() -> Path:
     """Return the lecture's mixture: 1,000 points and the component that each was drawn from."""
-    return _folder("data") / "gaussian_mixture.csv"
+    return data_path("gaussian_mixture.csv")

@@ -5,27 +5,33 @@ Comparisons are ratios of two things measured in one run, in turn, the best of s
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 import pyflowers
-from pyflowers.approximate import approximate
-from pyflowers.cmdstan import compile_program, find_cmdstan
-from pyflowers.compare import variational as closed_form
-from pyflowers.data import FlowerData
-from pyflowers.lecture.gaussian_mixture import stan_data as mixture_data
-from pyflowers.resources import flowers_csv, gaussian_mixture_csv, program_path
+from pyflowers.closed_form.exact import NormalSampler, PoissonSampler
+from pyflowers.closed_form.vb import SufficientStatistics, fit_multilevel_normal, fit_normal
+from pyflowers.convergence import statistics
+from pyflowers.engines import SamplerOptions
+from pyflowers.engines.approximate import approximate
+from pyflowers.engines.cmdstan import SIGNIFICANT_FIGURES, CmdStanProgram, data_file
+from pyflowers.fits.idata import arviz
+from pyflowers.lectures.gaussian_mixture import stan_data as mixture_data
+from pyflowers.programs import Data, find_program
+from pyflowers.resources import gaussian_mixture_csv, program_path
 from pyflowers.samplers import GaussianStep, Metropolis, StandardNormal, StanDensity, run
-from pyflowers.sampling import SIGNIFICANT_FIGURES, SamplerOptions, data_file, sample
-from pyflowers.vb import SufficientStatistics, fit_multilevel_normal, fit_normal
+from pyflowers.table import Table
+from pyflowers.toolchain import compile_program, find_cmdstan
 
 Row = tuple[str, str, str]
 COMMAND = Path(sys.executable).with_name("pyflowers")
@@ -38,7 +44,7 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def counts(num_plants: int, num_months: int) -> FlowerData:
+def counts(num_plants: int, num_months: int) -> Table:
     """Simulate a multilevel Poisson table."""
     rng = np.random.default_rng(1)
     rate = np.exp(rng.normal(1.5, 0.8, num_plants))
@@ -54,12 +60,23 @@ def counts(num_plants: int, num_months: int) -> FlowerData:
     return pyflowers.from_frame(frame)
 
 
+def filled(name: str, table: Table | None = None) -> Data:
+    """Return the data block of a shipped program, priors at their defaults."""
+    program = find_program(name)
+    return program.fill(program.read(table), program.resolve_priors())[0]
+
+
+def compiled(name: str) -> CmdStanProgram:
+    """Return a shipped program as CmdStan runs it."""
+    return CmdStanProgram(compile_program(find_program(name).path, cmdstan=find_cmdstan()))
+
+
 def overhead() -> list[Row]:
     """``pyflowers.fit`` against the bare executable, two chains at once, and reading its CSV."""
-    data = counts(200, 48)
-    model = pyflowers.get_model("multilevel_poisson")
-    executable = compile_program(model.program, cmdstan=find_cmdstan())
-    stan_data = model.stan_data(data, model.resolve_priors())
+    name, table = "multilevel_poisson", counts(200, 48)
+    program = find_program(name)
+    executable = compiled(name).executable
+    stan_data = program.stan_values(filled(name, table))
 
     def bare() -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +88,7 @@ def overhead() -> list[Row]:
                     f"output file={folder}/{number}.csv sig_figs={SIGNIFICANT_FIGURES} "
                     "method=sample adapt delta=0.9"
                 )
-                command = [executable.path, *arguments.split()]
+                command = [str(executable.path), *arguments.split()]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
             with ThreadPoolExecutor(2) as executor:
@@ -80,7 +97,7 @@ def overhead() -> list[Row]:
                 pd.read_csv(f"{folder}/{number}.csv", comment="#")
 
     def ours() -> None:
-        pyflowers.fit(model, data, seed=1, cores=2)
+        pyflowers.fit(name, table, seed=1, cores=2, engine="cmdstan")
 
     ours()  # imports
     rounds = [(seconds(ours), seconds(bare)) for _ in range(5)]
@@ -90,16 +107,59 @@ def overhead() -> list[Row]:
     ]
 
 
+def engines() -> list[Row]:
+    """``pyflowers.fit`` by the interpreter against CmdStan, and against the interpreter alone."""
+    import stanli
+
+    rows: list[Row] = []
+    name, program = "multilevel_poisson", find_program("multilevel_poisson")
+    for num_plants, num_months in ((200, 48), (1000, 100)):
+        table = counts(num_plants, num_months)
+        data = program.read(table)
+        values = {
+            key: value.tolist() if isinstance(value, np.ndarray) else value
+            for key, value in program.stan_values(filled(name, table)).items()
+        }
+
+        def bare(values: dict[str, object] = values) -> None:
+            model = stanli.Model(stan_file=program.path, data=values)
+            model.sample(seed=1, delta=0.9, parallel_chains=2, refresh=0)
+
+        def fit(engine: str, data: Data = data) -> None:
+            pyflowers.fit(name, data, seed=1, cores=2, engine=engine)
+
+        fit("stanli")  # imports, and the worker's start
+        fit("cmdstan")
+        rounds = [
+            (seconds(lambda: fit("stanli")), seconds(lambda: fit("cmdstan")), seconds(bare))
+            for _ in range(3)
+        ]
+        ours, compiled_, alone = (min(times) for times in zip(*rounds, strict=True))
+        size = f"{num_plants} × {num_months}"
+        rows += [
+            (
+                f"fit by stanli, {size}",
+                f"1/{compiled_ / ours:.2f} of CmdStan's {compiled_:.2f} s",
+                "1/2",
+            ),
+            (
+                f"fit by stanli over its bare call, {size}",
+                f"{ours / alone:.2f} × ({ours:.2f} s / {alone:.2f} s)",
+                "1.2 ×",
+            ),
+        ]
+    return rows
+
+
 def scale() -> list[Row]:
     """Compare sampling times at a hundred times as many rows."""
-    model = pyflowers.get_model("multilevel_poisson")
-    executable = compile_program(model.program, cmdstan=find_cmdstan())
-    times = {}
+    program, executable = find_program("multilevel_poisson"), compiled("multilevel_poisson")
+    times: dict[int, list[tuple[float, float]]] = {}
     for _ in range(3):
         for num_months in (10, 1000):
-            data = counts(1000, num_months)
-            stan_data = model.stan_data(data, model.resolve_priors())
-            done = sample(executable, stan_data, SamplerOptions(seed=1), cores=2)
+            data = filled("multilevel_poisson", counts(1000, num_months))
+            stan_data = program.stan_values(data)
+            done = executable.sample(stan_data, SamplerOptions(seed=1), cores=2)
             leapfrogs = done.stats["n_leapfrog__"].sum()
             total = sum(chain["sampling"] for chain in done.chain_times)
             times.setdefault(num_months, []).append((total, total / leapfrogs))
@@ -118,24 +178,80 @@ def command_line() -> list[Row]:
     """How long a user waits for the command line when everything is cached."""
 
     def run(*arguments: str, rounds: int = 5) -> float:
-        command = [COMMAND, *arguments]
+        command = [str(COMMAND), *arguments]
         return best(lambda: subprocess.run(command, check=True, capture_output=True), rounds)
 
     def demo() -> None:
         subprocess.run(["scripts/demo"], check=True, capture_output=True)
 
     with tempfile.TemporaryDirectory() as folder:
-        fit = run("fit", "iid_normal", "--seed", "1", "--out", f"{folder}/run")
-        refit = ["fit", "--config", "configs/flowers.toml", "--out"]
+        fit = run(
+            "fit", "iid_normal", "--seed", "1", "--engine", "cmdstan", "--out", f"{folder}/run"
+        )
+        refit = ["fit", "--config", "configs/flowers.toml", "--engine", "cmdstan", "--out"]
         anew = min(run(*refit, f"{folder}/{i}", rounds=1) for i in range(2))
+        answer = ["fit", "multilevel_poisson", "--seed", "1", "--out", f"{folder}/answer"]
+        printed = run(*answer, "--plots", "none")
+        drawn = run(*answer)
+    start, draw = imports("numpy, pandas"), imports("matplotlib.pyplot")
     demo()
     return [
         ("a Python loop of 10 million additions, this machine", f"{best(additions):.2f} s", ""),
-        ("import arviz, within each fit", f"{imports('arviz'):.2f} s", ""),
+        ("import arviz, which no command needs", f"{imports('arviz'):.2f} s", ""),
         ("pyflowers --help", f"{run('--help'):.2f} s", "0.3 s"),
         ("pyflowers fit iid_normal, warm", f"{fit:.2f} s", "4 s"),
+        (
+            "pyflowers fit multilevel_poisson --plots none, warm",
+            f"{printed:.2f} s, {printed - start:.2f} s more than numpy and pandas ({start:.2f} s)",
+            "1.0 s more",
+        ),
+        (
+            "what its plots add",
+            f"{drawn - printed:.2f} s, {(drawn - printed) / draw:.2f} × import matplotlib.pyplot",
+            "2.5 ×",
+        ),
         ("scripts/demo again", f"{best(demo, 1):.1f} s", "20 s"),
         ("the demo's three fits and their plots, anew", f"{anew:.1f} s", "20 s"),
+    ]
+
+
+def report() -> list[Row]:
+    """How long a report takes from finished fits, and from the table, and how large it is."""
+
+    def run(*arguments: str) -> float:
+        command = [str(COMMAND), *arguments]
+        return seconds(lambda: subprocess.run(command, check=True, capture_output=True))
+
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder, "report.html")
+        table = ["report", "--seed", "1", "--out", str(page)]
+        whole = min(run(*table, "--runs", f"{folder}/{i}") for i in range(3))
+        runs = [str(run) for run in sorted(Path(folder, "0").iterdir())]
+        finished = min(run("report", *runs, "--out", str(page)) for _ in range(3))
+        size = page.stat().st_size / 1e6
+    return [
+        (
+            "pyflowers report of three finished fits",
+            f"{finished:.1f} s, {size:.1f} MB",
+            "8 s, 3 MB",
+        ),
+        ("pyflowers report from the table, engine warm", f"{whole:.1f} s", "12 s"),
+    ]
+
+
+def lecture() -> list[Row]:
+    """Time the lecture on neural networks, and see whether its chains agree on the function."""
+    name = "neural-network"
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "out")
+        command = [str(COMMAND), "lecture", name, "--out", str(out)]
+        elapsed = seconds(lambda: subprocess.run(command, check=True, capture_output=True))
+        found = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    checks = found["results"]["denoising"]["verdicts"]["NUTS"]["function"]["checks"]
+    r_hat = next(check["value"] for check in checks if check["name"] == "R-hat")
+    return [
+        (f"pyflowers lecture {name}", f"{elapsed:.0f} s", "240 s"),
+        ("R-hat of f under NUTS, 5 units", f"{r_hat:.2f}", "1.05"),
     ]
 
 
@@ -163,8 +279,8 @@ def variational() -> list[Row]:
     x = rng.normal(1, 3, size=(100_000, 100))
     batch = best(lambda: fit_normal(x))
     plants = rng.normal(rng.normal(7, 2, (100_000, 1)), 3, size=(100_000, 48))
-    statistics = SufficientStatistics.from_array(plants)
-    large = best(lambda: fit_multilevel_normal(statistics))
+    sufficient = SufficientStatistics.from_array(plants)
+    large = best(lambda: fit_multilevel_normal(sufficient))
     rows = [
         ("VB, 100,000 normal data sets × 100", f"{batch:.2f} s", "1 s"),
         ("VB, multilevel, 100,000 plants × 48", f"{large:.2f} s", "5 s"),
@@ -182,16 +298,16 @@ def variational() -> list[Row]:
     return rows
 
 
-def _beside(name: str, data: FlowerData, size: str) -> Row:
+def _beside(name: str, table: Table, size: str) -> Row:
     """Time VB, NUTS and ADVI on one posterior."""
-    model = pyflowers.get_model(name)
-    priors = model.resolve_priors()
-    executable = compile_program(model.program, cmdstan=find_cmdstan())
-    stan_data = model.stan_data(data, priors)
+    program, loaded, data = find_program(name), compiled(name), filled(name, table)
+    closed_form = program.python.closed_form.vb
+    assert closed_form is not None  # this benchmark is of programs that have it
+    stan_data = program.stan_values(data)
     options = SamplerOptions(seed=1)
-    vb = best(lambda: closed_form(model, data, priors))
-    nuts = best(lambda: sample(executable, stan_data, options, cores=2), 1)
-    advi = best(lambda: approximate(executable, stan_data, "advi_meanfield", seed=1), 1)
+    vb = best(lambda: closed_form(data))
+    nuts = best(lambda: loaded.sample(stan_data, options, cores=2), 1)
+    advi = best(lambda: approximate(loaded.executable, stan_data, "advi_meanfield", seed=1), 1)
     measured = f"{vb:.4f} s; NUTS {nuts / vb:,.0f} ×, ADVI {advi / vb:,.0f} × as long"
     return (f"VB beside NUTS and ADVI, {name}, {size}", measured, "")
 
@@ -202,9 +318,8 @@ def samplers() -> list[Row]:
     start = np.zeros((1_000, 1))
     elapsed = best(lambda: run(kernel, np.random.default_rng(0), start, 4_000))
     rate = 4_000_000 / elapsed / 1e6
-    model = pyflowers.get_model("iid_normal")
-    stan_data = model.stan_data(pyflowers.read_data(flowers_csv()), model.resolve_priors())
-    target = StanDensity(model.program, stan_data)
+    program = find_program("iid_normal")
+    target = StanDensity(program.path, program.stan_values(filled("iid_normal")))
     points = np.random.default_rng(1).normal(size=(4, 1, 2))
 
     def one_at_a_time() -> None:
@@ -222,18 +337,128 @@ def samplers() -> list[Row]:
 def mixture() -> list[Row]:
     """Run NUTS on the lecture's Gaussian mixture: four chains of 2,000 iterations."""
     data = mixture_data(pd.read_csv(gaussian_mixture_csv())["y"].to_numpy())
-    fit = pyflowers.fit(program_path("gaussian_mixture"), data, seed=1, cores=2)
-    elapsed = fit.record["times"]["wall_seconds"]
+    fit = pyflowers.fit(program_path("gaussian_mixture"), data, seed=1, cores=2, engine="cmdstan")
+    elapsed = fit.record.times.wall_seconds
     return [("Gaussian mixture, 1,000 points, 4 × 2,000", f"{elapsed:.1f} s", "60 s")]
+
+
+def diagnostics() -> list[Row]:
+    """R-hat, bulk and tail ESS and the error of the mean, beside ArviZ's on the same draws."""
+    az = arviz()
+    draws = np.random.default_rng(1).normal(size=(4, 1_000, 5_000))
+    dataset = az.convert_to_dataset({"x": draws})
+
+    def theirs() -> None:
+        az.rhat(dataset)
+        az.ess(dataset, method="bulk")
+        az.ess(dataset, method="tail")
+        az.mcse(dataset, method="mean")
+
+    rounds = [(seconds(lambda: statistics(draws)), seconds(theirs)) for _ in range(3)]
+    here, there = (min(times) for times in zip(*rounds, strict=True))
+    measured = f"1/{there / here:.1f} of ArviZ's time ({here:.2f} s / {there:.1f} s)"
+    what = "R-hat, ESS, MCSE and quantiles, 5,000 elements × 4 × 1,000"
+    return [(what, measured, "1/10")]
+
+
+def exact() -> list[Row]:
+    """Independent draws from the exact posteriors: the first draw, and each further one."""
+    rows = []
+    for num_plants, num_months, num_draws in (
+        (3, 4, 20_000), (200, 48, 4_000), (1_000, 100, 4_000), (10_000, 20, 1_000)
+    ):  # fmt: skip
+        rng = np.random.default_rng(1)
+        num = np.full(num_plants, float(num_months))
+        totals = rng.poisson(num * np.exp(rng.normal(1.5, 0.8, num_plants))).astype(float)
+        mean = rng.normal(rng.normal(7, 2, num_plants), 3 / np.sqrt(num))
+        statistics = SufficientStatistics(num, mean, 9 * rng.chisquare(num - 1))
+        size = f"{num_plants:,} × {num_months}"
+        for name, make in (
+            ("multilevel_poisson", partial(PoissonSampler, totals, num)),
+            ("multilevel_normal", partial(NormalSampler, statistics)),
+        ):
+            setup = best(make)
+            drawing = best(partial(_draw_all, make(), num_draws))
+            measured = f"{num_draws / drawing:,.0f} draws/s after {setup:.3f} s"
+            rows.append((f"exact draws, {name}, {size}", measured, ""))
+    return [*rows, *beside_nuts(), *many_plants()]
+
+
+def beside_nuts() -> list[Row]:
+    """Effective draws of the worst parameter per second, by independent draws and by NUTS."""
+    rows = []
+    for size, bar in (((3, 4), 5), ((200, 48), 5), ((1_000, 100), 3), ((10_000, 20), 8)):
+        table = counts(*size)
+
+        def rate(engine: str, table: Table = table) -> float:
+            done = pyflowers.fit("multilevel_poisson", table, seed=1, engine=engine)
+            return float(done.summary()["ess_bulk"].min()) / done.record.times.wall_seconds
+
+        small = size[0] < 1_000
+        rates = {
+            engine: max(rate(engine) for _ in range(3 if small else 1))
+            for engine in ("exact", "stanli", "cmdstan")
+        }
+        here = rates.pop("exact")
+        best_engine = max(rates, key=rates.__getitem__)
+        ratio = here / rates[best_engine]
+        rows.append(
+            (
+                f"min-ESS/s, exact over NUTS, multilevel_poisson, {size[0]:,} × {size[1]}",
+                f"{ratio:.1f} × ({here:,.0f} / {rates[best_engine]:,.0f} by {best_engine})",
+                f"{bar} ×",
+            )
+        )
+    return rows
+
+
+def many_plants() -> list[Row]:
+    """Draw 100,000 plants and summarise them all, in a process of its own for its memory."""
+    code = (
+        "import resource, time, pyflowers\n"
+        "from benchmarks import counts\n"
+        "data = counts(100_000, 48)\n"
+        "begin = time.perf_counter()\n"
+        "fit = pyflowers.fit('multilevel_poisson', data, seed=1, engine='exact', chains=1)\n"
+        "assert len(fit.summary()) == 100_002\n"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20\n"
+        "print(f'{time.perf_counter() - begin:.0f} s, {peak:.1f} GB')"
+    )
+    folder = Path(__file__).parent
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, cwd=folder, capture_output=True, text=True)
+    what = "1,000 exact draws and summaries of 100,000 plants × 48"
+    return [(what, done.stdout.strip(), "60 s, 4 GB")]
+
+
+def _draw_all(sampler: PoissonSampler | NormalSampler, num_draws: int) -> None:
+    """Draw all plants, a block at a time."""
+    rng = np.random.default_rng(1)
+    for _ in sampler.blocks(sampler.draw_hyper(num_draws, rng), rng):
+        pass
+
+
+def many() -> list[Row]:
+    """Thousands of fits; see ``scripts/benchmarks_many.py``."""
+    from benchmarks_many import many as measured
+
+    rows: list[Row] = measured()
+    return rows
 
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "overhead": overhead,
+    "engines": engines,
     "scale": scale,
     "command_line": command_line,
+    "report": report,
+    "diagnostics": diagnostics,
     "variational": variational,
     "samplers": samplers,
     "mixture": mixture,
+    "lecture": lecture,
+    "exact": exact,
+    "many": many,
 }
 
 

@@ -47,6 +47,9 @@ model {
   weight ~ dirichlet(rep_vector(weight_alpha, K));
   mu ~ normal(mu_mean, mu_sd);
   sigma2 ~ scaled_inv_chi_square(sigma2_nu, sigma2_scale);
+  // Up to a constant the same as, for each n,
+  //   target += log_sum_exp(terms);
+  // with terms[k] = log(weight[k]) + normal_lpdf(y[n] | mu[k], sqrt(sigma2[k])).
   coefficients[1] = (log(weight) - 0.5 * log(sigma2)
                      - 0.5 * square(mu - y_mean) ./ sigma2)';
   coefficients[2] = ((mu - y_mean) ./ sigma2)';

@@ -29,7 +29,8 @@ parameters {
 model {
   mu ~ normal(mu_mean, mu_sd);
   sigma2 ~ scaled_inv_chi_square(sigma2_nu, sigma2_scale);
-  // The normal log likelihood of all y, without its constant (BDA3 eq. 3.2).
+  // Up to a constant (BDA3 eq. 3.2) the same as
+  //   y ~ normal(mu, sqrt(sigma2));
   target += -0.5
             * (N * log(sigma2) + (y_ss + N * square(y_mean - mu)) / sigma2);
 }

@@ -32,6 +32,8 @@ model {
   // Sum of squared residuals: about the means, and of the line at the means.
   real ss = y_ss - 2 * beta * xy_ss + square(beta) * x_ss
             + N * square(y_mean - alpha - beta * x_mean);
-  // The normal log likelihood of all y and the prior of sigma, without constants.
+  // Up to a constant the same as
+  //   y ~ normal(alpha + beta * x, sigma);
+  //   target += -log_flat * log(sigma);
   target += -(N + log_flat) * log(sigma) - 0.5 * ss / square(sigma);
 }

@@ -56,7 +56,10 @@ model {
   mu ~ normal(mu_mean, mu_sd);
   sigma2 ~ scaled_inv_chi_square(sigma2_nu, sigma2_scale);
   mu_plant ~ normal(mu, sqrt(sigma2));
-  // Likelihood and prior of sigma2_plant are one inverse chi-square kernel (BDA3 section 3.2).
+  // One inverse chi-square kernel (BDA3 section 3.2), up to a constant the same as
+  //   y ~ normal(mu_plant[plant], sqrt(sigma2_plant[plant]));
+  //   sigma2_plant ~ scaled_inv_chi_square(sigma2_plant_nu, sigma2_plant_scale);
+  // and without the second statement where that prior is flat.
   target += -0.5
             * (dot_product(y_num + sigma2_plant_nu + 2, log(sigma2_plant))
                + dot_product(y_ss + prior_ss

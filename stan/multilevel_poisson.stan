@@ -45,6 +45,7 @@ model {
   mu ~ normal(mu_mean, mu_sd);
   sigma2 ~ scaled_inv_chi_square(sigma2_nu, sigma2_scale);
   log_mu_plant ~ normal(mu, sqrt(sigma2));
-  // The Poisson log likelihood of all y, without its constant.
+  // Up to a constant the same as
+  //   y ~ poisson(mu_plant[plant]);
   target += dot_product(y_total, log_mu_plant) - dot_product(y_num, mu_plant);
 }

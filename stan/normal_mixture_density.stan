@@ -23,6 +23,8 @@ parameters {
   real x; // the coordinate
 }
 model {
-  // The mixture's log density, without its constant.
+  // Up to a constant the same as
+  //   target += log_sum_exp(terms);
+  // with terms[k] = log(weight[k]) + normal_lpdf(x | location[k], scale[k]).
   target += log_sum_exp(log_height - 0.5 * square((x - location) ./ scale));
 }

@@ -30,7 +30,8 @@ parameters {
 model {
   theta ~ normal(mu0, tau0);
   sigma2 ~ scaled_inv_chi_square(nu0, sigma0);
-  // The normal log likelihood of all observations, without its constant (BDA3 eq. 3.2).
+  // Up to a constant (BDA3 eq. 3.2) the same as
+  //   y ~ normal(theta, sqrt(sigma2));
   target += -0.5
             * (N * log(sigma2) + (y_ss + N * square(y_mean - theta)) / sigma2);
 }

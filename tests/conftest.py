@@ -1,16 +1,29 @@
 """Fits and executables that many tests share; each is made once a session."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
 import pyflowers
-from pyflowers.cmdstan import compile_program, find_cmdstan
-from pyflowers.cmdstan.build import compile_programs
-from pyflowers.models import FLOWER_MODELS
+from pyflowers.programs import LECTURE, Program, find_program, shipped_names
+from pyflowers.programs.source import read_source
+from pyflowers.toolchain import compile_program, find_cmdstan
+from pyflowers.toolchain.build import compile_sources
 
 HERE = Path(__file__).resolve().parent
 CONFORMANCE = HERE / "conformance"
+
+# Under nohup SIGHUP is ignored, which children inherit: here they are to end of it.
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_collection_modifyitems(items):
+    """Give tests that sample for minutes the time for it."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(3600))
 
 
 @pytest.fixture(scope="session")
@@ -22,11 +35,14 @@ def cmdstan():
 @pytest.fixture(scope="session")
 def executables(cmdstan):
     """Compile every program that the tests use, as many at once as there are cores."""
-    programs = [model.program for model in pyflowers.MODELS.values()]
-    programs += sorted((HERE / "lecture").glob("*.stan"))
-    programs += sorted((CONFORMANCE / "programs").glob("*.stan"))
-    built = compile_programs(programs, cmdstan)
-    return {executable.program: executable for executable in built}
+    sources = [find_program(name).source for name in shipped_names()]
+    others = [
+        *sorted((HERE / "lecture").glob("*.stan")),
+        *sorted((CONFORMANCE / "programs").glob("*.stan")),
+    ]
+    sources += [read_source(path) for path in others]
+    built = compile_sources(sources, cmdstan)
+    return {executable.source.path: executable for executable in built}
 
 
 @pytest.fixture(scope="session")
@@ -42,8 +58,7 @@ def driver_program(executables):
 @pytest.fixture(scope="session")
 def lecture_fits(executables, cmdstan):
     """The three models on the lecture's data, seed 1."""
-    names = [model.name for model in FLOWER_MODELS]
-    return {name: pyflowers.fit(name, seed=1, cmdstan="embedded") for name in names}
+    return {name: pyflowers.fit(name, seed=1, cmdstan="embedded") for name in LECTURE}
 
 
 @pytest.fixture(scope="session")
@@ -56,3 +71,18 @@ def compiled(cmdstan):
         return compile_program(path, cmdstan=cmdstan)
 
     return compile_text
+
+
+@pytest.fixture
+def own_program(tmp_path):
+    """Write a program of one's own with its declaration, and open it."""
+
+    def opened(name, text, toml=None, folder=tmp_path, **how):
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}.stan"
+        path.write_text(text, encoding="utf-8")
+        if toml is not None:
+            path.with_suffix(".toml").write_text(toml, encoding="utf-8")
+        return Program.open(path, **how)
+
+    return opened

@@ -6,7 +6,7 @@ plant's mean (its log, in the Poisson model), summed by the trapezoid rule on si
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import norm
+from scipy.stats import norm, poisson, t
 
 PRIOR_MU_SD, PRIOR_NU, PRIOR_SCALE = 100.0, 1.0, 2.0
 
@@ -67,7 +67,8 @@ def multilevel_poisson(plants, probabilities):
     return {k: np.exp(v) if k.startswith("mu_plant") else v for k, v in result.items()}
 
 
-def _multilevel(plants, log_likelihood, center, scale, reach, probabilities):
+def _grids(plants, log_likelihood, center, scale, reach):
+    """The posterior of (mu, u) on its grid, and what makes the densities of x from it."""
     x, x_weight = sinh_grid(center, scale, reach, 1201)
     mu, mu_weight = sinh_grid(center, scale, reach, 301)
     u = np.linspace(np.log(0.05), np.log(1e6), 241)
@@ -80,12 +81,77 @@ def _multilevel(plants, log_likelihood, center, scale, reach, probabilities):
     with np.errstate(divide="ignore"):
         log_mass = log_prior(mu, u) + np.log(evidence).sum(0) + np.log(mu_weight)[:, None]
     mass = np.exp(log_mass - logsumexp(log_mass))
+
+    def of_plant(p):
+        """Mass of plant p's x on its grid."""
+        share = np.divide(mass, evidence[p], out=np.zeros_like(mass), where=evidence[p] > 0)
+        density = sum(share[:, i] @ kernel for i, kernel in enumerate(kernels)) * likelihoods[p]
+        return density / density.sum()
+
+    return x, mu, u, mass, of_plant
+
+
+def _multilevel(plants, log_likelihood, center, scale, reach, probabilities):
+    x, mu, u, mass, of_plant = _grids(plants, log_likelihood, center, scale, reach)
     result = {
         "mu": quantiles(mu, mass.sum(1), probabilities),
         "sigma2": quantiles(np.exp(u), mass.sum(0), probabilities),
     }
     for p in range(len(plants)):
-        share = np.divide(mass, evidence[p], out=np.zeros_like(mass), where=evidence[p] > 0)
-        density = sum(share[:, i] @ kernel for i, kernel in enumerate(kernels)) * likelihoods[p]
-        result[f"mu_plant[{p + 1}]"] = quantiles(x, density, probabilities)
+        result[f"mu_plant[{p + 1}]"] = quantiles(x, of_plant(p), probabilities)
     return result
+
+
+def _new_x(mu, u, mass, values):
+    """Pr(x of a new plant ≤ value): its distribution is N(mu, e^u) at each point of the grid."""
+    sd = np.exp(u / 2)[None, :]
+    return np.array([np.sum(mass * norm.cdf((value - mu[:, None]) / sd)) for value in values])
+
+
+def predicted_by_iid_normal(plants):
+    """Return Pr(a new observation ≤ value) as a function of values."""
+    y = np.concatenate(plants)
+    mu, mu_weight = sinh_grid(y.mean(), 2.0, 200.0, 1501)
+    u = np.linspace(np.log(0.05), np.log(1e6), 751)
+    ss = ((y[None, :] - mu[:, None]) ** 2).sum(1)
+    log_density = log_prior(mu, u) - y.size / 2 * u - ss[:, None] / (2 * np.exp(u))
+    mass = np.exp(log_density - log_density.max()) * mu_weight[:, None]
+    return lambda values: _new_x(mu, u, mass / mass.sum(), values)
+
+
+def predicted_by_multilevel_normal(plants):
+    """Return Pr(next month of plant p ≤ value) of each plant and Pr(mean of a new plant ≤ value).
+
+    Given its mean x a plant's variance is scaled-inv-χ² with n − 2 degrees of freedom, so that the
+    next observation has a t distribution with n − 2 about x, of scale sqrt(S(x) / (n − 2)).
+    """
+
+    def log_likelihood(x, y):
+        return -(y.size / 2 - 1) * np.log(((y[:, None] - x) ** 2).sum(0))
+
+    center = np.mean([np.mean(y) for y in plants])
+    x, mu, u, mass, of_plant = _grids(plants, log_likelihood, center, 5.0, 400.0)
+
+    def next_month(y, of_x):
+        scale = np.sqrt(((y[:, None] - x) ** 2).sum(0) / (y.size - 2))
+        return lambda values: np.array([of_x @ t.cdf((v - x) / scale, y.size - 2) for v in values])
+
+    each = [next_month(y, of_plant(p)) for p, y in enumerate(plants)]
+    return each, lambda values: _new_x(mu, u, mass, values)
+
+
+def predicted_by_multilevel_poisson(plants):
+    """Return Pr(next month of plant p ≤ value) of each plant, and the same of a new plant."""
+
+    def log_likelihood(x, y):
+        return y.sum() * x - y.size * np.exp(x)
+
+    center = np.log(np.mean(np.concatenate(plants)))
+    x, mu, u, mass, of_plant = _grids(plants, log_likelihood, center, 2.0, 60.0)
+    edges = np.concatenate([[-np.inf], (x[1:] + x[:-1]) / 2, [np.inf]])
+    of_new = np.diff(_new_x(mu, u, mass, edges))
+
+    def count(of_x):
+        return lambda values: poisson.cdf(np.asarray(values)[:, None], np.exp(x)[None, :]) @ of_x
+
+    return [count(of_plant(p)) for p in range(len(plants))], count(of_new)

@@ -6,15 +6,24 @@ Tests of what Stan does use the fixture ``lecture_fits``.
 import numpy as np
 import pandas as pd
 
-from pyflowers import inference_data
-from pyflowers.data import from_frame
-from pyflowers.fitting import Fit
-from pyflowers.models import get_model
-from pyflowers.sampling import Sample
+from pyflowers.engines import SamplerOptions
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.record import (
+    DataRecord,
+    EngineRecord,
+    ProgramRecord,
+    RunRecord,
+    TimesRecord,
+)
+from pyflowers.programs import Data, find_program
+from pyflowers.table import from_frame
 
 
 def table(plants, num_months, *, seed=1, missing=0.0, columns=("plant", "month", "flowers")):
-    """Poisson counts for each plant, whose rate grows with its position; some months missing."""
+    """Poisson counts for each plant, whose rate grows with its position; some months missing.
+
+    A `Table` whose columns are group, time and value in this order.
+    """
     rng = np.random.default_rng(seed)
     rows = [
         (plant, f"m{month + 1}", int(rng.poisson(2 + 8 * p / len(plants))))
@@ -22,17 +31,27 @@ def table(plants, num_months, *, seed=1, missing=0.0, columns=("plant", "month",
         for month in range(num_months)
         if month < 3 or rng.random() >= missing
     ]
-    group, time, value = columns
-    return from_frame(pd.DataFrame(rows, columns=columns), group=group, time=time, value=value)
+    return from_frame(pd.DataFrame(rows, columns=columns))
+
+
+def read(name, data):
+    """A table of group, time and value, in this order, as the data of a shipped program."""
+    if isinstance(data, Data):
+        return data
+    roles = dict(zip(("group", "time", "value"), data.cells, strict=True))
+    return find_program(name).read(data, columns=roles)
 
 
 def synthetic_fit(name, data, *, seed=1, chains=4, draws=500, change=None, priors=None):
     """A fit whose draws are independent and lie about where the posterior does.
 
-    `change` may edit the draws and statistics in place, to plant a defect.
+    `data` is a table, see :func:`read`. `change` may edit the draws and statistics in place, to
+    plant a defect.
     """
-    model, rng = get_model(name), np.random.default_rng(seed)
-    found = _draws(model.name, data, rng, (chains, draws))
+    program, rng = find_program(name), np.random.default_rng(seed)
+    values = program.resolve_priors(priors)
+    whole, notes = program.fill(read(name, data), values)
+    found = _draws(name, whole, rng, (chains, draws))
     stats = {
         "lp__": rng.normal(size=(chains, draws)),
         "treedepth__": np.full((chains, draws), 3.0),
@@ -41,54 +60,58 @@ def synthetic_fit(name, data, *, seed=1, chains=4, draws=500, change=None, prior
     }
     if change is not None:
         change(found, stats)
-    values = model.resolve_priors(priors)
-    record = {
-        "model": name,
-        "shipped": True,
-        "program": str(model.program),
-        "program_sha256": "0" * 64,
-        "executable": "1" * 64,
-        "options": {
-            "seed": seed,
-            "chains": chains,
-            "warmup": 1000,
-            "draws": draws,
-            "thin": 1,
-            "adapt_delta": 0.9,
-            "max_treedepth": 10,
-        },
-        "versions": {"stan": "2.35.0", "cmdstan": "embedded (x)", "compiler": "g++"},
-        "messages": {},
-        "times": {"wall_seconds": 0.1, "chains": []},
-        "data": {"source": data.source, "sha256": data.sha256, "rows": data.num_obs},
-        "columns": data.columns._asdict(),
-        "priors": values,
-        "centered": True,
-        "warnings": [],
-    }
-    return Fit(inference_data.from_model(Sample(found, stats), model, data, values), record)
+    declaration = whole.declaration.model_dump(mode="json", exclude_defaults=True)
+    record = RunRecord(
+        program=ProgramRecord(
+            name=program.name,
+            reference=program.reference,
+            path=str(program.path),
+            sha256=program.source.sha256,
+            declaration=declaration,
+            files={name: text.decode() for name, text in program.source.files.items()},
+        ),
+        data=DataRecord(
+            source=whole.source,
+            sha256=whole.sha256,
+            rows=whole.num_obs,
+            columns=dict(whole.columns),
+        ),
+        engine=EngineRecord(
+            name="cmdstan",
+            key="1" * 64,
+            versions={"stan": "2.35.0", "cmdstan": "embedded (x)", "compiler": "g++"},
+        ),
+        options=SamplerOptions(seed=seed, chains=chains, draws=draws),
+        priors=values,
+        centered=bool(whole["centered"]) if "centered" in whole.values else None,
+        notes=tuple(notes),
+        times=TimesRecord(wall_seconds=0.1),
+    )
+    return Fit(program, whole, found, stats, record)
 
 
 def _draws(name, data, rng, shape):
-    total = np.bincount(data.plant, data.y)
-    num = data.months_per_plant
-    if name == "iid_normal":
-        sigma2 = data.y.var() * data.num_obs / rng.chisquare(data.num_obs, shape)
-        return {"mu": rng.normal(data.y.mean(), np.sqrt(sigma2 / data.num_obs)), "sigma2": sigma2}
-    whole = (*shape, data.num_plants)
+    y, groups = data.y, data.by_group
+    if name in ("iid_normal", "semiconjugate_normal"):
+        sigma2 = y.var() * y.size / rng.chisquare(y.size, shape)
+        mean = "mu" if name == "iid_normal" else "theta"
+        return {mean: rng.normal(y.mean(), np.sqrt(sigma2 / y.size)), "sigma2": sigma2}
+    plant, num = groups.codes, groups.counts
+    total = np.bincount(plant, y)
+    whole = (*shape, len(groups))
     if name == "multilevel_normal":
-        within = np.bincount(data.plant, (data.y - (total / num)[data.plant]) ** 2) + 1
+        within = np.bincount(plant, (y - (total / num)[plant]) ** 2) + 1
         sigma2_plant = within / rng.chisquare(num + 1, whole)
-        sigma2 = 10 * data.num_plants / rng.chisquare(data.num_plants, shape)
+        sigma2 = 10 * len(groups) / rng.chisquare(len(groups), shape)
         return {
-            "mu": rng.normal(data.y.mean(), np.sqrt(sigma2 / data.num_plants)),
+            "mu": rng.normal(y.mean(), np.sqrt(sigma2 / len(groups))),
             "sigma2": sigma2,
             "mu_plant": rng.normal(total / num, np.sqrt(sigma2_plant / num)),
             "sigma2_plant": sigma2_plant,
         }
-    sigma2 = 0.5 * data.num_plants / rng.chisquare(data.num_plants, shape)
+    sigma2 = 0.5 * len(groups) / rng.chisquare(len(groups), shape)
     return {
-        "mu": rng.normal(np.log(data.y.mean()), np.sqrt(sigma2 / data.num_plants)),
+        "mu": rng.normal(np.log(y.mean()), np.sqrt(sigma2 / len(groups))),
         "sigma2": sigma2,
         "mu_plant": rng.gamma(total + 0.5, 1 / num, whole),
     }

@@ -79,17 +79,21 @@ def test_a_users_table_and_columns(executables, tmp_path):
 
 ERRORS = [
     (["fit", "iid_normal", "--data", "absent.csv"], 1, "error: absent.csv: no such file"),
-    (["fit", "iid_norml"], 1, "error: no model is named 'iid_norml': did you mean iid_normal?"),
+    (["fit", "iid_norml"], 1, "error: no program is named 'iid_norml': did you mean iid_normal?"),
     (["fit", "iid_normal", "--prior", "tau=1"], 1, "error: prior tau: iid_normal has no such"),
-    (["fit", "iid_normal", "--seed", "-1"], 1, "error: seed must be a whole number from 0"),
+    (["fit", "iid_normal", "--seed", "-1"], 1, "error: options: seed must be at least 0"),
     (["fit", "iid_normal", "--group", "pot"], 1, "there is no column 'pot'; the columns are"),
-    (["fit", "iid_normal", "--cmdstan", "/nowhere"], 1, "/nowhere is no CmdStan folder"),
+    (["fit", "iid_normal", "--cmdstan", "/nowhere"], 1, "/nowhere is not a CmdStan folder"),
     (["fit", "own.stan"], 1, "no such Stan program; check the path"),
     (["compile", "own.stan"], 1, "no such Stan program; check the path"),
     (["setup", "--wheel", "absent.whl"], 1, "--wheel absent.whl: no such file"),
     (["fit", "iid_normal", "--prior", "tau"], 2, "'tau' is not NAME=VALUE with a number"),
     (["fit", "iid_normal", "--sede", "1"], 2, "No such option"),
-    (["fit"], 2, "MODEL is missing"),
+    (["fit", "iid_normal", "--engine", "stanli", "--cmdstan", "x"], 1, "--cmdstan: the engine"),
+    (["fit", "iid_normal", "--column", "flowers"], 2, "is not NAME=COLUMN"),
+    (["replay", "absent"], 1, "absent: it is not a run folder"),
+    (["new", "mine"], 2, "give --from NAME for a new program"),
+    (["fit"], 2, "NAME|PROGRAM.stan is missing"),
     (["ftt"], 2, "No such command 'ftt'"),
 ]
 
@@ -119,7 +123,7 @@ def test_a_folder_that_is_no_run_is_refused_before_anything_is_done(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     done = run("fit", "iid_normal", "--out", tmp_path, CMDSTAN="/nowhere")
     assert done.returncode == 1
-    assert "holds something that is no run" in done.stderr
+    assert "it contains thesis.tex, which no earlier run wrote" in done.stderr
 
 
 def test_compile_copies_the_executable_where_it_is_told(executables, tmp_path):
@@ -148,8 +152,9 @@ def test_a_closed_pipe_is_not_an_error():
 def test_every_public_name_is_there():
     import pyflowers
 
-    assert sorted(pyflowers.__all__) == dir(pyflowers)
-    for name in pyflowers.__all__:
+    modules = ["checks", "compare", "exact", "plots", "report", "samplers", "vb"]
+    assert sorted([*pyflowers.__all__, *modules, "__version__"]) == dir(pyflowers)
+    for name in dir(pyflowers):
         assert getattr(pyflowers, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = pyflowers.nothing

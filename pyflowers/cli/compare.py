@@ -2,79 +2,92 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.options import cmdstan_option, data_options, prior_option, seed_option
+from pyflowers.cli.console import say, styled
+from pyflowers.cli.options import (
+    data_options,
+    engine_options,
+    include_option,
+    prior_option,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from pyflowers.compare import Comparison
+    from pyflowers.outputs import FolderKind
 
 
 @click.command("compare")
-@click.argument("model", default="semiconjugate_normal")
+@click.argument("program", metavar="[NAME|PROGRAM.stan]", required=False)
 @data_options
 @seed_option
 @prior_option
-@cmdstan_option
+@engine_options
+@include_option
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
-def command(
-    model: str,
-    data: Path | None,
-    group: str,
-    time: str,
-    value: str,
-    seed: int | None,
-    priors: dict[str, float],
-    cmdstan: str | None,
-    out: Path,
-) -> None:
+def command(program: str | None, out: Path, **options: Any) -> None:
     """Compare NUTS with the exact posterior and every approximation that applies.
 
-    Writes table.csv, methods.csv and figures; NUTS' own run goes to OUT/nuts.
+    The default is semiconjugate_normal, whose mean-field solution is in closed form. Writes
+    table.csv,
+    methods.csv, comparison.json and figures; the run by NUTS goes to OUT/nuts. With --engine
+    exact, independent draws replace NUTS, in OUT/independent.
     """
+    from pyflowers.cli.fit import run_fit
     from pyflowers.compare import compare_methods
-    from pyflowers.data import read_data
-    from pyflowers.resources import flowers_csv
-    from pyflowers.runs import check_folder
-    from pyflowers.sampling import new_seed
+    from pyflowers.outputs import check_folder
+    from pyflowers.programs import COMPARED
 
-    check_folder(out / "nuts")
-    table = read_data(data or flowers_csv(), group=group, time=time, value=value)
-    chosen = new_seed() if seed is None else seed
-    comparison = compare_methods(model, table, seed=chosen, priors=priors, cmdstan=cmdstan)
-    show(comparison)
+    check_folder(out, folder_kind())
+    nuts = run_fit(program or COMPARED, **options)
+    comparison = compare_methods(nuts=nuts, cmdstan=options["cmdstan"])
     write(comparison, out)
-    click.echo(f"comparison: {out}")
+    show(comparison)
+    say(f"comparison: {out}")
 
 
 def show(comparison: Comparison) -> None:
     """Print both tables."""
     from pyflowers.cli.tables import print_comparison, print_methods
+    from pyflowers.compare import METHOD_NAMES
 
-    click.echo(f"\n{click.style(comparison.model.name, bold=True)}  {comparison.model.equation}")
+    say("\n", styled(comparison.program.name, bold=True), f"  {comparison.program.about}")
     print_comparison(comparison.table())
     print_methods(comparison.methods())
     for method, reason in comparison.failures.items():
-        click.echo(f"note: {method} failed: {reason}")
-    click.echo(f"verdict on NUTS: {comparison.nuts.diagnostics}")
-    click.echo(f"seed: {comparison.seed}")
+        say(f"note: {method} is left out: {reason}")
+    say(f"verdict on {METHOD_NAMES[comparison.reference]}: {comparison.nuts.diagnostics}")
+    say(f"seed: {comparison.seed}")
+
+
+def folder_kind() -> FolderKind:
+    """Return what a comparison's folder is to :mod:`pyflowers.outputs`."""
+    from pyflowers.fits.folder import RUN_FOLDER
+    from pyflowers.outputs import FolderKind
+
+    def is_own(record: Mapping[str, Any]) -> bool:
+        return {"comparison", "seed"} <= record.keys()
+
+    inner = dict.fromkeys(("nuts", "independent"), RUN_FOLDER)
+    return FolderKind("--out", "comparison.json", "comparison", is_own, inner=inner)
 
 
 def write(comparison: Comparison, out: Path) -> None:
-    """Write tables and figures, and NUTS' run folder."""
-    from pyflowers.errors import ConfigError
+    """Write tables and figures, and the reference's run folder."""
+    from pyflowers.outputs import new_folder
     from pyflowers.plots.methods import comparison_figures
 
-    comparison.nuts.save(out / "nuts")
-    try:
-        comparison.table().to_csv(out / "table.csv")
-        comparison.methods().to_csv(out / "methods.csv")
+    with new_folder(out, folder_kind()) as new:
+        comparison.nuts.save(new / comparison.reference)
+        comparison.table().to_csv(new / "table.csv")
+        comparison.methods().to_csv(new / "methods.csv")
         for name, figure in comparison_figures(comparison).items():
-            figure.savefig(out / name, dpi=150)
-    except OSError as error:
-        raise ConfigError(
-            f"--out {out}: it cannot be written ({error.strerror}); name another folder"
-        ) from error
+            figure.savefig(new / name, dpi=150)
+        record = {"comparison": comparison.program.name, "seed": comparison.seed}
+        (new / "comparison.json").write_text(json.dumps(record), encoding="utf-8")

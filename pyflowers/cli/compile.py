@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from pyflowers.cli.console import say
 from pyflowers.cli.options import cmdstan_option
 from pyflowers.errors import ConfigError
+from pyflowers.outputs import FileKind, check_file, new_file
 
 
 @click.command("compile")
@@ -20,7 +22,7 @@ from pyflowers.errors import ConfigError
     "include_paths",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Folder with included files.",
+    help="Folder of #include files.",
 )
 @cmdstan_option
 def command(
@@ -31,23 +33,40 @@ def command(
     Prints where the executable is: in the cache, or where -o says. Nothing is written beside the
     program.
     """
-    from pyflowers.cmdstan import compile_program, find_cmdstan
+    from pyflowers.programs.source import read_source
+    from pyflowers.toolchain import compile_source, find_cmdstan
 
-    executable = compile_program(
-        program, cmdstan=find_cmdstan(cmdstan), include_paths=include_paths
-    ).path
+    source = read_source(program, include_paths)
+    target = output
     if output is not None:
-        executable = _copy(executable, output)
-    click.echo(str(executable))
+        target = output / source.safe_name if output.is_dir() else output
+        if not target.parent.is_dir():
+            raise ConfigError(
+                f"-o {output}: it cannot be written, because there is no folder "
+                f"{target.parent}; create it first"
+            )
+        check_file(target, KIND)
+    executable = compile_source(source, cmdstan=find_cmdstan(cmdstan)).path
+    if target is not None:
+        executable = _copy(executable, target)
+    say(str(executable))
 
 
-def _copy(executable: Path, output: Path) -> Path:
-    target = output / executable.name if output.is_dir() else output
-    staging = target.with_name(f".{target.name}.partial")
-    try:
-        shutil.copy2(executable, staging)
-        staging.replace(target)
-    except OSError as error:
-        staging.unlink(missing_ok=True)
-        raise ConfigError(f"-o {output}: it cannot be written ({error.strerror})") from error
+def _copy(executable: Path, target: Path) -> Path:
+    with new_file(target, KIND) as new:
+        shutil.copy2(executable, new)
     return target
+
+
+def _is_executable(path: Path) -> bool:
+    """Whether a file is a compiled Stan program, as far as that can be seen without running it."""
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES)
+    return content.startswith(_MAGIC) and b"stan_version_major" in content
+
+
+MOST_BYTES = 200 * 1024**2
+_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
+"""How executables start on Linux, macOS and Windows."""
+
+KIND = FileKind("executable", _is_executable)

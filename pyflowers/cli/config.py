@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.errors import ConfigError
+from pyflowers.cli.console import say
 
 if TYPE_CHECKING:
-    from pyflowers.config import Experiment
-    from pyflowers.experiment import Outcome
-    from pyflowers.fitting import Fit
+    from pyflowers.fits.fit import Fit
+    from pyflowers.workflow.config import Experiment
+    from pyflowers.workflow.experiment import Outcome
 
-_SAMPLER = ("seed", "chains", "warmup", "draws", "thin", "adapt_delta", "max_treedepth", "cmdstan")
+_SAMPLER = (
+    *("seed", "chains", "warmup", "draws", "thin", "adapt_delta", "max_treedepth", "metric"),
+    *("keep", "engine"),
+)
+_READING = ("group", "time", "value", "columns", "sep", "decimal", "encoding", "time_order")
 _SECTIONS = {
-    "data": {"data": "file", "group": "group", "time": "time", "value": "value"},
+    "data": {"data": "file", **{name: name for name in _READING}},
     "sampler": {name: name for name in _SAMPLER},
     "output": {"out": "folder", "plots": "plots", "check": "check"},
 }
@@ -26,7 +30,7 @@ _SECTIONS = {
 
 
 def given_options(ctx: click.Context) -> dict[str, Any]:
-    """Return the options that stand on the command line, without those left to their default."""
+    """Return the options given on the command line, without those left at their default."""
     source = click.core.ParameterSource.COMMANDLINE
     return {
         name: value
@@ -47,17 +51,29 @@ def fit_config(path: Path, given: Mapping[str, Any], show: Callable[[Fit], None]
     show : callable
         Prints a fit.
     """
-    from pyflowers.config import read_config
-    from pyflowers.experiment import run_experiment
+    from pyflowers.workflow.config import read_config
+    from pyflowers.workflow.experiment import run_experiment
 
     experiment = _override(read_config(path), given)
-    interactive = sys.stderr.isatty() and sys.stdout.isatty()
-    outcomes = run_experiment(experiment, show_progress=interactive, announce=click.echo)
-    for outcome in outcomes:
-        _keep(outcome, experiment, show)
-    _report(outcomes, experiment)
+    check_outputs(experiment)
+    outcomes = run_experiment(
+        experiment,
+        cmdstan=given.get("cmdstan"),
+        show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
+        announce=say,
+        finished=lambda outcome: _finished(outcome, show),
+    )
+    _report(outcomes, experiment, given.get("cmdstan"))
     passed = all(outcome.fit and outcome.fit.diagnostics.passed for outcome in outcomes)
     return passed or not experiment.output.check
+
+
+def check_outputs(experiment: Experiment) -> None:
+    """Refuse, before any work is done, a report that cannot be written."""
+    if experiment.output.report is not None:
+        from pyflowers.report import check_report
+
+        check_report(experiment.output.report)
 
 
 def _override(experiment: Experiment, given: Mapping[str, Any]) -> Experiment:
@@ -66,41 +82,34 @@ def _override(experiment: Experiment, given: Mapping[str, Any]) -> Experiment:
         for section, keys in _SECTIONS.items()
     }
     if "include_paths" in given:
-        raise ConfigError("--include: a configuration has no program of yours to include files in")
-    model = given.get("model")
-    if model is not None:
-        if model.endswith(".stan"):
-            raise ConfigError(f"{model}: a configuration names models of pyflowers only")
-        changes["models"] = [model]
-        if [model] != list(experiment.models):
+        changes["include_paths"] = given["include_paths"]
+    program = given.get("program")
+    if program is not None:
+        changes["models"] = [program]
+        if [program] != list(experiment.models):
             # A report of one model must not take the place of that of all.
             changes["output"]["report"] = None
     models = changes.get("models", experiment.models)
     if "priors" in given:
+        names = [Path(name).stem for name in models]
         changes["priors"] = {
-            name: {**experiment.priors.get(name, {}), **given["priors"]} for name in models
+            name: {**experiment.priors.get(name, {}), **given["priors"]} for name in names
         }
     return experiment.with_values(**changes)
 
 
-def _keep(outcome: Outcome, experiment: Experiment, show: Callable[[Fit], None]) -> None:
-    """Write the run folder of what was fitted now."""
-    from pyflowers.plots import run_figures
+def _finished(outcome: Outcome, show: Callable[[Fit], None]) -> None:
+    """Print the outcome of a model whose run folder has been written."""
+    if outcome.fit is not None:
+        show(outcome.fit)
+        say(f"run folder: {outcome.folder}")
 
-    if outcome.fit is None:
+
+def _report(outcomes: list[Outcome], experiment: Experiment, cmdstan: str | None) -> None:
+    path = experiment.output.report
+    if path is None:
         return
-    show(outcome.fit)
-    if outcome.refitted:
-        outcome.fit.save(outcome.folder, run_figures(outcome.fit, experiment.output.plots))
-    click.echo(f"run folder: {outcome.folder}")
+    from pyflowers.cli.report import write
 
-
-def _report(outcomes: list[Outcome], experiment: Experiment) -> None:
-    if experiment.output.report is None:
-        return
-    from pyflowers.report import write_report
-
-    fits = [outcome.fit for outcome in outcomes if outcome.fit is not None]
-    refused = {outcome.model: outcome.refused for outcome in outcomes if outcome.fit is None}
-    write_report(fits, experiment.output.report, refused=refused)
-    click.echo(f"report: {experiment.output.report}")
+    write(outcomes, path, cmdstan)
+    say(f"report: {path}")

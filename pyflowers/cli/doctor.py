@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
+
+from pyflowers.cli.console import say, styled
 
 
 @click.command("doctor")
-def command() -> int:
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Instead, remove what killed commands left in the cache, in TMPDIR and in each FOLDER.",
+)
+@click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path(path_type=Path))
+def command(repair: bool, folders: tuple[Path, ...]) -> int:
     """Print what a bug report needs: machine, compiler, CmdStan, cache, packages and a short fit.
 
-    Exits with 1 if something is not well.
+    Exits with 1 if there is a problem. FOLDER is where results are written, by default the
+    current folder; only unfinished files of pyflowers are removed.
     """
-    from pyflowers.doctor import examine
+    if repair:
+        return _repair(folders or (Path(),))
+    if folders:
+        raise click.UsageError("FOLDER can only be given with --repair")
+    from pyflowers.workflow.doctor import examine
 
-    ill = 0
+    num_failed = 0
     for finding in examine():
-        mark = (
-            click.style("ok   ", fg="green") if finding.is_well else click.style("FAILS", fg="red")
-        )
-        click.echo(f"{mark}  {finding.name:<15} {finding.value}")
-        ill += not finding.is_well
-    return 1 if ill else 0
+        mark = styled("ok   ", fg="green") if finding.is_ok else styled("FAILS", fg="red")
+        say(mark, f"  {finding.name:<15} {finding.value}")
+        num_failed += not finding.is_ok
+    return 1 if num_failed else 0
+
+
+def _repair(folders: tuple[Path, ...]) -> int:
+    from pyflowers.workflow.doctor import repair
+
+    found = list(repair(folders))
+    for leftover in found:
+        say(f"{leftover.path}: {leftover.state}")
+    if not found:
+        say("nothing was left behind")
+    return 0

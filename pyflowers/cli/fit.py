@@ -1,4 +1,4 @@
-"""``pyflowers fit``: sample, judge, summarise, and leave a run folder."""
+"""``pyflowers fit``: sample, check, summarise, and write a run folder."""
 
 from __future__ import annotations
 
@@ -8,31 +8,39 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyflowers.cli.console import say, styled
 from pyflowers.cli.options import (
-    cmdstan_option,
     data_options,
+    engine_options,
+    given,
+    include_option,
     prior_option,
+    reading_of,
     sampler_options,
     seed_option,
 )
 
 if TYPE_CHECKING:
-    from pyflowers.fitting import Fit
+    from pyflowers.fits.fit import Fit
 
 EXIT_DIAGNOSTICS_FAIL = 3
 
 
 @click.command("fit")
-@click.argument("model", metavar="MODEL|PROGRAM.stan", required=False)
+@click.argument("program", metavar="NAME|PROGRAM.stan", required=False)
 @data_options
 @seed_option
 @sampler_options
 @prior_option
-@cmdstan_option
-@click.option("--include", "-I", "include_paths", multiple=True, help="Folder of #include files.")
+@engine_options
+@include_option
 @click.option("--check", is_flag=True, help="Exit with 3 if a diagnostic fails.")
 @click.option(
-    "--plots", type=click.Choice(["png", "svg", "pdf"]), default="png", help="Format of the plots."
+    "--plots",
+    type=click.Choice(["png", "svg", "pdf", "none"]),
+    default="png",
+    show_default=True,
+    help="Format of the plots.",
 )
 @click.option(
     "--config",
@@ -42,64 +50,67 @@ EXIT_DIAGNOSTICS_FAIL = 3
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder to write.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Sample a model's posterior with four NUTS chains.
+    """Sample a program's posterior: by four NUTS chains, or by independent draws.
 
-    MODEL is one of pyflowers models, or the path of a Stan program of your own. With --config each
-    model of the file has a run folder, and only what changed is fitted again.
+    NAME is one of pyflowers models; PROGRAM.stan is your own, with its declaration in PROGRAM.toml
+    beside it. With --config, each model in the file gets a run folder, and only what changed is
+    fitted again.
     """
-    from pyflowers.runs import check_folder
-
     out, check, plots, config = (options.pop(n) for n in ("out", "check", "plots", "config"))
     if config is not None:
         from pyflowers.cli.config import fit_config, given_options
 
         return 0 if fit_config(config, given_options(ctx), show) else EXIT_DIAGNOSTICS_FAIL
-    for name, value in (("MODEL", options["model"]), ("--out", out)):
+    for name, value in (("NAME|PROGRAM.stan", options["program"]), ("--out", out)):
         if value is None:
             raise click.UsageError(f"{name} is missing, and there is no --config.", ctx)
-    check_folder(out)
-    fit = run_fit(**options)
-    show(fit)
-    from pyflowers.plots import run_figures
+    from pyflowers.fits.folder import check_run_folder
+    from pyflowers.workflow.experiment import save
 
-    fit.save(out, run_figures(fit, plots))
-    click.echo(f"run folder: {out}")
+    check_run_folder(out)
+    fit = run_fit(**options)
+    save(fit, out, plots)
+    show(fit)
+    say(f"run folder: {out}")
     return EXIT_DIAGNOSTICS_FAIL if check and not fit.diagnostics.passed else 0
 
 
 def run_fit(
-    model: str, data: Path | None, group: str, time: str, value: str, **options: Any
+    program: str, engine: str, cmdstan: str | None, include_paths: tuple[str, ...], **options: Any
 ) -> Fit:
-    """Fit a model by name on a table, or a program of the user's on its JSON."""
-    from pyflowers.data import read_data
-    from pyflowers.fitting import fit
-    from pyflowers.models import get_model
-    from pyflowers.resources import flowers_csv
+    """Fit a program to data, as the command line names them."""
+    from pyflowers.engines import SamplerOptions, find_engine
+    from pyflowers.fits.sampling import fit_data
+    from pyflowers.programs import find_program
 
-    source: Any = data
-    if not model.endswith(".stan"):
-        get_model(model)
-        source = read_data(data or flowers_csv(), group=group, time=time, value=value)
-    interactive = sys.stderr.isatty() and sys.stdout.isatty()
-    return fit(model, source, show_progress=interactive, **options)
+    opened = find_program(program, include_paths)
+    data = opened.read(**reading_of(options))
+    priors = options.pop("priors")
+    return fit_data(
+        opened,
+        data,
+        SamplerOptions.of(**given(options)),
+        priors=priors,
+        engine=find_engine(engine, cmdstan),
+        show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
+    )
 
 
 def show(fit: Fit) -> None:
-    """Print the summary table, what qualifies it, and the verdict."""
+    """Print the summary table, its notes, and the verdict."""
     from pyflowers.cli.tables import print_summary
 
-    about = fit.model.equation if fit.model else fit.record["program"]
-    click.echo(f"\n{click.style(fit.name, bold=True)}  {about}")
+    say("\n", styled(fit.name, bold=True), f"  {fit.program.about}")
     print_summary(fit.summary())
-    for warning in fit.record["warnings"]:
-        click.echo(f"note: {warning}")
-    num_messages = sum(fit.record["messages"].values())
-    if num_messages:
-        most = max(fit.record["messages"], key=fit.record["messages"].get)
-        click.echo(
-            f"note: Stan rejected {num_messages} proposals, most often with {most!r}; harmless if "
-            "few and early"
+    for note in fit.record.notes:
+        say(f"note: {note}")
+    messages = fit.record.messages
+    if messages:
+        most = max(messages, key=messages.__getitem__)
+        say(
+            f"note: Stan rejected {sum(messages.values())} proposals, most often with {most!r}; "
+            "harmless if they are few and early"
         )
     colour = "green" if fit.diagnostics.passed else "red"
-    click.echo(click.style(f"verdict: {fit.diagnostics}", fg=colour))
-    click.echo(f"seed: {fit.record['options']['seed']}")
+    say(styled(f"verdict: {fit.diagnostics}", fg=colour))
+    say(f"seed: {fit.options.seed}, engine: {fit.record.engine.name}")

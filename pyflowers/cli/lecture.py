@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
+from pyflowers.cli.console import say, styled
 from pyflowers.cli.options import cmdstan_option
 
 
 @click.command("lecture")
 @click.argument("name", required=False)
-@click.option("--list", "show_list", is_flag=True, help="List the examples and leave.")
+@click.option("--list", "show_list", is_flag=True, help="List the examples and exit.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write.")
-@click.option("--seed", type=int, default=1, show_default=True, help="0 to 4294967295.")
-@click.option("--quick", is_flag=True, help="Smaller sizes, noisier findings.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed, from 0 to 4294967295.")
+@click.option("--quick", is_flag=True, help="Use smaller sizes, for faster and noisier findings.")
 @cmdstan_option
 def command(
     name: str | None,
@@ -28,13 +30,15 @@ def command(
 
     Writes its findings (findings.md), its numbers (results.json) and its figures into a folder.
     """
-    from pyflowers.lecture import EXAMPLES, Settings, check_name, run_example
-    from pyflowers.lecture.lecture import check_folder
+    # For the small matrices of an ascent, OpenBLAS's threads wait in a loop: 24 times its CPU time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from pyflowers.lectures import EXAMPLES, Settings, check_name, run_example
+    from pyflowers.lectures.lecture import check_folder
 
     if show_list:
         width = max(map(len, EXAMPLES))
         for each, example in EXAMPLES.items():
-            click.echo(f"{each:<{width}}  {example.summary}")
+            say(f"{each:<{width}}  {example.summary}")
         return
     if name is None:
         raise click.UsageError("name an example, or see them all with --list")
@@ -45,7 +49,7 @@ def command(
     check_folder(out, name)
     lecture = run_example(name, settings)
     lecture.save(out)
-    click.echo(click.style(lecture.title, bold=True))
+    say(styled(lecture.title, bold=True))
     for finding in lecture.findings:
-        click.echo(f"- {finding}")
-    click.echo(f"folder: {out}")
+        say(f"- {finding}")
+    say(f"folder: {out}")

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import click
 
-from pyflowers.errors import PyflowersError
+from pyflowers.cli.console import BROKEN_PIPE, complain, exit_status, open_streams
+from pyflowers.cli.interruption import Terminated, unwinding_on_signals
+from pyflowers.errors import PyflowersError, UnusedOptionError
 
 COMMANDS = {
     "setup": "Make the embedded CmdStan, or install the official one.",
-    "models": "List the models, their priors and their programs.",
+    "models": "List the programs, their priors and what they can do.",
+    "new": "Start a program of your own, or draft its declaration.",
     "compile": "Compile a Stan program into an executable.",
-    "fit": "Sample a model's posterior with four NUTS chains.",
-    "vb": "Fit the closed-form variational Bayes, without Stan.",
+    "prior": "Draw from a program's prior and show the data that it implies.",
+    "fit": "Sample a program's posterior, summarise it and check the draws.",
+    "sensitivity": "Show which conclusions of a run depend on its prior.",
+    "batch": "Fit many tables or variants, and resume where it stopped.",
+    "vb": "Fit by closed-form variational Bayes, without Stan.",
     "compare": "Compare NUTS with the exact posterior and every approximation.",
-    "report": "Write one HTML file on the models of a table.",
+    "check": "Check whether the model would produce data like these.",
+    "predict": "Predict each group's next observation, and a new group.",
+    "contrast": "Evaluate differences, probabilities and ranks in a posterior.",
+    "sbc": "Check a program's computation by simulation.",
+    "loo": "Compare how well models predict data that were left out.",
+    "report": "Write an HTML report on the models of a table.",
     "lecture": "Run an example of the lectures: samplers, mixtures, networks.",
-    "replay": "Run a run folder again and compare.",
+    "replay": "Repeat the fit of a run folder and compare.",
     "doctor": "Print what a bug report needs.",
 }
 """Each command and what ``pyflowers --help`` says of it; its module has its name."""
@@ -75,32 +88,60 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line and leave with its exit status."""
-    debug = "--debug" in (sys.argv[1:] if args is None else args)
+    """Run the command line and exit with its status."""
+    open_streams()
+    with unwinding_on_signals():
+        sys.exit(_status(sys.argv[1:] if args is None else args))
+
+
+def _status(args: list[str]) -> int:
+    """Run the command line, report what went wrong, and return the exit status."""
+    debug = "--debug" in args
     try:
         status: Any = cli.main(args, standalone_mode=False)
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        with suppress(OSError):
+            error.show()
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        sys.exit(130)
+        complain("interrupted")
+        return 130
+    except Terminated as ended:
+        complain("terminated")
+        return 128 + ended.signum
     except PyflowersError as error:
         if debug:
             raise
-        click.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        complain(f"error: {error}")
+        return 2 if isinstance(error, UnusedOptionError) else 1
     except BrokenPipeError:
-        # The reader of our output left; there is nobody to tell.
+        # The reader of our output has gone, so there is nobody to tell.
         sys.stderr.close()
-        sys.exit(141)
+        return BROKEN_PIPE
+    except OSError as error:
+        if debug:
+            raise
+        complain(f"error: {_of_the_system(error)}")
+        return 1
+    except MemoryError:
+        if debug:
+            raise
+        complain("error: there is too little memory; use fewer draws or a smaller table")
+        return 1
     except Exception as error:
         if debug:
             raise
         kind = type(error).__name__
-        click.echo(
-            f"error: {kind}: {error} (a defect of pyflowers: run again with --debug and report it)",
-            err=True,
+        complain(
+            f"error: {kind}: {error} (a bug in pyflowers: run again with --debug and report it)"
         )
-        sys.exit(1)
-    sys.exit(status if isinstance(status, int) else 0)
+        return 1
+    return exit_status(status if isinstance(status, int) else 0)
+
+
+def _of_the_system(error: OSError) -> str:
+    """Say what the system refused, and where."""
+    if error.filename is None:
+        return f"the output cannot be written ({error.strerror or error})"
+    where = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+    return f"{where}: {error.strerror or error}; check the path, its permissions and its disk"

@@ -1,4 +1,4 @@
-"""``pyflowers replay``: run a run folder again and compare."""
+"""``pyflowers replay``: repeat the fit of a run folder and compare."""
 
 from __future__ import annotations
 
@@ -7,23 +7,35 @@ from pathlib import Path
 
 import click
 
+from pyflowers.cli.console import say, styled
 from pyflowers.cli.options import cmdstan_option
 
 EXIT_DIFFERENT = 3
 
 
 @click.command("replay")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument(
+    "folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["cmdstan", "stanli", "exact"]),
+    help="Engine to use instead of the recorded one.",
+)
 @cmdstan_option
-def command(folder: Path, cmdstan: str | None) -> int:
-    """Run a run folder again and say whether its posterior is the same.
+def command(folders: tuple[Path, ...], engine: str | None, cmdstan: str | None) -> int:
+    """Repeat the fits of run folders and report whether the draws are the same.
 
-    Says bitwise equal, statistically equal, or different and why; exits with 3 if different.
+    The recorded engine is used unless another is named. Exits with 3 if a result differs.
     """
-    from pyflowers.replay import replay
+    from pyflowers.workflow.replay import replay
 
     interactive = sys.stderr.isatty() and sys.stdout.isatty()
-    result = replay(folder, cmdstan=cmdstan, show_progress=interactive)
-    colour = "red" if result.verdict == "different" else "green"
-    click.echo(click.style(str(result), fg=colour))
-    return EXIT_DIFFERENT if result.verdict == "different" else 0
+    differ = False
+    for folder in folders:
+        result = replay(folder, engine=engine, cmdstan=cmdstan, show_progress=interactive)
+        is_different = result.verdict == "different"
+        name = f"{folder}: " if len(folders) > 1 else ""
+        say(name, styled(str(result), fg="red" if is_different else "green"))
+        differ |= is_different
+    return EXIT_DIFFERENT if differ else 0

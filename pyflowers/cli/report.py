@@ -3,102 +3,139 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyflowers.cli.console import say
 from pyflowers.cli.options import (
-    cmdstan_option,
     data_options,
+    engine_options,
+    given,
     prior_option,
+    reading_of,
     sampler_options,
     seed_option,
 )
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyflowers.config import Experiment
+    from pyflowers.calibration import Calibration
+    from pyflowers.workflow.config import Experiment
+    from pyflowers.workflow.experiment import Outcome
 
 
 @click.command("report")
 @click.argument("folders", metavar="[DIR]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
-    "--model", "models", multiple=True, help="Which models. [default: the three flower models]"
+    "--model",
+    "models",
+    multiple=True,
+    help="Programs, by name or path. [default: the lecture's three]",
 )
 @data_options
 @seed_option
 @sampler_options
 @prior_option
-@cmdstan_option
+@engine_options
 @click.option(
     "--runs",
     type=click.Path(path_type=Path),
-    help="Folder for the runs of the models; those in it that are still good are not fitted again. "
+    help="Folder for the runs of the models; those that are still valid are not fitted again. "
     "[default: beside the report]",
+)
+@click.option(
+    "--calibration",
+    "calibrations",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Folder of pyflowers sbc of one of the models, to be reported beside its fit.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="HTML file to write.")
 @click.pass_context
 def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **options: Any) -> None:
-    """Write one HTML file on the models of a table: the verdict, the posteriors, a comparison.
+    """Write an HTML report on the models of a table: verdict, posteriors and a comparison.
 
     Each DIR is a finished run folder; without any, the models are fitted to --data.
     """
-    from pyflowers.fitting import Fit
-    from pyflowers.report import write_report
+    from pyflowers.calibration import Calibration
+    from pyflowers.fits.fit import Fit
+    from pyflowers.report import check_report
+    from pyflowers.workflow.experiment import Outcome, run_experiment
 
+    check_report(out)
+    cmdstan = options.pop("cmdstan")
+    calibrations = [Calibration.load(folder) for folder in options.pop("calibrations")]
     if folders:
-        given = [
-            name
-            for name in options
-            if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        _refuse_options(ctx, options)
+        fits = [Fit.load(folder) for folder in folders]
+        outcomes = [
+            Outcome(fit.name, folder, fit) for fit, folder in zip(fits, folders, strict=True)
         ]
-        if given:
-            raise ConfigError(
-                f"--{given[0].replace('_', '-').removesuffix('s')}: a report of run folders takes "
-                "no options of a fit; leave out one or the other"
-            )
-        write_report([Fit.load(folder) for folder in folders], out)
     else:
         runs = options.pop("runs") or out.with_name(f"{out.stem}_runs")
-        _report_of_table(_experiment(runs, **options), out)
-    click.echo(f"report: {out}")
+        outcomes = run_experiment(
+            _experiment(runs, **options),
+            cmdstan=cmdstan,
+            show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
+            announce=say,
+        )
+    write(outcomes, out, cmdstan, calibrations)
+    say(f"report: {out}")
+
+
+def write(
+    outcomes: Sequence[Outcome],
+    out: Path,
+    cmdstan: str | None,
+    calibrations: Sequence[Calibration] = (),
+) -> None:
+    """Compare the methods on each model, then write the report of them all."""
+    from pyflowers.report import write_report
+    from pyflowers.workflow.comparisons import compare_all
+
+    fits = [outcome.fit for outcome in outcomes if outcome.fit is not None]
+    refused = {outcome.name: outcome.refused for outcome in outcomes if outcome.refused}
+    write_report(
+        fits,
+        out,
+        refused=refused,
+        comparisons=compare_all(fits, cmdstan),
+        calibrations=calibrations,
+    )
+
+
+def _refuse_options(ctx: click.Context, options: dict[str, Any]) -> None:
+    for name in options:
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise ConfigError(
+                f"--{name.replace('_', '-').removesuffix('s')}: a report of run folders takes "
+                "no fitting options; leave out one or the other"
+            )
 
 
 def _experiment(runs: Path, models: tuple[str, ...], **options: Any) -> Experiment:
     """Put the command line's options into an experiment."""
-    from pyflowers.config import Experiment
-    from pyflowers.models import FLOWER_MODELS, get_model
+    from pyflowers.programs import LECTURE, find_program
+    from pyflowers.workflow.config import Experiment
 
-    names = models or tuple(model.name for model in FLOWER_MODELS)
+    names = models or LECTURE
+    declared = {program.name: program.declaration.priors for program in map(find_program, names)}
     priors = options.pop("priors")
     for prior in priors:
-        if not any(prior in get_model(name).priors for name in names):
-            raise ConfigError(f"prior {prior}: none of {', '.join(names)} has such a prior")
-    data = {key: options.pop(key) for key in ("group", "time", "value")}
+        if not any(prior in known for known in declared.values()):
+            raise ConfigError(f"prior {prior}: none of {', '.join(declared)} has such a prior")
+    reading = reading_of(options)
     return Experiment().with_values(
         models=names,
-        data={"file": options.pop("data"), **data},
+        data={"file": reading.pop("data"), **reading},
         priors={
-            name: {k: v for k, v in priors.items() if k in get_model(name).priors} for name in names
+            name: {k: v for k, v in priors.items() if k in known}
+            for name, known in declared.items()
         },
-        sampler=options,
+        sampler=given(options),
         output={"folder": runs},
     )
-
-
-def _report_of_table(experiment: Experiment, out: Path) -> None:
-    from pyflowers.experiment import run_experiment
-    from pyflowers.plots import run_figures
-    from pyflowers.report import write_report
-
-    interactive = sys.stderr.isatty() and sys.stdout.isatty()
-    outcomes = run_experiment(experiment, show_progress=interactive, announce=click.echo)
-    fits = []
-    for outcome in outcomes:
-        if outcome.fit is not None:
-            fits.append(outcome.fit)
-            if outcome.refitted:
-                outcome.fit.save(outcome.folder, run_figures(outcome.fit))
-    refused = {outcome.model: outcome.refused for outcome in outcomes if outcome.refused}
-    write_report(fits, out, refused=refused)

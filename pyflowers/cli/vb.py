@@ -3,53 +3,52 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from dataclasses import fields
 from typing import Any
 
 import click
+import numpy as np
 
-from pyflowers.cli.options import data_options, prior_option
+from pyflowers.cli.console import say, styled
+from pyflowers.cli.options import data_options, prior_option, reading_of
+
+MOST_ELEMENTS = 110
+"""Quantities up to which the exact posterior is integrated as well."""
 
 
 @click.command("vb")
-@click.argument("model", default="semiconjugate_normal")
+@click.argument("program", metavar="[NAME]", required=False)
 @data_options
 @prior_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def command(
-    model: str,
-    data: Path | None,
-    group: str,
-    time: str,
-    value: str,
-    priors: dict[str, float],
-    as_json: bool,
-) -> None:
+def command(program: str | None, as_json: bool, **options: Any) -> None:
     """Fit the closed-form mean field: no sampling, no compiler.
 
-    MODEL is semiconjugate_normal (the default), iid_normal or multilevel_normal.
+    NAME is a program with the capability vb: semiconjugate_normal (the default), iid_normal or
+    multilevel_normal.
     """
-    from pyflowers.compare import exact_posterior, variational
-    from pyflowers.compare.statistics import of_factors
-    from pyflowers.data import read_data
-    from pyflowers.errors import ConfigError
-    from pyflowers.models import get_model
-    from pyflowers.resources import flowers_csv
+    from pyflowers.compare.statistics import of_functions
+    from pyflowers.fits.posterior import Quantity, quantity
+    from pyflowers.programs import COMPARED, Capability, find_program
 
-    chosen = get_model(model)
-    values = chosen.resolve_priors(priors)
-    table = read_data(data or flowers_csv(), group=group, time=time, value=value)
-    chosen.check(table, values)
-    result = variational(chosen, table, values)
-    if result is None:
-        raise ConfigError(
-            f"{model} has no closed-form updates; use semiconjugate_normal, iid_normal or "
-            "multilevel_normal, or pyflowers compare for the other approximations"
-        )
-    exact = exact_posterior(chosen, table, values) if table.num_plants <= 50 else None
-    summary = of_factors(chosen, table, result).drop(columns="sd_mcse")
+    chosen = find_program(program or COMPARED)
+    chosen.require(Capability.VB)
+    priors = options.pop("priors")
+    data = chosen.read(**reading_of(options))
+    values = chosen.resolve_priors(priors, data)
+    whole, notes = chosen.fill(data, values)
+    closed = chosen.python.closed_form
+    assert closed.vb is not None  # required above
+    result = closed.vb(whole)
+    posterior: dict[str, Quantity] = {
+        name: quantity(name, np.asarray(result.mean(name))[None, None], whole)
+        for name in result.factors
+    }
+    few = sum(len(each.elements) for each in posterior.values()) <= MOST_ELEMENTS
+    exact = closed.exact(whole) if closed.exact is not None and few else None
+    summary = of_functions(result, posterior).drop(columns="sd_mcse")
     about: dict[str, Any] = {
-        "model": model,
+        "program": chosen.name,
         "priors": values,
         "elbo": float(result.elbo),
         "log_evidence": exact.log_evidence if exact is not None else None,
@@ -59,23 +58,35 @@ def command(
         "elbo_trace": [float(value) for value in result.elbo_trace],
     }
     if as_json:
-        records = json.loads(summary.to_json(orient="index"))
-        click.echo(json.dumps({**about, "parameters": records}, indent=2, ensure_ascii=False))
+        factors = {name: _parameters(factor) for name, factor in result.factors.items()}
+        records = json.loads(summary.to_json(orient="index", double_precision=15))
+        record = {**about, "factors": factors, "parameters": records}
+        say(json.dumps(record, indent=2, ensure_ascii=False))
         return
-    _print(chosen.equation, summary, about)
+    _print(chosen.about, summary, about)
+    for note in notes:
+        say(f"note: {note}")
+
+
+def _parameters(factor: Any) -> dict[str, Any]:
+    """Return a factor's family and parameters at full precision."""
+    values = {
+        field.name: np.asarray(getattr(factor, field.name), dtype=float).tolist()
+        for field in fields(factor)
+    }
+    return {"family": type(factor).__name__, **values}
 
 
 def _print(equation: str, summary: Any, about: dict[str, Any]) -> None:
     from pyflowers.cli.tables import print_summary
 
-    click.echo(f"\n{click.style(about['model'], bold=True)}  {equation}")
+    say("\n", styled(about["program"], bold=True), f"  {equation}")
     print_summary(summary)
     state = "converged" if about["converged"] else "NOT converged"
-    click.echo(f"{state} in {about['sweeps']} sweeps, ELBO {about['elbo']:.6f}")
+    say(f"{state} in {about['sweeps']} sweeps, ELBO {about['elbo']:.6f}")
     if about["kl"] is not None:
-        click.echo(
-            f"log evidence {about['log_evidence']:.6f}, so KL(q ‖ posterior) = {about['kl']:.6f}"
-        )
-    click.echo(
-        "note: a mean field leaves out correlation, so it understates the spread; see compare"
+        say(f"log evidence {about['log_evidence']:.6f}, so KL(q ‖ posterior) = {about['kl']:.6f}")
+    say(
+        "note: a mean field ignores correlations, so it understates the spread; see pyflowers "
+        "compare"
     )

@@ -1,30 +1,36 @@
-"""Run every method that applies to a model, and put what they say into one table."""
+"""Run every method that applies to a model, and put the results into one table."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from pyflowers.approximate import METHODS, approximate, k_hat_verdict
-from pyflowers.cmdstan import compile_program, find_cmdstan
-from pyflowers.compare.closed_form import ascent_from_afar, exact_posterior, variational
-from pyflowers.compare.statistics import QUANTILES, of_draws, of_exact, of_factors
-from pyflowers.data import FlowerData
-from pyflowers.errors import FitError
-from pyflowers.exact import ExactPosterior
-from pyflowers.fitting import Fit, as_flower_data, fit
-from pyflowers.models import Model, get_model
+from pyflowers.compare.statistics import of_draws, of_functions
+from pyflowers.engines.approximate import METHODS, Approximation, approximate, k_hat_verdict
+from pyflowers.engines.choose import cmdstan_for
+from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.keep import STREAMED
+from pyflowers.fits.posterior import element_names, quantities
+from pyflowers.fits.sampling import fit
+from pyflowers.programs import COMPARED, Capability, Data, Program, find_program
 from pyflowers.progress import stage
-from pyflowers.vb import VBResult
+from pyflowers.toolchain import compile_source
+
+if TYPE_CHECKING:
+    from pyflowers.closed_form.exact import ExactPosterior
+    from pyflowers.closed_form.vb import VBResult
 
 METHOD_NAMES = {
     "exact": "exact (quadrature)",
     "nuts": "NUTS",
+    "independent": "independent draws",
     "vb": "closed-form VB",
     "advi_meanfield": "ADVI, mean field",
     "advi_fullrank": "ADVI, full rank",
@@ -36,7 +42,7 @@ METHOD_NAMES = {
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """What one method says of the posterior.
+    """The results of one method.
 
     Attributes
     ----------
@@ -52,8 +58,8 @@ class MethodResult:
     num_draws : int
         Draws returned; 0 where nothing is sampled.
     ess : float
-        Smallest bulk effective sample size of NUTS; of Pathfinder, which resamples, the number of
-        different draws; of the others, whose draws are independent, the number of draws.
+        Smallest bulk effective sample size of the reference; of Pathfinder, which resamples, the
+        number of different draws; of the others, whose draws are independent, the number of draws.
     elbo, kl, k_hat : float
         Evidence lower bound; divergence KL(q ‖ posterior), where exact; Pareto k-hat. Not a number
         where the method has none.
@@ -82,18 +88,16 @@ class Comparison:
 
     Attributes
     ----------
-    model : Model
-        The model.
-    data : FlowerData
-        The data.
-    priors : mapping
-        Its hyperparameters.
+    program : Program
+        The program.
+    data : Data
+        The data, priors included.
     seed : int
         Of all random numbers.
     results : mapping of str to MethodResult
         By method, in the order of :data:`METHOD_NAMES`.
     nuts : Fit
-        The fit that the others are compared with.
+        The fit that the others are compared with: by NUTS, or of independent draws.
     exact : ExactPosterior or None
         The exact posterior.
     vb : VBResult or None
@@ -102,12 +106,11 @@ class Comparison:
         The same from a start far away, so that the ascent can be seen; of the models of one normal
         distribution.
     failures : mapping of str to str
-        Methods that failed, and why.
+        Methods that failed or were left out, and why.
     """
 
-    model: Model
-    data: FlowerData
-    priors: Mapping[str, float]
+    program: Program
+    data: Data
     seed: int
     results: Mapping[str, MethodResult]
     nuts: Fit
@@ -116,26 +119,44 @@ class Comparison:
     vb_from_afar: VBResult | None = None
     failures: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def reference(self) -> str:
+        """The method that the others are compared with: ``nuts`` or ``independent``."""
+        return reference_method(self.nuts)
+
+    @property
+    def elements(self) -> list[str]:
+        """The name of every element that is compared."""
+        return element_names(self.nuts.posterior)
+
+    def position(self, element: str) -> tuple[str, tuple[int, ...]]:
+        """Return the quantity of an element and its position in it."""
+        for name, quantity in self.nuts.posterior.items():
+            if element in quantity.elements:
+                index = quantity.elements.index(element)
+                return name, tuple(map(int, np.unravel_index(index, quantity.values.shape[2:])))
+        raise KeyError(element)
+
     def table(self) -> pd.DataFrame:
-        """Return mean, sd and quantiles of each parameter by each method, beside NUTS.
+        """Return mean, sd and quantiles of each parameter by each method, beside the reference.
 
         Returns
         -------
         DataFrame
-            Index (parameter, method). ``sd_ratio`` is the method's sd over that of NUTS and
+            Index (parameter, method). ``sd_ratio`` is the method's sd over the reference's and
             ``sd_ratio_mcse`` its Monte Carlo standard error; ``width_ratio`` compares the 5% to 95%
             intervals, and exists where the sd does not.
         """
-        reference = self.results["nuts"].quantities
+        reference = self.results[self.reference].quantities
         parts = []
         for name, result in self.results.items():
             part = result.quantities.copy()
             part["sd_ratio"] = part["sd"] / reference["sd"]
             relative = (part["sd_mcse"] / part["sd"]) ** 2
-            if name != "nuts":
+            if name != self.reference:
                 relative = relative + (reference["sd_mcse"] / reference["sd"]) ** 2
             part["sd_ratio_mcse"] = part["sd_ratio"] * np.sqrt(relative)
-            if name == "nuts":
+            if name == self.reference:
                 part["sd_ratio_mcse"] = 0.0 * part["sd_ratio"]
             width = reference["95%"] - reference["5%"]
             part["width_ratio"] = (part["95%"] - part["5%"]) / width
@@ -147,7 +168,7 @@ class Comparison:
         return table.set_index(["parameter", "method"])
 
     def methods(self) -> pd.DataFrame:
-        """Return what there is to say of each method as a whole: a row for each."""
+        """Return the overall results of each method, a row for each."""
         rows = {
             name: {
                 "elbo": result.elbo,
@@ -165,122 +186,160 @@ class Comparison:
 
 
 def compare_methods(
-    model: str | Model = "semiconjugate_normal",
+    program: str | Path | Program = COMPARED,
     data: Any = None,
     *,
-    seed: int,
+    seed: int | None = None,
     priors: Mapping[str, float] | None = None,
-    cmdstan: str | None = None,
+    engine: str = "auto",
+    cmdstan: str | Path | None = None,
+    include_paths: Sequence[str | Path] = (),
     nuts: Fit | None = None,
 ) -> Comparison:
     """Approximate one posterior by every method that applies.
 
     Parameters
     ----------
-    model : str or Model
-        One of the models here.
-    data : path, DataFrame or FlowerData, optional
-        The lecture's flowers by default.
-    seed : int
-        Of all random numbers.
+    program : str, Path or Program
+        The program.
+    data : path, DataFrame, mapping or Data, optional
+        As for :func:`pyflowers.fit`.
+    seed : int, optional
+        Of all random numbers; drawn by default.
     priors : mapping, optional
         Hyperparameters to change.
-    cmdstan : str, optional
-        See :func:`~pyflowers.cmdstan.find_cmdstan`.
+    engine : str
+        Of the reference, see :func:`pyflowers.fit`. The approximations are CmdStan's; where none
+        can be made they are left out.
+    cmdstan : str or Path, optional
+        See :func:`~pyflowers.toolchain.find_cmdstan`.
+    include_paths : sequence of path
+        Where a program's included files are.
     nuts : Fit, optional
-        A finished fit of this model, data and priors, to save fitting it again.
+        A finished fit of this program, data and priors, to save fitting it again; by NUTS, or of
+        independent draws.
 
     Raises
     ------
     PyflowersError
         As :func:`pyflowers.fit`. A method that fails alone is left out; ``failures`` says why.
     """
-    model = get_model(model) if isinstance(model, str) else model
-    table, values = as_flower_data(data), model.resolve_priors(priors)
-    executable = compile_program(model.program, cmdstan=find_cmdstan(cmdstan))
-    reference = nuts or fit(model, table, seed=seed, priors=priors, cmdstan=cmdstan)
-    results = {"nuts": _nuts(reference)}
+    reference = nuts
+    if reference is None:
+        opened = find_program(program, include_paths)
+        reference = fit(opened, data, seed=seed, priors=priors, engine=engine, cmdstan=cmdstan)
+    if not reference.posterior:
+        raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")
+    if reference.is_partial:
+        raise ConfigError(f"{reference.name}: nothing to compare with: {STREAMED}")
+    whole, chosen = reference.data, reference.options.seed
+    results = {reference_method(reference): _reference(reference)}
+    failures = _approximations(reference, cmdstan, results)
+    exact, vb = _closed_form(reference, results, failures)
+    afar = reference.program.python.closed_form.vb_from_afar
+    ordered = {name: results[name] for name in METHOD_NAMES if name in results}
+    return Comparison(
+        reference.program,
+        whole,
+        chosen,
+        ordered,
+        reference,
+        exact,
+        vb,
+        afar(whole) if afar is not None and exact is not None else None,
+        failures,
+    )
+
+
+def _approximations(
+    reference: Fit, cmdstan: str | Path | None, results: dict[str, MethodResult]
+) -> dict[str, str]:
+    """Add Stan's approximations to `results`, and return why any is missing."""
+    program, data = reference.program, reference.data
     failures: dict[str, str] = {}
     with stage("Approximating the posterior", len(METHODS)) as advance:
+        try:
+            executable = compile_source(program.source, cmdstan=cmdstan_for(cmdstan))
+        except (ToolchainError, CompileError) as error:
+            advance(len(METHODS))
+            return dict.fromkeys(METHODS, f"it needs a CmdStan: {error}")
         for method in METHODS:
             try:
-                results[method] = _approximation(model, table, values, executable, method, seed)
+                done = approximate(
+                    executable, program.stan_values(data), method, seed=reference.options.seed
+                )
+                results[method] = _approximation(reference, method, done)
             except FitError as error:
                 failures[method] = str(error)
             advance(1)
-    exact, vb = _closed_form(model, table, values, results)
-    ordered = {name: results[name] for name in METHOD_NAMES if name in results}
-    afar = ascent_from_afar(model, table, values)
-    return Comparison(model, table, values, seed, ordered, reference, exact, vb, afar, failures)
+    return failures
 
 
 def _closed_form(
-    model: Model, data: FlowerData, priors: Mapping[str, float], results: dict[str, MethodResult]
+    reference: Fit, results: dict[str, MethodResult], failures: dict[str, str]
 ) -> tuple[ExactPosterior | None, VBResult | None]:
     """Add the methods that sample nothing to `results`."""
-    started = time.perf_counter()
-    exact = exact_posterior(model, data, priors)
-    exact_time = time.perf_counter() - started
-    if exact is not None:
-        quantities = of_exact(model, data, exact)
-        evidence = exact.log_evidence
-        results["exact"] = MethodResult("exact", quantities, exact_time, log_evidence=evidence)
-    started = time.perf_counter()
-    vb = variational(model, data, priors)
-    vb_time = time.perf_counter() - started
-    if vb is not None:
+    program, data = reference.program, reference.data
+    closed = program.python.closed_form
+    exact, vb = None, None
+    if program.can(Capability.EXACT) and closed.exact is not None:
+        started = time.perf_counter()
+        exact = closed.exact(data)
+        results["exact"] = MethodResult(
+            "exact",
+            of_functions(exact, reference.posterior),
+            time.perf_counter() - started,
+            log_evidence=exact.log_evidence,
+        )
+    if program.can(Capability.VB) and closed.vb is not None:
+        started = time.perf_counter()
+        vb = closed.vb(data)
         elbo = float(vb.elbo)
-        kl = exact.log_evidence - elbo if exact is not None else np.nan
-        warnings = () if vb.converged else (f"not converged after {vb.num_iter} sweeps",)
         results["vb"] = MethodResult(
-            "vb", of_factors(model, data, vb), vb_time, elbo=elbo, kl=kl, warnings=warnings
+            "vb",
+            of_functions(vb, reference.posterior),
+            time.perf_counter() - started,
+            elbo=elbo,
+            kl=exact.log_evidence - elbo if exact is not None else np.nan,
+            warnings=() if vb.converged else (f"not converged after {vb.num_iter} sweeps",),
         )
     return exact, vb
 
 
-def _nuts(reference: Fit) -> MethodResult:
-    draws = {str(name): values.values for name, values in reference.posterior.items()}
-    assert reference.model is not None
-    assert reference.data is not None
-    quantities = of_draws(reference.model, reference.data, draws, reference.record["priors"])
-    sizes = reference.posterior.sizes
-    bulk = next(check for check in reference.diagnostics.checks if check.name == "bulk ESS")
+def reference_method(fit: Fit) -> str:
+    """Return how the draws of a fit were made: ``nuts`` or ``independent``."""
+    return "nuts" if fit.record.independent is None else "independent"
+
+
+def _reference(reference: Fit) -> MethodResult:
+    missing = reference.program.missing_moments(reference.data)
+    bulk = reference.summary()["ess_bulk"].min()
     return MethodResult(
-        "nuts",
-        quantities,
-        reference.record["times"]["wall_seconds"],
-        draws,
-        sizes["chain"] * sizes["draw"],
-        bulk.value,
+        reference_method(reference),
+        of_draws(reference.posterior, missing),
+        reference.record.times.wall_seconds,
+        {name: quantity.values for name, quantity in reference.posterior.items()},
+        reference.num_chains * reference.num_draws,
+        float(bulk),
         warnings=tuple(str(check) for check in reference.diagnostics.failed),
     )
 
 
-def _approximation(
-    model: Model,
-    data: FlowerData,
-    priors: Mapping[str, float],
-    executable: Any,
-    method: str,
-    seed: int,
-) -> MethodResult:
-    stan_data = model.stan_data(data, priors)
-    done = approximate(executable, stan_data, method, seed=seed)
-    draws = {p.name: np.asarray(done.draws[p.name]) for p in model.parameters}
-    num_draws = draws[model.parameters[0].name].shape[1]
+def _approximation(reference: Fit, method: str, done: Approximation) -> MethodResult:
+    program, data = reference.program, reference.data
+    posterior = quantities(done.draws, data, list(reference.posterior))
+    draws = {name: quantity.values for name, quantity in posterior.items()}
+    first = next(iter(draws.values()))
     # Pathfinder's draws are resampled, so that they repeat: what counts are the different ones.
-    distinct = len(np.unique(draws[model.parameters[0].name]))
+    distinct = len(np.unique(first.reshape(first.shape[1], -1)[:, 0]))
     return MethodResult(
         method,
-        of_draws(model, data, draws),
+        of_draws(posterior),
         done.wall_time,
         draws,
-        num_draws,
+        first.shape[1],
         float(distinct),
-        elbo=done.elbo + model.dropped_constant(data, priors),
+        elbo=done.elbo + program.python.closed_form.log_constant(data),
         k_hat=done.k_hat,
         warnings=done.warnings,
     )
-
-
-__all__ = ["METHOD_NAMES", "QUANTILES", "Comparison", "MethodResult", "compare_methods"]

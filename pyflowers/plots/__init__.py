@@ -1,18 +1,28 @@
 """Figures: a fit in, matplotlib figures out; nothing is written, printed or set globally.
 
+>>> import pyflowers
+>>> fit = pyflowers.fit("iid_normal", seed=1)
 >>> figure = pyflowers.plots.trace(fit)
 >>> figure.savefig("trace.png")
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from io import BytesIO
 from typing import TYPE_CHECKING
 
+from pyflowers.parallel import each
 from pyflowers.plots.chains import ranks, trace, trace_first_chain
+from pyflowers.plots.checks import density_overlay, pit_ecdf, predictive_checks
 from pyflowers.plots.comparison import elpd_differences
+from pyflowers.plots.intervals import forest, group_intervals, predictions
 from pyflowers.plots.pairs import pairs
 from pyflowers.plots.predictive import predictive
 from pyflowers.plots.prior import prior_posterior
+from pyflowers.plots.prior_draws import prior_figures, prior_implied, prior_parameters
+from pyflowers.plots.sensitivity import power_scaling
 from pyflowers.plots.shrinkage import shrinkage
 from pyflowers.plots.style import DARK, LIGHT, Theme, alt_text
 from pyflowers.plots.table import observations
@@ -20,20 +30,31 @@ from pyflowers.plots.table import observations
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pyflowers.fitting import Fit
+    from pyflowers.fits.fit import Fit
 
 __all__ = [
     "DARK",
     "LIGHT",
     "Theme",
     "alt_text",
+    "density_overlay",
     "elpd_differences",
+    "forest",
+    "group_intervals",
     "observations",
     "pairs",
+    "pit_ecdf",
+    "power_scaling",
+    "predictions",
     "predictive",
+    "predictive_checks",
+    "prior_figures",
+    "prior_implied",
+    "prior_parameters",
     "prior_posterior",
     "ranks",
     "run_figures",
+    "run_images",
     "shrinkage",
     "trace",
     "trace_first_chain",
@@ -50,11 +71,34 @@ def run_figures(fit: Fit, suffix: str = "png") -> dict[str, Figure]:
     suffix : str
         ``png``, ``svg`` or ``pdf``.
     """
-    if not fit.posterior.data_vars:
+    return {name: draw(fit) for name, draw in _of_a_run(fit, suffix).items()}
+
+
+def run_images(fit: Fit, suffix: str = "png") -> dict[str, bytes]:
+    """Return the files of :func:`run_figures`, drawn by all usable cores."""
+    drawn = _of_a_run(fit, suffix)
+    names = list(drawn)
+
+    def image(name: str) -> bytes:
+        buffer = BytesIO()
+        drawn[name](fit).savefig(buffer, format=suffix, dpi=FILE_DPI)
+        return buffer.getvalue()
+
+    return dict(zip(names, each([partial(image, name) for name in names]), strict=True))
+
+
+FILE_DPI = 150
+"""Dots an inch of a run folder's figures."""
+
+
+def _of_a_run(fit: Fit, suffix: str) -> dict[str, Callable[[Fit], Figure]]:
+    if not fit.posterior:
         return {}
-    return {
-        f"trace_first_chain.{suffix}": trace_first_chain(fit),
-        f"trace.{suffix}": trace(fit),
-        f"pairs.{suffix}": pairs(fit),
-        f"ranks.{suffix}": ranks(fit),
+    # In this order two cores, which take turns, end together.
+    figures: dict[str, Callable[[Fit], Figure]] = {
+        "pairs": pairs,
+        "trace": trace,
+        "trace_first_chain": trace_first_chain,
+        "ranks": ranks,
     }
+    return {f"{name}.{suffix}": draw for name, draw in figures.items()}

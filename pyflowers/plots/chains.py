@@ -13,21 +13,23 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import binom, rankdata
 
 from pyflowers.errors import ConfigError
-from pyflowers.fitting import Fit
+from pyflowers.fits.fit import Fit
 from pyflowers.plots.choice import Choice, Element, choose
+from pyflowers.plots.order import average_ranks, binomial_interval
 from pyflowers.plots.style import (
     LIGHT,
     Axes,
     StyledFigure,
     Theme,
     finish,
-    label,
+    fitted,
+    panel_width,
     panels,
     plain_ticks,
     styled,
+    title_with_unit,
 )
 from pyflowers.plots.units import unit
 
@@ -56,15 +58,15 @@ def trace_first_chain(fit: Fit, parameter: str | None = None, *, theme: Theme = 
     ConfigError
         If the fit has no such parameter, or none at all.
     """
-    chosen = choose(fit.posterior, 1, None if parameter is None else [parameter])
+    chosen = choose(fit, 1, None if parameter is None else [parameter])
     element = _some(chosen)[0]
     figure, (axes,) = panels(1, 1, 2.1, theme)
     draws = element.draws[0]
     axes.plot(np.arange(1, draws.size + 1), draws, lw=0.6, color=theme.model)
     axes.axhline(float(np.median(draws)), color=theme.ink, lw=0.8, ls="--")
-    axes.set(xlabel="draw after warm-up", ylabel=unit(fit, element.name), xlim=(1, draws.size))
+    axes.set(xlabel=_step(fit), xlim=(1, max(draws.size, 2)))
     _scale_y(axes, element)
-    axes.set_title(f"{label(element.name)}, first chain")
+    title_with_unit(axes, f"{element.name}, first chain", unit(fit, element.name), theme)
     alt = (
         f"Traceplot of {element.name} in the first chain of {fit.name}: {draws.size} draws around "
         f"a median of {np.median(draws):.3g}."
@@ -90,7 +92,7 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     ConfigError
         If the fit has no such parameter.
     """
-    chosen = choose(fit.posterior, MOST_PANELS, parameters)
+    chosen = choose(fit, MOST_PANELS, parameters)
     shown = _some(chosen)
     figure, axes = panels(len(shown), 1, 1.02, theme, sharex=True)
     dense = sum(element.draws.size for element in shown) > MOST_VECTOR_POINTS
@@ -99,11 +101,10 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         for i, draws in enumerate(element.draws):
             colour = theme.chains[i % len(theme.chains)]
             ax.plot(steps, draws, lw=0.45, alpha=0.85, color=colour, rasterized=dense)
-        ax.set_title(label(element.name), pad=2)
-        ax.set_ylabel(_narrow(unit(fit, element.name)), fontsize=8)
+        title_with_unit(ax, element.name, unit(fit, element.name), theme)
         ax.set_xlim(1, max(steps.size, 2))
         _scale_y(ax, element)
-    axes[-1].set_xlabel("draw after warm-up")
+    axes[-1].set_xlabel(_step(fit))
     _chain_legend(figure, len(shown[0].draws), theme)
     return finish(figure, _trace_alt(fit, shown), chosen.note)
 
@@ -129,12 +130,12 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     ConfigError
         If the fit has no such parameter.
     """
-    chosen = choose(fit.posterior, MOST_PANELS, parameters)
+    chosen = choose(fit, MOST_PANELS, parameters)
     shown = _some(chosen)
     figure, axes = panels(len(shown), 2, 1.35, theme, sharex=True)
     num_chains, num_draws = shown[0].draws.shape
     num_bins = max(2, min(RANK_BINS, num_draws // 5))
-    low, high = binom.interval(0.99, num_draws, 1 / num_bins)
+    low, high = binomial_interval(0.99, num_draws, 1 / num_bins)
     worst = 0.0
     for ax, element in zip(axes, shown, strict=True):
         counts = _rank_counts(element.draws, num_bins)
@@ -142,8 +143,9 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         edges = np.linspace(0, element.draws.size, num_bins + 1)
         ax.fill_between(edges[[0, -1]], low, high, color=theme.grid, lw=0)
         for i, count in enumerate(counts):
-            ax.stairs(count, edges, color=theme.chains[i % len(theme.chains)], lw=1.1, alpha=0.9)
-        ax.set_title(label(element.name), pad=2)
+            colour = theme.chains[i % len(theme.chains)]
+            ax.stairs(count, edges, baseline=None, color=colour, lw=1.1, alpha=0.9)
+        ax.set_title(fitted(element.name, panel_width(2), size=9.5, bold=True), pad=2)
         ax.set_ylim(0, max(counts.max(), high) * 1.08)
         ax.grid(False)
         ax.margins(x=0)
@@ -161,6 +163,11 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     return finish(figure, alt, chosen.note)
 
 
+def _step(fit: Fit) -> str:
+    """Return what is counted along a traceplot: without a Markov chain there is no warm-up."""
+    return "draw after warm-up" if fit.record.independent is None else "draw"
+
+
 def _scale_y(ax: Axes, element: Element) -> None:
     """Give a heavy-tailed parameter a logarithmic axis, and any a few ticks."""
     if element.is_heavy:
@@ -173,20 +180,15 @@ def _scale_y(ax: Axes, element: Element) -> None:
 
 def _rank_counts(draws: np.ndarray, num_bins: int) -> np.ndarray:
     """Count each chain's ranks among all draws in equal bins, shape (chain, bin)."""
-    rank = rankdata(draws, method="average").reshape(draws.shape)
+    rank = average_ranks(draws)
     position = np.minimum(((rank - 0.5) * num_bins / draws.size).astype(int), num_bins - 1)
     return np.stack([np.bincount(row, minlength=num_bins) for row in position])
 
 
 def _some(choice: Choice) -> tuple[Element, ...]:
     if not choice.shown:
-        raise ConfigError("plots: the fit has no parameters to draw; give it a program with some")
+        raise ConfigError("plots: the fit has no parameters to plot; fit a program that has some")
     return choice.shown
-
-
-def _narrow(text: str) -> str:
-    """Break a unit that is longer than a panel is high."""
-    return text.replace(" per ", "\nper ") if len(text) > 14 else text
 
 
 def _chain_legend(figure: StyledFigure, num_chains: int, theme: Theme) -> None:

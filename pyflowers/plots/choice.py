@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
-from pyflowers.inference_data import arviz
-from pyflowers.summary import elements, flatten
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import Posterior, element_names
 
 HEAVY_TAIL = 30.0
 """A positive parameter whose 99.5% quantile exceeds its 0.5% by this factor has a log axis."""
@@ -47,13 +46,13 @@ class Choice:
     note: str
 
 
-def choose(posterior: Any, most: int, parameters: Sequence[str] | None = None) -> Choice:
+def choose(fit: Fit, most: int, parameters: Sequence[str] | None = None) -> Choice:
     """Choose at most `most` elements: those asked for, or the scalars and the worst of the rest.
 
     Parameters
     ----------
-    posterior : xarray.Dataset
-        Draws with dimensions chain, draw and the variable's own.
+    fit : Fit
+        Has the draws.
     most : int
         How many a figure can show.
     parameters : sequence of str, optional
@@ -70,12 +69,12 @@ def choose(posterior: Any, most: int, parameters: Sequence[str] | None = None) -
     ConfigError
         If a parameter is asked for that the posterior does not have.
     """
-    names = [name for v in posterior.data_vars for name, _ in elements(posterior[v])]
+    posterior = fit.posterior
+    names = element_names(posterior)
     wanted = _wanted(names, parameters)
     if len(wanted) <= most:
         return Choice(_take(posterior, wanted), "")
-    with np.errstate(divide="ignore", invalid="ignore"):  # an element that never varies has none
-        r_hat = dict(zip(names, flatten(arviz().rhat(posterior)), strict=True))
+    r_hat = dict(zip(names, fit.summary()["r_hat"].to_numpy(float), strict=True))
     kept = set(_worst_of_each(wanted, r_hat, most))
     shown = [name for name in wanted if name in kept]
     note = (
@@ -88,13 +87,17 @@ def choose(posterior: Any, most: int, parameters: Sequence[str] | None = None) -
 def _wanted(names: list[str], parameters: Sequence[str] | None) -> list[str]:
     if parameters is None:
         return names
+    if not isinstance(parameters, Iterable):
+        raise ConfigError(
+            f"parameters: a {type(parameters).__name__} is not a list of names, such as ['mu']"
+        )
     wanted: list[str] = []
     for parameter in parameters:
         found = [name for name in names if parameter in (name, name.partition("[")[0])]
         if not found:
             variables = dict.fromkeys(name.partition("[")[0] for name in names)
             raise ConfigError(
-                f"parameter {parameter!r}: the fit has none of that name; it has "
+                f"parameter {parameter!r}: the fit has no parameter of that name; it has "
                 f"{', '.join(variables)}"
             )
         wanted.extend(name for name in found if name not in wanted)
@@ -118,12 +121,12 @@ def _worst_of_each(wanted: list[str], r_hat: dict[str, float], most: int) -> lis
     return kept
 
 
-def _take(posterior: Any, names: Sequence[str]) -> tuple[Element, ...]:
+def _take(posterior: Posterior, names: Sequence[str]) -> tuple[Element, ...]:
     wanted = set(names)
     found = {
-        name: np.asarray(posterior[v].isel(position).values, dtype=np.float64)
-        for v in posterior.data_vars
-        for name, position in elements(posterior[v])
+        name: np.asarray(quantity.flat[:, :, i], dtype=np.float64)
+        for quantity in posterior.values()
+        for i, name in enumerate(quantity.elements)
         if name in wanted
     }
     return tuple(Element(name, found[name]) for name in names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from pyflowers.loo import LooComparison
+from pyflowers.compare.loo import LooComparison
 from pyflowers.plots.style import LIGHT, Theme, finish, label, new_figure, styled
 
 Z_90 = 1.6448536269514722
@@ -19,7 +19,7 @@ def elpd_differences(comparison: LooComparison, *, theme: Theme = LIGHT) -> Figu
     Parameters
     ----------
     comparison : LooComparison
-        As :func:`pyflowers.loo.compare_models` returns it.
+        As :func:`pyflowers.compare.compare_models` returns it.
     theme : Theme
         Colours.
     """
@@ -36,11 +36,11 @@ def elpd_differences(comparison: LooComparison, *, theme: Theme = LIGHT) -> Figu
     ax.set_ylim(len(models) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel("elpd difference to the best model, 90% interval (right is better)")
-    said = "; ".join(
+    differences = "; ".join(
         f"{m.name} {m.difference:.3g} (standard error {m.difference_se:.3g})" for m in models[1:]
     )
     alt = (
         f"Differences in elpd to {comparison.best.name}, which predicts best: "
-        f"{said or 'no other model'}."
+        f"{differences or 'no other model'}."
     )
     return finish(figure, alt)

@@ -9,9 +9,20 @@ from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 
 from pyflowers.compare import METHOD_NAMES
-from pyflowers.compare.statistics import element, element_names
+from pyflowers.compare.statistics import element_of
 from pyflowers.errors import ConfigError
-from pyflowers.plots.style import LIGHT, Theme, finish, label, panels, plain_ticks, styled
+from pyflowers.plots.density import kernel_density
+from pyflowers.plots.style import (
+    LIGHT,
+    Theme,
+    finish,
+    fitted,
+    panel_width,
+    panels,
+    plain_ticks,
+    styled,
+    text_width,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,10 +33,13 @@ MOST_PANELS = 9
 MOST_RATIO = 100
 """Upper over lower end of a logarithmic axis up to which it has ticks within a decade."""
 
+LARGEST = 1e150
+"""Draws beyond it have squares that are no longer floats."""
+
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Contours, as fractions of each density's maximum."""
 
-_STATES = ("start", "after updating q({location})", "after updating q(sigma2)", "at convergence")
+_STATES = ("start", "after updating q({location})", "after updating q({scale})", "at convergence")
 
 
 @styled
@@ -53,27 +67,29 @@ def coordinate_ascent(
     Bishop (2006), Pattern Recognition and Machine Learning, figure 10.4; MacKay (2003), Information
     Theory, Inference, and Learning Algorithms, figure 33.4.
     """
-    location = _location(comparison)
+    location, scale = _one_normal(comparison)
     first = _outset(comparison)
     states = [first.states[0], first.states[1], first.states[2], first.states[-1]]
-    mean_axis, second_axis = _axes_values(comparison, location, precision, states)
+    mean_axis, second_axis = _axes_values(comparison, location, scale, precision, states)
     x, z = np.meshgrid(mean_axis, second_axis)
     sigma2, log_jacobian = (1 / z, -2 * np.log(z)) if precision else (z, 0.0)
     exact: Any = comparison.exact
     target = exact.logpdf(x, sigma2) + log_jacobian
     figure, axes = panels(4, 2, 2.3, theme, sharex=True, sharey=True)
     for axis, state, title in zip(axes, states, _STATES, strict=True):
-        log_q = state.factors[location].logpdf(x) + state.factors["sigma2"].logpdf(sigma2)
+        log_q = state.factors[location].logpdf(x) + state.factors[scale].logpdf(sigma2)
         _contours(axis, x, z, target, theme.ink, "-")
         _contours(axis, x, z, log_q + log_jacobian, theme.alarm, "--")
-        axis.set_title(f"{title.format(location=location)}\nELBO {float(state.elbo):.3f}")
+        axis.set_title(
+            f"{title.format(location=location, scale=scale)}\nELBO {float(state.elbo):.3f}"
+        )
         axis.label_outer()
-    figure.supylabel("lambda = 1 / sigma2" if precision else "sigma2", fontsize=9)
+    figure.supylabel(f"lambda = 1 / {scale}" if precision else scale, fontsize=9)
     for axis in axes[2:]:
         axis.set_xlabel(location)
     axes[0].plot([], [], color=theme.ink, label="posterior")
     axes[0].plot([], [], color=theme.alarm, linestyle="--", label="q")
-    axes[0].legend(loc="upper right")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     alt = (
         f"Contours of the exact posterior and of the mean-field q in four states; the ELBO rises "
         f"from {float(states[0].elbo):.3f} to {float(states[-1].elbo):.3f}, the log evidence is "
@@ -84,26 +100,28 @@ def coordinate_ascent(
 
 @styled
 def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
-    """Overlay what all methods say of each parameter."""
-    names = [name for name, _, _ in _elements(comparison)]
+    """Overlay the marginal densities of each parameter by all methods."""
+    names = comparison.elements
     shown = names[:MOST_PANELS]
-    figure, axes = panels(len(shown), 3 if len(shown) > 2 else len(shown), 1.75, theme)
+    columns = min(3, len(shown))
+    figure, axes = panels(len(shown), columns, 1.75, theme)
     colours = _colours(comparison, theme)
-    for axis, (name, parameter, position) in zip(axes, _elements(comparison), strict=False):
-        low, high = _reach(comparison, name)
-        logarithmic = parameter.startswith("sigma2")
+    for axis, name in zip(axes, shown, strict=True):
+        logarithmic = _on_log_axis(comparison, name)
+        low, high = _reach(comparison, name, logarithmic)
         for method, result in comparison.results.items():
-            grid, density = _density(comparison, method, parameter, position, (low, high))
+            grid, density = _density(comparison, method, name, (low, high), logarithmic)
             if grid is None:
                 continue
-            width = 2.2 if method in ("exact", "nuts") else 1.1
+            width = 2.2 if method in ("exact", comparison.reference) else 1.1
             axis.plot(grid, density, color=colours[method], linewidth=width, label=_name(result))
         if logarithmic:
             _logarithmic(axis)
         axis.set_xlim(low, high)
         axis.set_ylim(bottom=0)
         axis.set_yticks([])
-        axis.set_xlabel(label(name) + (" (log axis)" if logarithmic else ""))
+        log = " (log axis)" if logarithmic else ""
+        axis.set_xlabel(fitted(name, panel_width(columns) - text_width(log)) + log)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=3)
     left_out = f"{len(names) - len(shown)} more parameters are in the table." * (names != shown)
@@ -113,16 +131,18 @@ def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
 
 @styled
 def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the ELBO after each sweep under its ceiling, the log evidence."""
+    """Draw the ELBO after each sweep below its upper bound, the log evidence."""
     if comparison.vb is None:
-        raise ConfigError(f"{comparison.model.name} has no closed-form VB, so no ELBO to draw")
+        raise ConfigError(
+            f"{comparison.program.name} has no closed-form VB, so there is no ELBO to draw"
+        )
     trace = np.asarray(_outset(comparison).elbo_trace)
     evidence = comparison.results["exact"].log_evidence
     figure, (axis, gaps) = panels(2, 2, 2.2, theme)
     axis.plot(trace, color=theme.model, marker="o", markersize=3.5, label="ELBO")
     axis.axhline(evidence, color=theme.ink, linewidth=1, linestyle="--", label="log evidence")
     axis.set_ylabel("nats")
-    axis.legend(loc="lower right")
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=2)
     gaps.plot(evidence - trace, color=theme.model, marker="o", markersize=3.5)
     gaps.set_yscale("log")
     plain_ticks(gaps.yaxis)
@@ -141,9 +161,9 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
 @styled
 def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     """Draw the median and the 5% to 95% interval of each parameter by each method."""
-    names = [name for name, _, _ in _elements(comparison)]
+    names = comparison.elements
     shown = names[:MOST_PANELS]
-    columns = 3 if len(shown) > 2 else len(shown)
+    columns = min(3, len(shown))
     figure, axes = panels(len(shown), columns, 1.75, theme, sharey=True)
     methods = list(comparison.results)
     colours = _colours(comparison, theme)
@@ -152,13 +172,13 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
             values = comparison.results[method].quantities.loc[name]
             axis.plot(values[["5%", "95%"]], [row, row], color=colours[method], linewidth=2)
             axis.plot(values["median"], row, "o", color=colours[method], markersize=4)
-        reference = comparison.results["exact" if "exact" in methods else "nuts"]
+        reference = comparison.results["exact" if "exact" in methods else comparison.reference]
         for quantile in ("5%", "median", "95%"):
             position = reference.quantities.loc[name, quantile]
             axis.axvline(position, color=theme.muted, linewidth=0.6, linestyle=":")
-        if name.startswith("sigma2"):
+        if _on_log_axis(comparison, name):
             _logarithmic(axis)
-        axis.set_xlabel(label(name))
+        axis.set_xlabel(fitted(name, panel_width(columns) - 0.3))
         axis.set_yticks(range(len(methods)), [METHOD_NAMES[method] for method in methods])
         axis.grid(visible=False, axis="y")
     axes[0].invert_yaxis()
@@ -182,19 +202,23 @@ def comparison_figures(comparison: Comparison, suffix: str = "png") -> dict[str,
 
 
 def _is_one_normal(comparison: Comparison) -> bool:
-    return comparison.vb is not None and len(comparison.vb.names) == 2
+    return comparison.vb_from_afar is not None
 
 
-def _location(comparison: Comparison) -> str:
+def _one_normal(comparison: Comparison) -> tuple[str, str]:
+    """Return the names of the mean and the variance of a model of one normal distribution."""
     if not _is_one_normal(comparison):
         raise ConfigError(
-            f"{comparison.model.name}: the four panels need a model of one normal distribution"
+            f"{comparison.program.name}: the four panels need a model of one normal distribution"
         )
-    return comparison.model.parameters[0].name
+    location, scale = comparison.nuts.posterior
+    return location, scale
 
 
-def _elements(comparison: Comparison) -> list[tuple[str, str, tuple[int, ...]]]:
-    return list(element_names(comparison.model, comparison.data))
+def _on_log_axis(comparison: Comparison, name: str) -> bool:
+    """Whether a parameter is declared for a logarithmic axis, and can be drawn on one."""
+    lowest = min(float(result.quantities["5%"][name]) for result in comparison.results.values())
+    return bool(comparison.program.log_axis(name)) and lowest > 0
 
 
 def _outset(comparison: Comparison) -> Any:
@@ -203,7 +227,7 @@ def _outset(comparison: Comparison) -> Any:
 
 
 def _axes_values(
-    comparison: Comparison, location: str, precision: bool, states: list[Any]
+    comparison: Comparison, location: str, scale: str, precision: bool, states: list[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return grids that hold the posterior and every state's q."""
     exact: Any = comparison.exact
@@ -215,9 +239,9 @@ def _axes_values(
     spread = [0.003 if not precision else 0.015, high]
     begin = [state.factors for state in states[:2]]
     means = np.concatenate([means, *(q[location].quantile([0.1, 0.9]) for q in begin)])
-    sources = [exact.quantile("sigma2", spread)]
-    sources += [q["sigma2"].quantile(np.array([0.15, 0.85])) for q in begin]
-    sources += [s.factors["sigma2"].quantile(np.array(spread)) for s in states[2:]]
+    sources = [exact.quantile(scale, spread)]
+    sources += [q[scale].quantile(np.array([0.15, 0.85])) for q in begin]
+    sources += [s.factors[scale].quantile(np.array(spread)) for s in states[2:]]
     second = np.concatenate(sources)
     second = 1 / second if precision else second
     return (
@@ -249,17 +273,18 @@ def _name(result: Any) -> str:
 
 def _colours(comparison: Comparison, theme: Theme) -> dict[str, str]:
     """Black for the truth, one colour for each other method, the same in every figure."""
-    others = [method for method in METHOD_NAMES if method != "exact"]
+    others = [method for method in METHOD_NAMES if method not in ("exact", "independent")]
     palette = dict(zip(others, theme.chains, strict=True))
+    palette["independent"] = palette["nuts"]  # there is one of the two
     return {method: palette.get(method, theme.ink) for method in comparison.results}
 
 
-def _reach(comparison: Comparison, name: str) -> tuple[float, float]:
+def _reach(comparison: Comparison, name: str, logarithmic: bool) -> tuple[float, float]:
     """Return an axis that holds every method's 5% to 95% interval with room to spare."""
     tables = [result.quantities for result in comparison.results.values()]
     low = min(float(table["5%"][name]) for table in tables)
     high = max(float(table["95%"][name]) for table in tables)
-    if name.startswith("sigma2"):
+    if logarithmic:
         return low / 2.5, high * 2.5
     return low - 0.45 * (high - low), high + 0.45 * (high - low)
 
@@ -267,18 +292,18 @@ def _reach(comparison: Comparison, name: str) -> tuple[float, float]:
 def _density(
     comparison: Comparison,
     method: str,
-    parameter: str,
-    position: tuple[int, ...],
+    name: str,
     reach: tuple[float, float],
+    logarithmic: bool,
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
-    """Return a method's marginal density, of log sigma2 for a variance as its axis is."""
-    variance = parameter.startswith("sigma2")
-    grid = np.geomspace(*reach, 301) if variance else np.linspace(*reach, 301)
-    jacobian = grid if variance else 1.0
+    """Return a method's marginal density, of the logarithm on a logarithmic axis."""
+    grid = np.geomspace(*reach, 301) if logarithmic else np.linspace(*reach, 301)
+    jacobian = grid if logarithmic else 1.0
     result = comparison.results[method]
+    parameter, position = comparison.position(name)
     if result.draws is not None:
-        draws = element(result.draws[parameter], position)
-        return grid, _kernel_density(np.log(draws) if variance else draws, grid, variance)
+        draws = element_of(result.draws[parameter], position)
+        return grid, _kernel_density(np.log(draws) if logarithmic else draws, grid, logarithmic)
     if method == "vb":
         factor: Any = comparison.vb[parameter] if comparison.vb is not None else None
         x = grid.reshape(-1, *([1] * np.ndim(factor.mean)))
@@ -291,10 +316,9 @@ def _density(
 
 
 def _kernel_density(
-    draws: NDArray[np.float64], grid: NDArray[np.float64], variance: bool
+    draws: NDArray[np.float64], grid: NDArray[np.float64], logarithmic: bool
 ) -> NDArray[np.float64]:
-    from scipy.stats import gaussian_kde
-
-    if np.ptp(draws) == 0:
+    # Draws that far apart have no density to show.
+    if np.ptp(draws) == 0 or np.abs(draws).max() > LARGEST:
         return np.zeros_like(grid)
-    return np.asarray(gaussian_kde(draws)(np.log(grid) if variance else grid))
+    return kernel_density(draws, np.log(grid) if logarithmic else grid)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
-from pyflowers.fitting import Fit
+from pyflowers.fits.fit import Fit
 from pyflowers.plots.choice import Element, choose
+from pyflowers.plots.order import average_ranks
 from pyflowers.plots.style import (
     LIGHT,
     WIDTH,
@@ -18,10 +20,12 @@ from pyflowers.plots.style import (
     StyledFigure,
     Theme,
     finish,
+    fitted,
     label,
     new_figure,
     plain_ticks,
     styled,
+    text_width,
 )
 
 MOST_PARAMETERS = 5
@@ -50,37 +54,48 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     ConfigError
         If the fit has no such parameter, or only one.
     """
-    chosen = choose(fit.posterior, MOST_PARAMETERS, parameters)
+    chosen = choose(fit, MOST_PARAMETERS, parameters)
     shown = chosen.shown
     if not shown:
-        raise ConfigError("plots: the fit has no parameters to draw; give it a program with some")
+        raise ConfigError("plots: the fit has no parameters to plot; fit a program that has some")
     diverging = _diverging(fit)
     size = min(WIDTH / len(shown), 1.8)
     figure = new_figure(size * len(shown) + 0.5, theme, pad=0.02)
-    grid = figure.subplots(len(shown), len(shown), squeeze=False, sharex="col")
+    grid = _lower_triangle(figure, len(shown))
     spans = [_span(element) for element in shown]
     for row, below in enumerate(shown):
         for column, left in enumerate(shown):
             ax = grid[row, column]
             if column > row:
-                ax.remove()
-            elif column == row:
+                continue
+            if column == row:
                 _marginal(ax, below, spans[row], theme)
             else:
                 _scatter(ax, left.draws, below.draws, diverging, theme)
                 ax.set_yscale("log" if below.is_heavy else "linear")
                 ax.set_ylim(spans[row])
-    _name_axes(grid, shown)
-    notes = (chosen.note, _divergence_legend(figure, diverging, theme), _outside(shown, spans))
+    _name_axes(grid, shown, 0.9 * size - 0.12)
+    if "divergent__" in fit.stats:
+        _divergence_legend(figure, diverging, theme)
+    notes = (chosen.note, _left_out(diverging), _outside(shown, spans))
     return finish(figure, _alt(fit, shown, diverging), " ".join(filter(None, notes)))
 
 
+def _lower_triangle(figure: StyledFigure, num: int) -> NDArray[np.object_]:
+    """Add the panels on and below the diagonal, those of a column with one horizontal axis."""
+    places = figure.add_gridspec(num, num)
+    grid = np.full((num, num), None, dtype=object)
+    for column in range(num):
+        for row in range(column, num):
+            first = grid[column, column]
+            grid[row, column] = figure.add_subplot(places[row, column], sharex=first)
+    return grid
+
+
 def _diverging(fit: Fit) -> NDArray[np.bool_]:
-    stats = fit.base.sample_stats
-    if "diverging" in stats:
-        return np.asarray(stats["diverging"].values, dtype=bool)
-    sizes = fit.posterior.sizes
-    return np.zeros((sizes["chain"], sizes["draw"]), dtype=bool)
+    if "divergent__" in fit.stats:
+        return np.asarray(fit.stats["divergent__"], dtype=bool)
+    return np.zeros((fit.num_chains, fit.num_draws), dtype=bool)
 
 
 def _span(element: Element) -> tuple[float, float]:
@@ -121,10 +136,10 @@ def _scatter(
     )
 
 
-def _name_axes(grid: NDArray[np.object_], shown: Sequence[Element]) -> None:
+def _name_axes(grid: NDArray[np.object_], shown: Sequence[Element], room: float) -> None:
     last = len(shown) - 1
     for i, element in enumerate(shown):
-        name = _two_lines(element.name) + ("\n(log axis)" if element.is_heavy else "")
+        name = _two_lines(element.name, room) + ("\n(log axis)" if element.is_heavy else "")
         grid[last, i].set_xlabel(name, fontsize=8)
         if i > 0:
             grid[i, 0].set_ylabel(name, fontsize=8)
@@ -134,18 +149,19 @@ def _name_axes(grid: NDArray[np.object_], shown: Sequence[Element]) -> None:
             _few_ticks(ax, shown[j].is_heavy, element.is_heavy and i != j)
 
 
-def _two_lines(name: str) -> str:
+def _two_lines(name: str, room: float) -> str:
     """Break a long name before its element, so that neighbours do not run into each other."""
-    if len(name) <= 14:
-        return label(name)
     variable, _, element = name.partition("[")
-    return f"{label(variable, 16)}\n{label('[' + element, 14)}" if element else label(name, 16)
+    if not element or text_width(label(name), size=8) <= room:
+        return fitted(name, room, size=8)
+    return f"{fitted(variable, room, size=8)}\n{fitted('[' + element, room, size=8)}"
 
 
 def _few_ticks(ax: Axes, log_x: bool, log_y: bool) -> None:
     for axis, log in ((ax.xaxis, log_x), (ax.yaxis, log_y)):
         if log:
             axis.get_major_locator().set_params(numticks=3)
+            axis.set_minor_locator(NullLocator())  # in so small a panel they only take time
             plain_ticks(axis)
     if not log_x:
         ax.locator_params(axis="x", nbins=3)
@@ -153,15 +169,21 @@ def _few_ticks(ax: Axes, log_x: bool, log_y: bool) -> None:
         ax.locator_params(axis="y", nbins=4)
 
 
-def _divergence_legend(figure: StyledFigure, diverging: NDArray[np.bool_], theme: Theme) -> str:
-    """Say how many transitions diverged, and whether points were left out."""
+def _divergence_legend(figure: StyledFigure, diverging: NDArray[np.bool_], theme: Theme) -> None:
+    """Say how many transitions diverged."""
     from matplotlib.lines import Line2D
 
     num = int(diverging.sum())
     marker = Line2D([], [], ls="", marker="x", color=theme.alarm, label=f"divergent: {num}")
     figure.legend(handles=[marker], loc="outside upper right")
+
+
+def _left_out(diverging: NDArray[np.bool_]) -> str:
+    """Say whether points were left out."""
+    num = int(diverging.sum())
     step = max(1, (diverging.size - num) // MOST_POINTS)
-    return f"One in {step} of the draws that did not diverge is shown." if step > 1 else ""
+    which = "draws that did not diverge" if num else "draws"
+    return f"One in {step} of the {which} is shown." if step > 1 else ""
 
 
 def _outside(shown: Sequence[Element], spans: Sequence[tuple[float, float]]) -> str:
@@ -176,26 +198,29 @@ def _outside(shown: Sequence[Element], spans: Sequence[tuple[float, float]]) -> 
 def _alt(fit: Fit, shown: Sequence[Element], diverging: NDArray[np.bool_]) -> str:
     names = ", ".join(element.name for element in shown)
     num = int(diverging.sum())
-    said = f"{num} of {diverging.size} transitions diverged and are marked"
+    divergences = f"{num} of {diverging.size} transitions diverged and are marked"
     if num == 0:
-        said = f"none of {diverging.size} transitions diverged"
-    return f"Pair plot of {names} of {fit.name}: {said}.{_strongest(shown)}"
+        divergences = f"none of {diverging.size} transitions diverged"
+    if "divergent__" not in fit.stats:
+        divergences = f"{diverging.size} draws"
+    return f"Pair plot of {names} of {fit.name}: {divergences}.{_strongest(shown)}"
 
 
 def _strongest(shown: Sequence[Element]) -> str:
     """Name the pair with the largest rank correlation."""
-    from scipy.stats import spearmanr
-
-    best, said = 0.0, ""
+    best, sentence = 0.0, ""
+    ranks = np.stack([average_ranks(element.draws).ravel() for element in shown])
+    with np.errstate(invalid="ignore"):  # of what never varies, which is passed over
+        correlations = np.atleast_2d(np.corrcoef(ranks))
     for i, first in enumerate(shown):
-        for second in shown[:i]:
+        for j, second in enumerate(shown[:i]):
             if np.ptp(first.draws) == 0 or np.ptp(second.draws) == 0:
                 continue
-            rho = float(spearmanr(first.draws.ravel(), second.draws.ravel()).statistic)
+            rho = float(correlations[i, j])
             if abs(rho) > abs(best):
                 best = rho
-                said = (
+                sentence = (
                     f" The strongest rank correlation is {rho:.2f}, between {second.name} and "
                     f"{first.name}."
                 )
-    return said
+    return sentence

@@ -9,26 +9,26 @@ Bayesian workflow, JRSS A 182(2), section 5.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from pyflowers.errors import ConfigError
-from pyflowers.fitting import Fit
+from pyflowers.fits.fit import Fit
 from pyflowers.plots.style import (
     LIGHT,
     Axes,
     StyledFigure,
     Theme,
     finish,
+    fitted,
     label,
     new_figure,
+    panel_width,
     styled,
 )
-from pyflowers.plots.units import rate
+from pyflowers.plots.units import observed_unit
+from pyflowers.programs import Capability
 
 MOST_REPLICATES = 1000
 """Replicated data sets of which a figure is made, evenly spaced over all draws."""
@@ -46,30 +46,28 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     fit : Fit
-        Of one of the models here. The Poisson model has a rootogram, on a square-root axis that
-        gives all bars the same uncertainty; the normal models, empirical distribution functions.
+        Of a program with ``y_rep``. Counts have a rootogram, on a square-root axis that gives all
+        bars the same uncertainty; measurements, empirical distribution functions.
     theme : Theme
         Colours.
 
     Raises
     ------
     ConfigError
-        For a program of the user's own.
+        If the program has no ``y_rep``, or nothing is observed.
     """
-    if fit.model is None or fit.data is None:
-        raise ConfigError(
-            f"plots: {fit.name} is your own program; draw its y_rep against its data yourself"
-        )
+    fit.program.require(Capability.Y_REP)
+    fit.program.require(Capability.OBSERVED)
     y_rep = _replicates(fit)
     figure = new_figure(2.9, theme)
     ax = figure.subplots()
-    if fit.model.counts_only:
+    if fit.program.counts:
         outside, num, what = _rootogram(ax, fit.data.y, y_rep, theme)
         ax.set_ylabel("observations (√ axis)")
     else:
         outside, num, what = _distribution(ax, fit.data.y, y_rep, theme)
         ax.set_ylabel("share of observations below")
-    ax.set_xlabel(rate(fit.data.columns))
+    ax.set_xlabel(fitted(observed_unit(fit), panel_width(1)))
     _legend(figure, ax)
     alt = (
         f"Posterior predictive check of {fit.name}, {len(y_rep)} replicated data sets: {outside} "
@@ -81,22 +79,16 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
 
 def _replicates(fit: Fit) -> NDArray[np.float64]:
     """Return replicated data sets, shape (replicate, N), the same every time."""
-    assert fit.model is not None
-    assert fit.data is not None
     num = int(min(MOST_REPLICATES, max(50, MOST_VALUES // fit.data.num_obs)))
-    total = fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"]
+    total = fit.num_chains * fit.num_draws
     keep = np.unique(np.linspace(0, total - 1, num).astype(int))
     draws = {
-        str(name): _flat(values)[keep][None] for name, values in fit.posterior.data_vars.items()
+        name: values.reshape(-1, *values.shape[2:])[keep][None]
+        for name, values in fit.draws.items()
     }
-    rng = np.random.default_rng([fit.record["options"]["seed"], 2])
-    y_rep: NDArray[np.float64] = fit.model.predict(draws, fit.data, rng)[0]
+    rng = np.random.default_rng([fit.options.seed, 2])
+    y_rep: NDArray[np.float64] = fit.program.y_rep(draws, fit.data, rng)[0]
     return y_rep
-
-
-def _flat(values: Any) -> NDArray[np.float64]:
-    array = np.asarray(values.values, dtype=np.float64)
-    return array.reshape(-1, *array.shape[2:])
 
 
 def _rootogram(

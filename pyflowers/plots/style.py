@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
 from matplotlib import font_manager
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
@@ -108,11 +108,29 @@ class StyledFigure(Figure):
 
     def draw(self, renderer: Any) -> None:
         """Draw in the figure's own theme."""
-        with applied(self.theme), warnings.catch_warnings():
-            # A font without some glyph of a user's label draws a box, which is no error.
-            for message in _HARMLESS:
-                warnings.filterwarnings("ignore", message=message)
+        with applied(self.theme), _any_glyph():
             super().draw(renderer)
+
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        """Save the figure, laid out first: matplotlib would draw all of it once more for that."""
+        engine = self.get_layout_engine()
+        if engine is not None:
+            with applied(self.theme), _any_glyph():
+                engine.execute(self)
+        self.set_layout_engine("none")
+        try:
+            super().savefig(*args, **kwargs)
+        finally:
+            self.set_layout_engine(engine)
+
+
+@contextmanager
+def _any_glyph() -> Iterator[None]:
+    """Let a font that lacks a glyph of a user's label draw a box, without an error."""
+    with warnings.catch_warnings():
+        for message in _HARMLESS:
+            warnings.filterwarnings("ignore", message=message)
+        yield
 
 
 @contextmanager
@@ -180,6 +198,52 @@ def label(text: str, most: int = 28) -> str:
     return f"{visible[:head]}…{visible[len(visible) - (most - 1 - head) :]}"
 
 
+def fitted(text: str, inches: float, *, size: float = 9.0, bold: bool = False) -> str:
+    """Return a user's label fit to be drawn within a width: its middle is left out if need be.
+
+    Parameters
+    ----------
+    text : str
+        The label.
+    inches : float
+        The room that it has.
+    size : float
+        Of the letters, in points.
+    bold : bool
+        Whether they are bold.
+    """
+    shown = label(text, _MOST_CHARACTERS)
+    for most in range(len(shown), 3, -1):
+        shown = label(text, most)
+        if text_width(shown, size=size, bold=bold) <= inches:
+            break
+    return shown
+
+
+def text_width(text: str, *, size: float = 9.0, bold: bool = False) -> float:
+    """Return how wide a text is drawn, in inches."""
+    font = font_manager.FontProperties(size=size, weight="bold" if bold else "normal")
+    with _any_glyph():
+        width, _, _ = _RULER.get_text_width_height_descent(text, font, ismath=False)
+    inches: float = float(width) / float(_RULER.dpi)
+    return inches
+
+
+def panel_width(columns: int) -> float:
+    """Return about how wide one of several panels in a row is, in inches."""
+    return (WIDTH - 0.55) / columns - 0.15
+
+
+def title_with_unit(ax: Axes, name: str, unit: str, theme: Theme) -> None:
+    """Title a panel as wide as the figure: what it shows on the left, its unit on the right."""
+    room = panel_width(1)
+    shown = fitted(name, 0.6 * room if unit else room, size=9.5, bold=True)
+    left = room - text_width(shown, size=9.5, bold=True) - 0.2
+    small = {"fontsize": 8, "fontweight": "normal", "color": theme.muted}
+    ax.set_title(shown, pad=2)
+    ax.set_title(fitted(unit, left, size=8), loc="right", pad=2, **small)
+
+
 def plain_ticks(axis: Any) -> None:
     """Write a logarithmic axis' ticks as plain numbers."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
@@ -206,6 +270,10 @@ def _fonts() -> tuple[str, ...]:
     installed = set(font_manager.fontManager.get_font_names())
     return ("DejaVu Sans", *(name for name in _FALLBACKS if name in installed))
 
+
+_MOST_CHARACTERS = 80
+_RULER: Any = RendererAgg(1, 1, 72)  # type: ignore[no-untyped-call]
+"""Measures texts; nothing is drawn on it."""
 
 _KEPT = ("backend", "backend_fallback", "interactive", "toolbar", "timezone")
 
@@ -241,6 +309,7 @@ def _settings(theme: Theme) -> Any:
         "legend.frameon": False,
         "legend.labelcolor": theme.ink,
         "lines.linewidth": 1.2,
+        "path.simplify_threshold": 0.5,
         "pdf.fonttype": 42,
         "savefig.facecolor": theme.paper,
         "svg.fonttype": "none",

@@ -1,4 +1,4 @@
-"""The data as small multiples: what was counted, and which months are missing."""
+"""The data as small multiples: what was observed, and which times are missing."""
 
 from __future__ import annotations
 
@@ -7,62 +7,121 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from pyflowers.data import FlowerData
-from pyflowers.plots.style import LIGHT, Axes, Theme, finish, label, panels, styled
+from pyflowers.errors import ConfigError
+from pyflowers.plots.style import (
+    LIGHT,
+    Axes,
+    StyledFigure,
+    Theme,
+    finish,
+    fitted,
+    label,
+    new_figure,
+    panel_width,
+    panels,
+    styled,
+)
+from pyflowers.programs import Data
+from pyflowers.table import Labels
 
-MOST_PLANTS = 24
+MOST_GROUPS = 24
 MOST_TICKS = 6
 ROW_CHARACTERS = 66
-"""Characters that fit below a row of panels; of more, the labels stand upright."""
+"""Characters that fit below a row of panels; of more, the labels are drawn upright."""
 
 
 @styled
-def observations(data: FlowerData, *, theme: Theme = LIGHT) -> Figure:
-    """Draw each plant's observations over the months, a panel for each plant.
+def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
+    """Draw each group's observations over time, a panel for each group.
 
-    A month that a plant lacks, and others have, is a cross at the foot of its panel and a gap in
-    its line.
+    A time that a group lacks, and others have, is a cross at the foot of its panel and a gap in
+    its line. Without a column for the time, the rows of a group are numbered; where each has one
+    row, all are in one panel.
 
     Parameters
     ----------
-    data : FlowerData
-        The table. Of more than 24 plants, 24 are drawn, evenly spaced by their averages.
+    data : Data
+        Of a table with groups. Of more than 24 groups, 24 are drawn, evenly spaced by their
+        averages.
     theme : Theme
         Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the data have no groups or nothing is observed.
     """
-    shown, note = _choose(data)
-    table = np.full((data.num_plants, len(data.months)), np.nan)
-    table[data.plant, data.month] = data.y
+    groups = data.by_group
+    if groups is None or not data.num_obs:
+        raise ConfigError("plots: the data have no groups; name their column under [table] group")
+    shown, note = _choose(data, groups)
+    if data.by_time is None and groups.counts.max() == 1:
+        return finish(_one_each(data, groups, shown, theme), _alt_of_one_each(data, groups), note)
+    times = data.by_time or _numbered(groups)
+    table = np.full((len(groups), len(times)), np.nan)
+    table[groups.codes, times.codes] = data.y
     columns = min(4, max(shown.size, 1))
     height = 1.75 if shown.size <= 4 else 1.25
     figure, axes = panels(shown.size, columns, height, theme, sharex=True, sharey=True)
-    low, high = min(0.0, float(data.y.min())), float(data.y.max())
-    margin = 0.09 * ((high - low) or 1.0)
-    for ax, plant in zip(axes, shown, strict=True):
-        _panel(ax, table[plant], theme)
-        ax.set_title(_title(data, int(plant)), pad=3)
-        ax.set_ylim(low - margin, high + margin)
-    _month_ticks(axes, data, columns)
-    figure.supylabel(label(data.columns.value), fontsize=9)
-    num_missing = int(np.isnan(table).sum())
+    limits = _limits(data)
+    for ax, group, title in zip(axes, shown, _titles(groups, shown), strict=True):
+        _panel(ax, table[group], theme, data.by_time is not None)
+        ax.set_title(fitted(title, panel_width(columns), size=9, bold=True), pad=3, fontsize=9)
+        ax.set_ylim(limits)
+    _time_ticks(axes, times, columns)
+    figure.supylabel(fitted(data.value_name, height * -(-shown.size // columns)), fontsize=9)
+    num_missing = int(np.isnan(table).sum()) if data.by_time is not None else 0
     if num_missing:
         cross = Line2D([], [], ls="", marker="x", color=theme.alarm, label="missing")
         figure.legend(handles=[cross], loc="outside upper right")
-    return finish(figure, _alt(data, num_missing), note)
+    return finish(figure, _alt(data, groups, times, num_missing), note)
 
 
-def _title(data: FlowerData, plant: int) -> str:
-    """Return a plant's label, with its column's name where there is room for both."""
-    whole = f"{data.columns.group} {data.plants[plant]}"
-    return label(whole if len(whole) <= 14 else data.plants[plant], 20)
+def _numbered(groups: Labels) -> Labels:
+    """Return the number of each row within its group as labels."""
+    codes = np.zeros(groups.codes.size, dtype=np.int64)
+    order = np.argsort(groups.codes, kind="stable")
+    starts = np.repeat(np.cumsum(groups.counts) - groups.counts, groups.counts)
+    codes[order] = np.arange(codes.size) - starts
+    return Labels("row", tuple(str(i + 1) for i in range(int(groups.counts.max()))), codes)
 
 
-def _panel(ax: Axes, values: NDArray[np.float64], theme: Theme) -> None:
-    months = np.arange(values.size)
+def _limits(data: Data) -> tuple[float, float]:
+    """Return an axis that holds all observations, and 0."""
+    low, high = min(0.0, float(data.y.min())), max(0.0, float(data.y.max()))
+    margin = 0.09 * ((high - low) or 1.0)
+    return low - margin, high + margin
+
+
+def _titles(groups: Labels, shown: NDArray[np.int64]) -> list[str]:
+    """Return the groups' labels, all with their column's name if there is room for both."""
+    names = [groups.names[group] for group in shown]
+    whole = [f"{groups.column} {name}" for name in names]
+    return names if groups.are_titles or max(map(len, whole)) > 14 else whole
+
+
+def _one_each(data: Data, groups: Labels, shown: NDArray[np.int64], theme: Theme) -> StyledFigure:
+    """Draw groups of one row each: a dot for each group."""
+    height = 0.2 * max(shown.size, 4)
+    figure = new_figure(0.6 + height, theme)
+    ax = figure.subplots()
+    value = np.bincount(groups.codes, data.y)[shown]
+    rows = np.arange(shown.size)
+    ax.plot(value, rows, "o", ms=5, color=theme.model)
+    ax.set_yticks(rows, [fitted(groups.names[group], 2.0, size=8) for group in shown])
+    ax.set_ylim(shown.size - 0.4, -0.6)
+    ax.set_ylabel(fitted(groups.column, height))
+    ax.set_xlabel(fitted(data.value_name, 3.0))
+    ax.set_xlim(_limits(data))
+    return figure
+
+
+def _panel(ax: Axes, values: NDArray[np.float64], theme: Theme, mark_missing: bool) -> None:
+    times = np.arange(values.size)
     size = 3.6 if values.size <= 24 else 1.8
-    ax.plot(months, values, "o-", ms=size, lw=0.9, color=theme.model)
-    missing = months[np.isnan(values)]
-    if missing.size:
+    ax.plot(times, values, "o-", ms=size, lw=0.9, color=theme.model)
+    missing = times[np.isnan(values)]
+    if missing.size and mark_missing:
         foot = ax.get_xaxis_transform()
         cross = {"marker": "x", "s": 18, "lw": 1.2, "color": theme.alarm, "clip_on": False}
         ax.scatter(missing, np.full(missing.size, 0.03), transform=foot, **cross)
@@ -70,43 +129,52 @@ def _panel(ax: Axes, values: NDArray[np.float64], theme: Theme) -> None:
     ax.grid(axis="x", visible=False)
 
 
-def _month_ticks(axes: list[Axes], data: FlowerData, columns: int) -> None:
-    """Label a few months in each panel that has none below it."""
-    num = len(data.months)
+def _time_ticks(axes: list[Axes], times: Labels, columns: int) -> None:
+    """Label a few times in each panel that has none below it."""
+    num = len(times)
     step = -(-num // MOST_TICKS)
     at = np.arange(0, num, step)
-    names = [label(data.months[i], 9) for i in at]
+    names = [label(times.names[i], 9) for i in at]
     for i, ax in enumerate(axes):
         ax.set_xticks(at, names)
         if sum(map(len, names)) + len(names) > ROW_CHARACTERS / columns:
             ax.tick_params(axis="x", rotation=90)
         if i + columns >= len(axes):
             ax.tick_params(labelbottom=True)
-            ax.set_xlabel(label(data.columns.time))
+            ax.set_xlabel(fitted(times.column, panel_width(columns)))
 
 
-def _choose(data: FlowerData) -> tuple[NDArray[np.int64], str]:
-    """Return the plants to draw: all, or some from the lowest average to the highest."""
-    if data.num_plants <= MOST_PLANTS:
-        return np.arange(data.num_plants), ""
-    average = np.bincount(data.plant, data.y) / data.months_per_plant
+def _choose(data: Data, groups: Labels) -> tuple[NDArray[np.int64], str]:
+    """Return the groups to draw: all, or some from the lowest average to the highest."""
+    num = len(groups)
+    if num <= MOST_GROUPS:
+        return np.arange(num), ""
+    average = np.bincount(groups.codes, data.y) / groups.counts
     order = np.argsort(average, kind="stable")
-    at = np.unique(np.linspace(0, data.num_plants - 1, MOST_PLANTS).round().astype(int))
+    at = np.unique(np.linspace(0, num - 1, MOST_GROUPS).round().astype(int))
     note = (
-        f"{at.size} of {data.num_plants} {label(data.columns.group)} labels are shown, evenly "
-        f"spaced from the lowest average to the highest; {data.num_plants - at.size} are left out."
+        f"{at.size} of {num} {label(groups.column)} labels are shown, evenly spaced from the "
+        f"lowest average to the highest; {num - at.size} are left out."
     )
     return order[at], note
 
 
-def _alt(data: FlowerData, num_missing: int) -> str:
-    average = np.bincount(data.plant, data.y) / data.months_per_plant
-    lowest, highest = int(np.argmin(average)), int(np.argmax(average))
-    value, group = data.columns.value, data.columns.group
-    missing = f"{num_missing} months are missing" if num_missing else "no month is missing"
+def _alt_of_one_each(data: Data, groups: Labels) -> str:
+    lowest, highest = int(np.argmin(data.y)), int(np.argmax(data.y))
     return (
-        f"{value} by {group} and {data.columns.time}, {data.num_plants} panels: "
+        f"{data.value_name} by {groups.column}, one observation of each of {len(groups)}: lowest, "
+        f"{data.y[lowest]:g}, for {groups.of_rows[lowest]}, and highest, {data.y[highest]:g}, for "
+        f"{groups.of_rows[highest]}."
+    )
+
+
+def _alt(data: Data, groups: Labels, times: Labels, num_missing: int) -> str:
+    average = np.bincount(groups.codes, data.y) / groups.counts
+    lowest, highest = int(np.argmin(average)), int(np.argmax(average))
+    missing = f"{num_missing} are missing" if num_missing else "none is missing"
+    return (
+        f"{data.value_name} by {groups.column} and {times.column}, {len(groups)} panels: "
         f"{data.num_obs} observations between {data.y.min():g} and {data.y.max():g}, {missing}. "
-        f"The average is lowest for {data.plants[lowest]}, {average[lowest]:.3g}, and highest for "
-        f"{data.plants[highest]}, {average[highest]:.3g}."
+        f"The average is lowest for {groups.names[lowest]}, {average[lowest]:.3g}, and highest for "
+        f"{groups.names[highest]}, {average[highest]:.3g}."
     )

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from pyflowers.data import Columns
-from pyflowers.fitting import Fit
-from pyflowers.plots.style import label
-
-_LOG_SCALE = {("multilevel_poisson", "mu"), ("multilevel_poisson", "sigma2")}
-
-
-def rate(columns: Columns) -> str:
-    """Return the unit of an observation, such as ``flowers per month``."""
-    return f"{label(columns.value, 24)} per {label(columns.time, 16)}"
+from pyflowers.fits.fit import Fit
 
 
 def unit(fit: Fit, parameter: str) -> str:
-    """Return the unit of a parameter, such as ``(flowers per month)²``; of a program's own, none.
+    """Return the unit of a parameter, such as ``(flowers per month)²``; empty if none is known.
 
     Parameters
     ----------
     fit : Fit
-        Says what model and columns these are.
+        Says what program and columns these are.
     parameter : str
         With or without an element, such as ``mu_plant[2]``.
     """
-    if fit.data is None:
-        return ""
-    name = parameter.partition("[")[0]
-    per_month = rate(fit.data.columns)
-    if (fit.name, name) in _LOG_SCALE:
-        return f"(log {per_month})²" if name == "sigma2" else f"log {per_month}"
-    return f"({per_month})²" if name.startswith("sigma2") else per_month
+    return fit.program.unit_of(parameter, fit.data)
+
+
+def observed_unit(fit: Fit) -> str:
+    """Return the unit of an observation: that of a group's mean, or else what the user calls it."""
+    return unit(fit, fit.program.declaration.roles.group_mean) or fit.data.value_name

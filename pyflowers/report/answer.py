@@ -1,91 +1,136 @@
-"""Section 1: the question, and the answer in sentences computed from the results."""
+"""The first section: the question, and the answer in sentences computed from the results."""
 
 from __future__ import annotations
 
 import numpy as np
 from markupsafe import Markup
 
-from pyflowers.data import FlowerData
-from pyflowers.fitting import Fit
-from pyflowers.loo import FEW_OBSERVATIONS, SMALL_DIFFERENCE, ModelLoo
+from pyflowers.compare.loo import FEW_OBSERVATIONS, SMALL_DIFFERENCE, ModelLoo
+from pyflowers.fits.fit import Fit
 from pyflowers.plots.comparison import Z_90
+from pyflowers.programs import Capability, Data
 from pyflowers.report.material import Material
 from pyflowers.report.numbers import interval, isolated, listing, number, summary_number
+from pyflowers.table import Labels
 
 MOST_NAMED = 6
-"""Plants up to which the answer names each; of more, the lowest and the highest."""
+"""Groups up to which the answer names each; of more, the lowest and the highest."""
+
+MOST_SCALARS = 12
+"""Parameters of a single number that the answer names."""
 
 
-def question(data: FlowerData | None) -> Markup:
+def question(material: Material) -> Markup:
     """Return what the report answers."""
-    if data is None:
-        return Markup("What does the posterior of this program say, and can it be trusted?")
-    value, group, time = map(isolated, (data.columns.value, data.columns.group, data.columns.time))
-    return Markup(
-        "How many {} per {} and {} are to be expected, and which model describes them best?"
-    ).format(value, group, time)
+    data = material.data
+    which = ", and which model describes them best?" if len(material.fits) > 1 else "?"
+    if not data.has_table or not data.observed:
+        return Markup("What does the posterior say, and can it be trusted?")
+    value = isolated(data.value_name)
+    columns = [isolated(data.name_of(column)) for column in (data.group, data.time) if column]
+    if not any(fit.program.can(Capability.GROUP_MEAN) for fit in material.fits):
+        by = Markup(" by {}").format(listing(columns)) if columns else Markup("")
+        return Markup("What do the data say about {}{}{}").format(value, by, which)
+    how = Markup("How many {} per {} are to be expected{}")
+    if not _are_counts(data):
+        how = Markup("What values of {} are to be expected per {}{}")
+    return how.format(value, listing(columns), which)
+
+
+def _are_counts(data: Data) -> bool:
+    return bool(np.all(data.y >= 0) and np.all(data.y == np.floor(data.y)))
 
 
 def answer(material: Material) -> list[Markup]:
-    """Return the answer, a paragraph each."""
-    if material.data is None:
-        return [_own_program(fit) for fit in material.fits]
-    paragraphs = [_rates(material, material.best), *_population(material)]
+    """Return the answer, a paragraph or a list each."""
+    parts = _expected(material, material.best)
     if material.loo is not None:
-        paragraphs.append(_ranking(material))
-        paragraphs.append(_caution(material))
-    return [paragraph for paragraph in paragraphs if paragraph]
+        parts += [_ranking(material), _caution(material)]
+    elif len(material.fits) > 1:
+        why = Markup("The models are not ranked (<a href='#comparison'>why</a>).")
+        parts.append(_paragraph(why))
+    return [part for part in parts if part]
 
 
-def _rates(material: Material, fit: Fit) -> Markup:
-    """Say what each plant is expected to bear under the model that predicts best."""
-    data = material.data
-    assert data is not None  # section 1 asks _own_program otherwise
-    per = Markup("{} per {}").format(isolated(data.columns.value), isolated(data.columns.time))
-    group = isolated(data.columns.group)
-    if "mu_plant" not in fit.posterior:
-        mean = _mean_of(fit)
-        return Markup(
-            "Under {}, every {} is alike, and the posterior median is {} {} (90% interval {})."
-        ).format(
-            *(_code(fit), group, _median(material, fit, mean), per),
-            _90(material, fit, mean),
-        )
-    rows = [f"mu_plant[{plant}]" for plant in data.plants]
+def _expected(material: Material, fit: Fit) -> list[Markup]:
+    """State the expected values under the model that predicts best."""
+    if fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None:
+        return [_paragraph(_of_each_group(material, fit))]
+    if not fit.posterior:
+        return [_paragraph(Markup("{} has no parameters to estimate.").format(_code(fit)))]
+    scalars = [name for name, quantity in fit.posterior.items() if not quantity.dims]
+    num = len(material.summaries[fit.name])
+    named = scalars[:MOST_SCALARS]
+    rest = Markup("Its summary table has all {} quantities.").format(num)
+    if not named:
+        return [_paragraph(Markup("{} has no scalar parameters. {}").format(_code(fit), rest))]
+    begin = Markup("Under {}, these are the posterior medians:").format(_code(fit))
+    items = Markup("").join(
+        Markup("<li>{}</li>").format(_scalar(material, fit, name)) for name in named
+    )
+    return [
+        _paragraph(begin),
+        Markup("<ul>{}</ul>").format(items),
+        _paragraph(rest) if num > len(named) else Markup(""),
+    ]
+
+
+def _scalar(material: Material, fit: Fit, name: str) -> Markup:
+    """Describe one number: its median, unit, interval and meaning."""
+    declared = fit.program.declaration.parameters.get(name)
+    unit = fit.program.unit_of(name, fit.data)
+    meaning = declared.description if declared is not None else ""
+    return Markup("<code>{}</code>{}: {}{} (90% interval {})").format(
+        *(name, Markup(", {}").format(_lower(meaning)) if meaning else ""),
+        *(_median(material, fit, name), _times(unit)),
+        _90(material, fit, name),
+    )
+
+
+def _times(unit: str) -> Markup:
+    """Return a unit as it follows a number; one that begins with a number is multiplied by."""
+    if not unit:
+        return Markup("")
+    return Markup(" × {}" if unit[0].isdigit() else " {}").format(isolated(unit))
+
+
+def _lower(text: str) -> str:
+    """Return a description as it reads within a sentence; names in capitals stay."""
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
+def _paragraph(text: Markup) -> Markup:
+    return Markup("<p>{}</p>").format(text)
+
+
+def _of_each_group(material: Material, fit: Fit) -> Markup:
+    groups = fit.data.by_group
+    assert groups is not None  # _expected asks
+    mean = fit.posterior[fit.program.declaration.roles.group_mean]
+    per = isolated(fit.program.unit_of(mean.name, fit.data) or fit.data.value_name)
+    rows = list(mean.elements)
     medians = material.summaries[fit.name].loc[rows, "median"].to_numpy()
     order = np.argsort(medians, kind="stable")
-    named = range(len(rows)) if len(rows) <= MOST_NAMED else [order[0], order[-1]]
-    said = [
-        Markup("{} for {} {} (90% interval {})").format(
-            _median(material, fit, rows[i]),
-            *(group, isolated(data.plants[i]), _90(material, fit, rows[i])),
+    named = range(len(rows)) if len(rows) <= MOST_NAMED else [int(order[0]), int(order[-1])]
+    values = [
+        Markup("{} for {} (90% interval {})").format(
+            _median(material, fit, rows[i]), _group(groups, i), _90(material, fit, rows[i])
         )
         for i in named
     ]
     if len(rows) <= MOST_NAMED:
         return Markup("Under {}, the posterior medians of {} are {}.").format(
-            _code(fit), per, listing(said)
+            _code(fit), per, listing(values)
         )
     return Markup(
-        "Under {}, the posterior medians of {} of {} {} labels run from {} up to {}."
-    ).format(_code(fit), per, len(rows), group, *said)
+        "Under {}, the posterior medians of {} of the {} groups ({}) run from {} up to {}."
+    ).format(_code(fit), per, len(rows), isolated(groups.column), *values)
 
 
-def _mean_of(fit: Fit) -> str:
-    """Return the parameter that is the mean of all observations: a model's first."""
-    return str(next(iter(fit.posterior.data_vars)))
-
-
-def _population(material: Material) -> list[Markup]:
-    """Say what the iid model makes of all plants together, where it is not the answer itself."""
-    for fit in material.fits:
-        if fit.name == "iid_normal" and fit is not material.best:
-            return [
-                Markup("Taken all together, as {} does, the mean is {} (90% interval {}).").format(
-                    _code(fit), _median(material, fit, "mu"), _90(material, fit, "mu")
-                )
-            ]
-    return []
+def _group(groups: Labels, position: int) -> Markup:
+    """Return a group's label, after its column's name where the label does not say it."""
+    name = isolated(groups.names[position])
+    return name if groups.are_titles else Markup("{} {}").format(isolated(groups.column), name)
 
 
 def _ranking(material: Material) -> Markup:
@@ -93,19 +138,19 @@ def _ranking(material: Material) -> Markup:
     loo = material.loo
     assert loo is not None  # answer() asks
     if len(loo.models) == 1:
-        return Markup("Only {} was fitted, so there is nothing to compare it with.").format(
-            _code(material.best)
-        )
+        return Markup("")
     behind = [
         Markup("that of <code>{}</code> is lower by {} (90% interval {})").format(
             model.name, number(-model.difference), _difference_interval(model)
         )
         for model in loo.models[1:]
     ]
-    return Markup(
-        "{} predicts new observations best: its expected log predictive density (elpd, by "
-        "PSIS-LOO) is {}, and {}."
-    ).format(_code(material.best), number(loo.best.elpd), listing(behind))
+    return _paragraph(
+        Markup(
+            "{} predicts new observations best: its expected log predictive density (elpd, by "
+            "PSIS-LOO) is {}, and {}."
+        ).format(_code(material.best), number(loo.best.elpd), listing(behind))
+    )
 
 
 def _difference_interval(model: ModelLoo) -> Markup:
@@ -120,21 +165,17 @@ def _caution(material: Material) -> Markup:
     if len(loo.models) == 1:
         return Markup("")
     if loo.num_obs < FEW_OBSERVATIONS:
-        return Markup(
-            "<strong>Read this ranking with caution: {} observations cannot carry the conclusion"
+        few = Markup(
+            "<strong>Read this ranking with caution: {} observations are too few for the conclusion"
             "</strong> (<a href='#comparison'>why</a>)."
-        ).format(loo.num_obs)
+        )
+        return _paragraph(few.format(loo.num_obs))
     if abs(loo.models[1].difference) < SMALL_DIFFERENCE:
-        return Markup(
+        small = Markup(
             "A difference below {} is small: the two best models predict about equally well."
-        ).format(f"{SMALL_DIFFERENCE:g}")
+        )
+        return _paragraph(small.format(f"{SMALL_DIFFERENCE:g}"))
     return Markup("")
-
-
-def _own_program(fit: Fit) -> Markup:
-    """Say how much a program of the user's own has, as no more is known of it."""
-    num = sum(int(np.prod(v.shape[2:])) for v in fit.posterior.data_vars.values())
-    return Markup("{} has {} quantities, which its summary table lists.").format(_code(fit), num)
 
 
 def _code(fit: Fit) -> Markup:

@@ -1,18 +1,20 @@
-"""Section 4: each model with its story, equation, priors, summary and figures."""
+"""The chapters: each model with its story, equation, priors, summary and figures."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from pyflowers import plots
-from pyflowers.fitting import Fit
-from pyflowers.plots.prior import prior_of
-from pyflowers.report.embed import Embedded, embed
+from pyflowers.fits.fit import Fit
+from pyflowers.programs import Capability
+from pyflowers.report.embed import Drawing, Embedded
 from pyflowers.report.material import Material, Table
 from pyflowers.report.numbers import summary_number
 
@@ -24,7 +26,7 @@ _Draw = Callable[[Fit], Figure]
 
 @dataclass(frozen=True)
 class Chapter:
-    """What the page says of one model."""
+    """The part of the page on one model."""
 
     name: str
     title: str
@@ -36,22 +38,20 @@ class Chapter:
     figures: list[Embedded]
 
 
-def chapter(material: Material, fit: Fit, advance: Callable[[int], object]) -> Chapter:
-    """Return the chapter of one fit; `advance` is called after each figure."""
-    model = fit.model
+def chapter(material: Material, fit: Fit, figures: list[Embedded]) -> Chapter:
+    """Return the chapter of one fit, its :func:`drawings` drawn."""
+    program = fit.program
     summary = material.summaries[fit.name]
-    notes = [*summary.attrs.get("notes", []), *fit.record["warnings"]]
+    notes = [*summary.attrs.get("notes", []), *fit.record.notes]
     if len(summary) > MOST_ROWS:
-        left = len(summary) - MOST_ROWS
-        notes.append(f"The first {MOST_ROWS} rows are shown; {left} more are in summary.csv.")
-    figures = []
-    for draw, caption in _figures(fit):
-        figures.append(embed(draw(fit), caption))
-        advance(1)
+        notes.append(
+            f"{MOST_ROWS} of {len(summary)} rows are shown, single numbers first; all are in "
+            "summary.csv."
+        )
     return Chapter(
         name=fit.name,
-        title=model.title if model else "A program of your own",
-        story=model.story if model else f"Its program is {fit.record['program']}.",
+        title=program.title,
+        story=program.declaration.story or f"Its program is {program.path}.",
         formulas=_formulas(fit),
         priors=_priors(fit),
         summary=_summary(material, fit),
@@ -60,19 +60,18 @@ def chapter(material: Material, fit: Fit, advance: Callable[[int], object]) -> C
     )
 
 
-def num_figures(fit: Fit) -> int:
-    """Return how many figures the chapter of a fit has."""
-    return len(_figures(fit))
-
-
-def _figures(fit: Fit) -> list[tuple[_Draw, str]]:
-    """Return what to draw of a fit, and how to read it."""
-    names = ["trace", "ranks", "pairs"]
-    if fit.model is not None:
-        names += ["prior"]
-        names += ["shrinkage"] if fit.model.is_multilevel else []
-        names += ["rootogram" if fit.model.counts_only else "distribution"]
-    return [_CAPTIONED[name] for name in names]
+def drawings(fit: Fit) -> list[Drawing]:
+    """Return the figures of a fit's chapter."""
+    pairs = "pairs" if "divergent__" in fit.stats else "pairs_without_divergences"
+    names = ["trace", "ranks", pairs] if fit.posterior else []
+    program = fit.program
+    if program.can(Capability.PRIOR_DENSITY):
+        names.append("prior")
+    if program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None:
+        names.append("shrinkage")
+    if program.can(Capability.Y_REP) and fit.data.num_obs:
+        names.append("rootogram" if program.counts else "distribution")
+    return [(partial(draw, fit), caption) for draw, caption in map(_CAPTIONED.__getitem__, names)]
 
 
 _CAPTIONED: dict[str, tuple[_Draw, str]] = {
@@ -90,10 +89,14 @@ _CAPTIONED: dict[str, tuple[_Draw, str]] = {
         "Pair plot. Below the diagonal two parameters against each other, on it each alone; "
         "crosses are divergent transitions.",
     ),
+    "pairs_without_divergences": (
+        plots.pairs,
+        "Pair plot. Below the diagonal two parameters against each other, on it each alone.",
+    ),
     "prior": (
         plots.prior_posterior,
-        "Prior against posterior. An axis spans the posterior; variances are on a logarithmic "
-        "axis, as densities of the logarithm.",
+        "Prior against posterior. An axis spans the posterior; on a logarithmic axis densities are "
+        "those of the logarithm.",
     ),
     "shrinkage": (
         plots.shrinkage,
@@ -114,35 +117,44 @@ _CAPTIONED: dict[str, tuple[_Draw, str]] = {
 
 
 def _priors(fit: Fit) -> Table | None:
-    if fit.model is None or not fit.record["priors"]:
+    declared = fit.program.declaration.priors
+    if not declared:
         return None
-    rows = [
+    rows: list[list[Markup | str]] = [
         [
             Markup("<code>{}</code>").format(name),
-            _value(fit.record["priors"][name], prior.default),
+            _value(fit.record.priors[name], prior.value),
             prior.description,
         ]
-        for name, prior in fit.model.priors.items()
+        for name, prior in declared.items()
+        if name in fit.record.priors
     ]
+    if not any(row[2] for row in rows):
+        return Table("Priors as used", ["Hyperparameter", "Value"], [row[:2] for row in rows])
     return Table("Priors as used", ["Hyperparameter", "Value", "Meaning"], rows, [2])
 
 
-def _value(value: float, default: float) -> str:
+def _value(value: Any, default: float) -> str:
+    if not isinstance(value, float | int):
+        return str(value)
     return f"{value:g}" if value == default else f"{value:g} (default {default:g})"
 
 
 def _formulas(fit: Fit) -> list[str]:
     """Return the model and its priors with their numbers, a formula a line."""
-    lines = re.split(r", (?=[\w ]+ ~)", fit.model.equation) if fit.model else []
-    for name in map(str, fit.posterior.data_vars):
-        prior = prior_of(name, fit.record["priors"])
+    equation = fit.program.declaration.equation
+    lines = re.split(r", (?=[\w ]+ ~)", equation) if equation else []
+    for name in fit.posterior:
+        prior = fit.program.prior_of(name, fit.data.values)
         if prior is not None:
             lines.append(f"{name} ~ {prior.text}")
     return lines
 
 
 def _summary(material: Material, fit: Fit) -> Table:
-    table = material.summaries[fit.name].head(MOST_ROWS)
+    whole = material.summaries[fit.name]
+    shown = sorted(map(str, whole.index), key=lambda name: name.endswith("]"))[:MOST_ROWS]
+    table = whole.loc[shown]
     columns = [str(column) for column in table.columns]
     rows = [
         [

@@ -10,10 +10,13 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 from matplotlib.figure import Figure
 
+from pyflowers.parallel import each
 from pyflowers.plots import DARK, LIGHT, alt_text
 from pyflowers.plots.style import Theme
 
@@ -42,6 +45,19 @@ class Embedded:
     height: int
     alt: str
     caption: str
+
+
+Drawing = tuple[Callable[[], Figure], str]
+"""What draws a figure, and how to read it."""
+
+
+def embed_all(drawings: Sequence[Drawing]) -> list[Embedded]:
+    """Draw figures for the page by all usable cores."""
+
+    def drawn(draw: Callable[[], Figure], caption: str) -> Embedded:
+        return embed(draw(), caption)
+
+    return each([partial(drawn, *drawing) for drawing in drawings])
 
 
 def embed(figure: Figure, caption: str) -> Embedded:
@@ -73,16 +89,21 @@ _TAG = re.compile(r"<[^>]*>")
 """A tag; a user's labels stand between tags, escaped, and must not be touched."""
 
 _FRACTION = re.compile(r"(\.\d\d)\d+")
+_FRACTION_OF_LONG = re.compile(r"(\.\d)\d+")
+
+LONG_PATH = 10_000
+"""Characters from which a path is a traceplot's, of which a tenth of a point is enough."""
 
 
 def _slim(tag: str, colours: dict[str, str]) -> str:
-    """Name the colours of a tag, and keep a hundredth of a point of its coordinates."""
+    """Name the colours of a tag, and keep of its coordinates what a screen shows."""
     if tag.startswith("<!--"):
         return ""
     for name, colour in colours.items():
         tag = tag.replace(colour, f"var(--{name})")
     if tag.startswith(("<path", "<use")):
-        tag = _FRACTION.sub(r"\1", tag).replace("\nL ", "L").replace(" \n", "")
+        fraction = _FRACTION_OF_LONG if len(tag) > LONG_PATH else _FRACTION
+        tag = fraction.sub(r"\1", tag).replace("\nL ", "L").replace(" \n", "")
     return tag
 
 

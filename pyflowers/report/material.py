@@ -9,10 +9,19 @@ from functools import cached_property
 import pandas as pd
 from markupsafe import Markup
 
-from pyflowers.data import FlowerData
+from pyflowers.calibration import Calibration
+from pyflowers.checks import Check, PredictiveChecks, check
+from pyflowers.compare import Comparison, LooComparison, compare_models
 from pyflowers.errors import ConfigError
-from pyflowers.fitting import Fit
-from pyflowers.loo import LooComparison, compare_models
+from pyflowers.fits.fit import Fit
+from pyflowers.priors import Sensitivity, prior_sensitivity
+from pyflowers.programs import Capability, Data
+
+MOST_REPLICATED = 100_000_000
+"""Replicated values of a model's checks; of larger data fewer data sets are replicated."""
+
+FEWEST_REPLICATES = 200
+"""Replicated data sets of a model's checks however large the data are."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +56,16 @@ class Material:
         One for each model, each of another name.
     refused : mapping of str to str
         Models that could not be fitted, and why.
+    comparisons : mapping of str to Comparison or str
+        For each model its methods compared, or why they are not.
+    calibrations : sequence of Calibration
+        Of programs that were fitted.
     """
 
     fits: Sequence[Fit]
     refused: Mapping[str, str] = field(default_factory=dict)
+    comparisons: Mapping[str, Comparison | str] = field(default_factory=dict)
+    calibrations: Sequence[Calibration] = ()
 
     def __post_init__(self) -> None:
         names = [fit.name for fit in self.fits]
@@ -60,11 +75,23 @@ class Material:
         for name in names:
             if names.count(name) > 1:
                 raise ConfigError(f"report: two fits are of {name}; give one of each model")
-        digests = {fit.record["data"]["sha256"] for fit in self.fits}
-        if len(digests) > 1:
+        first = self.fits[0].data
+        if not all(fit.data.describes_same(first) for fit in self.fits):
             raise ConfigError(
                 "report: the fits are of different data; make a report for each data set"
             )
+        programs = {fit.name: fit.record.program.sha256 for fit in self.fits}
+        for found in self.calibrations:
+            if found.name not in programs:
+                raise ConfigError(
+                    f"calibration {found.batch.folder}: it is of {found.name}, and the report is "
+                    f"of {', '.join(programs)}; leave it out"
+                )
+            if found.sha256 != programs[found.name]:
+                raise ConfigError(
+                    f"calibration {found.batch.folder}: {found.name} has changed since; run "
+                    "pyflowers sbc again into a new folder"
+                )
 
     @cached_property
     def summaries(self) -> dict[str, pd.DataFrame]:
@@ -72,9 +99,12 @@ class Material:
         return {fit.name: fit.summary() for fit in self.fits}
 
     @property
-    def data(self) -> FlowerData | None:
-        """The data, or None for programs of the user's own."""
-        return self.fits[0].data
+    def data(self) -> Data:
+        """The data of the fit with most of a table: groups, times and an observed variable."""
+        return max(
+            (fit.data for fit in self.fits),
+            key=lambda data: (data.has_table, bool(data.by_group), bool(data.by_time)),
+        )
 
     @property
     def passed(self) -> bool:
@@ -82,11 +112,54 @@ class Material:
         return all(fit.diagnostics.passed for fit in self.fits)
 
     @cached_property
+    def _checks(self) -> tuple[dict[str, PredictiveChecks], dict[str, str]]:
+        found, refused = {}, {}
+        for fit in self.fits:
+            most = max(FEWEST_REPLICATES, MOST_REPLICATED // max(1, fit.data.num_obs))
+            try:
+                found[fit.name] = check(fit, replicates=most)
+            except ConfigError as error:
+                refused[fit.name] = str(error)
+        return found, refused
+
+    @cached_property
+    def uncalibrated(self) -> list[Calibration]:
+        """The calibrations that fail."""
+        return [found for found in self.calibrations if found.failed]
+
+    def is_calibrated(self, fit: Fit) -> bool:
+        """Whether no calibration of a fit's program fails."""
+        return all(found.name != fit.name for found in self.uncalibrated)
+
+    @property
+    def checks(self) -> dict[str, PredictiveChecks]:
+        """The predictive checks of each fit by name, where its program can replicate data."""
+        return self._checks[0]
+
+    @property
+    def unchecked(self) -> dict[str, str]:
+        """Why the others are not checked."""
+        return self._checks[1]
+
+    @property
+    def failed_checks(self) -> list[Check]:
+        """The predictive checks that fail, of all fits."""
+        return [check for found in self.checks.values() for check in found.failed]
+
+    @cached_property
     def _loo(self) -> tuple[LooComparison | None, str]:
+        able = [fit for fit in self.fits if fit.program.can(Capability.LOG_LIK)]
         try:
-            return compare_models(self.fits), ""
+            return compare_models(able or self.fits), ""
         except ConfigError as error:
             return None, str(error)
+
+    @property
+    def not_in_loo(self) -> Sequence[Fit]:
+        """The fits that PSIS-LOO leaves out, where it has others."""
+        if self.loo is None:
+            return []
+        return [fit for fit in self.fits if not fit.program.can(Capability.LOG_LIK)]
 
     @property
     def loo(self) -> LooComparison | None:
@@ -97,6 +170,17 @@ class Material:
     def no_loo(self) -> str:
         """Why there is no PSIS-LOO."""
         return self._loo[1]
+
+    @cached_property
+    def sensitivities(self) -> dict[str, Sensitivity | str]:
+        """For each fit its sensitivity to the prior, or why there is none."""
+        found: dict[str, Sensitivity | str] = {}
+        for fit in self.fits:
+            try:
+                found[fit.name] = prior_sensitivity(fit)
+            except ConfigError as error:
+                found[fit.name] = str(error)
+        return found
 
     @property
     def best(self) -> Fit:

@@ -6,11 +6,13 @@ run folder its attributes say where: file, row and column. The tests read the pa
 
 from __future__ import annotations
 
-from markupsafe import Markup
+import re
 
-from pyflowers.diagnostics import Check
-from pyflowers.fitting import Fit
-from pyflowers.summary import format_cell, format_number
+from markupsafe import Markup, escape
+
+from pyflowers.fits.diagnostics import Check
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.summary import format_cell, format_number
 
 
 def number(value: float, text: str | None = None) -> Markup:
@@ -41,6 +43,14 @@ def check_text(check: Check) -> str:
     if not column and float(check.value).is_integer():
         return f"{check.value:.0f}"
     return format_cell(column, check.value)
+
+
+_OPTION = re.compile(r"--[a-z][\w-]*")
+
+
+def unbroken(text: str | Markup) -> Markup:
+    """Return a text whose options, such as ``--warmup``, no line break divides."""
+    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', str(escape(text))))
 
 
 def isolated(label: str) -> Markup:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +12,34 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pyflowers import plots
-from pyflowers.data import FlowerData
-from pyflowers.errors import ConfigError
-from pyflowers.fitting import Fit
+from pyflowers.calibration import Calibration
+from pyflowers.compare import METHOD_NAMES, Comparison, ModelLoo, reference_method
+from pyflowers.fits.fit import Fit, checked_fits
+from pyflowers.outputs import FileKind, check_file, new_file
 from pyflowers.plots.comparison import Z_90
+from pyflowers.programs import Capability, Data
 from pyflowers.progress import stage
 from pyflowers.report import answer, provenance, verdict
-from pyflowers.report.chapters import Chapter, chapter, num_figures
-from pyflowers.report.comparison import compare_methods, without_closed_form
-from pyflowers.report.embed import Embedded, embed, visible
+from pyflowers.report.calibration import calibration_section
+from pyflowers.report.chapters import chapter, drawings
+from pyflowers.report.comparison import compared, only_nuts
+from pyflowers.report.embed import Drawing, Embedded, embed, embed_all, visible
 from pyflowers.report.material import Material, Table
-from pyflowers.report.numbers import interval, isolated, number
+from pyflowers.report.numbers import interval, isolated, number, unbroken
+from pyflowers.report.predictive import predictive_section
+from pyflowers.report.sensitivity import prior_section
 
 MOST_CELLS = 400
-"""Plants times months up to which the observations are a table, too."""
+"""Groups times times up to which the observations are a table, too."""
 
 
 def write_report(
-    fits: Sequence[Fit], path: str | Path, *, refused: Mapping[str, str] | None = None
+    fits: Sequence[Fit],
+    path: str | Path,
+    *,
+    refused: Mapping[str, str] | None = None,
+    comparisons: Mapping[str, Comparison | str] | None = None,
+    calibrations: Sequence[Calibration] = (),
 ) -> Path:
     """Write the report of fits of one table as one HTML file.
 
@@ -41,98 +51,165 @@ def write_report(
         The file.
     refused : mapping of str to str, optional
         Models that could not be fitted, and why; the report says so.
+    comparisons : mapping of str to Comparison or str, optional
+        For each model its methods compared, or why they are not. The report only reads: it fits
+        and compares nothing itself.
+    calibrations : sequence of Calibration
+        Of programs that were fitted, as :func:`pyflowers.calibrate` returns them.
 
     Raises
     ------
     ConfigError
         If there is no fit, the fits are of different data, or the file cannot be written.
     """
-    path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}-", delete=False
-        ) as file:
-            staging = Path(file.name)
-            try:
-                file.write(render_report(fits, refused=refused, out=path))
-                file.close()
-                staging.chmod(0o644)
-                staging.replace(path)
-            finally:
-                staging.unlink(missing_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"report {path}: it cannot be written ({error.strerror or error}); name another file"
-        ) from error
+    path = check_report(path)
+    html = render_report(
+        fits, refused=refused, comparisons=comparisons, calibrations=calibrations, out=path
+    )
+    with new_file(path, KIND) as new:
+        new.write_text(html, encoding="utf-8")
     return path
+
+
+def check_report(path: str | Path) -> Path:
+    """Refuse, before any work is done, a file that cannot become a report of pyflowers.
+
+    Raises
+    ------
+    ConfigError
+        See :func:`pyflowers.outputs.check_file`.
+    """
+    check_file(path, KIND)
+    return Path(path)
+
+
+def _is_report(path: Path) -> bool:
+    with path.open("rb") as file:
+        return b'<meta name="generator" content="pyflowers' in file.read(2000)
+
+
+KIND = FileKind("report", _is_report)
 
 
 def render_report(
     fits: Sequence[Fit],
     *,
     refused: Mapping[str, str] | None = None,
+    comparisons: Mapping[str, Comparison | str] | None = None,
+    calibrations: Sequence[Calibration] = (),
     out: Path = Path("report.html"),
 ) -> str:
     """Return the report's HTML; the same fits give the same text.
 
     Parameters
     ----------
-    fits, refused
+    fits, refused, comparisons, calibrations
         See :func:`write_report`.
     out : Path
         The name that the command in the report gives the file.
     """
-    material = Material(fits, dict(refused or {}))
+    fits = checked_fits(fits, "report")
+    material = Material(fits, dict(refused or {}), dict(comparisons or {}), tuple(calibrations))
     page = _environment().get_template("report.html.j2")
-    num = sum(num_figures(fit) for fit in fits) + 2
-    with stage("Drawing the report", num) as advance:
+    with stage("Drawing the report", 2) as advance:
         context = _context(material, out, advance)
     return visible(page.render(context))
 
 
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("pyflowers.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unbroken"] = unbroken
+    return environment
 
 
 def _context(material: Material, out: Path, advance: Any) -> dict[str, Any]:
-    data = material.data
-    chapters: list[Chapter] = [chapter(material, fit, advance) for fit in material.fits]
+    data, methods = material.data, compared(material)
+    _ = material.summaries, material.loo  # here once, and not in each process that draws
+    advance(1)
+    chapters, of_methods, of_data, of_loo = _drawn(
+        [drawings(fit) for fit in material.fits],
+        [method.drawings for method in methods],
+        [_data_drawings(data)],
+        [_loo_drawings(material)],
+    )
+    priors = prior_section(material)
     context = {
         "css": Markup(_css()),
         "material": material,
         "title": _title(data, material),
-        "question": answer.question(data),
+        "question": answer.question(material),
         "answer": answer.answer(material),
+        "banner": verdict.banner(material),
+        "in_a_word": verdict.in_a_word(material),
         "headline": verdict.headline(material),
         "failures": verdict.failures(material),
         "checks": verdict.table(material),
         "data": data,
-        "data_figure": _data_figure(data),
+        "data_figure": next(iter(of_data[0]), None),
         "data_table": _data_table(data),
         "data_sentences": _data_sentences(data),
-        "chapters": chapters,
+        "chapters": [
+            chapter(material, fit, figures)
+            for fit, figures in zip(material.fits, chapters, strict=True)
+        ],
+        "predictive": predictive_section(material),
         "loo": material.loo,
         "loo_table": _loo_table(material),
-        "loo_figure": _loo_figure(material),
-        "loo_densities": any(fit.model and not fit.model.counts_only for fit in material.fits),
-        "methods": [
-            (method, [embed(figure, caption) for figure, caption in method.figures])
-            for method in compare_methods(material)
-        ],
-        "without_closed_form": without_closed_form(material),
+        "loo_figure": next(iter(of_loo[0]), None),
+        "loo_densities": len({fit.program.counts for fit in material.fits}) > 1,
+        "methods": list(zip(methods, of_methods, strict=True)),
+        "priors": priors,
+        "priors_figure": embed(*priors.figure) if priors.figure else None,
+        "calibration": calibration_section(material),
+        "has_vb": any(fit.program.can(Capability.VB) for fit in material.fits),
+        "titles": _titles(material),
+        "drawn": _sampler(material),
+        "only_nuts": only_nuts(material),
         "command": provenance.command(material, out),
         "needs_file": provenance.needs_file(material),
         "provenance": provenance.tables(material),
     }
-    advance(2)
+    advance(1)
     return context
+
+
+def _drawn(*sections: Sequence[Sequence[Drawing]]) -> list[list[list[Embedded]]]:
+    """Draw the figures of all sections together, and return them in the same order."""
+    every = embed_all([each for section in sections for part in section for each in part])
+    figures = iter(every)
+    return [[[next(figures) for _ in part] for part in section] for section in sections]
+
+
+def _titles(material: Material) -> dict[str, str]:
+    """Return the headings of the sections by id, in order."""
+    alone = len(material.fits) == 1
+    has_vb = any(fit.program.can(Capability.VB) for fit in material.fits)
+    drawn = _sampler(material)
+    against = "closed-form VB" if has_vb else "other methods"
+    return {
+        "answer": "The question and the answer",
+        "verdict": f"The verdict: can {'this fit' if alone else 'these fits'} be trusted?",
+        "data": "The data",
+        "models": "The model" if alone else "Each model",
+        "checks": f"Would the {'model' if alone else 'models'} produce data like these?",
+        "comparison": "How well the model predicts" if alone else "The models side by side",
+        "methods": f"{drawn[:1].upper()}{drawn[1:]} against {against}",
+        "sensitivity": "What depends on the prior",
+        "calibration": "Is the computation right?",
+        "provenance": "Provenance",
+    }
+
+
+def _sampler(material: Material) -> str:
+    """Return what the fits were drawn by."""
+    names = dict.fromkeys(METHOD_NAMES[reference_method(fit)] for fit in material.fits)
+    return " and ".join(names)
 
 
 def _css() -> str:
@@ -141,75 +218,102 @@ def _css() -> str:
     return (files("pyflowers.report") / "templates" / "report.css").read_text(encoding="utf-8")
 
 
-def _title(data: FlowerData | None, material: Material) -> str:
-    if data is None:
+def _title(data: Data, material: Material) -> str:
+    if not data.has_table or not data.observed:
         return material.fits[0].name
-    return f"{data.columns.value} by {data.columns.group} and {data.columns.time}"
+    by = [data.name_of(column) for column in (data.group, data.time) if column]
+    return f"{data.value_name} by {' and '.join(by)}" if by else data.value_name
 
 
-def _data_figure(data: FlowerData | None) -> Embedded | None:
-    if data is None:
-        return None
-    caption = "The observations. A cross at the foot of a panel is a missing month."
-    return embed(plots.observations(data), caption)
+def _data_drawings(data: Data) -> list[Drawing]:
+    if data.by_group is None or not data.num_obs:
+        return []
+    caption = "The observations."
+    if _num_missing(data):
+        caption += " A cross at the foot of a panel is a missing observation."
+    return [(partial(plots.observations, data), caption)]
 
 
-def _data_sentences(data: FlowerData | None) -> list[Markup]:
-    if data is None:
-        return [Markup("The data of a program of your own are not shown here.")]
-    num_missing = data.num_plants * len(data.months) - data.num_obs
-    said = Markup(
-        "{} observations of {} {} labels over {} {} labels, between {} and {}, on average {}."
-    ).format(
-        *(data.num_obs, data.num_plants, isolated(data.columns.group)),
-        *(len(data.months), isolated(data.columns.time)),
-        *(f"{data.y.min():g}", f"{data.y.max():g}", number(float(data.y.mean()))),
+def _num_missing(data: Data) -> int:
+    """Return how many combinations of group and time were not observed."""
+    if data.by_group is None or data.by_time is None:
+        return 0
+    return len(data.by_group) * len(data.by_time) - data.num_obs
+
+
+def _data_sentences(data: Data) -> list[Markup]:
+    if not data.num_obs:
+        return [Markup("The program names no observed variable, so its data are not shown here.")]
+    summary = Markup(_some(data.num_obs, "observation"))
+    groups, times = data.by_group, data.by_time
+    if groups is not None:
+        summary += Markup(" in {} ({})").format(
+            _some(len(groups), "group"), isolated(groups.column)
+        )
+    if times is not None:
+        summary += Markup(" at {} ({})").format(_some(len(times), "time"), isolated(times.column))
+    whole = Markup("{}, between {} and {}, on average {}.").format(
+        *(summary, f"{data.y.min():g}", f"{data.y.max():g}", number(float(data.y.mean())))
     )
-    if not num_missing:
-        return [said, Markup("No combination is missing.")]
-    lacking = int((data.months_per_plant < len(data.months)).sum())
-    missing = Markup("{} combinations are missing, of {} {} labels.").format(
-        num_missing, lacking, isolated(data.columns.group)
+    if groups is None or times is None:
+        return [whole]
+    missing = _num_missing(data)
+    if not missing:
+        return [whole, Markup("No combination of the two is missing.")]
+    lacking = int((groups.counts < len(times)).sum())
+    of_both = Markup("{} of {} and {} {} missing, in {} of the groups.").format(
+        *(_some(missing, "combination"), isolated(groups.column), isolated(times.column)),
+        *("is" if missing == 1 else "are", lacking),
     )
-    return [said, missing]
+    return [whole, of_both]
 
 
-def _data_table(data: FlowerData | None) -> Table | None:
-    if data is None or data.num_plants * len(data.months) > MOST_CELLS or len(data.months) > 40:
+def _some(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _data_table(data: Data) -> Table | None:
+    groups, times = data.by_group, data.by_time
+    if groups is None or times is None or not data.num_obs:
         return None
-    values = np.full((data.num_plants, len(data.months)), np.nan)
-    values[data.plant, data.month] = data.y
+    if len(groups) * len(times) > MOST_CELLS or len(times) > 40:
+        return None
+    values = np.full((len(groups), len(times)), np.nan)
+    values[groups.codes, times.codes] = data.y
     rows: list[list[Markup | str]] = [
-        [plant, *("missing" if np.isnan(value) else f"{value:g}" for value in row)]
-        for plant, row in zip(data.plants, values, strict=True)
+        [group, *("missing" if np.isnan(value) else f"{value:g}" for value in row)]
+        for group, row in zip(groups.names, values, strict=True)
     ]
-    caption = f"{data.columns.value} by {data.columns.group} and {data.columns.time}"
-    return Table(caption, [data.columns.group, *data.months], rows)
+    caption = f"{data.value_name} by {groups.column} and {times.column}"
+    return Table(caption, [groups.column, *times.names], rows)
 
 
 def _loo_table(material: Material) -> Table | None:
     if material.loo is None:
         return None
-    rows = []
-    for model in material.loo.models:
-        low, high = (model.difference + sign * Z_90 * model.difference_se for sign in (-1, 1))
-        is_best = model is material.loo.best
-        rows.append(
-            [
-                Markup("<code>{}</code>").format(model.name),
-                *(number(model.elpd), number(model.se), number(model.p_loo)),
-                *(number(model.difference), number(model.difference_se)),
-                Markup("–") if is_best else interval(number(low), number(high)),
-                number(model.worst_k),
-                str(model.num_bad),
-            ]
-        )
-    head = ["Model", "elpd", "SE", "p_loo", "Difference", "SE of difference", "90% interval"]
-    return Table("PSIS-LOO, best model first", [*head, "Largest k-hat", "k-hats too large"], rows)
+    alone = len(material.loo.models) == 1
+    rows = [
+        [
+            Markup("<code>{}</code>").format(model.name),
+            *(number(model.elpd), number(model.se), number(model.p_loo)),
+            *([] if alone else _loo_difference(model, model is material.loo.best)),
+            *(number(model.worst_k), str(model.num_bad)),
+        ]
+        for model in material.loo.models
+    ]
+    compared = [] if alone else ["Difference", "SE of difference", "90% interval"]
+    head = ["Model", "elpd", "SE", "p_loo", *compared, "Largest k-hat", "k-hats too large"]
+    return Table("PSIS-LOO" if alone else "PSIS-LOO, best model first", head, rows)
 
 
-def _loo_figure(material: Material) -> Embedded | None:
+def _loo_difference(model: ModelLoo, is_best: bool) -> list[Markup]:
+    low, high = (model.difference + sign * Z_90 * model.difference_se for sign in (-1, 1))
+    between = Markup("–") if is_best else interval(number(low), number(high))
+    return [number(model.difference), number(model.difference_se), between]
+
+
+def _loo_drawings(material: Material) -> list[Drawing]:
     if material.loo is None or len(material.loo.models) == 1:
-        return None
+        return []
     caption = "Differences in elpd to the best model with 90% intervals."
-    return embed(plots.elpd_differences(material.loo), caption)
+    return [(partial(plots.elpd_differences, material.loo), caption)]

@@ -1,24 +1,22 @@
-"""Section 7: what went in, and the command that does it again."""
+"""Provenance: the inputs, and the command that reproduces the report."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from pyflowers.models import FLOWER_MODELS, get_model
+from pyflowers.engines import SamplerOptions
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.record import RunRecord
+from pyflowers.programs import LECTURE
 from pyflowers.report.material import Material, Table
-from pyflowers.resources import flowers_csv
-from pyflowers.sampling import SamplerOptions
 
 FRAME = "data.csv"
 """The file that the command names for data that came from Python and not from a file."""
-
-_COLUMNS = {"group": "plant", "time": "month", "value": "flowers"}
 
 
 def command(material: Material, out: Path) -> str:
@@ -28,39 +26,48 @@ def command(material: Material, out: Path) -> str:
     own, have a ``pyflowers fit`` each before a report of their run folders.
     """
     fits = material.fits
-    names = [*(fit.name for fit in fits), *material.refused]
-    if all(fit.record["shipped"] for fit in fits) and _agree(fits):
-        priors = {k: v for fit in fits for k, v in _changed_priors(fit.record).items()}
-        usual = names == [model.name for model in FLOWER_MODELS]
-        models = [] if usual else [word for name in names for word in ("--model", name)]
-        words = ["pyflowers", "report", *models, *_options(fits[0].record, priors)]
-        return shlex.join([*words, "--out", str(out)])
+    references = [fit.record.program.reference for fit in fits]
+    names = [*references, *material.refused]
+    if _agree(fits):
+        priors = {k: v for fit in fits for k, v in _changed_priors(fit).items()}
+        models = [word for name in names for word in ("--model", name)]
+        words = ["pyflowers", "report", *(models if tuple(names) != LECTURE else [])]
+        words += _options(fits[0], priors)
+        return shlex.join([*words, *_calibrations(material), "--out", str(out)])
     folders = [f"{out.stem}_runs/{fit.name}" for fit in fits]
     lines = [
-        shlex.join([*fit_command(fit.record), "--out", folder])
+        shlex.join([*fit_command(fit), "--out", folder])
         for fit, folder in zip(fits, folders, strict=True)
     ]
-    return " && ".join([*lines, shlex.join(["pyflowers", "report", *folders, "--out", str(out)])])
+    last = ["pyflowers", "report", *folders, *_calibrations(material), "--out", str(out)]
+    return " && ".join([*lines, shlex.join(last)])
 
 
-def fit_command(record: Mapping[str, Any]) -> list[str]:
+def _calibrations(material: Material) -> list[str]:
+    folders = [str(found.batch.folder) for found in material.calibrations]
+    return [word for folder in folders for word in ("--calibration", folder)]
+
+
+def fit_command(fit: Fit) -> list[str]:
     """Return the words of the ``pyflowers fit`` that repeats a run, without its ``--out``."""
-    shipped = record["shipped"]
-    words = ["pyflowers", "fit", record["model"] if shipped else record["program"]]
-    for folder in record.get("include_paths", []):
+    words = ["pyflowers", "fit", fit.record.program.reference]
+    for folder in fit.record.program.include_paths:
         words += ["--include", folder]
-    return [*words, *_options(record, _changed_priors(record) if shipped else {})]
+    return [*words, *_options(fit, _changed_priors(fit))]
 
 
 def needs_file(material: Material) -> bool:
-    """Whether the data were no file, so that the command names one to be made."""
-    source = material.fits[0].record["data"]["source"]
-    return bool(source) and not Path(source).suffix
+    """Whether the data did not come from a file, so that the command names one to be made."""
+    source = material.fits[0].record.data.source
+    return bool(source) and not Path(str(source)).suffix
 
 
 def tables(material: Material) -> list[Table]:
     """Return what identifies data, programs, options and versions: shared by all fits, and not."""
-    columns = [{**_run(fit.record), **fit.record["versions"]} for fit in material.fits]
+    columns = [
+        {**_run(fit.record), **fit.record.engine.versions, **fit.record.packages}
+        for fit in material.fits
+    ]
     shared: list[list[Markup | str]] = []
     own: list[list[Markup | str]] = []
     for key in dict.fromkeys(key for column in columns for key in column):
@@ -80,55 +87,86 @@ def tables(material: Material) -> list[Table]:
     return made
 
 
-def _run(record: Mapping[str, Any]) -> dict[str, Any]:
-    options = record["options"]
-    centered = {True: "centred", False: "non-centred"}.get(record.get("centered", ""), "its own")
-    messages = sum(record["messages"].values())
+def _run(record: RunRecord) -> dict[str, Any]:
+    centered = {True: "centred", False: "non-centred", None: "the program's own"}[record.centered]
+    columns = ", ".join(dict.fromkeys(record.data.columns.values()))
     return {
-        "seed": options["seed"],
-        **{f.name: options[f.name] for f in fields(SamplerOptions) if f.name != "seed"},
+        **record.options.model_dump(exclude_unset=True),
         "parametrisation": centered,
-        "data": record["data"]["source"],
-        "data SHA-256": record["data"]["sha256"],
-        "columns": ", ".join(record.get("columns", {}).values()) or "–",
-        "program": record["program"],
-        "program SHA-256": record["program_sha256"],
-        "executable": record["executable"],
-        "rejected proposals": messages,
-        "seconds of sampling": f"{record['times']['wall_seconds']:.2f}",
+        "data": record.data.source or "none",
+        "data SHA-256": record.data.sha256,
+        "columns": columns or "–",
+        "program": record.program.path,
+        "program SHA-256": record.program.sha256,
+        "engine": record.engine.name,
+        "engine's key": record.engine.key,
+        "rejected proposals": (
+            "not reported by the engine"
+            if record.messages is None
+            else sum(record.messages.values())
+        ),
+        "seconds of sampling": f"{record.times.wall_seconds:.2f}",
     }
 
 
-def _agree(fits: Any) -> bool:
+def _agree(fits: Sequence[Fit]) -> bool:
     """Whether all fits have the same options, data and columns, and priors that do not conflict."""
     first = fits[0].record
-    shared = ("options", "data", "columns")
-    same = all(all(fit.record[key] == first[key] for key in shared) for fit in fits)
-    values: dict[str, float] = {}
-    for fit in fits:
-        for name, value in fit.record["priors"].items():
-            if values.setdefault(name, value) != value:
-                return False
-    return same
+    same = all(
+        fit.record.options == first.options
+        and fit.record.data.source == first.data.source
+        and fit.record.engine.name == first.engine.name
+        and _roles(fit) == _roles(fits[0])
+        and not fit.record.program.include_paths
+        for fit in fits
+    )
+    values: dict[str, Any] = {}
+    return same and all(
+        values.setdefault(name, value) == value
+        for fit in fits
+        for name, value in fit.record.priors.items()
+    )
 
 
-def _changed_priors(record: Mapping[str, Any]) -> dict[str, float]:
-    known = get_model(record["model"]).priors
-    return {k: v for k, v in record["priors"].items() if v != known[k].default}
+def _changed_priors(fit: Fit) -> dict[str, float]:
+    declared = fit.program.declaration.priors
+    return {
+        name: value
+        for name, value in fit.record.priors.items()
+        if name in declared and value != declared[name].value
+    }
 
 
-def _options(record: Mapping[str, Any], priors: Mapping[str, float]) -> list[str]:
-    words: list[str] = []
-    source = record["data"]["source"]
-    if source and source != str(flowers_csv()):
+def _roles(fit: Fit) -> dict[str, str]:
+    """Return what the user calls group, time and value, where the declaration has other names."""
+    data = fit.data
+    roles = {"group": data.group, "time": data.time, "value": data.value}
+    return {
+        role: data.name_of(column)
+        for role, column in roles.items()
+        if column and data.name_of(column) != column
+    }
+
+
+def _options(fit: Fit, priors: Mapping[str, float]) -> list[str]:
+    record, words = fit.record, list[str]()
+    source = record.data.source
+    example = fit.program.example
+    if source and source != str(example):
         words += ["--data", source if Path(source).suffix else FRAME]
-    for option, default in _COLUMNS.items():
-        name = record.get("columns", _COLUMNS)[option]
-        if name != default:
-            words += [f"--{option}", name]
-    for key, value in record["options"].items():
-        if key == "seed" or value != getattr(SamplerOptions, key, None):
-            words += [f"--{key.replace('_', '-')}", str(value)]
-    for name, value in priors.items():
-        words += ["--prior", f"{name}={value!r}"]
+    roles = _roles(fit)
+    for role, name in roles.items():
+        words += [f"--{role}", name]
+    for column, name in record.data.columns.items():
+        if name != column and name not in roles.values():
+            words += ["--column", f"{column}={name}"]
+    for key, value in record.data.reading.items():
+        words += [f"--{key.replace('_', '-')}", value]
+    usual = SamplerOptions.of(seed=record.options.seed).model_dump()
+    for key, value in record.options.model_dump(exclude_unset=True).items():
+        if key == "seed" or value != usual[key]:
+            each = value if isinstance(value, tuple) else [value]
+            words += [w for one in each for w in (f"--{key.replace('_', '-')}", str(one))]
+    words += ["--engine", record.engine.name]
+    words += [w for name, prior in priors.items() for w in ("--prior", f"{name}={prior!r}")]
     return words

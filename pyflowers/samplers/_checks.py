@@ -1,7 +1,8 @@
-"""Checks of what a caller hands to a sampler: each raises one sentence and returns the value."""
+"""Checks of the arguments of a sampler: each raises one sentence and returns the value."""
 
 import math
 from collections.abc import Callable
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +13,7 @@ from pyflowers.samplers.densities import FloatArray
 
 def positive(name: str, value: float) -> float:
     """Return `value`, or raise ConfigError unless it is positive and finite."""
-    if not (math.isfinite(value) and value > 0):
+    if not (isinstance(value, Real) and math.isfinite(value) and value > 0):
         raise ConfigError(f"{name} must be positive and finite, was {value}")
     return value
 
@@ -26,7 +27,7 @@ def count(name: str, value: int, at_least: int = 1) -> int:
 
 def fraction(name: str, value: float) -> float:
     """Return `value`, or raise ConfigError unless it is in [0, 1)."""
-    if not 0 <= value < 1:
+    if not (isinstance(value, Real) and 0 <= value < 1):
         raise ConfigError(f"{name} must be at least 0 and less than 1, was {value}")
     return value
 
@@ -41,7 +42,10 @@ def positive_array(name: str, value: ArrayLike) -> FloatArray:
 
 def finite_array(name: str, value: ArrayLike) -> FloatArray:
     """Return `value` as a non-empty array of finite floats, or raise ConfigError."""
-    array = np.array(value, dtype=np.float64)
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{name} must be numbers, was {value!r}") from error
     if array.size == 0:
         raise ConfigError(f"{name} must not be empty")
     if not np.all(np.isfinite(array)):

@@ -1,4 +1,4 @@
-"""What a sampler asks of its target: a log density, and perhaps its gradient.
+"""What a sampler needs from its target: a log density, and perhaps its gradient.
 
 A target is known through log π(x) up to a constant, and through ∇ log π(x). Positions carry a chain
 axis in front, so that one call moves every chain: x is shaped (chain, dim), log π(x) is (chain,).

@@ -42,7 +42,7 @@ DIVERGENCE_THRESHOLD = 1000.0
 
 
 class HMCState(NamedTuple):
-    """Where the chains are, with what the target says there.
+    """Where the chains are, with the target's values there.
 
     Attributes
     ----------

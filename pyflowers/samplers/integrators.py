@@ -36,7 +36,7 @@ from pyflowers.samplers.mass import Mass, kinetic_energy
 
 
 class PhasePoint(NamedTuple):
-    """A point of phase space for each chain, with what the target says there.
+    """A point of phase space for each chain, with the target's values there.
 
     Attributes
     ----------

@@ -101,7 +101,7 @@ def stationary_distribution(matrix: ArrayLike) -> FloatArray:
     Raises
     ------
     ConfigError
-        `matrix` is no transition matrix, or has more than one stationary distribution, because
+        `matrix` is not a transition matrix, or has more than one stationary distribution, because
         some states cannot reach each other.
     """
     p = _stochastic("matrix", matrix)
@@ -178,7 +178,7 @@ def simulate(
     Raises
     ------
     ConfigError
-        `matrix` is no transition matrix, or a start is not one of its states.
+        `matrix` is not a transition matrix, or a start is not one of its states.
     """
     p = _stochastic("matrix", matrix)
     state = np.array(start, dtype=np.intp)

@@ -29,7 +29,7 @@ _BATCH_SIZE = 100_000
 
 
 class RejectionInfo(NamedTuple):
-    """What a proposal of many points came to.
+    """The outcome of proposing many points.
 
     Attributes
     ----------

@@ -6,12 +6,18 @@ A program declares θ with constraints; Stan samples x, unconstrained, with θ =
 
 which is `lp__` of CmdStan's output: terms of `~` statements that hold no parameter are left out.
 The program is compiled once, by the embedded toolchain, into a shared library with a C interface,
-which is kept like an executable: see :mod:`pyflowers.cmdstan.library`.
+which is kept like an executable: see :mod:`pyflowers.toolchain.library`.
 
+>>> import numpy as np
+>>> from pyflowers.resources import program_path
 >>> from pyflowers.samplers import HMC, StanDensity, run
->>> target = StanDensity("program.stan", {"N": 3, "y": [1.0, 2.0, 4.0]})
+>>> rng = np.random.default_rng(1)
+>>> data = {"N": 4, "x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 2.0, 4.0, 5.0], "log_flat": 1}
+>>> target = StanDensity(program_path("linear_regression"), data)
 >>> result = run(HMC(target, 0.1, 20), rng, target.start(rng, num_chains=4), num_draws=1_000)
 >>> draws = target.constrain(result.draws)
+>>> draws["sigma"].shape
+(4, 1000)
 
 References
 ----------
@@ -20,39 +26,21 @@ References
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
-import re
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pyflowers.cmdstan.library import compile_library
-from pyflowers.errors import ConfigError, DataError, FitError, PyflowersError
+from pyflowers.errors import ConfigError, DataError, FitError, ToolchainError
+from pyflowers.programs.source import Source, read_source
 from pyflowers.samplers.densities import FloatArray
+from pyflowers.samplers.stan_backends import Backend, CompiledBackend, InterpretedBackend
 
-_MESSAGE_SIZE = 2048
 _START_ATTEMPTS = 100
-_POINTER, _INT, _TEXT = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
-_SIGNATURES: Mapping[str, tuple[Any, list[Any]]] = {
-    "density_new": (_POINTER, [_TEXT, ctypes.c_uint, _TEXT, _INT]),
-    "density_delete": (None, [_POINTER]),
-    "density_variables": (_TEXT, [_POINTER]),
-    "density_unconstrained": (_TEXT, [_POINTER]),
-    "density_message": (_TEXT, [_POINTER]),
-    "density_log": (_INT, [_POINTER, _POINTER, _INT, _POINTER]),
-    "density_gradient": (_INT, [_POINTER, _POINTER, _INT, _POINTER]),
-    "density_constrain": (_INT, [_POINTER, _POINTER, _INT, _POINTER, _INT]),
-    "density_unconstrain": (_INT, [_POINTER, _POINTER, _INT, _INT, _POINTER]),
-}
-
-# An array's address by the buffer protocol: a fifth of what array.ctypes.data costs.
-_address: Callable[[Any], Any] = (ctypes.c_double * 0).from_buffer
 
 
 class StanDensity:
@@ -68,6 +56,10 @@ class StanDensity:
         For random numbers in the program's transformed data.
     include_paths : sequence of path
         Where the program's included files are, besides its own folder.
+    engine : str
+        ``compiled``; ``interpreted``, by the engine stanli, which needs no compiler, is slower and
+        takes any failure of the program for a rejection; or ``auto``: compiled where there is a
+        compiler.
 
     Attributes
     ----------
@@ -92,21 +84,20 @@ class StanDensity:
         *,
         seed: int = 0,
         include_paths: Sequence[str | Path] = (),
+        engine: str = "auto",
     ) -> None:
         text = _data_text(data)
-        self.library = compile_library(program, include_paths=include_paths)
-        self._functions = _load(self.library.path)
-        self._handle = self._new(text, seed)
-        weakref.finalize(self, self._functions.density_delete, self._handle)
-        self.names = tuple(self._functions.density_unconstrained(self._handle).decode().split())
+        self.source = read_source(program, include_paths)
+        self._backend = _backend(self.source, text, seed, engine)
+        self.names = self._backend.names
         self.dim = len(self.names)
-        self.dims = _dims(self._functions.density_variables(self._handle).decode())
-        own = self.library.info["parameters"]  # a tuple t is t.1, t.2, … in Stan's output
+        self.dims = self._backend.dims
+        own = self.source.blocks.parameters  # a tuple t is t.1, t.2, … in Stan's output
         self._parameters = [name for name in self.dims if name.partition(".")[0] in own]
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
         """Return log π(x) up to a constant, shape (chain,); −inf where the program rejects."""
-        return self._evaluate(self._functions.density_log, x)[0]
+        return self._backend.evaluate(self._points(x), False)[0]
 
     def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
         """Return log π(x) and ∇ log π(x) of all chains in one call.
@@ -129,7 +120,7 @@ class StanDensity:
         FitError
             The program failed by anything but a rejection, such as an index out of range.
         """
-        return self._evaluate(self._functions.density_gradient, x)
+        return self._backend.evaluate(self._points(x), True)
 
     def constrain(self, x: ArrayLike) -> dict[str, FloatArray]:
         """Return parameters and transformed parameters, each shaped (…, *its own shape).
@@ -151,10 +142,7 @@ class StanDensity:
         if points.ndim == 0 or points.shape[-1] != self.dim:
             raise ConfigError(f"x must be shaped (…, {self.dim}), was {points.shape}")
         width = sum(math.prod(shape) for shape in self.dims.values())
-        values = np.empty((num, width))
-        where = (points.ctypes.data, num, values.ctypes.data, width)
-        if self._functions.density_constrain(self._handle, *where):
-            raise self._failure(FitError)
+        values = self._backend.constrain(points.reshape(num, self.dim), width)
         return {n: part.reshape((*leading, *part.shape[1:])) for n, part in self._split(values)}
 
     def unconstrain(self, parameters: Mapping[str, ArrayLike]) -> FloatArray:
@@ -183,10 +171,7 @@ class StanDensity:
             num = math.prod(leading)
             columns.append(_first_index_fastest(value.reshape((num, *shape)), math.prod(shape)))
         values = np.ascontiguousarray(np.concatenate(columns, axis=1))
-        points = np.empty((len(values), self.dim))
-        where = (values.ctypes.data, *values.shape, points.ctypes.data)
-        if self._functions.density_unconstrain(self._handle, *where):
-            raise self._failure(ConfigError)
+        points = self._backend.unconstrain(values, self.dim)
         return points.reshape((*leading, self.dim))
 
     def start(self, rng: np.random.Generator, num_chains: int, radius: float = 2.0) -> FloatArray:
@@ -206,31 +191,16 @@ class StanDensity:
                 return points
             points[rejected] = rng.uniform(-radius, radius, (int(rejected.sum()), self.dim))
         raise FitError(
-            f"{self.library.program.name}: {_START_ATTEMPTS} random starts were all rejected; give "
+            f"{self.source.path.name}: {_START_ATTEMPTS} random starts were all rejected; give "
             "starting points by unconstrain()"
         )
 
-    def _new(self, data: bytes, seed: int) -> int:
-        message = ctypes.create_string_buffer(_MESSAGE_SIZE)
-        handle: int | None = self._functions.density_new(data, seed, message, _MESSAGE_SIZE)
-        if handle is None:
-            raise DataError(f"data of {self.library.program.name}: {_one_line(message.value)}")
-        return handle
-
-    def _evaluate(self, function: Any, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Call the library on a copy of `x`, which it may fill with the gradient."""
+    def _points(self, x: FloatArray) -> FloatArray:
+        """Return a copy of `x`, which a backend may fill with the gradient."""
         rows = np.array(x, dtype=np.float64, order="C")
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ConfigError(f"x must be shaped (chain, {self.dim}), was {rows.shape}")
-        log_density = np.empty(len(rows))
-        if function(self._handle, _address(rows), len(rows), _address(log_density)):
-            raise self._failure(FitError)
-        return log_density, rows
-
-    def _failure(self, kind: type[PyflowersError]) -> PyflowersError:
-        """Return the exception for a call that failed, with Stan's message."""
-        said = self._functions.density_message(self._handle)
-        return kind(f"{self.library.program.name}: {_one_line(said)}")
+        return rows
 
     def _split(self, values: FloatArray) -> list[tuple[str, FloatArray]]:
         """Return each variable with its part of Stan's flat values, shape (num, *its own shape)."""
@@ -245,23 +215,17 @@ class StanDensity:
         return parts
 
 
-def _load(path: Path) -> Any:
-    """Load a library.
-
-    ``PyDLL`` holds Python's lock during a call: Stan's autodiff stack is one for the library, and
-    without the lock's hand-over a call is also faster.
-    """
-    functions = ctypes.PyDLL(str(path))
-    for name, (result, arguments) in _SIGNATURES.items():
-        getattr(functions, name).restype = result
-        getattr(functions, name).argtypes = arguments
-    return functions
-
-
-def _one_line(said: bytes) -> str:
-    """Return Stan's message in one line, without the folder that the program was compiled in."""
-    text = " ".join(said.decode(errors="replace").split())
-    return re.sub(r"'/[^']*/([^'/]+\.stan)'", r"'\1'", text)
+def _backend(source: Source, data: bytes, seed: int, engine: str) -> Backend:
+    """Open the density with the engine that is asked for, or with the one that there is."""
+    if engine not in ("auto", "compiled", "interpreted"):
+        raise ConfigError(f"engine must be auto, compiled or interpreted, was {engine!r}")
+    if engine != "interpreted":
+        try:
+            return CompiledBackend(source, data, seed)
+        except ToolchainError:
+            if engine == "compiled":
+                raise
+    return InterpretedBackend(source, data, seed)
 
 
 def _data_text(data: Mapping[str, Any] | str | Path | None) -> bytes:
@@ -281,16 +245,10 @@ def _plain(name: str, value: Any) -> Any:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise DataError(f"data: {name} has rows of different lengths; fill them up") from error
+        raise DataError(f"data: {name} has rows of different lengths; make them equal") from error
     if array.dtype.kind not in "biuf":
         raise DataError(f"data: {name} holds {array.dtype}, but a Stan program takes numbers")
     return (array.astype(int) if array.dtype == np.bool_ else array).tolist()
-
-
-def _dims(variables: str) -> dict[str, tuple[int, ...]]:
-    """Read a line a variable: its name and its dimensions."""
-    lines = [line.split() for line in variables.splitlines()]
-    return {name: tuple(map(int, shape)) for name, *shape in lines}
 
 
 def _first_index_fastest(value: NDArray[Any], width: int) -> NDArray[Any]:

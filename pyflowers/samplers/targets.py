@@ -1,4 +1,4 @@
-"""Targets whose moments and exact draws are known: what samplers are shown and tested on.
+"""Targets whose moments and exact draws are known: for demonstrating and testing samplers.
 
 | target | log density |
 |---|---|

@@ -6,18 +6,24 @@ import xml.etree.ElementTree as ET
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
+from example_fits import QUICK, SLOW, example_fit, table_of
 from matplotlib.figure import Figure
 from scipy.integrate import quad
-from synthetic_fits import synthetic_fit, table
+from synthetic_fits import read, synthetic_fit, table
+from text_layout import collisions
 
+import pyflowers
 from pyflowers import plots
+from pyflowers.compare import compare_models
 from pyflowers.errors import ConfigError
-from pyflowers.loo import compare_models
+from pyflowers.fits.fit import Fit
 from pyflowers.plots.chains import _rank_counts
 from pyflowers.plots.choice import choose
-from pyflowers.plots.prior import prior_of
-from pyflowers.plots.style import label
+from pyflowers.plots.style import WIDTH, applied, fitted, label, text_width
+from pyflowers.programs import Capability
+from pyflowers.programs.densities import prior_density
 
 FIT_FIGURES = ("trace_first_chain", "trace", "ranks", "pairs", "prior_posterior", "predictive")
 MODELS = ("iid_normal", "multilevel_normal", "multilevel_poisson")
@@ -89,7 +95,7 @@ def test_trace_of_the_first_chain_holds_its_draws(three):
     fit = three["multilevel_poisson"]
     (axes,) = plots.trace_first_chain(fit, "mu_plant[2]").axes
     drawn = axes.lines[0].get_ydata()
-    assert np.array_equal(drawn, fit.posterior["mu_plant"].values[0, :, 1])
+    assert np.array_equal(drawn, fit.draws["mu_plant"][0, :, 1])
     assert axes.get_title(loc="left") == "mu_plant[2], first chain"
 
 
@@ -104,15 +110,22 @@ def test_units_are_the_users_columns():
     columns = ("Beet", "Woche", "Blüten")
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 4, columns=columns))
     (axes,) = plots.trace_first_chain(fit, "mu_plant[a]").axes
-    assert axes.get_ylabel() == "Blüten per Woche"
-    assert plots.shrinkage(fit).axes[0].get_ylabel() == "Beet"
+    assert axes.get_title(loc="right") == "Blüten per Woche"
+    units = [axes.get_title(loc="right") for axes in plots.trace(fit).axes]
+    assert units == ["log Blüten per Woche", "(log Blüten per Woche)²", *["Blüten per Woche"] * 3]
+    shrinkage = plots.shrinkage(fit).axes[0]
+    assert (shrinkage.get_ylabel(), shrinkage.get_xlabel()) == ("Beet", "Blüten per Woche")
+    assert plots.predictive(fit).axes[0].get_xlabel() == "Blüten per Woche"
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        (["mu", "tau"], "parameter 'tau': the fit has none of that name; it has mu, sigma2"),
-        (["mu_plant[9]"], "parameter 'mu_plant[9]': the fit has none"),
+        (
+            ["mu", "tau"],
+            "parameter 'tau': the fit has no parameter of that name; it has mu, sigma2",
+        ),
+        (["mu_plant[9]"], "parameter 'mu_plant[9]': the fit has no parameter"),
     ],
 )
 def test_an_unknown_parameter_is_named(three, parameters, message):
@@ -139,7 +152,7 @@ def test_pairs_mark_each_divergence(three):
     assert "divergent: 7" in texts_of(figure)
     assert "7 of 2000 transitions diverged" in plots.alt_text(figure)
     marked = figure.axes[1].collections[1].get_offsets()
-    assert np.allclose(marked[:, 0], fit.posterior["mu"].values[1, :7])
+    assert np.allclose(marked[:, 0], fit.draws["mu"][1, :7])
     assert "none of 2000 transitions diverged" in plots.alt_text(plots.pairs(three["iid_normal"]))
 
 
@@ -149,21 +162,22 @@ def test_of_many_parameters_the_worst_are_chosen_and_the_rest_counted():
 
     plants = [f"p{i}" for i in range(60)]
     fit = synthetic_fit("multilevel_poisson", table(plants, 12), change=stick)
-    chosen = choose(fit.posterior, 8)
+    chosen = choose(fit, 8)
     names = [element.name for element in chosen.shown]
     assert names[:2] == ["mu", "sigma2"]
     assert "mu_plant[p41]" in names
     assert len(names) == 8
     assert numbers_in(chosen.note) == [8, 62, 54]
-    assert [e.name for e in choose(fit.posterior, 8).shown] == names
+    assert [e.name for e in choose(fit, 8).shown] == names
 
 
 @pytest.mark.parametrize("figure", [*FIT_FIGURES, "shrinkage"])
 def test_sixty_plants_with_hostile_labels_draw(sixty, figure):
     texts = texts_of(getattr(plots, figure)(sixty))
     labels = [text for text in texts if "$" in text]
-    # `$` is no mathematics, and a control character is shown by its picture.
-    assert all(re.search(r"\$x_\d+\$ <花>&␛", text) for text in labels)
+    # `$` is no mathematics, and a control character is shown by its picture. Where a pair plot has
+    # no room for a label, which the fonts decide, its middle is left out.
+    assert all(re.search(r"\$x_\d+(\$ <花>|…).*␛", text) for text in labels)
     assert labels or figure in ("trace_first_chain", "prior_posterior", "predictive")
 
 
@@ -173,25 +187,25 @@ def test_observations_show_missing_months_and_say_what_is_left_out(sixty):
     note = " ".join(texts_of(figure))
     assert "24 of 60" in note
     assert "36 are left out" in plots.alt_text(figure)
-    data = table(["a", "b"], 8, missing=0.5)
+    data = read("iid_normal", table(["a", "b"], 8, missing=0.5))
     crosses = [c for axes in plots.observations(data).axes for c in axes.collections]
     drawn = sum(len(collection.get_offsets()) for collection in crosses)
-    assert drawn == 2 * len(data.months) - data.num_obs > 0
+    assert drawn == 2 * len(data.by_time) - data.num_obs > 0
 
 
 def test_a_missing_month_breaks_the_line():
-    data = table(["a", "b"], 8, missing=0.5)
+    data = read("iid_normal", table(["a", "b"], 8, missing=0.5))
     first = plots.observations(data).axes[0].lines[0].get_ydata()
-    assert np.isnan(first).sum() == len(data.months) - data.months_per_plant[0] > 0
+    assert np.isnan(first).sum() == len(data.by_time) - data.by_group.counts[0] > 0
 
 
 def test_shrinkage_shows_the_medians_and_the_extremes(three, sixty):
     fit = three["multilevel_poisson"]
     (axes,) = plots.shrinkage(fit).axes
-    medians = np.median(fit.posterior["mu_plant"].values, axis=(0, 1))
+    medians = np.median(fit.draws["mu_plant"], axis=(0, 1))
     assert np.allclose(axes.lines[2].get_xdata(), medians)
-    data = sixty.data
-    average = np.bincount(data.plant, data.y) / data.months_per_plant
+    groups = sixty.data.by_group
+    average = np.bincount(groups.codes, sixty.data.y) / groups.counts
     drawn = plots.shrinkage(sixty).axes[0].lines[1].get_xdata()
     assert len(drawn) == 30
     assert average.min() in drawn
@@ -208,8 +222,8 @@ def test_the_predictive_check_passes_a_good_model_and_fails_a_bad_one(name):
                 draws[mean] *= 3
 
     def share(fit):
-        said = re.search(r"(\d+) of (\d+) observed", plots.alt_text(plots.predictive(fit)))
-        return int(said[1]) / int(said[2])
+        output = re.search(r"(\d+) of (\d+) observed", plots.alt_text(plots.predictive(fit)))
+        return int(output[1]) / int(output[2])
 
     good, bad = synthetic_fit("multilevel_poisson", data), synthetic_fit(name, data, change=shift)
     assert share(good) < 0.3
@@ -217,23 +231,46 @@ def test_the_predictive_check_passes_a_good_model_and_fails_a_bad_one(name):
 
 
 @pytest.mark.parametrize(
-    ("parameter", "priors"),
+    ("expression", "low", "high"),
     [
-        ("mu", {"mu_mean": 1.0, "mu_sd": 3.0}),
-        ("sigma2", {"sigma2_nu": 5.0, "sigma2_scale": 2.0}),
-        ("sigma2_plant[a]", {"sigma2_plant_nu": 3.0, "sigma2_plant_scale": 1.5}),
-        ("theta", {"mu0": 0.0, "tau0": 1.0}),
+        ("normal(m, 3)", -np.inf, np.inf),
+        ("std_normal()", -np.inf, np.inf),
+        ("student_t(7, m, 2)", -np.inf, np.inf),
+        ("cauchy(m, 2)", -np.inf, np.inf),
+        ("scaled_inv_chi_square(5, 2)", 0, np.inf),
+        ("lognormal(0, 0.5)", 0, np.inf),
+        ("exponential(2)", 0, np.inf),
+        ("gamma(3, m)", 0, np.inf),
+        ("inv_gamma(5, 2)", 0, np.inf),
+        ("beta(2, 3)", 0, 1),
+        ("uniform(1, 4)", 1, 4),
     ],
 )
-def test_prior_densities_are_densities(parameter, priors):
-    prior = prior_of(parameter, priors)
-    low = -np.inf if "mu" in parameter or parameter == "theta" else 0
-    total = quad(lambda x: float(prior.density(np.array(x))), low, np.inf)[0]
-    assert total == pytest.approx(1, abs=1e-6)
-    if np.isfinite(prior.sd) and low == 0:
-        second = quad(lambda x: x**2 * float(prior.density(np.array(x))), 0, np.inf)[0]
-        first = quad(lambda x: x * float(prior.density(np.array(x))), 0, np.inf)[0]
-        assert np.sqrt(second - first**2) == pytest.approx(prior.sd, rel=1e-3)
+def test_prior_densities_are_densities(expression, low, high):
+    prior = prior_density(expression, {"m": 1.5})
+
+    def moment(power):
+        return quad(lambda x: x**power * float(prior.density(np.array(x))), low, high)[0]
+
+    assert moment(0) == pytest.approx(1, abs=1e-6)
+    if "cauchy" not in expression:
+        assert np.sqrt(moment(2) - moment(1) ** 2) == pytest.approx(prior.sd, rel=1e-3)
+    else:
+        assert np.isnan(prior.sd)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("wishart(3, 1)", "write it as one of Stan's normal"),
+        ("normal(0)", "normal takes 2 arguments"),
+        ("normal(0, tau)", "tau is neither a number nor a scalar of the data block"),
+        ("normal(0, y)", "y is neither a number nor a scalar of the data block"),
+    ],
+)
+def test_a_prior_that_cannot_be_drawn_is_named(expression, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        prior_density(expression, {"y": np.arange(3)})
 
 
 def test_the_flat_prior_is_said_to_be_flat(three):
@@ -290,3 +327,174 @@ def test_no_two_roles_share_a_colour():
 )
 def test_labels_are_drawn_on_one_line(text, drawn):
     assert label(text) == drawn
+
+
+LONG = ("Beet Beet Süd", "Kalenderwoche", "Blüten per Kalenderwoche")
+LONG_NAMES = ("Beet Beet Süd", "Beet Beet Nord", "Wiese hinter dem alten Gewächshaus", "Hof")
+
+
+def every_figure(fit):
+    """Every figure that a fit has, by name."""
+    made = {name: getattr(plots, name)(fit) for name in FIT_FIGURES}
+    made["observations"] = plots.observations(fit.data)
+    if fit.program.can(Capability.GROUP_MEAN):
+        made["shrinkage"] = plots.shrinkage(fit)
+    return made
+
+
+@pytest.fixture(scope="module", params=["lecture", "long", "widest", "300 groups"])
+def laid_out(request):
+    """Fits whose labels leave a figure little room."""
+    if request.param == "lecture":
+        return synthetic_fit("multilevel_normal", table(["1", "2", "3"], 4))
+    if request.param == "long":
+        data = table(LONG_NAMES, 12, missing=0.2, columns=LONG)
+        return synthetic_fit("multilevel_normal", data)
+    if request.param == "widest":
+        columns = ("G" * 70, "M" * 70, "V" * 70)
+        data = table([f"{'W' * 60}{i}" for i in range(7)], 12, columns=columns)
+        return synthetic_fit("multilevel_normal", data)
+    data = table([f"Beet Beet Süd {i}" for i in range(300)], 30, missing=0.1, columns=LONG)
+    return synthetic_fit("multilevel_poisson", data, draws=100)
+
+
+def test_no_text_overlaps_another_or_is_cut(laid_out):
+    found = {name: collisions(figure) for name, figure in every_figure(laid_out).items()}
+    assert {name: texts for name, texts in found.items() if texts} == {}
+
+
+def test_texts_that_overlap_or_are_cut_would_be_seen():
+    """The negative control: two labels in one place, one off the page, one that is hidden."""
+    figure = Figure(figsize=(2, 1))
+    figure.text(0.1, 0.5, "Beet Beet Süd")
+    figure.text(0.3, 0.5, "Beet Beet Nord", rotation=30)
+    figure.text(0.8, 0.1, "Gewächshaus")
+    figure.text(0.1, 0.5, "hidden").set_visible(False)
+    pairs = {("Beet Beet Süd", "Beet Beet Nord"), ("Beet Beet Nord", "the edge")}
+    assert pairs | {("Gewächshaus", "the edge")} == set(collisions(figure))
+
+
+def test_a_label_is_cut_to_its_room_and_no_more():
+    with applied(plots.LIGHT):
+        room = text_width("Blüten per Kalenderwoche", size=9)
+        assert fitted("Blüten per Kalenderwoche", room) == "Blüten per Kalenderwoche"
+        shorter = fitted("Blüten per Kalenderwoche", room - 0.05)
+        assert re.fullmatch("Blüten.*….*woche", shorter)
+        assert room - 0.3 < text_width(shorter) <= room - 0.05
+        assert text_width("W" * 10, bold=True) > text_width("W" * 10) > text_width("i" * 10) > 0
+    assert WIDTH < 6
+
+
+@pytest.mark.parametrize(
+    ("plants", "column", "titles"),
+    [
+        (["1", "2"], "plant", ["plant 1", "plant 2"]),
+        (["Beet Süd", "Beet Beet Süd"], "Beet", ["Beet Süd", "Beet Beet Süd"]),
+        (["a", "a long name of a bed"], "bed", ["a", "a long name…"]),
+    ],
+)
+def test_the_panels_of_a_table_are_told_apart(plants, column, titles):
+    """Of ``Beet Süd`` and ``Beet Beet Süd`` in a column ``Beet`` neither reads as the other."""
+    data = read("iid_normal", table(plants, 4, columns=(column, "week", "y")))
+    drawn = [axes.get_title(loc="left") for axes in plots.observations(data).axes]
+    assert len(set(drawn)) == len(plants)
+    for title, expected in zip(drawn, titles, strict=True):
+        assert title.startswith(expected.rstrip("…")[:6])
+    if column != "bed":
+        assert drawn == titles
+
+
+@pytest.fixture(
+    scope="module",
+    params=[*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)],
+)
+def own(request, executables):
+    """A program of a user's own, fitted to a table of their own."""
+    return example_fit(request.param)
+
+
+ROWS = {"pumps": 10, "seeds": 21, "rats": 30, "epil": 59}
+VALUES = {"pumps": "failures", "seeds": "germinated", "rats": "weight", "epil": "seizures"}
+
+
+def test_own_programs_have_every_figure_without_a_collision(own):
+    made = every_figure(own)
+    for name, figure in made.items():
+        assert collisions(figure) == [], name
+        assert own.name in plots.alt_text(figure) or name == "observations"
+    assert set(made) == {*FIT_FIGURES, "observations"}
+    with pytest.raises(ConfigError, match=f"{own.name} has no group_mean"):
+        plots.shrinkage(own)
+
+
+def test_own_programs_are_drawn_with_the_users_names(own):
+    groups, value = own.data.by_group, VALUES[own.name]
+    figure = plots.observations(own.data)
+    assert len(groups) == ROWS[own.name]
+    if own.data.by_time is None:
+        (axes,) = figure.axes
+        labels = [text.get_text() for text in axes.get_yticklabels()]
+        drawn = dict(zip(labels, axes.lines[0].get_xdata(), strict=True))
+        rows = pd.read_csv(table_of(own.name), dtype={groups.column: str})
+        assert drawn == dict(zip(rows[groups.column], rows[value], strict=True))
+        assert (axes.get_xlabel(), axes.get_ylabel()) == (value, groups.column)
+    else:
+        assert len(figure.axes) == 24
+        assert figure.axes[0].get_title(loc="left").startswith(f"{groups.column} ")
+        assert value in texts_of(figure)
+    assert plots.predictive(own).axes[0].get_xlabel() == value
+    quantity = next(q for q in own.posterior.values() if q.dims == (groups.column,))
+    element = f"{quantity.name}[{groups.names[-1]}]"
+    (axes,) = plots.trace_first_chain(own, element).axes
+    assert axes.get_title(loc="left") == f"{element}, first chain"
+    assert np.array_equal(axes.lines[0].get_ydata(), own.draws[quantity.name][0, :, -1])
+    drawn = [axes.get_title(loc="left") for axes in plots.trace(own, [quantity.name]).axes]
+    assert len(drawn) == 8
+    assert all(re.fullmatch(rf"{quantity.name}\[\w+\]", title) for title in drawn)
+
+
+def test_own_priors_are_drawn_as_declared(own):
+    declared = {n: p.prior for n, p in own.program.declaration.parameters.items() if p.prior}
+    assert declared
+    figure = plots.prior_posterior(own)
+    shown = [axes.get_title(loc="left") for axes in figure.axes]
+    assert set(shown) <= set(declared)
+    for axes, name in zip(figure.axes, shown, strict=True):
+        prior = prior_density(declared[name], own.data.values)
+        assert f"prior {prior.text}" in [text.get_text() for text in axes.texts]
+        x, believed = axes.lines[1].get_data()
+        on_log_axis = axes.get_xscale() == "log"
+        assert np.allclose(believed, prior.density(x) * (x if on_log_axis else 1))
+        if "gamma" in declared[name] or "exponential" in declared[name]:
+            assert x.min() > 0
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_predictive_check_of_own_programs_reads_their_y_rep(name, executables):
+    fit = example_fit(name)
+    output = re.search(r"(\d+) of (\d+) observed", plots.alt_text(plots.predictive(fit)))
+    assert int(output[1]) < 0.3 * int(output[2])
+    draws = {**fit.draws, "y_rep": fit.draws["y_rep"] + 40}
+    bad = Fit(fit.program, fit.data, draws, fit.stats, fit.record)
+    output = re.search(r"(\d+) of (\d+) observed", plots.alt_text(plots.predictive(bad)))
+    assert int(output[1]) > 5
+
+
+def test_what_a_program_lacks_is_said(own_program, cmdstan):
+    program = own_program(
+        "bare",
+        "data { int N; vector[N] x; } parameters { real mu; } model { x ~ normal(mu, 1); }",
+    )
+    how = {"seed": 1, "warmup": 100, "draws": 100, "engine": "cmdstan", "cmdstan": "embedded"}
+    fit = pyflowers.fit(program, {"N": 3, "x": [1.0, 2.0, 4.0]}, **how)
+    for figure, lack in (
+        (plots.predictive, "no y_rep"),
+        (plots.prior_posterior, "no prior_density"),
+        (plots.shrinkage, "no group_mean"),
+    ):
+        with pytest.raises(ConfigError, match=rf"bare has {lack}, needed for"):
+            figure(fit)
+    with pytest.raises(ConfigError, match="the data have no groups"):
+        plots.observations(fit.data)
+    for figure in (plots.trace_first_chain, plots.trace, plots.ranks, plots.pairs):
+        assert collisions(figure(fit)) == []

@@ -6,6 +6,7 @@ import pytest
 from synthetic_fits import synthetic_fit
 
 from pyflowers.report import write_report
+from pyflowers.workflow.comparisons import compare_all
 
 pytestmark = pytest.mark.browser
 
@@ -108,7 +109,8 @@ def open_page(browser):
 @pytest.fixture(scope="module")
 def report(lecture_fits, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
-    return write_report(list(lecture_fits.values()), path)
+    fits = list(lecture_fits.values())
+    return write_report(fits, path, comparisons=compare_all(fits, "embedded"))
 
 
 def outside(requests, path):
@@ -122,12 +124,13 @@ def test_the_lectures_report_opens(open_page, report, width, scheme):
     assert seen["console"] == []
     assert outside(seen["requests"], report) == []
     sections = page.eval_on_selector_all("main > section", "nodes => nodes.map(n => n.id)")
-    expected = ["answer", "verdict", "data", "models", "comparison", "methods", "provenance"]
+    expected = ["answer", "verdict", "data", "models", "checks", "comparison", "methods"]
+    expected += ["sensitivity", "calibration", "provenance"]
     assert sections == expected
     decoded = page.eval_on_selector_all(
         "img", "nodes => nodes.map(n => n.complete && n.naturalWidth > 0 && n.naturalHeight > 0)"
     )
-    assert len(decoded) == 26
+    assert len(decoded) == 30
     assert all(decoded)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -162,7 +165,14 @@ def test_tables_that_are_too_wide_scroll_by_keyboard(open_page, report):
     assert set(focusable) == {0}
 
 
-@pytest.mark.parametrize("place", ["plant", "month", "column"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "plant",
+        pytest.param("month", marks=pytest.mark.slow),
+        pytest.param("column", marks=pytest.mark.slow),
+    ],
+)
 def test_no_label_is_executed_and_all_are_shown(open_page, tmp_path, place):
     if place == "plant":
         batches = [(INJECTIONS, ["m1", "m2", "m3"], ("plant", "month", "flowers"))]
@@ -185,7 +195,7 @@ def test_no_label_is_executed_and_all_are_shown(open_page, tmp_path, place):
         assert page.evaluate("window.pwned") is None
         assert seen["console"] == []
         assert outside(seen["requests"], path) == []
-        assert page.locator("main > section").count() == 7
+        assert page.locator("main > section").count() == 10
         shown = " ".join(page.inner_text("body").split())
         wanted = {"plant": plants, "month": months, "column": columns}[place]
         assert [text for text in wanted if " ".join(text.split()) not in shown] == []
@@ -195,13 +205,11 @@ def labelled(plants, months, columns):
     import numpy as np
     import pandas as pd
 
-    from pyflowers.data import from_frame
+    from pyflowers.table import from_frame
 
     rng = np.random.default_rng(1)
     rows = [(plant, month, int(rng.poisson(4))) for plant in plants for month in months]
-    group, time, value = columns
-    frame = pd.DataFrame(rows, columns=list(columns))
-    return from_frame(frame, group=group, time=time, value=value)
+    return from_frame(pd.DataFrame(rows, columns=list(columns)))
 
 
 def test_the_injections_would_work_unescaped(open_page, tmp_path):

@@ -2,6 +2,8 @@
 
 import base64
 import csv
+import dataclasses
+import functools
 import itertools
 import json
 import re
@@ -10,16 +12,21 @@ from pathlib import Path
 
 import html5lib
 import numpy as np
+import pandas as pd
 import pytest
 from synthetic_fits import synthetic_fit, table
 
 from pyflowers.errors import ConfigError
-from pyflowers.fitting import Fit
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.summary import format_cell
 from pyflowers.report import render_report, write_report
 from pyflowers.report.embed import to_svg
-from pyflowers.summary import format_cell
+from pyflowers.workflow.comparisons import compare_all
 
-SECTIONS = ["answer", "verdict", "data", "models", "comparison", "methods", "provenance"]
+SECTIONS = [
+    *("answer", "verdict", "data", "models", "checks", "comparison", "methods", "sensitivity"),
+    *("calibration", "provenance"),
+]
 NAMESPACE = "{http://www.w3.org/1999/xhtml}"
 
 
@@ -48,10 +55,25 @@ def runs(lecture_fits, tmp_path_factory):
     return {name: fit.save(folder / name) for name, fit in lecture_fits.items()}
 
 
+def report_of(runs):
+    fits = [Fit.load(folder) for folder in runs.values()]
+    return render_report(fits, comparisons=compared(runs))
+
+
+@functools.cache
+def _compare(folders):
+    return compare_all([Fit.load(folder) for folder in folders], "embedded")
+
+
+def compared(runs):
+    """The methods compared on each run, once."""
+    return _compare(tuple(runs.values()))
+
+
 @pytest.fixture(scope="module")
 def html(runs):
-    """The report of the lecture's run folders."""
-    return render_report([Fit.load(folder) for folder in runs.values()])
+    """The report of the lecture's run folders, the methods compared."""
+    return report_of(runs)
 
 
 @pytest.fixture
@@ -76,7 +98,7 @@ def broken():
     return parse(render_report(fits, refused={"multilevel_normal": "plant 'a' has 2 of the 3"}))
 
 
-def test_it_has_the_seven_sections_in_order(page):
+def test_it_has_its_sections_in_order(page):
     sections = [node.get("id") for node in nodes(page, "section")]
     assert sections == SECTIONS
 
@@ -132,7 +154,7 @@ def test_no_number_of_a_summary_table_is_untraceable(page):
     for node in nodes(by_id(page, "models"), "td"):
         numbers = nodes(node, "data")
         if not numbers:
-            # The priors' tables hold options, which run.json and section 7 hold, too.
+            # The priors' tables hold options, which run.json and the last section hold, too.
             assert re.fullmatch(r"-?[\d.]+|default|[a-zσχ].*", text_of(node)), text_of(node)
         for number in numbers:
             assert number.get("data-file"), text_of(node)
@@ -144,19 +166,19 @@ def test_the_answer_is_computed_from_the_best_model(page, lecture_fits):
     for plant in ("1", "2", "3"):
         row = summary.loc[f"mu_plant[{plant}]"]
         median, low, high = (format_cell("", row[name]) for name in ("median", "5%", "95%"))
-        said = f"{median} for plant {plant} (90% interval {low} to {high})"
-        assert said in answer
-    assert "12 observations cannot carry the conclusion" in answer
+        output = f"{median} for plant {plant} (90% interval {low} to {high})"
+        assert output in answer
+    assert "12 observations are too few for the conclusion" in answer
 
 
 def test_the_answer_has_no_number_that_is_not_a_result(page):
     section = by_id(page, "answer")
     for node in nodes(section, "data"):
         node.text = ""
-    said = text_of(section)
+    output = text_of(section)
     for constant in ("1. The question", "90% interval", "12 observations", *_PLANTS):
-        said = said.replace(constant, "")
-    assert not re.search(r"\d", said), said
+        output = output.replace(constant, "")
+    assert not re.search(r"\d", output), output
 
 
 _PLANTS = tuple(f"plant {i}" for i in (1, 2, 3))
@@ -164,8 +186,8 @@ _PLANTS = tuple(f"plant {i}" for i in (1, 2, 3))
 
 def test_each_image_has_alternative_text_and_decodes(page):
     images = nodes(page, "img")
-    # Data; each model; PSIS-LOO; the methods on the two models with closed-form VB.
-    assert len(images) == 1 + (5 + 6 + 6) + 1 + (4 + 3)
+    # Data; each model; checks; PSIS-LOO; the methods, without VB on the last; the priors.
+    assert len(images) == 1 + (5 + 6 + 6) + 1 + 1 + (4 + 3 + 2) + 1
     assert len({image.get("alt") for image in images}) == len(images)
     for image in images:
         assert len(image.get("alt")) > 40
@@ -192,16 +214,18 @@ def test_a_good_report_says_so_and_a_broken_one_fails_loudly(page, broken):
     assert by_id(page, "banner").get("class") == "banner pass"
     banner = by_id(broken, "banner")
     assert banner.get("role") == "alert"
-    said = text_of(banner)
-    assert said.startswith("Do not trust these fits.")
-    for words in ("R-hat", "divergences is 100", "Raise adapt_delta", "Run longer"):
-        assert words in said
+    output = text_of(banner)
+    assert output.startswith(
+        "Do not trust the answer: it rests on multilevel_poisson, whose diagnostics fail."
+    )
+    for words in ("R-hat", "divergences 100, must be ≤ 0", "Raise adapt_delta", "Run longer"):
+        assert words in output
     order = [node.get("id") for node in broken.iter() if node.get("id")]
     assert order.index("banner") < order.index("answer")
-    assert "not to be relied on" in text_of(by_id(broken, "answer"))
+    assert "Diagnostics fail: do not rely on what follows." in text_of(by_id(broken, "answer"))
     verdict = text_of(by_id(broken, "verdict"))
-    assert "No. " in verdict
-    assert "multilevel_normal was not fitted. plant 'a' has 2 of the 3" in verdict
+    assert "Not all. 4 of 12 diagnostics fail." in verdict
+    assert "multilevel_normal was not fitted. plant 'a' has 2 of the 3." in verdict
 
 
 def test_every_diagnostic_has_value_threshold_and_source(page, lecture_fits):
@@ -215,24 +239,57 @@ def test_every_diagnostic_has_value_threshold_and_source(page, lecture_fits):
         assert len(row) == 1 + 3 + 2
 
 
+def test_a_failed_predictive_check_is_named_beside_the_samplers():
+    def shift(draws, stats):
+        draws["mu_plant"][...] *= 3
+
+    data = table(["a", "b", "c"], 6)
+    fits = [synthetic_fit("iid_normal", data)]
+    fits.append(synthetic_fit("multilevel_poisson", data, change=shift))
+    page = parse(render_report(fits))
+    banner = by_id(page, "banner")
+    assert banner.get("class") == "banner warn"
+    output = text_of(banner)
+    lead = (
+        "The draws can be trusted, but multilevel_poisson does not reproduce the data in every way."
+    )
+    assert output.startswith(f"{lead} All 12 diagnostics of 2 fits pass.")
+    assert "mean (mean, p = 1.00) is smaller than in replicated data" in output
+    verdict = text_of(by_id(page, "verdict"))
+    assert "multilevel_poisson does not reproduce the data: mean" in verdict
+    section = by_id(page, "checks")
+    assert [text_of(node) for node in nodes(section, "span")].count("FAILED") >= 2
+    assert len(nodes(section, "img")) == 1
+
+
+def test_the_predictive_checks_of_each_model_are_a_table(page):
+    section = by_id(page, "checks")
+    rows = [" ".join(text_of(cell) for cell in row) for row in nodes(section, "tr")]
+    assert rows[0] == "Check iid_normal multilevel_normal multilevel_poisson Statistic"
+    assert any(row.startswith("loo_pit") and row.count("passed") == 3 for row in rows)
+    assert "All 16 predictive checks pass." in text_of(section)
+    assert "group_outlier is left out: under the flat prior on sigma2_plant" in text_of(section)
+
+
 def test_missing_months_and_left_out_plants_are_said():
     data = table([f"p{i}" for i in range(60)], 12, missing=0.2)
     page = parse(render_report([synthetic_fit("multilevel_poisson", data)]))
-    said = text_of(by_id(page, "data"))
-    assert f"{60 * 12 - data.num_obs} combinations are missing" in said
+    output = text_of(by_id(page, "data"))
+    assert f"{60 * 12 - len(data)} combinations of plant and month are missing, in" in output
+    assert "A cross at the foot of a panel is a missing observation." in output
     alts = " ".join(image.get("alt") for image in nodes(page, "img"))
     assert "36 are left out" in alts
     assert "are left out, and are in the summary table" in alts
-    assert "60 plant labels run from" in text_of(by_id(page, "answer"))
+    assert "the 60 groups (plant) run from" in text_of(by_id(page, "answer"))
 
 
 def test_the_same_fits_make_the_same_file(html, runs):
-    assert render_report([Fit.load(folder) for folder in runs.values()]) == html
+    assert report_of(runs) == html
 
 
 def test_the_command_repeats_the_run(page):
     command = text_of(nodes(by_id(page, "provenance"), "pre")[0])
-    assert command == "pyflowers report --seed 1 --out report.html"
+    assert command == "pyflowers report --seed 1 --engine cmdstan --out report.html"
 
 
 def test_fits_with_options_of_their_own_have_a_command_each():
@@ -242,7 +299,9 @@ def test_fits_with_options_of_their_own_have_a_command_each():
     page = parse(render_report(fits, out=Path("my report.html")))
     command = text_of(nodes(by_id(page, "provenance"), "pre")[0])
     first, second, last = command.split(" && ")
-    assert first.startswith("pyflowers fit iid_normal --data data.csv --seed 1 --draws 500 --out")
+    assert first.startswith(
+        "pyflowers fit iid_normal --data data.csv --seed 1 --draws 500 --engine"
+    )
     assert "--prior mu_sd=0.1" in second
     assert last.startswith("pyflowers report 'my report_runs/iid_normal'")
 
@@ -252,7 +311,7 @@ def test_fits_with_options_of_their_own_have_a_command_each():
     [
         (lambda a, b: [], "report: there is no fit to report"),
         (lambda a, b: [a, a], "report: two fits are of iid_normal; give one of each model"),
-        (lambda a, b: [a, b], "report: the fits are of different data"),
+        (lambda a, b: [a, b], "report: the fits are of different data; make a report for each"),
     ],
 )
 def test_fits_that_make_no_report_are_refused(fits, message):
@@ -316,3 +375,93 @@ def test_contrast_is_aa(scheme, ink, paper):
 
 def test_the_lectures_report_is_small(html):
     assert len(html.encode()) <= 4 * 1024 * 1024
+
+
+def calibration_of(fit, tmp_path, *, right):
+    """A calibration of a fit's program whose ranks are drawn here: uniform, or all too high."""
+    from pyflowers.calibration import Calibration
+    from pyflowers.many import Batch
+
+    rng = np.random.default_rng(1)
+    ranks = rng.integers(0, 51, 200)
+    low = {"mu": ranks if right else ranks // 2, "sigma2": rng.integers(0, 51, 200)}
+    frames = [
+        pd.DataFrame(
+            {
+                "task": [str(i) for i in range(200)],
+                "parameter": name,
+                "true": rng.normal(size=200),
+                "rank": values,
+                "mean": 0.0,
+                "sd": 1.0,
+                "num_draws": 50,
+                "ess": 400.0,
+                "divergent": 0,
+            }
+        )
+        for name, values in low.items()
+    ]
+
+    class Made(Batch):
+        """A batch without a ledger."""
+
+        def table(self, name="summary"):
+            return pd.concat(frames, ignore_index=True)
+
+        def ledger(self):
+            return pd.DataFrame({"outcome": ["done"] * 200, "error": [None] * 200})
+
+    record = fit.record
+    return Calibration(
+        Made(tmp_path / "sbc"),
+        fit.name,
+        1,
+        sha256=record.program.sha256,
+        priors={**record.priors, "mu_sd": 2.0},
+    )
+
+
+def test_calibrations_are_a_section_and_part_of_the_verdict(tmp_path):
+    data = table(["a", "b", "c"], 4)
+    fit = synthetic_fit("iid_normal", data)
+    bare = text_of(by_id(parse(render_report([fit])), "calibration"))
+    assert "No calibration was given to this report; pyflowers sbc makes one" in bare
+
+    right = parse(render_report([fit], calibrations=[calibration_of(fit, tmp_path, right=True)]))
+    section = by_id(right, "calibration")
+    said = text_of(section)
+    assert "iid_normal is calibrated: over 200 data sets all 2 quantities stay inside" in said
+    assert "Its priors differ from those of the fit: mu_sd = 2." in said
+    assert len(nodes(section, "img")) == 1
+    assert "The calibration passes." in text_of(by_id(right, "verdict"))
+    assert by_id(right, "banner").get("class") == "banner pass"
+
+    wrong = parse(render_report([fit], calibrations=[calibration_of(fit, tmp_path, right=False)]))
+    said = text_of(by_id(wrong, "calibration"))
+    assert "over 200 data sets 1 of 2 quantities leaves the 99.99% band: mu." in said
+    banner = by_id(wrong, "banner")
+    assert banner.get("class") == "banner fail"
+    lead = "Do not trust the answer: it rests on iid_normal, whose computation is not calibrated."
+    assert text_of(banner).startswith(lead)
+    verdict = text_of(by_id(wrong, "verdict"))
+    assert verdict.index("No.") < verdict.index("The calibration fails.")
+    assert "iid_normal: the ranks of mu are not uniform over 200 simulated data sets" in verdict
+
+    # Beside a model that is not calibrated the answer may still rest on another.
+    other = synthetic_fit("multilevel_poisson", data)
+    both = render_report([fit, other], calibrations=[calibration_of(fit, tmp_path, right=False)])
+    page = parse(both)
+    rests_on = "iid_normal" if "it rests on iid_normal" in text_of(by_id(page, "banner")) else ""
+    assert by_id(page, "banner").get("class") == ("banner fail" if rests_on else "banner warn")
+    assert "No calibration of multilevel_poisson was given." in text_of(by_id(page, "calibration"))
+    assert "--calibration" in text_of(by_id(page, "provenance"))
+
+
+def test_a_calibration_of_something_else_is_refused(tmp_path):
+    data = table(["a", "b", "c"], 4)
+    fit, other = (synthetic_fit(name, data) for name in ("iid_normal", "multilevel_poisson"))
+    found = calibration_of(fit, tmp_path, right=True)
+    with pytest.raises(ConfigError, match="it is of iid_normal, and the report is of multilevel_p"):
+        render_report([other], calibrations=[found])
+    with pytest.raises(ConfigError, match="iid_normal has changed since; run pyflowers sbc again"):
+        render_report([fit], calibrations=[dataclasses.replace(found, sha256="0")])

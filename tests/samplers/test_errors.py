@@ -64,7 +64,7 @@ ERRORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: HMC(NORMAL, -1, 3), "step_size must be positive and finite, was -1"),
     (lambda: HMC(NORMAL, float("nan"), 3), "step_size must be positive and finite, was nan"),
     (lambda: HMC(NORMAL, 0.1, 0), "num_steps must be a whole number of at least 1, was 0"),
-    (lambda: HMC(NORMAL, 0.1, 2.5), "num_steps must be a whole number of at least 1, was 2.5"),  # type: ignore[arg-type]
+    (lambda: HMC(NORMAL, 0.1, 2.5), "num_steps must be a whole number of at least 1, was 2.5"),
     (lambda: HMC(NORMAL, 0.1, 2, jitter=1), "jitter must be at least 0 and less than 1, was 1"),
     (lambda: MALA(NORMAL, 0), "step_size must be positive and finite, was 0"),
     (lambda: ConstantSteps(0.0), "step_size must be positive and finite, was 0.0"),
@@ -98,9 +98,9 @@ ERRORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: LinearRegression(X[:3], X[:3], "sigma"), "at least 4 points for a proper posterior"),
     (lambda: LinearRegression(np.ones(4), X), "x must vary for a slope to exist, but all of it"),
     (lambda: LinearRegression(X, X), "y must not be on a line exactly"),
-    (lambda: LinearRegression(X, X, "tau"), "flat_in must be 'log_sigma' or 'sigma', was 'tau'"),  # type: ignore[arg-type]
+    (lambda: LinearRegression(X, X, "tau"), "flat_in must be 'log_sigma' or 'sigma', was 'tau'"),
     (
-        lambda: LinearRegression(X, [0, 1, 0, 1]).marginal("log_sigma"),  # type: ignore[arg-type]
+        lambda: LinearRegression(X, [0, 1, 0, 1]).marginal("log_sigma"),
         "name must be 'alpha' or 'beta', was 'log_sigma'",
     ),
     (

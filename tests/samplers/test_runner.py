@@ -90,7 +90,7 @@ def test_a_kernel_changes_nothing_it_was_given() -> None:
     for kernel in (HMC(CORRELATED, 0.3, 4), Metropolis(CORRELATED, GaussianStep(1.0))):
         state = kernel.init(start)
         before = [np.copy(part) for part in state]
-        kernel(np.random.default_rng(5), state)  # type: ignore[arg-type]
+        kernel(np.random.default_rng(5), state)
         assert all(map(np.array_equal, before, state))
     assert np.all(start == 0)
 

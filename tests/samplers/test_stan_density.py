@@ -10,14 +10,14 @@ import cmdstanpy
 import numpy as np
 import pytest
 
-from pyflowers.cmdstan import compile_program
-from pyflowers.cmdstan.build import quiet_cmdstanpy
-from pyflowers.cmdstan.library import compile_library
+from pyflowers.engines.cmdstan import quiet_cmdstanpy
 from pyflowers.errors import CompileError, ConfigError, DataError, FitError
-from pyflowers.fitting import as_flower_data
-from pyflowers.models import get_model
+from pyflowers.programs import find_program
+from pyflowers.programs.source import read_source
 from pyflowers.resources import program_path
 from pyflowers.samplers import HMC, LinearRegression, NormalMixture, StanDensity, run
+from pyflowers.toolchain import compile_program
+from pyflowers.toolchain.library import compile_library
 
 RNG = np.random.default_rng(7)
 LINE_X = np.linspace(-1, 1.5, 12)
@@ -75,18 +75,19 @@ def mine(tmp_path_factory):
     return folder / "my model.stan"
 
 
+def shipped(name, **choices):
+    """A shipped program on its example, as StanDensity takes them: the file and its data block."""
+    program = find_program(name)
+    data, _ = program.fill(program.read(), program.resolve_priors(), **choices)
+    return program.path, program.stan_values(data)
+
+
 @pytest.fixture(scope="module")
 def densities(mine):
     """Compile everything that is tested here, several at once."""
-    flowers = get_model("multilevel_poisson")
-    iid = get_model("iid_normal")
-    table = as_flower_data(None)
     wanted = {
-        "iid_normal": (iid.program, iid.stan_data(table, iid.resolve_priors(None))),
-        "multilevel_poisson": (
-            flowers.program,
-            flowers.stan_data(table, flowers.resolve_priors(None), centered=False),
-        ),
+        "iid_normal": shipped("iid_normal"),
+        "multilevel_poisson": shipped("multilevel_poisson", centered=False),
         "linear_regression": (
             program_path("linear_regression"),
             {"N": 12, "x": LINE_X, "y": LINE_Y, "log_flat": 0},
@@ -98,7 +99,9 @@ def densities(mine):
         "mine": (mine, DATA),
     }
     with ThreadPoolExecutor() as executor:
-        list(executor.map(compile_library, [program for program, _ in wanted.values()]))
+        list(
+            executor.map(compile_library, [read_source(program) for program, _ in wanted.values()])
+        )
     return {name: StanDensity(*each) for name, each in wanted.items()}
 
 
@@ -140,13 +143,12 @@ def test_gradients_are_those_of_central_differences(densities, name):
 
 
 def test_log_density_and_gradient_equal_cmdstans(densities, cmdstan, tmp_path):
-    model = get_model("multilevel_poisson")
+    program, data = shipped("multilevel_poisson", centered=False)
     target = densities["multilevel_poisson"]
-    data = model.stan_data(as_flower_data(None), model.resolve_priors(None), centered=False)
     x = np.random.default_rng(4).normal(0, 0.8, (5, target.dim))
     cmdstanpy.write_stan_json(str(tmp_path / "data.json"), data)
     with quiet_cmdstanpy():
-        path = compile_program(model.program, cmdstan=cmdstan).path
+        path = compile_program(program, cmdstan=cmdstan).path
         executable = cmdstanpy.CmdStanModel(exe_file=path)
         for row, (log_density, gradient) in zip(
             x, zip(*target.log_density_gradient(x), strict=True), strict=True
@@ -290,17 +292,17 @@ def test_no_chains_are_no_work(densities):
 
 
 def test_the_library_is_built_once_in_a_place_of_its_own(densities, mine):
-    first = compile_library(mine)
+    first = compile_library(read_source(mine))
     made = first.path.stat().st_mtime_ns
-    assert compile_library(mine).path.stat().st_mtime_ns == made
-    assert first.path != densities["iid_normal"].library.path
+    assert compile_library(read_source(mine)).path.stat().st_mtime_ns == made
+    assert first.path != compile_library(find_program("iid_normal").source).path
     assert [p.name for p in sorted(mine.parent.iterdir())] == ["my model.stan", "twice.stan"]
 
 
 @pytest.mark.slow
 def test_a_broken_library_is_built_again(tmp_path):
     (tmp_path / "normal.stan").write_text("parameters { real x; } model { x ~ normal(0, 2); }\n")
-    library = compile_library(tmp_path / "normal.stan")
+    library = compile_library(read_source(tmp_path / "normal.stan"))
     library.path.unlink()
     library.path.write_bytes(b"broken")
     target = StanDensity(tmp_path / "normal.stan")

@@ -57,21 +57,21 @@ def test_density_is_normalised_and_has_the_moments(name: str) -> None:
 def test_densities_agree_with_scipy() -> None:
     rng = np.random.default_rng(1)
     x = CORRELATED.sample(rng, 7)
-    theirs = stats.multivariate_normal(CORRELATED.mean, CORRELATED.covariance).logpdf(x)
-    assert np.allclose(CORRELATED.log_density(x), theirs)
+    reference = stats.multivariate_normal(CORRELATED.mean, CORRELATED.covariance).logpdf(x)
+    assert np.allclose(CORRELATED.log_density(x), reference)
     y = SKEWED.sample(rng, 7)
-    theirs = stats.gamma(SKEWED.shape, scale=1 / SKEWED.rate).logpdf(np.exp(y)) + y
-    assert np.allclose(SKEWED.log_density(y), theirs.sum(axis=1))
+    reference = stats.gamma(SKEWED.shape, scale=1 / SKEWED.rate).logpdf(np.exp(y)) + y
+    assert np.allclose(SKEWED.log_density(y), reference.sum(axis=1))
     x = np.exp(y)
-    theirs = stats.gamma(SKEWED.shape, scale=1 / SKEWED.rate).logpdf(x).sum(axis=1)
-    assert np.allclose(Gamma(SKEWED.shape, SKEWED.rate).log_density(x), theirs)
+    reference = stats.gamma(SKEWED.shape, scale=1 / SKEWED.rate).logpdf(x).sum(axis=1)
+    assert np.allclose(Gamma(SKEWED.shape, SKEWED.rate).log_density(x), reference)
 
 
 def test_the_lectures_densities_are_these() -> None:
     m = np.linspace(-6, 6, 25)[:, None]
     handout = 0.7 * np.exp(-((m - 1.5) ** 2) / 2) + 0.3 * np.exp(-((m + 1.5) ** 2) / 2)
-    ours = np.exp(NormalMixture.lecture_metropolis().log_density(m))
-    assert np.allclose(ours * np.sqrt(2 * np.pi), handout[:, 0])
+    found = np.exp(NormalMixture.lecture_metropolis().log_density(m))
+    assert np.allclose(found * np.sqrt(2 * np.pi), handout[:, 0])
     handout = 0.3 * stats.norm.pdf(m, -2) + 0.7 * stats.norm.pdf(m, 2)
     assert np.allclose(np.exp(NormalMixture.lecture_hmc().log_density(m)), handout[:, 0])
 

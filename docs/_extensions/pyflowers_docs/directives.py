@@ -1,0 +1,143 @@
+"""The cells as Sphinx shows them: what was typed, then what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+from pyflowers_docs.execute import outputs_of
+from pyflowers_docs.gallery import Picture, pictures
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+_LANGUAGES = {".toml": "toml", ".stan": "stan", ".py": "python", ".csv": "text", ".yml": "yaml"}
+
+
+def setup(app: Sphinx) -> None:
+    """Name the directives."""
+    app.add_directive("write-file", WriteFile)
+    app.add_directive("run-shell", RunShell)
+    app.add_directive("run-python", RunPython)
+    app.add_directive("show-image", ShowImage)
+
+
+class Cell(SphinxDirective):
+    """What all cells share: their results by their number on the page."""
+
+    has_content = True
+    optional_arguments = 1
+    final_argument_whitespace = True
+
+    def output(self) -> dict[str, Any]:
+        """Return the result of this cell, the next of its page."""
+        number = self.env.current_document.get("pyflowers_cell", 0)
+        self.env.current_document["pyflowers_cell"] = number + 1
+        # A cached document is read again when its results change.
+        result: dict[str, Any] = outputs_of(self.env.srcdir, self.env.docname)[number]
+        return result
+
+    def literal(self, text: str, language: str, *classes: str) -> nodes.Element:
+        """Return a block of code or output."""
+        block = nodes.literal_block(text, text, language=language, classes=list(classes))
+        self.set_source_info(block)
+        return block
+
+    def shown(self, result: dict[str, Any]) -> list[nodes.Node]:
+        """Return what a cell printed, its table and its figures."""
+        found: list[nodes.Node] = []
+        if result["text"]:
+            found.append(self.literal(result["text"], "text", "cell-output"))
+        if result.get("html"):
+            box = f'<div class="cell-table pst-scrollable-table-container">{result["html"]}</div>'
+            found.append(nodes.raw("", box, format="html"))
+        found += [self.figure(figure) for figure in result.get("figures", ())]
+        return found
+
+    def figure(self, figure: dict[str, Any]) -> nodes.Element:
+        """Return an image with its alternative text."""
+        uri = f"/_build/cells/{self.env.docname}/{figure['file']}"
+        image = nodes.image(uri=uri, alt=figure["alt"], classes=["cell-figure"])
+        if figure["width"]:
+            image["width"] = f"{figure['width']}px"
+        self.set_source_info(image)
+        return image
+
+
+class WriteFile(Cell):
+    """A file that the reader writes; its name stands above it."""
+
+    option_spec: ClassVar[dict[str, Any]] = {}
+
+    def run(self) -> list[nodes.Node]:
+        """Show the name and the text."""
+        self.output()
+        name = self.arguments[0]
+        suffix = name[name.rfind(".") :]
+        caption = nodes.caption("", "", nodes.literal(name, name))
+        block = self.literal("\n".join(self.content), _LANGUAGES.get(suffix, "text"))
+        return [nodes.container("", caption, block, literal_block=True, classes=["cell-file"])]
+
+
+class RunShell(Cell):
+    """Commands and what they print; ``:status:`` is the exit status, 0 by default."""
+
+    option_spec: ClassVar[dict[str, Any]] = {"status": directives.nonnegative_int}
+
+    def run(self) -> list[nodes.Node]:
+        """Show the commands, then the output."""
+        result = self.output()
+        found: list[nodes.Node] = [self.literal("\n".join(self.content), "bash", "cell-input")]
+        found += self.shown(result)
+        if self.options.get("status"):
+            found.append(nodes.paragraph("", f"(Exit status {self.options['status']}.)"))
+        return found
+
+
+class RunPython(Cell):
+    """Python, what it prints and the value of its last line.
+
+    ``:gallery:`` is the figure's title in the gallery, ``:source:`` the function that draws it.
+    """
+
+    option_spec: ClassVar[dict[str, Any]] = {
+        "alt": directives.unchanged,
+        "gallery": directives.unchanged,
+        "source": directives.unchanged,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Show the code, then what it gave."""
+        result = self.output()
+        found = [self.literal("\n".join(self.content), "python", "cell-input"), *self.shown(result)]
+        source = self.options.get("source")
+        if source:
+            found += self.parse_text_to_nodes(f"Drawn by {{py:func}}`~{source}`.")
+        title = self.options.get("gallery")
+        if title:
+            anchor = f"figure-{nodes.make_id(title)}"
+            target = nodes.target("", "", ids=[anchor], names=[anchor])
+            self.state.document.note_explicit_target(target)
+            found.insert(0, target)
+            image = next(node for node in found if isinstance(node, nodes.image))
+            page = pictures(self.env).setdefault(self.env.docname, [])
+            # The image collector later makes the same address relative to the source folder.
+            uri = image["uri"].lstrip("/")
+            page.append(Picture(self.env.docname, anchor, title, uri, image["alt"]))
+        return found
+
+
+class ShowImage(Cell):
+    """An image that an earlier cell wrote; ``:alt:`` says what it shows."""
+
+    option_spec: ClassVar[dict[str, Any]] = {
+        "alt": directives.unchanged_required,
+        "gallery": directives.unchanged,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Show it."""
+        return self.shown(self.output())

@@ -1,0 +1,107 @@
+"""Check the finished site: internal links and anchors, alternative texts; list external links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, unquote, urlsplit
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+
+def setup(app: Sphinx) -> None:
+    """Check when everything is written."""
+    app.connect("build-finished", _finished)
+
+
+class Page(HTMLParser):
+    """What a page links to, its anchors, and its images without alternative text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.without_alt: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note what matters of a tag."""
+        values = dict(attrs)
+        self.anchors.update(filter(None, (values.get("id"), values.get("name"))))
+        if tag == "img" and not (values.get("alt") or "").strip():
+            self.without_alt.append(values.get("src") or "")
+        for key in ("href", "src"):
+            if tag in ("a", "img", "script", "link") and values.get(key):
+                self.links.append(values[key] or "")
+
+
+def problems(site: Path) -> tuple[list[str], list[str]]:
+    """Return what is wrong with a site, and the external links in it."""
+    pages = {path.resolve(): Page(path) for path in sorted(site.rglob("*.html"))}
+    pages = {path: page for path, page in pages.items() if "_static" not in path.parts}
+    wrong: list[str] = []
+    external: set[str] = set()
+    for path, page in pages.items():
+        name = path.relative_to(site.resolve())
+        wrong += [f"{name}: image {src} has no alternative text" for src in page.without_alt]
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                external.add(link)
+            else:
+                wrong += [f"{name}: {link}: {why}" for why in _dead(path, parts, pages)]
+    return sorted(set(wrong)), sorted(external)
+
+
+def _dead(path: Path, parts: SplitResult, pages: dict[Path, Page]) -> Iterator[str]:
+    target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+    anchor = unquote(parts.fragment)
+    if not target.is_file():
+        yield "there is no such file"
+    elif anchor and target in pages and anchor not in pages[target].anchors:
+        yield "there is no such anchor"
+
+
+def _repair_sources(site: Path) -> None:
+    """Correct the way back from the pages of source code.
+
+    viewcode assumes that all names of a module are described under one package, but some are under
+    ``pyflowers`` and the others under their own.
+    """
+    described = {path.resolve(): Page(path) for path in (site / "reference").rglob("*.html")}
+    for path in (site / "_modules").rglob("*.html"):
+
+        def repaired(match: re.Match[str], path: Path = path) -> str:
+            target, _, anchor = match[1].partition("#")
+            page = (path.parent / target).resolve()
+            if page not in described or anchor in described[page].anchors:
+                return match[0]
+            tail = anchor.removeprefix("pyflowers.")
+            ends = [known for known in described[page].anchors if known.endswith(f".{tail}")]
+            return f'<a class="viewcode-back" href="{target}#{ends[0]}">' if ends else "<a>"
+
+        text = path.read_text(encoding="utf-8")
+        mended = re.sub(r'<a class="viewcode-back" href="([^"]*)">', repaired, text)
+        if mended != text:
+            path.write_text(mended, encoding="utf-8")
+
+
+def _finished(app: Sphinx, exception: Exception | None) -> None:
+    from sphinx.errors import ExtensionError
+    from sphinx.util import logging
+
+    if exception is not None or app.builder.format != "html":
+        return
+    site = Path(app.outdir)
+    _repair_sources(site)
+    wrong, external = problems(site)
+    (site / "external-links.txt").write_text("\n".join(external) + "\n", encoding="utf-8")
+    logging.getLogger(__name__).info(
+        "links: %d external ones are listed in external-links.txt", len(external)
+    )
+    if wrong:
+        raise ExtensionError("\n".join(wrong))

@@ -1,0 +1,158 @@
+"""Predictions of new data: the next observation of each group, and a new group.
+
+The next observation of group p is drawn from p(y_new | group p's parameters) in each draw of the
+posterior; that of a new group after its own parameters are drawn from the population in that draw.
+Both are draws of the posterior predictive distribution, so their quantiles are its intervals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from pyflowers import convergence
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import Quantity, quantity
+from pyflowers.programs import Capability
+
+PROBS = {"5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95}
+"""Quantiles of a prediction: its median, and the ends of its 50 and 90% intervals."""
+
+NEW = "new"
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Predictions of one kind.
+
+    Attributes
+    ----------
+    title : str
+        What is predicted, such as ``next month``.
+    quantity : Quantity
+        Its draws, labelled.
+    """
+
+    title: str
+    quantity: Quantity
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a fit predicts.
+
+    Attributes
+    ----------
+    fit : Fit
+        What predicts.
+    parts : tuple of Prediction
+        The next time of each group, a new group, and the new group's mean; or what the program's
+        ``y_new`` is.
+    seed : int
+        Of the predictions.
+    notes : tuple of str
+        What is left out, and why.
+    """
+
+    fit: Fit
+    parts: tuple[Prediction, ...]
+    seed: int
+    notes: tuple[str, ...]
+
+    def draws(self) -> dict[str, np.ndarray]:
+        """Return the draws of each part by its title, shape (chain, draw, …)."""
+        return {part.title: part.quantity.values for part in self.parts}
+
+    def table(self) -> pd.DataFrame:
+        """Return median, 50 and 90% intervals and the median's Monte Carlo error of each value.
+
+        Quantiles of counts are values that occur: the smallest with at least that probability up
+        to it.
+        """
+        parts = [_summary(part) for part in self.parts]
+        return pd.concat(parts)
+
+
+def predict(fit: Fit, *, seed: int | None = None) -> Predictions:
+    """Predict each group's next observation, and a group that is not in the data.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a program with ``y_new``.
+    seed : int, optional
+        Of the predictions; that of the fit by default. What a program of one's own has drawn as
+        ``y_new`` and ``y_new_group`` in Stan is taken as it is.
+
+    Raises
+    ------
+    ConfigError
+        If the program has no ``y_new``.
+    """
+    fit.program.require(Capability.Y_NEW)
+    seed = fit.options.seed if seed is None else seed
+    notes: list[str] = []
+    if fit.program.python.new_data is None:
+        roles = fit.program.declaration.roles
+        group = fit.data.name_of(fit.data.group) if fit.data.group else "group"
+        titles = {roles.y_new: "new data", roles.y_new_group: f"new {group}"}
+        parts = [
+            Prediction(title, quantity(name, fit.draws[name], fit.data))
+            for name, title in titles.items()
+            if name in fit.draws
+        ]
+    else:
+        rng = np.random.default_rng([seed, 4])
+        parts = [_next(fit, rng), *_new_group(fit, rng, notes)]
+    return Predictions(fit, tuple(parts), seed, tuple(notes))
+
+
+def _next(fit: Fit, rng: np.random.Generator) -> Prediction:
+    """Draw the next observation of each group; of a program without group means, of any."""
+    new_data = fit.program.python.new_data
+    assert new_data is not None  # predict asks
+    time = fit.data.name_of(fit.data.time) if fit.data.time else "observation"
+    mean = fit.posterior.get(fit.program.declaration.roles.group_mean)
+    if mean is None:
+        values = new_data.y_at(fit.draws, fit.data, np.zeros(1, dtype=np.int64), rng)
+        return Prediction(f"next {time}", Quantity("y_new", values[..., 0]))
+    groups = np.arange(mean.values.shape[2])
+    values = new_data.y_at(fit.draws, fit.data, groups, rng)
+    return Prediction(f"next {time}", Quantity("y_new", values, mean.dims, mean.labels))
+
+
+def _new_group(fit: Fit, rng: np.random.Generator, notes: list[str]) -> list[Prediction]:
+    """Draw a group from the population, and an observation of it."""
+    new_data = fit.program.python.new_data
+    assert new_data is not None  # predict asks
+    if new_data.new_groups is None:
+        return []
+    group = fit.data.name_of(fit.data.group) if fit.data.group else "group"
+    label = ((f"{NEW} {group}",),)
+    drawn = new_data.new_groups(fit.draws, fit.data, 1, rng)
+    mean = fit.program.declaration.roles.group_mean
+    found = [Prediction(f"mean of a new {group}", Quantity(mean, drawn[mean], ("group",), label))]
+    refused = new_data.no_new_group(fit.data)
+    if refused:
+        notes.append(f"no observation of a new {group} is predicted: {refused}")
+        return found
+    first = np.zeros(1, dtype=np.int64)
+    values = new_data.y_at({**fit.draws, **drawn}, fit.data, first, rng)
+    return [Prediction(f"new {group}", Quantity("y_new", values, ("group",), label)), *found]
+
+
+def _summary(part: Prediction) -> pd.DataFrame:
+    draws = np.asarray(part.quantity.flat, dtype=np.float64)
+    if np.all(draws == np.floor(draws)):
+        pooled = draws.reshape(-1, draws.shape[-1])
+        quantiles = np.quantile(pooled, list(PROBS.values()), axis=0, method="inverted_cdf")
+    else:
+        quantiles = convergence.quantiles(draws, list(PROBS.values()))
+    columns = dict(zip(PROBS, quantiles, strict=True))
+    columns["mcse"] = convergence.mcse_quantile(draws, 0.5)
+    index = pd.MultiIndex.from_product(
+        [[part.title], part.quantity.elements], names=["prediction", "value"]
+    )
+    return pd.DataFrame(columns, index=index)

@@ -1,0 +1,295 @@
+"""Posterior predictive checks, which ask whether the model would produce data like these.
+
+For a statistic T of a data set the posterior predictive p-value is
+
+    p = Pr(T(y_rep) > T(y) | y) + ½ Pr(T(y_rep) = T(y) | y)
+
+where y_rep are data of the same design drawn from the model [1]_. Half of the ties count, so that
+statistics of counts are treated alike on both sides. A p near 0 or 1 says that the model does not
+reproduce this aspect of the data. Such p-values are further from 0 and 1 than uniform ones would
+be [2]_: a limit of 0.01 at either end is crossed by fewer than 2% of data sets drawn from the
+model.
+
+Groups are checked as well: `group_outlier` replicates whole groups, their means drawn anew from the
+population, so that one group that does not belong to it shows even where the model fits its mean.
+
+References
+----------
+.. [1] Gelman, Meng and Stern (1996), Posterior predictive assessment of model fitness via realized
+   discrepancies, Statistica Sinica 6, sections 2 and 4 (new groups: mixed predictive replication);
+   Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., section 6.3.
+.. [2] Meng (1994), Posterior predictive p-values, The Annals of Statistics 22(3), section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers import convergence
+from pyflowers.checks.groups import GroupMeans, group_codes, outlier_statistic
+from pyflowers.checks.pit import LooPit, loo_pit
+from pyflowers.checks.replicates import blocks, chosen_draws
+from pyflowers.checks.statistics import FloatArray, find_statistics
+from pyflowers.errors import ConfigError
+from pyflowers.fits.fit import Fit
+from pyflowers.programs import Capability, Draws
+from pyflowers.table import Labels
+
+LIMIT = 0.01
+"""A p-value below it, or as near to 1, fails."""
+
+MOST_GROUPED = 1_000_000_000
+"""Values of data sets with new groups; of larger data fewer such sets are replicated."""
+
+GROUP_OUTLIER = "group_outlier"
+LOO_PIT = "loo_pit"
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """One predictive check.
+
+    Attributes
+    ----------
+    name : str
+        The statistic.
+    meaning : str
+        The same in words.
+    p_value : float
+        Its posterior predictive p-value; of ``loo_pit`` the probability of straying so far.
+    mcse : float
+        Monte Carlo standard error of `p_value`; missing where it cannot be estimated.
+    observed : float
+        T(y); missing for ``loo_pit``.
+    replicated : array, shape (S,)
+        T of each replicated data set; empty for ``loo_pit``.
+    """
+
+    name: str
+    meaning: str
+    p_value: float
+    mcse: float
+    observed: float
+    replicated: FloatArray
+
+    @property
+    def passed(self) -> bool:
+        """Whether p is away from its ends; of ``loo_pit``, from 0."""
+        return self.p_value >= LIMIT and (self.name == LOO_PIT or self.p_value <= 1 - LIMIT)
+
+    @property
+    def finding(self) -> str:
+        """The finding of a failed check, in words."""
+        if self.passed:
+            return f"{self.meaning}: reproduced"
+        if self.name == LOO_PIT:
+            return f"{self.meaning}: not uniform"
+        side = "larger" if self.p_value < 0.5 else "smaller"
+        return f"{self.meaning}: {side} than the model's"
+
+
+@dataclass(frozen=True, eq=False)
+class PredictiveChecks:
+    """All predictive checks of a fit.
+
+    Attributes
+    ----------
+    fit : Fit
+        What was checked.
+    checks : tuple of Check
+        Each statistic, groups and PITs.
+    groups : GroupMeans or None
+        Observed and replicated means of each group, where the rows are grouped.
+    pit : LooPit or None
+        PITs under leave-one-out prediction, where the program has ``log_lik``.
+    num_replicates : int
+        Replicated data sets.
+    notes : tuple of str
+        What was left out, and what qualifies the rest.
+    """
+
+    fit: Fit
+    checks: tuple[Check, ...]
+    groups: GroupMeans | None
+    pit: LooPit | None
+    num_replicates: int
+    notes: tuple[str, ...]
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that fail."""
+        return tuple(check for check in self.checks if not check.passed)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all checks pass."""
+        return not self.failed
+
+    def table(self) -> pd.DataFrame:
+        """Return a row for each check: observed, median and 90% of replicated values, p, mcse."""
+        rows = {}
+        for check in self.checks:
+            low, median, high = (
+                np.quantile(check.replicated, (0.05, 0.5, 0.95))
+                if check.replicated.size
+                else (np.nan,) * 3
+            )
+            rows[check.name] = {
+                "observed": check.observed,
+                "median": median,
+                "5%": low,
+                "95%": high,
+                "p_value": check.p_value,
+                "mcse": check.mcse,
+                "passed": check.passed,
+            }
+        table = pd.DataFrame.from_dict(rows, orient="index")
+        table.index.name = "check"
+        return table
+
+    def __str__(self) -> str:
+        if self.passed:
+            return f"all {len(self.checks)} predictive checks pass: the model reproduces these data"
+        findings = "; ".join(f"{check.finding} (p = {check.p_value:.3g})" for check in self.failed)
+        num = len(self.failed)
+        return f"{num} of {len(self.checks)} predictive checks FAIL: {findings}"
+
+
+def check(
+    fit: Fit,
+    statistics: Sequence[str | Callable[[FloatArray], float]] = (),
+    *,
+    seed: int | None = None,
+    replicates: int | None = None,
+) -> PredictiveChecks:
+    """Check whether a model would produce data like those that it was fitted to.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a program with ``y_rep`` and observed data.
+    statistics : sequence of str or callable
+        What to check besides the usual: names of :data:`~.statistics.STATISTICS`,
+        ``module:function``, or functions of one data set, shape (N,), that return a number.
+    seed : int, optional
+        Of the replicated data; that of the fit by default.
+    replicates : int, optional
+        Replicated data sets, evenly spaced over the draws; all draws by default.
+
+    Raises
+    ------
+    ConfigError
+        If the program has no ``y_rep``, nothing is observed, or a statistic cannot be computed.
+    """
+    fit.program.require(Capability.Y_REP)
+    fit.program.require(Capability.OBSERVED)
+    if not fit.data.num_obs:
+        raise ConfigError(f"check: {fit.name} was fitted without observations; fit it to data")
+    if replicates is not None and (isinstance(replicates, bool) or replicates < 2):
+        raise ConfigError(f"replicates must be a whole number of at least 2, was {replicates!r}")
+    rng = np.random.default_rng([fit.options.seed if seed is None else seed, 3])
+    wanted = find_statistics(statistics, fit.program.counts)
+    positions = chosen_draws(fit, replicates)
+    labels = fit.data.by_group
+    codes = group_codes(labels, fit.data.num_obs)
+    values = {each.name: np.empty(positions.size) for each in wanted}
+    means = np.empty((positions.size, len(labels))) if labels is not None else None
+
+    def make(draws: Draws, rng: np.random.Generator) -> NDArray[np.float64]:
+        return fit.program.y_rep(draws, fit.data, rng)
+
+    for place, y_rep in blocks(fit, positions, make, rng):
+        for each in wanted:
+            values[each.name][place] = each.function(y_rep)
+        if means is not None:
+            means[place] = codes.means(y_rep)
+    whole = positions.size == fit.num_chains * fit.num_draws
+    shape = (fit.num_chains, fit.num_draws) if whole else (1, positions.size)
+    found = [
+        _check(e.name, e.meaning, float(e.function(fit.data.y[None])[0]), values[e.name], shape)
+        for e in wanted
+    ]
+    notes: list[str] = []
+    groups = None
+    if labels is not None and means is not None:
+        groups = GroupMeans(labels, codes.means(fit.data.y[None])[0], means)
+        _check_groups(fit, labels, positions, shape, rng, found, notes)
+    pit = _check_pit(fit, rng, found, notes)
+    return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
+
+
+def _check(
+    name: str, meaning: str, observed: float, replicated: FloatArray, shape: tuple[int, int]
+) -> Check:
+    """Return a check with its p-value, and the error that the draws leave in it."""
+    above = (replicated > observed) + 0.5 * (replicated == observed)
+    p = float(above.mean())
+    mcse = float(convergence.mcse_mean(above.reshape(*shape, 1))[0]) if 0 < p < 1 else np.nan
+    return Check(name, meaning, p, mcse, observed, replicated)
+
+
+def _check_groups(
+    fit: Fit,
+    labels: Labels,
+    positions: NDArray[np.int64],
+    shape: tuple[int, int],
+    rng: np.random.Generator,
+    found: list[Check],
+    notes: list[str],
+) -> None:
+    """Add the check of groups against their population, where the program has one."""
+    new_data = fit.program.python.new_data
+    if new_data is None or new_data.new_groups is None:
+        return
+    refused = new_data.no_new_group(fit.data)
+    if refused or len(labels) < 3:
+        notes.append(f"{GROUP_OUTLIER} is left out: {refused or 'it needs at least three groups'}")
+        return
+    new_groups, y_at = new_data.new_groups, new_data.y_at
+    codes = group_codes(labels, fit.data.num_obs)
+    statistic = outlier_statistic(codes, fit.program.counts)
+
+    def make(draws: Draws, rng: np.random.Generator) -> NDArray[np.float64]:
+        anew = new_groups(draws, fit.data, len(labels), rng)
+        return y_at({**draws, **anew}, fit.data, labels.codes, rng)
+
+    most = max(2, MOST_GROUPED // fit.data.num_obs)
+    if most < positions.size:
+        notes.append(f"{GROUP_OUTLIER}: {most} data sets with new groups represent all")
+        positions = positions[np.linspace(0, positions.size - 1, most).astype(np.int64)]
+        shape = (1, most)
+    replicated = np.empty(positions.size)
+    for place, y_rep in blocks(fit, positions, make, rng):
+        replicated[place] = statistic(y_rep)
+    meaning = f"distance of the most distant {labels.column}"
+    observed = float(statistic(fit.data.y[None])[0])
+    found.append(_check(GROUP_OUTLIER, meaning, observed, replicated, shape))
+
+
+def _check_pit(
+    fit: Fit, rng: np.random.Generator, found: list[Check], notes: list[str]
+) -> LooPit | None:
+    """Add the check of the PITs, where the program has a pointwise likelihood."""
+    if not fit.program.can(Capability.LOG_LIK):
+        remedy = Capability.LOG_LIK.remedy
+        notes.append(f"{LOO_PIT} is left out, as the program has no log_lik: {remedy}")
+        return None
+    pit = loo_pit(fit, rng)
+    meaning = "PITs of leave-one-out prediction"
+    found.append(Check(LOO_PIT, meaning, pit.p_value, np.nan, np.nan, np.empty(0)))
+    if pit.values.size < pit.num_obs:
+        notes.append(
+            f"{LOO_PIT}: {pit.values.size} of {pit.num_obs} observations, evenly spaced, "
+            "represent all"
+        )
+    if pit.num_bad:
+        notes.append(
+            f"{LOO_PIT}: k-hat of {pit.num_bad} of {pit.values.size} observations is above "
+            f"{pit.good_k:.2f}, so their PITs are unreliable"
+        )
+    return pit

@@ -1,0 +1,152 @@
+"""``pyflowers loo``: how well finished runs predict what they have not seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyflowers.cli.console import say
+from pyflowers.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pyflowers.compare import GroupComparison, LooComparison, ModelGroups, ModelLoo
+    from pyflowers.fits.fit import Fit
+
+
+@click.command("loo")
+@click.argument(
+    "folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--refit/--no-refit",
+    default=True,
+    help="Fit again without each observation whose k-hat is too large. [default: refit]",
+)
+@click.option(
+    "--by-group",
+    is_flag=True,
+    help="Leave out one group at a time, by exact refits, in place of one observation.",
+)
+@click.option("--column", metavar="COLUMN", help="The table's column of groups for --by-group.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON, with the elpd of each observation or group.",
+)
+def command(
+    folders: tuple[Path, ...], refit: bool, by_group: bool, column: str | None, as_json: bool
+) -> None:
+    """Compare models of the same data by how well they predict an observation or group left out.
+
+    DIR is a run folder. One observation at a time is PSIS-LOO, which needs no refit where its k-hat
+    is small. For a multilevel model, ask how well it predicts a whole group that it has not seen:
+    --by-group.
+    """
+    from pyflowers.compare import compare_models, leave_one_group_out
+    from pyflowers.fits.fit import Fit
+    from pyflowers.progress import stage
+
+    if column and not by_group:
+        raise click.UsageError(
+            "--column is used only with --by-group; add --by-group, or leave --column out"
+        )
+    fits = [Fit.load(folder) for folder in folders]
+    if not by_group:
+        found = compare_models(fits, refit=refit)
+        _show(_points(found), _json_of_points(found), found.cautions, as_json)
+        return
+    with stage("Fitting without one group at a time", _num_refits(fits, column)) as advance:
+        by_groups = leave_one_group_out(fits, column=column, advance=lambda: advance(1))
+    _show(_groups(by_groups), _json_of_groups(by_groups), by_groups.cautions, as_json)
+
+
+def _num_refits(fits: list[Fit], column: str | None) -> int:
+    from pyflowers.compare.groups import group_labels
+
+    try:
+        return len(fits) * len(group_labels(fits[0], column))
+    except ConfigError:
+        return 0
+
+
+def _show(table: pd.DataFrame, record: dict[str, Any], cautions: list[str], as_json: bool) -> None:
+    from pyflowers.cli.tables import print_models
+
+    if as_json:
+        say(json.dumps({**record, "cautions": cautions}, indent=2, ensure_ascii=False))
+        return
+    print_models(table)
+    for caution in cautions:
+        say(f"note: {caution}")
+
+
+def _estimate(model: ModelLoo | ModelGroups) -> dict[str, float]:
+    return {
+        "elpd": model.elpd,
+        "se": model.se,
+        "difference": model.difference,
+        "its se": model.difference_se,
+    }
+
+
+def _points(found: LooComparison) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = {
+        model.name: {
+            **_estimate(model),
+            "p_loo": model.p_loo,
+            "weight": model.weight,
+            "worst k": model.worst_k,
+            "refits": float(model.refitted.size),
+        }
+        for model in found.models
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _groups(found: GroupComparison) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = {
+        model.name: {
+            **_estimate(model),
+            "mcse": model.total_mcse,
+            "refits": float(model.terms.size),
+        }
+        for model in found.models
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _json_of_points(found: LooComparison) -> dict[str, Any]:
+    records = _points(found).to_dict(orient="index")
+    models = {
+        model.name: {
+            **records[model.name],
+            "refitted": [int(row) + 1 for row in model.refitted],
+            "k_hat": model.k_hat.tolist(),
+            "terms": model.terms.tolist(),
+        }
+        for model in found.models
+    }
+    return {"observations": found.num_obs, "models": models}
+
+
+def _json_of_groups(found: GroupComparison) -> dict[str, Any]:
+    records = _groups(found).to_dict(orient="index")
+    models = {
+        model.name: {
+            **records[model.name],
+            "terms": dict(zip(found.groups, model.terms.tolist(), strict=True)),
+            "mcse of terms": dict(zip(found.groups, model.mcse.tolist(), strict=True)),
+        }
+        for model in found.models
+    }
+    return {"column": found.column, "models": models}

@@ -1,0 +1,95 @@
+"""``pyflowers prior``: what the prior says of parameters and of data, before any are seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyflowers.cli.console import say, styled
+from pyflowers.cli.options import (
+    data_options,
+    engine_options,
+    include_option,
+    prior_option,
+    reading_of,
+    seed_option,
+)
+
+if TYPE_CHECKING:
+    from pyflowers.priors import PriorPredictive
+
+
+@click.command("prior")
+@click.argument("program", metavar="NAME|PROGRAM.stan")
+@click.argument("table", metavar="[TABLE]", required=False, type=click.Path(path_type=Path))
+@data_options
+@click.option("--draws", type=int, default=4000, show_default=True, help="Draws from the prior.")
+@seed_option
+@prior_option
+@engine_options
+@include_option
+@click.option(
+    "--plots",
+    type=click.Choice(["png", "svg", "pdf", "none"]),
+    default="png",
+    show_default=True,
+    help="Format of the plots.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write.")
+@click.pass_context
+def command(
+    ctx: click.Context, /, table: Path | None, out: Path | None, plots: str, **options: Any
+) -> None:
+    """Draw from a program's prior and show the data that it implies for your design.
+
+    TABLE, or --data, has your groups, times and covariates; its observed values are not read and
+    may be missing. Prints quantiles of the parameters and of statistics of the implied data.
+    """
+    from pyflowers.outputs import check_folder
+    from pyflowers.priors import prior_predictive
+    from pyflowers.priors.folder import PRIOR_FOLDER
+
+    reading = reading_of(options)
+    if table is not None:
+        if reading["data"] is not None:
+            raise click.UsageError("TABLE and --data are the same; give one of them.", ctx)
+        reading["data"] = table
+    if out is not None:
+        check_folder(out, PRIOR_FOLDER)
+    prior = prior_predictive(**options, **reading)
+    if out is not None:
+        _save(prior, out, plots)
+    show(prior)
+    if out is not None:
+        say(f"prior: {out}")
+
+
+def _save(prior: PriorPredictive, out: Path, plots: str) -> None:
+    from pyflowers.priors.folder import save_prior
+
+    if plots == "none":
+        save_prior(prior, out)
+        return
+    from pyflowers.plots import prior_figures
+
+    save_prior(prior, out, prior_figures(prior, plots))
+
+
+def show(prior: PriorPredictive) -> None:
+    """Print both tables and their notes."""
+    from pyflowers.cli.tables import print_quantiles
+
+    say("\n", styled(prior.name, bold=True), f"  {prior.program.about}")
+    print_quantiles(prior.summary(), "parameters.csv")
+    if prior.statistics:
+        what = prior.data.value_name
+        say(f"The data that the prior implies, {prior.data.num_obs} values of {what} in a draw:")
+        print_quantiles(prior.implied(), "implied.csv")
+    for note in prior.notes:
+        say(f"note: {note}")
+    if prior.verdict is not None:
+        colour = "green" if prior.verdict.passed else "red"
+        say(styled(f"verdict: {prior.verdict}", fg=colour))
+    say(f"seed: {prior.seed}, drawn by: {prior.drawn_by}")

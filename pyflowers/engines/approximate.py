@@ -1,0 +1,259 @@
+"""Stan's other approximations of a posterior: ADVI, Laplace and Pathfinder.
+
+| method | what Stan fits, on the unconstrained scale |
+|---|---|
+| ``advi_meanfield`` | a normal with diagonal covariance, by stochastic ascent of the ELBO [1]_ |
+| ``advi_fullrank`` | a normal with full covariance, likewise [1]_ |
+| ``laplace`` | a normal at the posterior's mode with its curvature, the Jacobian included [2]_ |
+| ``pathfinder`` | normals along several L-BFGS paths to the mode, importance resampled [3]_ |
+
+Each comes with the Pareto k-hat of its importance ratios p/q: below 0.5 the approximation can be
+trusted, up to 0.7 importance sampling repairs it, above that it is another distribution [4]_, [5]_.
+
+References
+----------
+.. [1] Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
+   inference, JMLR 18(14).
+.. [2] Gelman et al., Bayesian Data Analysis, 3rd ed., section 4.1 and 13.3.
+.. [3] Zhang, Carpenter, Gelman and Vehtari (2022), Pathfinder, JMLR 23(306).
+.. [4] Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it work?, ICML.
+.. [5] Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR
+   25(72).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.convergence import pareto_smooth
+from pyflowers.disks import temporary_folder
+from pyflowers.engines.cmdstan import (
+    SIGNIFICANT_FIGURES,
+    data_file,
+    import_cmdstanpy,
+    quiet_cmdstanpy,
+    stan_messages,
+)
+from pyflowers.errors import ConfigError, FitError
+from pyflowers.toolchain import Executable
+from pyflowers.toolchain.processes import interruptible, mortal
+
+K_HAT_GOOD = 0.5
+K_HAT_USABLE = 0.7
+
+NUM_DRAWS = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class Approximation:
+    """Draws from an approximate posterior and how far they can be trusted.
+
+    Attributes
+    ----------
+    method : str
+        One of :data:`METHODS`.
+    draws : mapping
+        Each variable of the program, shaped (1, draw, …): one chain, as ArviZ has it.
+    log_p, log_q : array, shape (draw,)
+        Log density of the posterior and of the approximation, each up to a constant, at the draws
+        as they came from the approximation (for Pathfinder: before resampling).
+    k_hat : float
+        Shape of the Pareto distribution fitted to the largest ratios p/q.
+    elbo : float
+        The last ELBO that ADVI reported; not a number for the others.
+    wall_time : float
+        Seconds.
+    warnings : tuple of str
+        What Stan complained about, and what k-hat says.
+    """
+
+    method: str
+    draws: Mapping[str, NDArray[np.float64]]
+    log_p: NDArray[np.float64]
+    log_q: NDArray[np.float64]
+    k_hat: float
+    elbo: float
+    wall_time: float
+    warnings: tuple[str, ...]
+
+    @property
+    def k_hat_verdict(self) -> str:
+        """What k-hat says: ``good``, ``usable`` with importance sampling, or ``bad``."""
+        return k_hat_verdict(self.k_hat)
+
+
+def k_hat_verdict(k_hat: float) -> str:
+    """Judge a Pareto k-hat by the thresholds of Vehtari et al. (2024)."""
+    if k_hat < K_HAT_GOOD:
+        return "good"
+    return "usable" if k_hat < K_HAT_USABLE else "bad"
+
+
+def approximate(
+    executable: Executable,
+    data: Mapping[str, Any],
+    method: str,
+    *,
+    seed: int,
+    num_draws: int = NUM_DRAWS,
+) -> Approximation:
+    """Approximate the posterior of a compiled program.
+
+    Parameters
+    ----------
+    executable : Executable
+        The program, see :func:`~pyflowers.toolchain.compile_program`.
+    data : mapping
+        Its data block.
+    method : str
+        One of :data:`METHODS`.
+    seed : int
+        Of Stan's random numbers.
+    num_draws : int
+        Draws to return.
+
+    Raises
+    ------
+    ConfigError
+        For another method.
+    FitError
+        If Stan stops, with what it said.
+    """
+    if not isinstance(method, str) or method not in METHODS:
+        raise ConfigError(f"no approximation is called {method!r}: choose one of {list(METHODS)}")
+    with (
+        quiet_cmdstanpy(),
+        temporary_folder() as folder,
+        mortal(executable.path, folder) as program,
+    ):
+        options = {
+            "data": data_file(data, folder),
+            "seed": seed,
+            "output_dir": str(folder),
+            "sig_figs": SIGNIFICANT_FIGURES,
+        }
+        model = import_cmdstanpy().CmdStanModel(exe_file=program)
+        started = time.perf_counter()
+        try:
+            draws, log_p, log_q = interruptible(lambda: METHODS[method](model, options, num_draws))
+        except (RuntimeError, ValueError) as error:
+            raise FitError(f"{method}: {stan_messages(folder, error)}") from error
+        wall_time = time.perf_counter() - started
+        console = _console(folder)
+    k_hat = pareto_k_hat(log_p - log_q)
+    elbo = _last_elbo(console) if method.startswith("advi") else float("nan")
+    if method == "pathfinder":
+        draws = _resampled(draws, log_p - log_q, num_draws, seed)
+    return Approximation(
+        method,
+        {name: values[None] for name, values in draws.items()},
+        *(log_p, log_q, k_hat, elbo, wall_time),
+        (*_complaints(console), *_k_hat_complaint(k_hat)),
+    )
+
+
+_Raw = tuple[dict[str, NDArray[np.float64]], NDArray[np.float64], NDArray[np.float64]]
+
+
+def _advi(algorithm: str) -> Callable[[Any, dict[str, Any], int], _Raw]:
+    def run(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
+        done = model.variational(
+            algorithm=algorithm, draws=num_draws, require_converged=False, **options
+        )
+        # CmdStan writes the mean of q first; CmdStanPy's sample starts after it.
+        return _split(done, done.variational_sample, "log_p__", "log_g__")
+
+    return run
+
+
+def _laplace(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
+    done = model.laplace_sample(draws=num_draws, jacobian=True, **options)
+    return _split(done, done.draws(), "log_p__", "log_q__")
+
+
+def _pathfinder(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
+    """Ask for the draws of all paths as they came, so that their ratios can be judged."""
+    done = model.pathfinder(
+        num_paths=4, num_single_draws=num_draws // 4, psis_resample=False, **options
+    )
+    return _split(done, done.draws(), "lp__", "lp_approx__")
+
+
+METHODS: dict[str, Callable[[Any, dict[str, Any], int], _Raw]] = {
+    "advi_meanfield": _advi("meanfield"),
+    "advi_fullrank": _advi("fullrank"),
+    "laplace": _laplace,
+    "pathfinder": _pathfinder,
+}
+"""The approximations by name."""
+
+
+def _split(done: Any, table: Any, log_p: str, log_q: str) -> _Raw:
+    """Take CmdStan's columns apart into variables and the two log densities."""
+    array = np.asarray(table, dtype=np.float64)
+    columns = list(done.column_names)
+    variables = {
+        name: np.asarray(variable.extract_reshape(array))
+        for name, variable in done.metadata.stan_vars.items()
+    }
+    return variables, array[:, columns.index(log_p)], array[:, columns.index(log_q)]
+
+
+def pareto_k_hat(log_ratios: NDArray[np.float64]) -> float:
+    """Return k-hat of importance ratios; infinite where some ratio is not a number."""
+    if not np.isfinite(log_ratios).all():
+        return float("inf")
+    return float(pareto_smooth(log_ratios)[1])
+
+
+def _resampled(
+    draws: Mapping[str, NDArray[np.float64]],
+    log_ratios: NDArray[np.float64],
+    num_draws: int,
+    seed: int,
+) -> dict[str, NDArray[np.float64]]:
+    """Resample with replacement by smoothed ratios, algorithm 2 of Zhang et al. (2022)."""
+    finite = np.isfinite(log_ratios)
+    if not finite.any():
+        raise FitError("pathfinder: the log density is finite at none of its draws; use NUTS")
+    weights = np.exp(pareto_smooth(log_ratios[finite])[0])
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(np.flatnonzero(finite), num_draws, p=weights / weights.sum())
+    return {name: values[chosen] for name, values in draws.items()}
+
+
+def _console(folder: Path) -> str:
+    files = sorted(folder.glob("*.txt"))
+    return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
+
+
+def _last_elbo(console: str) -> float:
+    """Return the ELBO in the last row of ADVI's table of iterations."""
+    rows = re.findall(r"^ +\d+ +(-?[\d.]+(?:e[+-]?\d+)?) +[\d.]+ +[\d.]+", console, re.MULTILINE)
+    return float(rows[-1]) if rows else float("nan")
+
+
+def _complaints(console: str) -> tuple[str, ...]:
+    """Return Stan's own warnings, each once."""
+    found = re.findall(
+        r"^.*(?:warning|not converge|maximum number of iterations).*$",
+        console,
+        re.MULTILINE | re.IGNORECASE,
+    )
+    return tuple(dict.fromkeys(line.strip() for line in found))
+
+
+def _k_hat_complaint(k_hat: float) -> tuple[str, ...]:
+    if k_hat < K_HAT_USABLE:
+        return ()
+    return (
+        f"k-hat is {k_hat:.2f}, above {K_HAT_USABLE}: this is not the posterior, use NUTS instead",
+    )

@@ -1,0 +1,136 @@
+"""Which engine: the one that is named, CmdStan if there is one, otherwise the interpreter.
+
+``exact`` is taken only by name: its draws are of another kind than a Markov chain's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyflowers.engines.base import Engine, EngineLacksError, LoadedProgram, Sample
+from pyflowers.engines.cmdstan import CmdStanEngine
+from pyflowers.engines.exact import ExactEngine
+from pyflowers.engines.options import ENGINES, NUTS_USES, SamplerOptions
+from pyflowers.engines.stanli import StanliEngine, stanli_is_installed
+from pyflowers.errors import ConfigError
+from pyflowers.programs import Program
+from pyflowers.toolchain import CmdStan, available_cmdstan, find_cmdstan
+
+_WITHOUT_CMDSTAN: Mapping[str, Callable[[], Engine]] = {
+    "stanli": StanliEngine,
+    "exact": ExactEngine,
+}
+
+logger = logging.getLogger("pyflowers")
+
+
+def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) -> Engine:
+    """Return the engine to sample with.
+
+    Parameters
+    ----------
+    name : str or Engine
+        ``cmdstan``, ``stanli``, ``exact``, or ``auto``: CmdStan if one is named, installed or
+        already made, else stanli. An engine that is found already is returned.
+    cmdstan : str or Path, optional
+        See :func:`pyflowers.toolchain.find_cmdstan`.
+
+    Raises
+    ------
+    ConfigError
+        For another name, or a CmdStan together with an engine that uses none.
+    ToolchainError
+        If that engine is not available.
+    """
+    if not isinstance(name, str) and callable(getattr(name, "load", None)):
+        return name
+    if name not in ENGINES:
+        raise ConfigError(f"engine must be one of {', '.join(ENGINES)}, was {name!r}")
+    if name in _WITHOUT_CMDSTAN:
+        if cmdstan is not None:
+            raise ConfigError(
+                f"--cmdstan: the engine {name} does not use CmdStan; leave one of them out"
+            )
+        return _WITHOUT_CMDSTAN[name]()
+    if name == "cmdstan":
+        return CmdStanEngine(cmdstan_for(cmdstan))
+    found = cmdstan_for(cmdstan) if cmdstan is not None else available_cmdstan()
+    if found is not None:
+        return CmdStanEngine(found)
+    if not stanli_is_installed():
+        return CmdStanEngine(cmdstan_for(None))
+    logger.info(
+        "There is no CmdStan yet, so the interpreter stanli is used; pyflowers setup makes a "
+        "CmdStan"
+    )
+    return AutoEngine()
+
+
+def cmdstan_for(path: str | Path | None) -> CmdStan:
+    """Return a CmdStan, made if there is none."""
+    return find_cmdstan(path)
+
+
+class AutoEngine:
+    """The interpreter, and CmdStan for what it cannot do."""
+
+    name = "stanli"
+    uses = NUTS_USES
+
+    def load(self, program: Program) -> LoadedProgram:
+        """Load with the interpreter, or compile if it cannot run the program."""
+        try:
+            return StanliEngine().load(program)
+        except EngineLacksError as lack:
+            return _instead(program, lack)
+
+
+def load_with(engine: Engine, program: Program) -> LoadedProgram:
+    """Load a program with an engine."""
+    return engine.load(program)
+
+
+def sample_with(
+    engine: Engine,
+    program: Program,
+    data: Mapping[str, Any],
+    options: SamplerOptions,
+    **run: Any,
+) -> tuple[LoadedProgram, Sample]:
+    """Load a program and sample it; an engine chosen automatically may hand over to CmdStan.
+
+    Parameters
+    ----------
+    engine : Engine
+        As :func:`find_engine` returns it.
+    program : Program
+        The program.
+    data : mapping
+        Its data block.
+    options : SamplerOptions
+        How to sample.
+    **run
+        ``cores``, ``inits``, ``keep`` and ``show_progress``, see
+        :meth:`pyflowers.engines.base.LoadedProgram.sample`.
+
+    Raises
+    ------
+    FitError
+        If sampling fails.
+    """
+    loaded = engine.load(program)
+    try:
+        return loaded, loaded.sample(data, options, **run)
+    except EngineLacksError as lack:
+        if not isinstance(engine, AutoEngine):
+            raise
+        loaded = _instead(program, lack)
+        return loaded, loaded.sample(data, options, **run)
+
+
+def _instead(program: Program, lack: EngineLacksError) -> LoadedProgram:
+    logger.info("%s; using CmdStan instead", lack)
+    return CmdStanEngine(find_cmdstan()).load(program)

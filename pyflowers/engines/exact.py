@@ -1,0 +1,195 @@
+"""The engine ``exact``: independent draws of programs that have the capability ``closed_form``.
+
+There is no Markov chain, so no warm-up, step size or starting point: chains are just parts of one
+set of independent draws, made to be read like those of the other engines. The Stan program is
+not run; what is drawn is what the program's ``ClosedForm`` draws, and that must be every quantity
+that the program keeps.
+
+Where draws of all groups are more than :data:`LARGEST`, or the caller names what to keep, groups
+are summarised block by block as they are drawn, and only what was named is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.convergence import statistics
+from pyflowers.digests import digest
+from pyflowers.engines.base import EngineLacksError, Keep, Sample
+from pyflowers.engines.options import SamplerOptions
+from pyflowers.errors import ConfigError
+from pyflowers.programs import Capability, Data, GroupDraws, IndependentDraws, Program
+from pyflowers.programs.source import Source
+from pyflowers.progress import stage
+
+USES = frozenset({"seed", "chains", "draws", "keep"})
+
+LARGEST = 50_000_000
+"""Draws of all groups' quantities, 400 MB, up to which all are held.
+
+A fixed number, so that a run gives the same files on every machine. Summaries, labels and the run
+folder take a few times as much.
+"""
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ExactEngine:
+    """Draws directly from posteriors that allow it."""
+
+    name: str = "exact"
+    uses: frozenset[str] = USES
+
+    def load(self, program: Program) -> ExactProgram:
+        """Take a program that has the capability ``closed_form``.
+
+        Raises
+        ------
+        ConfigError
+            If it does not have it.
+        """
+        program.require(Capability.CLOSED_FORM)
+        return ExactProgram(program)
+
+
+@dataclass(frozen=True)
+class ExactProgram:
+    """A program that can be drawn from."""
+
+    program: Program
+    engine: str = "exact"
+
+    @property
+    def source(self) -> Source:
+        """The Stan program, which states what is drawn from."""
+        return self.program.source
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of what draws."""
+        return {name: version(name) for name in ("pyflowers", "numpy", "scipy")}
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of the program's text and of what draws."""
+        return digest(self.source.name, self.source.sha256, *self.versions.values())
+
+    def sample(
+        self,
+        data: Mapping[str, Any],
+        options: SamplerOptions,
+        *,
+        cores: int | None = None,
+        inits: Any = None,
+        keep: Keep | None = None,
+        show_progress: bool = False,
+    ) -> Sample:
+        """See :class:`~pyflowers.engines.base.LoadedProgram`."""
+        draw = self.program.python.closed_form.draw
+        assert draw is not None  # load() asks for the capability
+        flag = self.program.declaration.roles.prior_only
+        if data.get(flag):
+            raise EngineLacksError(
+                f"{self.program.name}: the engine exact draws from the posterior, and {flag} asks "
+                "for the prior; use another engine"
+            )
+        started = time.perf_counter()
+        observed = self.program.declaration.roles.observed
+        block = Data(data, observed=observed if observed in data else "")
+        total = options.chains * options.draws
+        found = draw(block, total, np.random.default_rng(options.seed))
+        self._check_names(found)
+        shape = (options.chains, options.draws)
+        draws = {name: in_chains(values, shape) for name, values in found.whole.items()}
+        streamed: Mapping[str, Mapping[str, FloatArray]] = {}
+        if found.groups is not None:
+            size = total * found.groups.num_groups * len(found.groups.names)
+            if options.keep or size > LARGEST:
+                wanted = keep if options.keep and keep is not None else {}
+                streamed, kept = summarised(found.groups, shape, wanted, show_progress)
+            else:
+                kept = held(found.groups, shape)
+            draws |= kept
+        ordered = {name: draws[name] for name in self.program.kept() if name in draws}
+        return Sample(
+            ordered,
+            {},
+            messages={},
+            wall_time=time.perf_counter() - started,
+            streamed=streamed,
+            independent={k: v for k, v in found.measures().items() if np.isfinite(v)},
+        )
+
+    def _check_names(self, found: IndependentDraws) -> None:
+        """Refuse a closed form that does not draw what the program declares."""
+        drawn = {*found.whole, *(found.groups.names if found.groups is not None else ())}
+        for name in drawn ^ set(self.program.kept()):
+            has, lacks = ("program", "closed form")
+            if name in drawn:
+                has, lacks = lacks, has
+            raise ConfigError(
+                f"{self.program.name}: its {has} has {name} and its {lacks} has not; add it there, "
+                f"or name it under omit in {self.program.declared_in}"
+            )
+
+
+def in_chains(values: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    """Return draws, shape (chain × draw, …), as (chain, draw, …)."""
+    return np.asarray(values, dtype=np.float64).reshape(*shape, *values.shape[1:])
+
+
+def held(groups: GroupDraws, shape: tuple[int, int]) -> dict[str, FloatArray]:
+    """Return the draws of all groups, each shaped (chain, draw, group)."""
+    num = shape[0] * shape[1]
+    draws = {name: np.empty((num, groups.num_groups)) for name in groups.names}
+    for place, block in groups.blocks:
+        for name, values in block.items():
+            draws[name][:, place] = values
+    return {name: in_chains(values, shape) for name, values in draws.items()}
+
+
+def summarised(
+    groups: GroupDraws, shape: tuple[int, int], keep: Keep, show_progress: bool = False
+) -> tuple[dict[str, dict[str, FloatArray]], dict[str, FloatArray]]:
+    """Summarise groups as they are drawn, and keep the draws of some.
+
+    Returns
+    -------
+    streamed : dict of str to dict of str to array, shape (group,)
+        Statistics of each quantity of which not all draws are kept.
+    kept : dict of str to array, shape (chain, draw, element)
+        The draws that are.
+    """
+    num = groups.num_groups
+    all_of = np.arange(num)
+    wanted = {
+        name: all_of if keep[name] is None else np.asarray(keep[name])
+        for name in groups.names
+        if name in keep
+    }
+    partly = [name for name in groups.names if len(wanted.get(name, ())) < num]
+    streamed: dict[str, dict[str, FloatArray]] = {name: {} for name in partly}
+    kept = {name: np.empty((*shape, len(places))) for name, places in wanted.items()}
+    # Without a terminal, progress is not reported either.
+    with stage("Drawing", num) if show_progress else nullcontext(lambda _: None) as advance:
+        for place, block in groups.blocks:
+            for name, values in block.items():
+                draws = in_chains(values, shape)
+                if name in wanted:
+                    here = (wanted[name] >= place.start) & (wanted[name] < place.stop)
+                    kept[name][..., here] = draws[..., wanted[name][here] - place.start]
+                if name in streamed:
+                    for key, each in statistics(draws).items():
+                        streamed[name].setdefault(key, np.empty(num))[place] = each
+            advance(place.stop - place.start)
+    return streamed, kept

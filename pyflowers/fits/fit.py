@@ -1,0 +1,259 @@
+"""A fitted program: draws with the user's labels, and the record of how they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers.engines import SamplerOptions
+from pyflowers.engines.base import Keep
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.fits import folder as run_folder
+from pyflowers.fits import idata as inference_data
+from pyflowers.fits import netcdf
+from pyflowers.fits.diagnostics import Verdict, diagnose
+from pyflowers.fits.groups import Group
+from pyflowers.fits.keep import kept_elements, without_draws
+from pyflowers.fits.posterior import Posterior, quantities
+from pyflowers.fits.record import RunRecord, read_record
+from pyflowers.fits.summary import summarize
+from pyflowers.programs import Capability, Data, Program
+from pyflowers.records import as_path
+
+LARGEST_GROUP = 25_000_000
+"""Values up to which ``log_likelihood`` and ``posterior_predictive`` are part of ``Fit.idata``."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fit:
+    """A fitted program.
+
+    Attributes
+    ----------
+    program : Program
+        What was fitted.
+    data : Data
+        What it was fitted to.
+    draws : mapping of str to array, shape (chain, draw, …)
+        Every quantity that was kept, predictions included.
+    stats : mapping of str to array, shape (chain, draw)
+        Sampler statistics by Stan's names.
+    record : RunRecord
+        Program, data, engine, options, priors, versions, times and messages, as in ``run.json``.
+    streamed : DataFrame or None
+        The rows of the summary of quantities that were summarised as they were drawn: of these,
+        `draws` has the elements that ``options.keep`` names, and no others.
+    """
+
+    program: Program
+    data: Data
+    draws: Mapping[str, NDArray[np.float64]]
+    stats: Mapping[str, NDArray[np.float64]]
+    record: RunRecord
+    streamed: pd.DataFrame | None = None
+
+    @property
+    def name(self) -> str:
+        """The program's name."""
+        return self.program.name
+
+    @property
+    def options(self) -> SamplerOptions:
+        """How it was sampled."""
+        return self.record.options
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """The quantities of the posterior, predictions left out."""
+        names = [name for name in self.draws if name not in self.program.internal]
+        return quantities(self.draws, self.data, names, self._keep)
+
+    @cached_property
+    def _keep(self) -> Keep:
+        """The positions of the elements that are there, where not all are."""
+        return kept_elements(self.options.keep, self.program, self.data) if self.is_partial else {}
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some quantities have a summary only, or draws of a few of their elements."""
+        return self.streamed is not None
+
+    @property
+    def num_chains(self) -> int:
+        """Number of chains."""
+        return int(next(iter((self.stats or self.draws).values())).shape[0])
+
+    @property
+    def num_draws(self) -> int:
+        """Kept draws of each chain."""
+        return int(next(iter((self.stats or self.draws).values())).shape[1])
+
+    @property
+    def num_predictions(self) -> int:
+        """Number of values in ``log_likelihood``: chains × draws × observations."""
+        return self.num_chains * self.num_draws * self.data.num_obs
+
+    @cached_property
+    def idata(self) -> Any:
+        """The whole fit as ``arviz.InferenceData``.
+
+        ``log_likelihood`` and ``posterior_predictive`` are part of it up to
+        :data:`LARGEST_GROUP` values each; beyond that, ask for them by their methods.
+        """
+        return inference_data.to_inference_data(self.groups())
+
+    def groups(self) -> dict[str, Group]:
+        """Return the groups of ``idata``, before xarray is needed."""
+        found = inference_data.to_groups(
+            self.program, self.data, self.draws, self.stats, self._keep
+        )
+        if self.num_predictions <= LARGEST_GROUP:
+            for capability, group, values in (
+                (Capability.LOG_LIK, "log_likelihood", self.log_likelihood),
+                (Capability.Y_REP, "posterior_predictive", self.posterior_predictive),
+            ):
+                if self.program.can(capability) and self.data.num_obs and group not in found:
+                    found[group] = inference_data.pointwise(values(), self.data)
+        return found
+
+    @property
+    def omitted_groups(self) -> tuple[str, ...]:
+        """Groups that are too large to be part of ``idata``, or need draws that were not kept."""
+        fits = self.num_predictions <= LARGEST_GROUP and not self.is_partial
+        if fits or self.program.python.pointwise is None:
+            return ()
+        return ("log_likelihood", "posterior_predictive")
+
+    def log_likelihood(self) -> NDArray[np.float64]:
+        """Return log p(y[n] | draw), shape (chain, draw, N).
+
+        Raises
+        ------
+        ConfigError
+            If the program has no ``log_lik``.
+        """
+        return self.program.log_lik(self.draws, self.data)
+
+    def posterior_predictive(self) -> NDArray[np.float64]:
+        """Return replicated data, shape (chain, draw, N); always the same for the same fit.
+
+        Raises
+        ------
+        ConfigError
+            If the program has no ``y_rep``.
+        """
+        rng = np.random.default_rng([self.options.seed, 1])
+        return self.program.y_rep(self.draws, self.data, rng)
+
+    def summary(self) -> pd.DataFrame:
+        """Return the summary table, see :func:`pyflowers.fits.summary.summarize`."""
+        return self._summary.copy()
+
+    @cached_property
+    def _summary(self) -> pd.DataFrame:
+        missing = self.program.missing_moments(self.data)
+        return summarize(self.posterior, missing, self.streamed)
+
+    @cached_property
+    def diagnostics(self) -> Verdict:
+        """The verdict, see :func:`pyflowers.fits.diagnostics.diagnose`."""
+        return diagnose(
+            self.posterior,
+            self.stats,
+            self._summary,
+            self.options.max_treedepth,
+            self.record.independent,
+        )
+
+    def save(self, folder: str | Path, plots: Mapping[str, Any] | None = None) -> Path:
+        """Write a run folder.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Where to write; an earlier run there is replaced.
+        plots : mapping of str to matplotlib.figure.Figure or bytes, optional
+            Figures, or images, by file name.
+
+        Raises
+        ------
+        ConfigError
+            If the folder holds something else, or cannot be written.
+        """
+        target = as_path(folder, "a run folder")
+        record = self.record.model_copy(update={"omitted_groups": self.omitted_groups})
+        contents = run_folder.Run(
+            netcdf.to_bytes(self.groups()), self._summary, self.diagnostics, record
+        )
+        return run_folder.save(contents, target, plots)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Fit:
+        """Read a run folder that :meth:`save` wrote.
+
+        Raises
+        ------
+        DataError
+            If it is not one, is damaged, or another version wrote it.
+        """
+        path = as_path(folder, "a run folder", DataError)
+        record = read_record(path)
+        program = run_folder.program_of(record, path)
+        file = path / run_folder.DRAWS
+        groups = netcdf.from_file(file)
+        has_stats = record.independent is None
+        named = [name.partition("[")[0] for name in record.options.keep]
+        draws, stats = inference_data.draws_of(
+            groups, program, file, has_stats=has_stats, keep=named if record.streamed else None
+        )
+        about = {
+            "source": record.data.source,
+            "sha256": record.data.sha256,
+            "notes": record.notes,
+            "reading": record.data.reading,
+        }
+        data = inference_data.data_of(groups, program, record.data.columns, about, file)
+        if not record.streamed:
+            return cls(program, data, draws, stats, record)
+        keep = kept_elements(record.options.keep, program, data)
+        whole = {name for name in draws if keep.get(name) is None}
+        table = run_folder.read_summary(path)
+        rows = [str(row).partition("[")[0] not in whole for row in table.index]
+        return cls(without_draws(program), data, draws, stats, record, table[rows])
+
+    def __repr__(self) -> str:
+        passed = "passed" if self.diagnostics.passed else "FAILED"
+        return (
+            f"<pyflowers.Fit of {self.name}: {self.num_chains} chains × {self.num_draws} draws of "
+            f"{', '.join(self.posterior)}; diagnostics {passed}; seed {self.options.seed}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the summary and the verdict, for notebooks."""
+        table = self.summary().round(3).to_html(border=0)
+        return f"<h4>{escape(self.name)}</h4>{table}<pre>{escape(str(self.diagnostics))}</pre>"
+
+
+def checked_fits(fits: Any, what: str) -> list[Fit]:
+    """Return fits as a list.
+
+    Raises
+    ------
+    ConfigError
+        If they are not fits; `what` begins the message.
+    """
+    if isinstance(fits, Fit) or not isinstance(fits, Iterable):
+        raise ConfigError(f"{what}: a {type(fits).__name__} is not a list of fits; give [fit, ...]")
+    found = list(fits)
+    for each in found:
+        if not isinstance(each, Fit):
+            raise ConfigError(f"{what}: a {type(each).__name__} is not a fit; give fits only")
+    return found

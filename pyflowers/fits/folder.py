@@ -1,0 +1,137 @@
+"""A run folder: the inputs and results of a fit.
+
+draws.nc          InferenceData
+summary.csv       the summary table
+diagnostics.json  every check of the verdict
+run.json          program and data digests, engine, seed, every option, versions, times
+plots/            figures
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from pyflowers.errors import DataError
+from pyflowers.fits.diagnostics import Verdict
+from pyflowers.fits.record import FILE, RunRecord
+from pyflowers.outputs import FolderKind, check_folder, new_folder
+from pyflowers.programs import Program
+from pyflowers.programs.declaration import Declaration
+from pyflowers.programs.shipped import example_of, python_of
+from pyflowers.programs.source import Source
+
+DRAWS = "draws.nc"
+_SUMMARY, _DIAGNOSTICS, _PLOTS = "summary.csv", "diagnostics.json", "plots"
+
+
+class Run(NamedTuple):
+    """What a run folder holds besides its plots."""
+
+    draws: bytes
+    summary: pd.DataFrame
+    verdict: Verdict
+    record: RunRecord
+
+
+def _is_run(record: Mapping[str, Any]) -> bool:
+    return "format" in record and "options" in record
+
+
+def _files_of_format_1(folder: Path) -> Sequence[str]:
+    """Name the files of a folder of pyflowers 0.1, whose run.json did not list them."""
+    names = ("trace_first_chain", "trace", "pairs", "ranks")
+    plots = [f"{_PLOTS}/{name}.{suffix}" for name in names for suffix in ("png", "svg", "pdf")]
+    return [DRAWS, _SUMMARY, _DIAGNOSTICS, FILE, *plots]
+
+
+RUN_FOLDER = FolderKind("run folder", FILE, "run", _is_run, _files_of_format_1)
+
+
+def check_run_folder(folder: str | Path) -> Path:
+    """Refuse, before any work is done, a folder that cannot take a run; return its real path.
+
+    Raises
+    ------
+    ConfigError
+        If it is a file, holds files that pyflowers did not write, or cannot be written.
+    """
+    return check_folder(folder, RUN_FOLDER)
+
+
+def save(run: Run, folder: Path, plots: Mapping[str, Any] | None = None) -> Path:
+    """Write a run folder, which appears whole or not at all; an earlier run in it is replaced.
+
+    Parameters
+    ----------
+    run : Run
+        What to write.
+    folder : Path
+        Where to write.
+    plots : mapping of str to matplotlib.figure.Figure or bytes, optional
+        Figures, or images, by file name, such as ``trace.png``.
+
+    Raises
+    ------
+    ConfigError
+        If the folder holds something else, or cannot be written.
+    """
+    with new_folder(folder, RUN_FOLDER) as new:
+        (new / DRAWS).write_bytes(run.draws)
+        run.summary.to_csv(new / _SUMMARY, index_label="parameter")
+        text = json.dumps(run.verdict.to_dict(), indent=2, ensure_ascii=False)
+        (new / _DIAGNOSTICS).write_text(text + "\n", encoding="utf-8")
+        (new / FILE).write_text(run.record.to_json(), encoding="utf-8")
+        (new / _PLOTS).mkdir()
+        for name, figure in (plots or {}).items():
+            if isinstance(figure, bytes):
+                (new / _PLOTS / name).write_bytes(figure)
+            else:
+                figure.savefig(new / _PLOTS / name, dpi=150)
+    return folder
+
+
+def read_summary(folder: Path) -> pd.DataFrame:
+    """Read the summary table of a run folder.
+
+    Raises
+    ------
+    DataError
+        If there is none, or it is damaged.
+    """
+    path = folder / _SUMMARY
+    try:
+        # As text first: Python reads back the double that was written, whatever pandas does.
+        return pd.read_csv(path, index_col="parameter", dtype=str).astype(float)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: the summary cannot be read ({error}); fit again") from error
+
+
+def program_of(record: RunRecord, folder: Path) -> Program:
+    """Return the program of a run as it was then, its text and its declaration.
+
+    What it can do in Python is that of the shipped program of its name, if it is one.
+
+    Raises
+    ------
+    DataError
+        If the record's declaration is damaged.
+    """
+    about = record.program
+    where = f"{folder / FILE}: program.declaration"
+    return Program(
+        Source(Path(about.path), {name: text.encode() for name, text in about.files.items()}),
+        Declaration.parse(about.declaration, where, DataError, "fit again"),
+        where,
+        about.reference,
+        tuple(map(Path, about.include_paths)),
+        python_of(about.reference),
+        example_of(about.reference),
+    )
+
+
+__all__ = ["DRAWS", "RUN_FOLDER", "Run", "check_run_folder", "program_of", "read_summary", "save"]

@@ -1,0 +1,22 @@
+"""What a group of ``InferenceData`` holds, as plain arrays."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
+"""Arrays by name, each with the names of its dimensions."""
+
+
+class Group(NamedTuple):
+    """Variables and the coordinates of their dimensions: what xarray calls a dataset."""
+
+    variables: Arrays
+    coords: Arrays
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Every array by its name, coordinates included."""
+        return {name: values for name, (_, values) in (self.coords | self.variables).items()}

@@ -1,0 +1,188 @@
+"""The record of a run, as kept in its ``run.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field, field_serializer
+
+from pyflowers.engines import SamplerOptions
+from pyflowers.errors import DataError
+from pyflowers.records import Record
+from pyflowers.staging import recover
+
+FORMAT = 2
+"""Version of the run folder's layout."""
+
+FILE = "run.json"
+
+_PACKAGES = ("arviz", "cmdstanpy", "numpy", "pandas", "pyflowers", "scipy", "stanli", "xarray")
+
+
+class ProgramRecord(Record):
+    """The program: how to open it again, and its text at the time.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    reference : str
+        The name of a shipped program, or a path.
+    path : str
+        The ``.stan`` file.
+    sha256 : str
+        Digest of its text with its includes.
+    declaration : mapping
+        The contents of its declaration.
+    include_paths : tuple of str
+        Where its included files were looked for.
+    files : mapping of str to str
+        The text of the program and of what it includes, the program first.
+    """
+
+    name: str
+    reference: str
+    path: str
+    sha256: str
+    declaration: dict[str, Any]
+    include_paths: tuple[str, ...] = ()
+    files: Annotated[dict[str, str], Field(min_length=1)]
+
+
+class DataRecord(Record):
+    """The data: where they came from, and a digest of what was read."""
+
+    source: str | None
+    sha256: str
+    rows: int | None = None
+    columns: dict[str, str] = Field(default_factory=dict)
+    reading: dict[str, str] = Field(default_factory=dict)
+
+
+class EngineRecord(Record):
+    """The engine: its name, a digest of what it ran, and its versions."""
+
+    name: str
+    key: str
+    versions: dict[str, str]
+
+
+class TimesRecord(Record):
+    """Seconds: of all chains together, and of each in warm-up and sampling."""
+
+    model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
+    wall_seconds: float
+    chains: tuple[dict[str, float], ...] = ()
+
+
+class RunRecord(Record):
+    """Everything that must be known to understand and repeat a fit.
+
+    Attributes
+    ----------
+    program, data, engine, options, times
+        See their types.
+    priors : mapping
+        Hyperparameters as used.
+    centered : bool or None
+        The parametrisation as used; None if the program has no choice.
+    inits
+        Initial values as they were given.
+    notes : tuple of str
+        What qualifies the fit.
+    messages : mapping of str to int, or None
+        What Stan said while it rejected proposals, and how often; None where the engine does not
+        report them.
+    independent : mapping of str to float, or None
+        Of independent draws, what their sampler says of itself; None for Markov chains.
+    streamed : bool
+        Whether some quantities were summarised as they were drawn, and only ``options.keep`` of
+        them was kept.
+    packages : mapping of str to str
+        Versions of the packages.
+    omitted_groups : tuple of str
+        Groups of the InferenceData that were too large to keep.
+    files : tuple of str
+        The files of the run folder, relative to it.
+    """
+
+    format: Literal[2] = 2
+    program: ProgramRecord
+    data: DataRecord
+    engine: EngineRecord
+    options: SamplerOptions
+    priors: dict[str, Annotated[float, Field(strict=True)]] = Field(default_factory=dict)
+    centered: bool | None = None
+    inits: Any = None
+    notes: tuple[str, ...] = ()
+    messages: dict[str, int] | None = None
+    times: TimesRecord
+    independent: dict[str, Annotated[float, Field(strict=True)]] | None = None
+    streamed: bool = False
+    packages: dict[str, str] = Field(default_factory=dict)
+    omitted_groups: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    @field_serializer("options")
+    def _used(self, options: SamplerOptions) -> dict[str, Any]:
+        """Write the options that the engine used: the others mean nothing to it."""
+        return options.model_dump(mode="json", exclude_unset=True)
+
+    def to_json(self) -> str:
+        """Return the record as the text of ``run.json``."""
+        return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+
+
+def read_record(folder: Path) -> RunRecord:
+    """Read the record of a run folder.
+
+    Raises
+    ------
+    DataError
+        If it is missing, damaged, or written by another version.
+    """
+    path = folder / FILE
+    try:
+        if not path.is_file():
+            whole = folder.resolve()
+            recover(whole.parent, whole)  # a kill may have come while it was replaced
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise DataError(
+            f"{folder}: it is not a run folder ({FILE}: {reason}); name one that pyflowers wrote"
+        ) from error
+    found = values.get("format") if isinstance(values, Mapping) else None
+    if found != FORMAT:
+        raise DataError(
+            f"{path}: its format is {found!r} and this pyflowers reads {FORMAT}; fit again"
+        )
+    return RunRecord.parse(values, str(path), DataError, "fit again")
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that a fit rests on."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Look the versions up once: that takes milliseconds, as much as a small fit."""
+    return {package: version(package) for package in _PACKAGES}
+
+
+def plain_inits(inits: Any) -> Any:
+    """Return initial values as JSON can hold them, in the form in which they were given."""
+    if isinstance(inits, Mapping):
+        return {str(name): np.asarray(value).tolist() for name, value in inits.items()}
+    if isinstance(inits, list | tuple):
+        return [plain_inits(each) for each in inits]
+    if inits is None or isinstance(inits, int | float):
+        return inits
+    return str(inits)

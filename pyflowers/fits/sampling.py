@@ -1,0 +1,237 @@
+"""``pyflowers.fit``: a program and data in, a :class:`~pyflowers.fits.fit.Fit` out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers.engines import (
+    Engine,
+    Sample,
+    SamplerOptions,
+    find_engine,
+    refuse_unused,
+    sample_with,
+)
+from pyflowers.errors import ConfigError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.keep import kept_elements, without_draws
+from pyflowers.fits.posterior import quantity
+from pyflowers.fits.record import (
+    DataRecord,
+    EngineRecord,
+    ProgramRecord,
+    RunRecord,
+    TimesRecord,
+    package_versions,
+    plain_inits,
+)
+from pyflowers.programs import Data, Program, find_program
+
+_UNSET = -(2.0**31)
+"""What Stan gives for an ``int`` that a program declares and never sets."""
+
+
+def fit(
+    program: str | Path | Program,
+    data: Any = None,
+    *,
+    seed: int | None = None,
+    priors: Mapping[str, float] | None = None,
+    centered: bool | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    value: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    engine: str | Engine = "auto",
+    cmdstan: str | Path | None = None,
+    include_paths: Sequence[str | Path] = (),
+    inits: Any = None,
+    cores: int | None = None,
+    show_progress: bool = False,
+    **options: Any,
+) -> Fit:
+    """Sample the posterior of a program: with Stan's NUTS, or independently where that is possible.
+
+    Parameters
+    ----------
+    program : str, Path or Program
+        The name of a shipped program, or a ``.stan`` file with its declaration beside it.
+    data : path, DataFrame, mapping or Data, optional
+        A tidy table, or the data block as CmdStan JSON or a mapping; by default, the example that
+        comes with the program.
+    seed : int, optional
+        0 to 2³² − 1. Without it one is drawn, and recorded.
+    priors : mapping of str to float, optional
+        Hyperparameters to change.
+    centered : bool, optional
+        The parametrisation, for programs that have both; chosen by the data by default.
+    group, time, value : str, optional
+        What the table calls the columns in these roles, where the declaration calls them otherwise.
+    columns : mapping of str to str, optional
+        The same for any column: the declaration's name to the table's.
+    engine : str or Engine
+        ``auto``, ``cmdstan``, ``stanli`` or ``exact``, see
+        :func:`pyflowers.engines.find_engine`.
+    cmdstan : str or Path, optional
+        See :func:`pyflowers.toolchain.find_cmdstan`.
+    include_paths : sequence of path
+        Where a program's included files are.
+    inits
+        Initial values as CmdStanPy takes them.
+    cores : int, optional
+        Chains to run at once; the usable cores by default.
+    show_progress : bool
+        Whether to draw a bar for each chain on the terminal.
+    **options
+        ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``,
+        ``metric``, ``keep``: see :class:`pyflowers.engines.SamplerOptions`. One that means nothing
+        to the engine is refused.
+
+    Raises
+    ------
+    PyflowersError
+        :class:`DataError`, :class:`ConfigError`, :class:`ToolchainError`, :class:`CompileError`
+        or :class:`FitError`, with one sentence that says what to do.
+    """
+    chosen = SamplerOptions.of(seed=seed, **options)
+    opened = find_program(program, include_paths)
+    roles = {"group": group, "time": time, "value": value}
+    named = {role: name for role, name in roles.items() if name is not None}
+    read = opened.read(
+        data, columns={**columns, **named} if isinstance(columns, Mapping) else columns or named
+    )
+    # What is wrong with the data or the priors is said before a CmdStan is looked for, or made.
+    opened.fill(read, opened.resolve_priors(priors, read), centered=centered)
+    return fit_data(
+        opened,
+        read,
+        chosen,
+        priors=priors,
+        centered=centered,
+        engine=find_engine(engine, cmdstan),
+        inits=inits,
+        cores=cores,
+        show_progress=show_progress,
+    )
+
+
+def fit_data(
+    program: Program,
+    data: Data,
+    options: SamplerOptions,
+    *,
+    priors: Mapping[str, float] | None = None,
+    centered: bool | None = None,
+    engine: Engine,
+    inits: Any = None,
+    cores: int | None = None,
+    show_progress: bool = False,
+) -> Fit:
+    """Sample the posterior of an open program, its data read: every caller ends here.
+
+    Raises
+    ------
+    PyflowersError
+        See :func:`fit`.
+    """
+    about = {"centered": centered, "inits": inits, "cores": cores}
+    given = [*options.model_fields_set, *(k for k, v in about.items() if v is not None)]
+    refuse_unused(engine.name, engine.uses, given)
+    values = program.resolve_priors(priors, data)
+    whole, notes = program.fill(data, values, centered=centered)
+    if cores is not None and (isinstance(cores, bool) or not isinstance(cores, int) or cores < 1):
+        raise ConfigError(f"cores must be a whole number of at least 1, was {cores!r}")
+    loaded, sample = sample_with(
+        engine,
+        program,
+        program.stan_values(whole),
+        options,
+        cores=cores,
+        inits=inits,
+        keep=kept_elements(options.keep, program, whole),
+        show_progress=show_progress,
+    )
+    record = RunRecord(
+        program=ProgramRecord(
+            name=program.name,
+            reference=program.reference,
+            path=str(program.path),
+            sha256=program.source.sha256,
+            declaration=data.declaration.model_dump(mode="json", exclude_defaults=True),
+            include_paths=tuple(map(str, program.include_paths)),
+            files={n: t.decode("utf-8", "replace") for n, t in program.source.files.items()},
+        ),
+        data=DataRecord(
+            source=data.source,
+            sha256=data.sha256,
+            rows=len(data.table) if data.table is not None else None,
+            columns=dict(data.columns),
+            reading=dict(data.reading),
+        ),
+        engine=EngineRecord(name=loaded.engine, key=loaded.key, versions=dict(loaded.versions)),
+        options=options.of_engine(engine.uses),
+        priors=values,
+        centered=_parametrisation(engine, whole),
+        inits=plain_inits(inits),
+        notes=(*notes, *_notes(sample)),
+        messages=None if sample.messages is None else dict(sample.messages),
+        times=TimesRecord(
+            wall_seconds=sample.wall_time, chains=tuple(dict(c) for c in sample.chain_times)
+        ),
+        independent=None if sample.independent is None else dict(sample.independent),
+        streamed=bool(sample.streamed),
+        packages=package_versions(),
+    )
+    return Fit(
+        without_draws(program) if sample.streamed else program,
+        whole,
+        _typed(sample.draws, program),
+        dict(sample.stats),
+        record,
+        _streamed(sample, whole) if sample.streamed else None,
+    )
+
+
+def _parametrisation(engine: Engine, data: Data) -> bool | None:
+    if "centered" not in data.values or "centered" not in engine.uses:
+        return None
+    return bool(data["centered"])
+
+
+def _streamed(sample: Sample, data: Data) -> pd.DataFrame:
+    """Return what was summarised while it was drawn, a row for each element."""
+    tables = []
+    for name, columns in sample.streamed.items():
+        num = len(next(iter(columns.values())))
+        elements = quantity(name, np.empty((1, 1, num)), data).elements
+        tables.append(pd.DataFrame(columns, index=list(elements)))
+    return pd.concat(tables)
+
+
+def _notes(sample: Sample) -> list[str]:
+    """Describe the generated quantities that Stan could not compute."""
+    if not sample.failures:
+        return []
+    most = max(sample.failures, key=sample.failures.__getitem__)
+    num = sum(sample.failures.values())
+    return [
+        f"the generated quantities failed in {num} draws, most often with {most!r}; they are "
+        "missing from those draws, but the parameters are kept"
+    ]
+
+
+def _typed(draws: Mapping[str, NDArray[Any]], program: Program) -> dict[str, NDArray[Any]]:
+    """Return whole numbers as such, unless some are missing: engines give all as floats."""
+    declared = program.source.blocks.draws
+    typed = dict(draws)
+    for name, values in draws.items():
+        if name in declared and declared[name].is_int:
+            missing = ~np.isfinite(values) | (values == _UNSET)
+            typed[name] = np.where(missing, np.nan, values) if missing.any() else values.astype(int)
+    return typed

@@ -1,0 +1,224 @@
+"""A mixture of three normal components: NUTS, ADVI, and label switching.
+
+1,000 points, shipped as ``data/gaussian_mixture.csv``, from
+
+    0.5 N(1, 1) + 0.3 N(5, 2) + 0.2 N(10, 4)     (means and *variances*).
+
+``stan/gaussian_mixture.stan`` sums the components out and keeps the means in order. The same
+program with the order taken away shows why it is there: chains that start with other labels never
+meet, see :mod:`pyflowers.lectures.label_switching`. Mean-field ADVI is shown beside NUTS: its
+spread is too small, because the weights and means of neighbours are correlated.
+
+References
+----------
+.. [1] Stan User's Guide 2.35, chapter "Finite mixtures".
+.. [2] Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
+   inference, JMLR 18(14).
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pyflowers.engines.approximate import Approximation
+from pyflowers.lectures.figures import draw_traces
+from pyflowers.lectures.label_switching import LabelSwitching, detect
+from pyflowers.lectures.lecture import Lecture, Row, Settings
+from pyflowers.lectures.measures import FloatArray, ess, r_hat
+from pyflowers.lectures.stan import Nuts, advi, nuts
+from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
+from pyflowers.resources import gaussian_mixture_csv
+
+WEIGHTS, MEANS, VARIANCES = (0.5, 0.3, 0.2), (1.0, 5.0, 10.0), (1.0, 2.0, 4.0)
+NUM_POINTS = 1_000
+DATA_SEED = 20_240_501
+PRIORS = {
+    "weight_alpha": 1.0,
+    "mu_mean": 0.0,
+    "mu_sd": 10.0,
+    "sigma2_nu": 1.0,
+    "sigma2_scale": 1.0,
+}
+VARIABLES = {"mu": MEANS, "sigma2": VARIANCES, "weight": WEIGHTS}
+"""What is estimated, with the values that the data were drawn with."""
+
+
+def gaussian_mixture(settings: Settings) -> Lecture:
+    """Fit the mixture with ordered means by NUTS and ADVI, then without the order.
+
+    Raises
+    ------
+    PyflowersError
+        If Stan cannot be run.
+    """
+    y = pd.read_csv(gaussian_mixture_csv())["y"].to_numpy()
+    draws = settings.size(1_000, 300)
+    fit = nuts("gaussian_mixture", stan_data(y), settings, warmup=draws, draws=draws)
+    approximation = advi("gaussian_mixture", stan_data(y), settings)
+    free = _without_order(y, settings, draws)
+    labels = {"ordered": detect(fit.variable("mu")), "free": detect(free.variable("mu"))}
+    rows = _rows(fit, approximation)
+    return Lecture(
+        "gaussian-mixture",
+        "A Gaussian mixture, and the names of its components",
+        settings,
+        _findings(fit, free, approximation, labels, rows),
+        {"NUTS, ADVI and the truth": rows},
+        {
+            "posterior": _posterior_figure(fit, approximation),
+            "density": _density_figure(y, fit),
+            "label-switching": _label_figure(free),
+        },
+        {
+            "seconds": fit.fit.record.times.wall_seconds,
+            "iterations": 2 * draws * len(fit.variable("mu")),
+            "k_hat": approximation.k_hat,
+            "labels": {name: vars(found) for name, found in labels.items()},
+        },
+    )
+
+
+def simulate() -> pd.DataFrame:
+    """Draw the data that ship: each point and the component, from 1, that it was drawn from."""
+    rng = np.random.default_rng(DATA_SEED)
+    component = rng.choice(len(WEIGHTS), size=NUM_POINTS, p=WEIGHTS)
+    y = rng.normal(np.array(MEANS)[component], np.sqrt(VARIANCES)[component])
+    return pd.DataFrame({"component": component + 1, "y": y.round(6)})
+
+
+def stan_data(y: FloatArray, is_ordered: bool = True) -> dict[str, Any]:
+    """Return the program's data with the lecture's priors."""
+    return {"N": len(y), "y": y, "K": len(MEANS), "is_ordered": int(is_ordered), **PRIORS}
+
+
+def _without_order(y: FloatArray, settings: Settings, draws: int) -> Nuts:
+    """Fit without the order; each chain starts at other quantiles of y, so with other labels."""
+    start = np.quantile(y, (0.2, 0.6, 0.9))
+    inits = [
+        {
+            "mu_free": start[list(order)].tolist(),
+            "mu_ordered": [],
+            "sigma2": [1.0] * len(MEANS),
+            "weight": [1 / len(MEANS)] * len(MEANS),
+        }
+        for order in list(permutations(range(len(MEANS))))[:4]
+    ]
+    data = stan_data(y, is_ordered=False)
+    return nuts("gaussian_mixture", data, settings, warmup=draws, draws=draws, inits=inits)
+
+
+def _rows(fit: Nuts, approximation: Approximation) -> list[Row]:
+    rows: list[Row] = []
+    for name, truth in VARIABLES.items():
+        for k, value in enumerate(truth):
+            draws, approximate = fit.variable(name)[..., k], approximation.draws[name][..., k]
+            rows.append(
+                {
+                    "quantity": f"{name}[{k + 1}]",
+                    "truth": value,
+                    "NUTS mean": float(draws.mean()),
+                    "NUTS sd": float(draws.std(ddof=1)),
+                    "ADVI mean": float(approximate.mean()),
+                    "ADVI sd": float(approximate.std(ddof=1)),
+                    "ADVI sd / NUTS sd": float(approximate.std() / draws.std()),
+                    "R-hat": r_hat(draws),
+                    "ESS": ess(draws),
+                }
+            )
+    return rows
+
+
+def _findings(
+    fit: Nuts,
+    free: Nuts,
+    approximation: Approximation,
+    labels: dict[str, LabelSwitching],
+    rows: list[Row],
+) -> list[str]:
+    off = max(abs(row["truth"] - row["NUTS mean"]) / row["NUTS sd"] for row in rows)
+    narrow = min(rows, key=lambda row: float(row["ADVI sd / NUTS sd"]))
+    density = _density_draws(free, np.array([MEANS[1]]))[..., 0]
+    return [
+        f"NUTS with ordered means: {fit.verdict}; {labels['ordered']}.",
+        f"The values that the data were drawn with lie within {off:.1f} posterior sds.",
+        f"Mean-field ADVI has {narrow['ADVI sd / NUTS sd']:.2f} of NUTS's sd for "
+        f"{narrow['quantity']}, its narrowest; its k-hat is {approximation.k_hat:.2f} "
+        f"({approximation.k_hat_verdict}).",
+        f"Without the order, {labels['free']}. Chains start with different labels and change them "
+        f"{labels['free'].within_chains} times.",
+        "What has no label agrees all the same: the density at "
+        f"y = {MEANS[1]:g} has R-hat {r_hat(density):.3f} over those chains.",
+    ]
+
+
+def _density_draws(fit: Nuts, grid: FloatArray) -> FloatArray:
+    """Return each draw's density on a grid, shape (chain, draw, grid)."""
+    mu, sigma2, weight = (fit.variable(name)[..., None] for name in ("mu", "sigma2", "weight"))
+    parts = weight * np.exp(-0.5 * (grid - mu) ** 2 / sigma2) / np.sqrt(2 * np.pi * sigma2)
+    total: FloatArray = parts.sum(axis=-2)
+    return total
+
+
+@styled
+def _posterior_figure(fit: Nuts, approximation: Approximation) -> StyledFigure:
+    figure, axes = panels(9, 3, 1.35, LIGHT)
+    titles = {"mu": "mean", "sigma2": "variance", "weight": "weight"}
+    for row, (name, truth) in enumerate(VARIABLES.items()):
+        for k, value in enumerate(truth):
+            ax = axes[3 * row + k]
+            for draws, colour in (
+                (fit.variable(name), LIGHT.model),
+                (approximation.draws[name], LIGHT.chains[1]),
+            ):
+                counts, edges = np.histogram(draws[..., k], bins=40, density=True)
+                ax.stairs(counts, edges, color=colour, fill=True, alpha=0.45)
+                ax.stairs(counts, edges, color=colour, lw=0.8)
+            ax.axvline(value, color=LIGHT.ink, lw=1, ls="--")
+            ax.set_yticks([])
+            ax.set_title(f"{titles[name]} {k + 1}")
+            ax.locator_params(axis="x", nbins=4)
+    _legend(figure)
+    alt = "Histograms of means, variances and weights by NUTS and ADVI, with the true values."
+    return finish(figure, alt)
+
+
+def _legend(figure: StyledFigure) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles = [
+        Patch(color=LIGHT.model, alpha=0.6, label="NUTS"),
+        Patch(color=LIGHT.chains[1], alpha=0.6, label="mean-field ADVI"),
+        Line2D([], [], color=LIGHT.ink, ls="--", lw=1, label="truth"),
+    ]
+    figure.legend(handles=handles, loc="outside upper right", ncols=3)
+
+
+@styled
+def _density_figure(y: FloatArray, fit: Nuts) -> StyledFigure:
+    figure, (ax,) = panels(1, 1, 2.4, LIGHT)
+    grid = np.linspace(y.min() - 0.5, y.max() + 0.5, 250)
+    density = _density_draws(fit, grid)[:, ::10].reshape(-1, grid.size)
+    ax.hist(y, bins=60, density=True, color=LIGHT.grid, label="1,000 points")
+    low, high = np.quantile(density, (0.025, 0.975), axis=0)
+    ax.fill_between(grid, low, high, color=LIGHT.model, alpha=0.3, lw=0, label="95% interval")
+    ax.plot(grid, density.mean(axis=0), color=LIGHT.model, label="posterior mean")
+    ax.set(xlabel="y", ylabel="density", title="The density", xlim=(grid[0], grid[-1]))
+    ax.legend(loc="upper right")
+    return finish(figure, "The data's histogram under the posterior of the mixture's density.")
+
+
+@styled
+def _label_figure(free: Nuts) -> StyledFigure:
+    figure, axes = panels(2, 2, 2.4, LIGHT)
+    draw_traces(axes[0], free.variable("mu")[..., 0], 300)
+    axes[0].set(xlabel="draw", ylabel="y", title="Mean of component 1")
+    draw_traces(axes[1], np.sort(free.variable("mu"), axis=-1)[..., 0], 300)
+    axes[1].set(xlabel="draw", title="Smallest of the means")
+    axes[1].set_ylim(axes[0].get_ylim())
+    alt = "Without the order each chain has its own labels; sorted, they agree."
+    return finish(figure, alt, "Four chains, is_ordered = 0.")

@@ -1,0 +1,210 @@
+"""Feed-forward networks in NumPy: the function, its data, and the symmetries of its weights.
+
+    h_l = tanh(h_(l−1) W_l + b_l),  h_0 = x,     f(x) = h_L w + b,     y ~ N(f(x), sd²),
+
+in the layout of ``stan/neural_network.stan``: units one after the other, each with the weights of
+its inputs and then its bias. Exchanging two units of a layer, or turning the sign of a unit's
+incoming and outgoing weights (tanh is odd), leaves f as it is, so every mode of the posterior of
+the weights has Π_l 2^H_l H_l! copies.
+
+References
+----------
+.. [1] MacKay (2003), Information Theory, Inference, and Learning Algorithms, chapter 41.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pyflowers.lectures.measures import FloatArray
+
+Weights = Mapping[str, FloatArray]
+"""Variables of the Stan program, each shaped (…, *its own shape)."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network with the points that it is trained on.
+
+    Attributes
+    ----------
+    x, y : arrays, shape (N,)
+    width : tuple of int
+        Units of each hidden layer.
+    weight_sd : float
+        Prior sd of every weight and bias.
+    noise_sd : float
+        Sd of the noise; 0 estimates it as σ² with σ ~ Gamma(sigma_shape, sigma_rate).
+    """
+
+    x: FloatArray
+    y: FloatArray
+    width: tuple[int, ...]
+    weight_sd: float
+    noise_sd: float = 0.0
+    sigma_shape: float = 0.5
+    sigma_rate: float = 1.0
+
+    @property
+    def num_copies(self) -> int:
+        """How many settings of the weights there are of each function, Π_l 2^H_l H_l!."""
+        return math.prod(2**units * math.factorial(units) for units in self.width)
+
+    @property
+    def num_weights(self) -> int:
+        """How many weights and biases there are."""
+        sizes = (1, *self.width, 1)
+        return sum((a + 1) * b for a, b in pairwise(sizes))
+
+    def stan_data(self) -> dict[str, Any]:
+        """Return the program's data."""
+        return {
+            "N": len(self.x),
+            "D": 1,
+            "x": self.x[:, None],
+            "y": self.y,
+            "L": len(self.width),
+            "width": list(self.width),
+            "weight_sd": self.weight_sd,
+            "noise_sd": self.noise_sd,
+            "sigma_shape": self.sigma_shape,
+            "sigma_rate": self.sigma_rate,
+        }
+
+    def predict(self, weights: Weights, x: FloatArray) -> FloatArray:
+        """Return f at each x, shape (…, n).
+
+        Parameters
+        ----------
+        weights : mapping
+            `hidden_weight`, `output_weight` and `output_bias`, with any leading axes.
+        x : array, shape (n,)
+        """
+        h, position = np.asarray(x, dtype=np.float64)[:, None], 0
+        hidden = weights["hidden_weight"]
+        for units in self.width:
+            size = (h.shape[-1] + 1) * units
+            part = hidden[..., position : position + size]
+            w = part.reshape(*hidden.shape[:-1], units, -1)
+            h = np.tanh(h @ w[..., :-1].swapaxes(-1, -2) + w[..., None, :, -1])
+            position += size
+        value = (h @ weights["output_weight"][..., None])[..., 0]
+        return np.asarray(value + weights["output_bias"][..., None])
+
+    def sd(self, weights: Weights) -> FloatArray:
+        """Return the noise's sd of each draw: σ², as in the lecture, or the known one."""
+        if self.noise_sd > 0:
+            return np.full(weights["output_bias"].shape, self.noise_sd)
+        return np.asarray(weights["sigma"][..., 0] ** 2)
+
+    def log_likelihood(self, weights: Weights) -> FloatArray:
+        """Return log p(y | weights), the sum over all points, shape (…)."""
+        sd = self.sd(weights)
+        squares = np.empty(sd.shape)
+        for index in np.ndindex(sd.shape[:-1]):  # a chain at a time, to save memory
+            one = {name: values[index] for name, values in weights.items()}
+            squares[index] = ((self.y - self.predict(one, self.x)) ** 2).sum(axis=-1)
+        num = len(self.y)
+        return np.asarray(-0.5 * squares / sd**2 - num * np.log(sd) - num / 2 * np.log(2 * np.pi))
+
+    def another_copy(self, weights: Weights) -> dict[str, FloatArray]:
+        """Return weights of the same function: the last layer's order turned round, signs flipped.
+
+        Parameters
+        ----------
+        weights : mapping
+            Of one draw, without leading axes.
+        """
+        units = self.width[-1]
+        inputs = self.width[-2] if len(self.width) > 1 else 1
+        hidden = weights["hidden_weight"].copy()
+        last = hidden[-(inputs + 1) * units :].reshape(units, inputs + 1)
+        hidden[-(inputs + 1) * units :] = -last[::-1].ravel()
+        return {
+            **weights,
+            "hidden_weight": hidden,
+            "output_weight": -weights["output_weight"][::-1],
+        }
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network, the curve that it should learn, and where to look at it.
+
+    Attributes
+    ----------
+    name, title : str
+    network : Network
+    curve : function
+        What the points were drawn around.
+    grid : array
+        Where the predictive function is drawn.
+    num_draws, max_treedepth : int
+        Of each NUTS chain: what fits into a few minutes.
+    metric : str
+        Form of NUTS's inverse metric: a dense one follows narrow ridges, but takes a gradient's
+        time and more for many weights.
+    num_ascents : int
+        Ascents of which the best is where a NUTS chain starts.
+    judged : array
+        Where functions are judged: among the data, because beyond them modes differ most.
+    """
+
+    name: str
+    title: str
+    network: Network
+    curve: Callable[[FloatArray], FloatArray]
+    grid: FloatArray
+    num_draws: int
+    max_treedepth: int
+    metric: str
+    num_ascents: int
+    judged: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        at = np.quantile(self.network.x, np.linspace(0.02, 0.98, 25))
+        object.__setattr__(self, "judged", at)
+
+
+_GRID = np.linspace(-0.2, 1.2, 141)
+
+
+def denoising(rng: np.random.Generator, num_points: int) -> Task:
+    """Return x + 0.3 sin 2π(x+ε) + 0.3 sin 4π(x+ε), ε ~ N(0, 0.02²), in two pieces; 5 units.
+
+    The noise is inside the sines, so it is widest where the curve is steep.
+    """
+    half = num_points // 2
+    x = np.sort(np.concatenate([rng.uniform(0, 0.4, half), rng.uniform(0.6, 1, half)]))
+    y = denoising_curve(x, rng.normal(0, 0.02, x.size))
+    network = Network(x, y, (5,), weight_sd=10.0)
+    title = "the denoising curve, 5 tanh units"
+    return Task("denoising", title, network, denoising_curve, _GRID, 500, 8, "dense_e", 40)
+
+
+def denoising_curve(x: FloatArray, noise: FloatArray | float = 0.0) -> FloatArray:
+    """Return the denoising curve at x with noise inside the sines."""
+    at = 2 * np.pi * (x + noise)
+    return np.asarray(x + 0.3 * np.sin(at) + 0.3 * np.sin(2 * at))
+
+
+def cubed_sine(rng: np.random.Generator) -> Task:
+    """Return sin³(6x) with noise of known sd 0.1, 34 points in two pieces; 1–10–10–1."""
+    x = np.sort(np.concatenate([rng.uniform(-1, -0.2, 17), rng.uniform(0.2, 1, 17)]))
+    network = Network(
+        x, cubed_sine_curve(x) + rng.normal(0, 0.1, x.size), (10, 10), 1.0, noise_sd=0.1
+    )
+    title = "sin³(6x), 10 and 10 tanh units"
+    grid = np.linspace(-1.5, 1.5, 151)
+    return Task("cubed-sine", title, network, cubed_sine_curve, grid, 1_000, 9, "diag_e", 3)
+
+
+def cubed_sine_curve(x: FloatArray) -> FloatArray:
+    """Return sin³(6x)."""
+    return np.asarray(np.sin(6 * x) ** 3)

@@ -1,0 +1,90 @@
+"""Stan beside the samplers written by hand: NUTS, and mean-field ADVI, on a program that ships."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pyflowers.engines.approximate import Approximation, approximate
+from pyflowers.fits.diagnostics import Verdict
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.sampling import fit
+from pyflowers.lectures.lecture import Settings
+from pyflowers.lectures.measures import Draws, Efficiency, FloatArray, smallest_ess
+from pyflowers.progress import logger
+from pyflowers.resources import program_path
+from pyflowers.toolchain import compile_program, find_cmdstan
+
+
+@dataclass(frozen=True)
+class Nuts:
+    """A fit by Stan's NUTS.
+
+    Attributes
+    ----------
+    fit : Fit
+    """
+
+    fit: Fit
+
+    @property
+    def verdict(self) -> Verdict:
+        """The fit's own diagnostics."""
+        return self.fit.diagnostics
+
+    @property
+    def gradients(self) -> int:
+        """How many gradients the kept draws took."""
+        return int(self.fit.stats["n_leapfrog__"].sum())
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of one core that the kept draws took, all chains together."""
+        return float(sum(chain["sampling"] for chain in self.fit.record.times.chains))
+
+    def variable(self, name: str) -> FloatArray:
+        """Return one variable's draws, shaped (chain, draw, …)."""
+        return np.asarray(self.fit.posterior[name].values, dtype=np.float64)
+
+    def draws(self, *names: str) -> dict[str, FloatArray]:
+        """Return every element of some variables by its name, each shaped (chain, draw)."""
+        return {
+            label: np.asarray(self.fit.posterior[name].flat[:, :, i])
+            for name in names
+            for i, label in enumerate(self.fit.posterior[name].elements)
+        }
+
+    def efficiency(self, draws: Draws) -> Efficiency:
+        """Return what the fit cost, judged by some of its quantities."""
+        return Efficiency(
+            "Stan's NUTS",
+            float(self.fit.stats["accept_stat__"].mean()),
+            self.fit.num_chains * self.fit.num_draws,
+            smallest_ess(draws),
+            self.gradients,
+            self.seconds,
+        )
+
+
+def nuts(
+    program: str, data: Mapping[str, Any], settings: Settings, *, title: str = "", **options: Any
+) -> Nuts:
+    """Fit a program that ships, by name, with Stan's NUTS; `options` are those of a fit.
+
+    With a title its progress is shown: bars on a terminal, a line elsewhere.
+    """
+    if title:
+        logger.info("%s", title)
+    shown = bool(title) and sys.stderr.isatty() and sys.stdout.isatty()
+    options |= {"seed": settings.seed, "cmdstan": settings.cmdstan, "show_progress": shown}
+    return Nuts(fit(program_path(program), data, **options))
+
+
+def advi(program: str, data: Mapping[str, Any], settings: Settings) -> Approximation:
+    """Approximate a program's posterior by mean-field ADVI: the one place that calls it."""
+    executable = compile_program(program_path(program), cmdstan=find_cmdstan(settings.cmdstan))
+    return approximate(executable, data, "advi_meanfield", seed=settings.seed)

@@ -1,0 +1,174 @@
+"""What is kept from a fit: functions that turn it into tables, called where the fit was made.
+
+A function of this kind takes a :class:`~pyflowers.fits.fit.Fit` and its options by name, and
+returns a DataFrame or a mapping of equally long columns. It is named by its module, which the
+workers import; whatever is in that module's file is part of the task's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers.digests import sha256_file
+from pyflowers.errors import ConfigError, FitError
+from pyflowers.fits.fit import Fit
+from pyflowers.many.keys import digest_of
+
+Columns = dict[str, NDArray[Any]]
+"""A table: columns of equal length, of numbers, truth values or texts."""
+
+BUILT_IN = {name: f"pyflowers.many.kept:{name}" for name in ("summary", "draws", "ranks")}
+"""What can be kept by a short name."""
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Something to keep from a fit.
+
+    Attributes
+    ----------
+    function : str
+        ``module:function``, or one of :data:`BUILT_IN`.
+    options : mapping
+        What the function takes besides the fit.
+    name : str
+        The table's name; the function's by default.
+    """
+
+    function: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    @classmethod
+    def of(cls, given: str | Callable[..., Any] | Keep) -> Keep:
+        """Accept what a user may write: ``summary``, ``draws:mu,sigma2``, a function, a `Keep`.
+
+        Raises
+        ------
+        ConfigError
+            If the workers could not import it.
+        """
+        if isinstance(given, str):
+            name, colon, rest = given.partition(":")
+            if name in BUILT_IN:
+                chosen = {"names": rest.split(",")} if colon else {}
+                return cls.of(cls(name, chosen))
+            return cls.of(cls(given))
+        if not isinstance(given, Keep):
+            return cls.of(cls(_reference(given)))
+        reference = BUILT_IN.get(given.function, given.function)
+        function_of(reference)
+        table = given.name or reference.rpartition(":")[2]
+        if not table.isidentifier():
+            raise ConfigError(f"keep {table!r}: a table's name is letters, digits and underscores")
+        return cls(reference, dict(given.options), table)
+
+    @property
+    def digest(self) -> str:
+        """Digest of the function's file, its name and its options."""
+        module, _, function = self.function.partition(":")
+        return digest_of([_code_of(module), module, function, self.options, self.name])
+
+    def table_of(self, fit: Fit) -> Columns:
+        """Return the table of one fit.
+
+        Raises
+        ------
+        FitError
+            If the function fails or returns no table.
+        """
+        try:
+            return _columns(function_of(self.function)(fit, **self.options))
+        except MemoryError:
+            raise
+        except Exception as error:
+            reason = str(error) or "no message"
+            raise FitError(f"keep {self.name}: {type(error).__name__}: {reason}") from error
+
+
+def function_of(reference: str) -> Callable[..., Any]:
+    """Import a function by ``module:function``.
+
+    Raises
+    ------
+    ConfigError
+        If there is none.
+    """
+    module, colon, name = reference.partition(":")
+    try:
+        found = getattr(import_module(module), name) if colon else None
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"keep {reference}: it cannot be imported ({error}); put the function into a module "
+            "that is beside your script or installed"
+        ) from error
+    if not callable(found):
+        short = ", ".join(BUILT_IN)
+        raise ConfigError(f"keep {reference}: it must be one of {short}, or module:function")
+    return found  # type: ignore[no-any-return]
+
+
+def _reference(function: Any) -> str:
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    if not module or module == "__main__" or not name.isidentifier():
+        raise ConfigError(
+            f"keep {name or function!r}: the workers cannot import it; move it to the top level of "
+            "a module of its own"
+        )
+    return f"{module}:{name}"
+
+
+@cache
+def _code_of(module: str) -> str:
+    """Return a digest of a module's file."""
+    file = getattr(import_module(module), "__file__", None)
+    return sha256_file(Path(file)) if file else ""
+
+
+def _columns(table: Any) -> Columns:
+    """Return a table's columns, single values repeated."""
+    if isinstance(table, pd.DataFrame):
+        named = table.reset_index() if table.index.name else table
+        table = {str(name): named[name].to_numpy() for name in named}
+    if not isinstance(table, Mapping):
+        raise TypeError(f"it returned a {type(table).__name__}; return a DataFrame or a mapping")
+    arrays = {str(name): _array(str(name), values) for name, values in table.items()}
+    lengths = {len(values) for values in arrays.values() if values.ndim}
+    if len(lengths) > 1:
+        raise ValueError(f"its columns have {sorted(lengths)} rows; make them equally long")
+    rows = lengths.pop() if lengths else 1
+    return {name: np.broadcast_to(v, (rows,)).copy() for name, v in arrays.items()}
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim > 1:
+        raise ValueError(f"its column {name} has {array.ndim} dimensions; give it one")
+    if array.dtype.kind in "biuf":
+        return array.astype({"f": "f8", "b": "?"}.get(array.dtype.kind, "i8"))
+    return np.array([str(each) for each in np.atleast_1d(array)], dtype=object).reshape(array.shape)
+
+
+def keeps(given: Sequence[str | Callable[..., Any] | Keep]) -> tuple[Keep, ...]:
+    """Take all that is to be kept of a task.
+
+    Raises
+    ------
+    ConfigError
+        If one cannot be imported, or two have the same name.
+    """
+    found = tuple(Keep.of(each) for each in given)
+    names = [each.name for each in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"keep {name}: two tables have this name; give one Keep(name=…)")
+    return found

@@ -1,0 +1,180 @@
+"""A batch read back: which tasks are done, which failed and why, and the tables that were kept."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from pyflowers.errors import ConfigError
+from pyflowers.many import shards
+from pyflowers.many.ledger import batch_value, is_running, reading
+
+RECENT = 100
+"""Outcomes from whose times the present rate is told."""
+
+_LEDGER = """
+SELECT t.name, t.program, t.outcome, t.seed, t.seconds, t.attempts, t.verdict, t.error,
+       v.said AS versions, t.key
+FROM tasks AS t LEFT JOIN versions AS v ON v.id = t.versions
+WHERE t.run = ? ORDER BY t.position
+"""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a batch.
+
+    Attributes
+    ----------
+    done, failed : int
+        Tasks of the batch as it was last asked for, earlier runs included.
+    total : int or None
+        All of its tasks; None if their number was not known beforehand.
+    rate : float or None
+        Tasks a second of late; None if there is nothing to tell it from.
+    running : bool
+        Whether a client is at it now.
+    """
+
+    done: int
+    failed: int
+    total: int | None
+    rate: float | None
+    running: bool
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds that the rest will take at the present rate."""
+        if self.total is None or not self.rate:
+            return None
+        return (self.total - self.done - self.failed) / self.rate
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch on disk.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it is.
+    """
+
+    folder: Path
+
+    @property
+    def progress(self) -> Progress:
+        """Its progress, which can be asked for while the batch runs."""
+        with reading(self.folder) as database:
+            run = batch_value(database, "run") or "0"
+            counts = dict(
+                database.execute(
+                    "SELECT outcome, count(*) FROM tasks WHERE run = ? GROUP BY outcome", (run,)
+                ).fetchall()
+            )
+            last = database.execute(
+                "SELECT finished FROM tasks WHERE run = ? AND finished > ? "
+                "ORDER BY finished DESC LIMIT ?",
+                (run, float(batch_value(database, "started") or 0), RECENT),
+            ).fetchall()
+            total = batch_value(database, "total")
+        running = is_running(self.folder)
+        return Progress(
+            counts.get("done", 0),
+            counts.get("failed", 0),
+            int(total) if total else None,
+            _rate([when for (when,) in last], running),
+            running,
+        )
+
+    def ledger(self) -> pd.DataFrame:
+        """Return a row for each task, in the batch's order, indexed by name.
+
+        ``program``, ``outcome`` (``done``, ``failed`` or ``waiting``), ``seed``, ``seconds``,
+        ``attempts``, ``verdict``, ``error``, ``versions`` and ``key``.
+        """
+        with reading(self.folder) as database:
+            run = batch_value(database, "run")
+            frame = pd.read_sql_query(_LEDGER, database, params=(run,))
+        versions = [json.loads(text) if isinstance(text, str) else {} for text in frame["versions"]]
+        return frame.assign(versions=versions).set_index("name")
+
+    @property
+    def failures(self) -> pd.Series[str]:
+        """The error of each task that failed, by its name."""
+        ledger = self.ledger()
+        return ledger.loc[ledger["outcome"] == "failed", "error"]
+
+    def table(self, name: str = "summary") -> pd.DataFrame:
+        """Return what was kept under a name of all tasks that are done.
+
+        Parameters
+        ----------
+        name : str
+            Such as ``summary``, ``draws`` or ``ranks``.
+
+        Returns
+        -------
+        DataFrame
+            The rows of all tasks in the batch's order; the first column, ``task``, is the task's
+            name.
+
+        Raises
+        ------
+        ConfigError
+            If no task that is done has such a table.
+        DataError
+            If a shard is damaged.
+        """
+        with reading(self.folder) as database:
+            rows = database.execute(
+                "SELECT s.file, t.key, t.name, t.position FROM tasks AS t "
+                "JOIN shards AS s ON s.id = t.shard WHERE t.run = ? AND t.outcome = 'done'",
+                (batch_value(database, "run"),),
+            ).fetchall()
+        of_shard: dict[str, dict[str, tuple[int, str]]] = {}
+        for file, key, task, position in rows:
+            of_shard.setdefault(file, {})[key] = (position, task)
+        frames = [
+            frame
+            for file, known in of_shard.items()
+            for frame in _tables(self.folder / shards.FOLDER / file, name, known)
+        ]
+        if not frames:
+            failures = list(self.failures)
+            if failures and not rows:
+                raise ConfigError(
+                    f"{self.folder}: no task is done, and {len(failures)} failed, the first with: "
+                    f"{failures[0]}"
+                )
+            raise ConfigError(
+                f"{self.folder}: no task that is done has a table {name}; name what was kept"
+            )
+        frames.sort(key=lambda part: int(part[0]))
+        return pd.concat([frame for _, frame in frames], ignore_index=True)
+
+
+def _tables(
+    path: Path, name: str, known: Mapping[str, tuple[int, str]]
+) -> list[tuple[int, pd.DataFrame]]:
+    """Return position and table of each task of a shard."""
+    found = []
+    for whole in shards.read(path, name):
+        for key, frame in whole.groupby("key", sort=False):
+            if key in known:
+                position, task = known[str(key)]
+                found.append((position, frame.drop(columns="key").assign(task=task)))
+    return [(p, f[["task", *(c for c in f if c != "task")]]) for p, f in found]
+
+
+def _rate(finished: list[float], running: bool) -> float | None:
+    """Return tasks a second from when the last ones were written, newest first."""
+    if len(finished) < 2:
+        return None
+    since = (time.time() if running else finished[0]) - finished[-1]
+    return (len(finished) - 1) / since if since > 0 else None

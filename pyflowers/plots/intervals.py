@@ -1,0 +1,214 @@
+"""Intervals by group, a row each: the posterior's means, predictions, and observations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from pyflowers.checks import Predictions, PredictiveChecks
+from pyflowers.errors import ConfigError
+from pyflowers.fits.fit import Fit
+from pyflowers.plots.style import (
+    LIGHT,
+    Axes,
+    StyledFigure,
+    Theme,
+    finish,
+    fitted,
+    label,
+    new_figure,
+    styled,
+)
+from pyflowers.plots.units import observed_unit, unit
+from pyflowers.programs import Capability
+
+MOST_ROWS = 30
+PROBS = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@styled
+def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Figure:
+    """Draw the posterior of each group: medians with 50 and 90% intervals, the largest on top.
+
+    Parameters
+    ----------
+    fit : Fit
+        Has the draws.
+    quantity : str, optional
+        A vector of the posterior; the role ``group_mean`` by default. Of more than 30 elements,
+        the 15 largest and the 15 smallest medians are drawn.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such vector.
+    """
+    if quantity is None:
+        fit.program.require(Capability.GROUP_MEAN)
+        quantity = fit.program.declaration.roles.group_mean
+    found = fit.posterior.get(quantity)
+    if found is None or len(found.dims) != 1:
+        vectors = [name for name, each in fit.posterior.items() if len(each.dims) == 1]
+        raise ConfigError(
+            f"forest: {quantity!r} is not a vector of {fit.name}; it has "
+            f"{', '.join(vectors) or 'none'}"
+        )
+    levels = _quantiles(found.flat)
+    shown, note = _extremes(-levels[2], "medians")
+    names = [found.labels[0][i] for i in shown]
+    figure, ax = _rows(names, fit.data.name_of(found.dims[0]), theme)
+    _draw(ax, levels[:, shown], theme)
+    ax.set_xlabel(fitted(unit(fit, quantity) or quantity, 3.4))
+    figure.legend(handles=_handles(theme), loc="outside upper right", ncols=2)
+    top, bottom = (found.elements[int(np.argmax(s * levels[2]))] for s in (1, -1))
+    alt = (
+        f"Forest plot of {quantity} of {fit.name}: the largest median is {levels[2].max():.3g} of "
+        f"{top}, the smallest {levels[2].min():.3g} of {bottom}."
+    )
+    return finish(figure, alt, note)
+
+
+@styled
+def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
+    """Draw each group's observed mean on the interval of its replicated means.
+
+    Parameters
+    ----------
+    checks : PredictiveChecks
+        Of data with groups. Of more than 30 groups, those are drawn whose observed means are
+        farthest out among the replicated ones.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the rows are not grouped.
+    """
+    groups = checks.groups
+    if groups is None:
+        raise ConfigError(f"plots: the data of {checks.fit.name} have no groups to draw")
+    levels = groups.quantiles(PROBS)
+    outside = (groups.observed < levels[0]) | (groups.observed > levels[4])
+    width = np.maximum(levels[4] - levels[0], 1e-300)
+    shown = np.argsort(-np.abs(groups.observed - levels[2]) / width, kind="stable")[:MOST_ROWS]
+    shown = np.sort(shown)
+    note = ""
+    if shown.size < groups.observed.size:
+        note = (
+            f"Of {groups.observed.size} groups the {shown.size} are shown whose observed means are "
+            "farthest out among the replicated ones."
+        )
+    names = [groups.labels.names[i] for i in shown]
+    figure, ax = _rows(names, groups.labels.column, theme)
+    _draw(ax, levels[:, shown], theme, with_medians=False)
+    rows = np.arange(shown.size)
+    ax.plot(groups.observed[shown], rows, "o", ms=6, mfc=theme.paper, mec=theme.data, mew=1.3)
+    ax.set_xlabel(fitted(f"mean of {checks.fit.data.value_name}", 3.4))
+    seen = Line2D([], [], ls="", marker="o", mfc=theme.paper, mec=theme.data, label="observed")
+    figure.legend(
+        handles=[seen, *_handles(theme, "replicated")], loc="outside upper right", ncols=3
+    )
+    num = groups.observed.size
+    alt = (
+        f"Observed means of {num} groups against those replicated by {checks.fit.name}: "
+        f"{int(outside.sum())} lie outside their 90% interval."
+    )
+    return finish(figure, alt, note)
+
+
+@styled
+def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
+    """Draw what is predicted: medians with 50 and 90% intervals, new groups last.
+
+    Parameters
+    ----------
+    found : Predictions
+        Of more than 30 values, the 15 largest and the 15 smallest medians are drawn.
+    theme : Theme
+        Colours.
+    """
+    mean = found.fit.program.declaration.roles.group_mean
+    parts = [part for part in found.parts if part.quantity.name != mean] or list(found.parts)
+    levels = np.concatenate([_quantiles(part.quantity.flat) for part in parts], axis=1)
+    names = [
+        ", ".join(element[len(part.quantity.name) :].strip("[]").split(",")) or part.title
+        for part in parts
+        for element in part.quantity.elements
+    ]
+    shown, note = np.arange(len(names)), ""
+    if len(names) > MOST_ROWS:
+        shown, note = _extremes(-levels[2], "medians")
+    figure, ax = _rows([names[i] for i in shown], "", theme)
+    _draw(ax, levels[:, shown], theme)
+    # A new group's tail may be so long that nothing else could be read.
+    inner = levels[[1, 3]][:, shown]
+    span = float(inner.max() - inner.min()) or 1.0
+    right = min(float(levels[4, shown].max()), float(inner.max()) + 2 * span)
+    left = max(float(levels[0, shown].min()), float(inner.min()) - 2 * span)
+    beyond = bool((levels[4, shown] > right).any() or (levels[0, shown] < left).any())
+    ax.set_xlim(left - 0.04 * (right - left), right + 0.04 * (right - left))
+    if beyond:
+        note = f"Intervals go on beyond the axis; the table has their ends. {note}".strip()
+    titles = " and ".join(part.title for part in parts)
+    ax.set_xlabel(fitted(f"{observed_unit(found.fit)}, {titles}", 4.4))
+    figure.legend(handles=_handles(theme), loc="outside upper right", ncols=2)
+    alt = (
+        f"Predictions of {found.fit.name} for the {titles}: medians from {levels[2].min():.3g} to "
+        f"{levels[2].max():.3g}, with 50 and 90% intervals."
+    )
+    return finish(figure, alt, note)
+
+
+def _quantiles(draws: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.quantile(draws, PROBS, axis=(0, 1)))
+
+
+def _extremes(order_by: NDArray[np.float64], what: str) -> tuple[NDArray[np.int64], str]:
+    """Return rows in order, first and last ones only where there are too many."""
+    order = np.argsort(order_by, kind="stable")
+    if order.size <= MOST_ROWS:
+        return order, ""
+    half = MOST_ROWS // 2
+    note = (
+        f"The {half} largest and the {half} smallest {what} are shown; {order.size - MOST_ROWS} "
+        "between them are left out."
+    )
+    return np.concatenate([order[:half], order[-half:]]), note
+
+
+def _rows(names: Sequence[str], what: str, theme: Theme) -> tuple[StyledFigure, Axes]:
+    """Return a figure with a named row for each group."""
+    height = 0.24 * max(len(names), 3)
+    figure = new_figure(1.15 + height, theme)
+    ax = figure.subplots()
+    ax.set_yticks(np.arange(len(names)), [fitted(label(name), 2.0, size=8) for name in names])
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    if what:
+        ax.set_ylabel(fitted(what, height))
+    ax.grid(axis="y", visible=False)
+    return figure, ax
+
+
+def _draw(
+    ax: Axes, levels: NDArray[np.float64], theme: Theme, *, with_medians: bool = True
+) -> None:
+    rows = np.arange(levels.shape[1])
+    ax.hlines(rows, levels[0], levels[4], color=theme.model, lw=1.6, alpha=0.55)
+    ax.hlines(rows, levels[1], levels[3], color=theme.model, lw=4.2, alpha=0.8)
+    if with_medians:
+        ax.plot(levels[2], rows, "o", ms=5, mfc=theme.paper, mec=theme.model, mew=1.2)
+
+
+def _handles(theme: Theme, what: str = "") -> list[Line2D]:
+    prefix = f"{what}, " if what else ""
+    return [
+        Line2D([], [], color=theme.model, lw=4.2, alpha=0.8, label=f"{prefix}50%"),
+        Line2D([], [], color=theme.model, lw=1.6, alpha=0.55, label=f"{prefix}90%"),
+    ]

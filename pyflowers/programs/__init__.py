@@ -1,0 +1,36 @@
+"""Programs: a ``.stan`` file, a declaration of how a table becomes its data, and what it can do."""
+
+from pyflowers.programs.capabilities import (
+    Capabilities,
+    Capability,
+    ClosedForm,
+    Draws,
+    GroupDraws,
+    IndependentDraws,
+    MissingMoment,
+    NewData,
+    Pointwise,
+    PriorModel,
+)
+from pyflowers.programs.data import Data
+from pyflowers.programs.program import Program
+from pyflowers.programs.shipped import COMPARED, LECTURE, find_program, shipped_names
+
+__all__ = [
+    "COMPARED",
+    "LECTURE",
+    "Capabilities",
+    "Capability",
+    "ClosedForm",
+    "Data",
+    "Draws",
+    "GroupDraws",
+    "IndependentDraws",
+    "MissingMoment",
+    "NewData",
+    "Pointwise",
+    "PriorModel",
+    "Program",
+    "find_program",
+    "shipped_names",
+]

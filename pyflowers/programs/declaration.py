@@ -1,0 +1,246 @@
+"""The declaration of a Stan program: how a table becomes its data, and what its quantities mean.
+
+It is a small TOML file beside the program, ``mine.toml`` beside ``mine.stan``:
+
+    [data]
+    y     = { column = "seizures" }
+    plant = { column = "patient", index = true }    # labels kept as coordinates
+    x     = { columns = ["treated", "base"] }       # a matrix; the names become a coordinate
+    z     = { column = "age", per = "patient" }     # one value a group, checked to be one
+    N     = { size = "obs" }
+    P     = { size = "patient" }
+    [dims]
+    alpha = ["patient"]
+    [priors]                                        # data variables, changed with --prior
+    tau_scale = 1.0
+    [roles]                                         # only where names differ from the conventions
+    y_rep = "y_sim"
+
+What the program's text already says is not repeated: see :mod:`.inference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from pyflowers.records import Record, tag_of
+
+OBS = "obs"
+"""The dimension of the table's rows."""
+
+
+class Column(Record):
+    """A data variable that a column gives.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    index : bool
+        Whether the program wants the 1-based position of each row's label.
+    per : str or None
+        Another column, for each of whose labels there is one value.
+    lower : float or None
+        The smallest value allowed; that of the program's text by default.
+    """
+
+    column: str
+    index: bool = False
+    per: str | None = None
+    lower: float | None = None
+
+
+class Columns(Record):
+    """A matrix whose columns are columns of the table."""
+
+    columns: Annotated[tuple[str, ...], Field(min_length=1)]
+    per: str | None = None
+
+
+class Size(Record):
+    """The number of rows (``obs``), of a column's labels, or of a matrix's columns."""
+
+    size: str
+
+
+class Value(Record):
+    """A constant; a scalar may be computed from the data instead, where the program says so."""
+
+    model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
+    value: Any
+
+
+DataSource = Column | Columns | Size | Value
+"""Where a variable of the data block comes from."""
+
+_KINDS = (Column, Columns, Size, Value)
+
+
+def _kind_of(source: Any) -> str | None:
+    """Tell which kind a source is by its key, so that a mistake in it is called by its name."""
+    if isinstance(source, _KINDS):
+        return tag_of(type(source))
+    if not isinstance(source, Mapping):
+        return None
+    return next((tag_of(kind) for kind in _KINDS if kind.__name__.lower() in source), None)
+
+
+_SourceField = Annotated[
+    Annotated[Column, Tag(tag_of(Column))]
+    | Annotated[Columns, Tag(tag_of(Columns))]
+    | Annotated[Size, Tag(tag_of(Size))]
+    | Annotated[Value, Tag(tag_of(Value))],
+    Discriminator(
+        _kind_of,
+        custom_error_type="no_source",
+        custom_error_message="must be a table with the key column, columns, size or value, such as "
+        '{{ column = "..." }}',
+    ),
+]
+
+
+class Prior(Record):
+    """A hyperparameter: a data variable with a default, which ``--prior`` changes.
+
+    Attributes
+    ----------
+    value : float
+        The default.
+    lower, above : float or None
+        The smallest value allowed, or one that it must exceed.
+    description : str
+        What it means.
+    """
+
+    value: float
+    lower: float | None = None
+    above: float | None = None
+    description: str = ""
+
+
+def _prior(value: Any) -> Any:
+    return value if isinstance(value, dict) else {"value": value}
+
+
+class Parameter(Record):
+    """What a reader should know of a quantity.
+
+    Attributes
+    ----------
+    description : str
+        Its meaning.
+    unit : str
+        Its unit; ``{value}``, ``{group}`` and ``{time}`` stand for the table's columns.
+    prior : str
+        Its prior in Stan's words, such as ``normal(mu_mean, mu_sd)``.
+    log_axis : bool or None
+        Whether figures show it on a logarithmic axis; by default where its tail asks for one.
+    """
+
+    description: str = ""
+    unit: str = ""
+    prior: str = ""
+    log_axis: bool | None = None
+
+
+class Roles(Record):
+    """Which variables play a part that pyflowers knows.
+
+    Attributes
+    ----------
+    observed : str
+        The data variable that the model describes.
+    log_lik, y_rep, y_new, lprior : str
+        Pointwise log likelihood, replicated data, new data and log prior density.
+    y_new_group : str
+        New data of a group that is not in the data.
+    prior_only : str
+        An ``int`` of the data block that takes the likelihood out of the model.
+    held_out : str
+        An ``int`` for each observation, 1 where the likelihood leaves it out.
+    group_mean : str
+        The mean of each group, for the shrinkage plot.
+    """
+
+    observed: str = "y"
+    log_lik: str = "log_lik"
+    y_rep: str = "y_rep"
+    y_new: str = "y_new"
+    y_new_group: str = "y_new_group"
+    lprior: str = "lprior"
+    prior_only: str = "prior_only"
+    held_out: str = "held_out"
+    group_mean: str = ""
+
+
+class TableRoles(Record):
+    """Which columns group the rows and order them within a group."""
+
+    group: str = ""
+    time: str = ""
+
+
+class Declaration(Record):
+    """All that a declaration may say; each part has a default."""
+
+    title: str = ""
+    equation: str = ""
+    story: str = ""
+    source: str = ""
+    example: str = ""
+    table: TableRoles = TableRoles()
+    data: dict[str, _SourceField] = Field(default_factory=dict)
+    dims: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    priors: dict[str, Annotated[Prior, BeforeValidator(_prior)]] = Field(default_factory=dict)
+    parameters: dict[str, Parameter] = Field(default_factory=dict)
+    omit: tuple[str, ...] = ()
+    roles: Roles = Roles()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Declaration:
+        twice = sorted(set(self.data) & set(self.priors))
+        if twice:
+            raise ValueError(f"{twice[0]} is both data and a prior; declare it once")
+        return self
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns that are read as labels, each once."""
+        found: dict[str, None] = {}
+        for source in self.data.values():
+            if isinstance(source, Column) and source.index:
+                found.setdefault(source.column)
+        for source in self.data.values():
+            if isinstance(source, Column | Columns) and source.per:
+                found.setdefault(source.per)
+        for source in self.data.values():
+            if isinstance(source, Size) and source.size not in (OBS, *self.matrices):
+                found.setdefault(source.size)
+        for column in (self.table.group, self.table.time):
+            if column:
+                found.setdefault(column)
+        return tuple(found)
+
+    @property
+    def matrices(self) -> dict[str, Columns]:
+        """The matrices of columns by their variable."""
+        return {n: s for n, s in self.data.items() if isinstance(s, Columns)}
+
+    @property
+    def number_columns(self) -> tuple[str, ...]:
+        """The columns that are read as numbers, each once."""
+        found: dict[str, None] = {}
+        for source in self.data.values():
+            if isinstance(source, Column) and not source.index:
+                found.setdefault(source.column)
+            elif isinstance(source, Columns):
+                found.update(dict.fromkeys(source.columns))
+        return tuple(found)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is read."""
+        return tuple(dict.fromkeys((*self.number_columns, *self.label_columns)))

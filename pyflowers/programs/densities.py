@@ -1,0 +1,154 @@
+"""Prior densities, named as Stan names them, with their parameters from a program's data."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.errors import ConfigError
+
+Density = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class PriorDensity:
+    """The prior of a parameter.
+
+    Attributes
+    ----------
+    text : str
+        As a formula with its numbers, such as ``N(0, 100²)``.
+    density : callable or None
+        Its density; None if it is improper: flat, or with a parameter that is infinite or out of
+        range.
+    sd : float
+        Standard deviation, or NaN where there is none.
+    """
+
+    text: str
+    density: Density | None
+    sd: float
+
+
+_CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
+
+
+def prior_density(expression: str, values: Mapping[str, Any]) -> PriorDensity:
+    """Return a prior from its expression, such as ``normal(mu_mean, 10)``.
+
+    Parameters
+    ----------
+    expression : str
+        One of Stan's distributions with its arguments: numbers, or names in `values`.
+    values : mapping
+        Hyperparameters.
+
+    Raises
+    ------
+    ConfigError
+        For another distribution, another number of arguments or an unknown name.
+    """
+    match = _CALL.fullmatch(expression)
+    if match is None or match[1] not in _FAMILIES:
+        known = ", ".join(_FAMILIES)
+        raise ConfigError(
+            f"prior {expression!r}: write it as one of Stan's {known} with its arguments, such as "
+            "normal(mu_mean, mu_sd)"
+        )
+    family, num = _FAMILIES[match[1]]
+    words = [word.strip() for word in match[2].split(",") if word.strip()]
+    if len(words) != num:
+        raise ConfigError(f"prior {expression!r}: {match[1]} takes {num} arguments")
+    numbers = [_argument(word, values, expression) for word in words]
+    in_range = all(numbers[i] > 0 for i in _POSITIVE.get(match[1], ()))
+    if not (in_range and np.isfinite(numbers).all()):
+        flat = match[1] == "scaled_inv_chi_square" and numbers[0] <= 0
+        text = "flat on (0, ∞)" if flat else f"{match[1]}({', '.join(f'{x:g}' for x in numbers)})"
+        return PriorDensity(text, None, float("nan"))
+    made: PriorDensity = family(*numbers)
+    return made
+
+
+def _argument(word: str, values: Mapping[str, Any], expression: str) -> float:
+    if word in values and np.ndim(values[word]) == 0:
+        return float(values[word])
+    try:
+        return float(word)
+    except ValueError:
+        raise ConfigError(
+            f"prior {expression!r}: {word} is neither a number nor a scalar of the data block"
+        ) from None
+
+
+def _normal(mean: float, sd: float) -> PriorDensity:
+    def density(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi)))
+
+    return PriorDensity(f"N({mean:g}, {sd:g}²)", density, sd)
+
+
+def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
+    """Return scaled-inv-χ²(nu, scale²), BDA3 table A.1."""
+    sd = nu * scale**2 / (nu - 2) * np.sqrt(2 / (nu - 4)) if nu > 4 else float("nan")
+    half, rate = nu / 2, nu * scale**2 / 2
+    log_constant = half * math.log(rate) - math.lgamma(half)
+
+    def density(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        inside = np.where(x > 0, x, np.nan)
+        log_density = log_constant - (half + 1) * np.log(inside) - rate / inside
+        return np.asarray(np.where(x > 0, np.exp(log_density), 0.0))
+
+    return PriorDensity(f"scaled-inv-χ²({nu:g}, {scale:g}²)", density, float(sd))
+
+
+def _of_scipy(text: str, name: str, sd: float, *shapes: float, **scale: float) -> PriorDensity:
+    def density(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        from scipy import stats
+
+        return np.asarray(getattr(stats, name).pdf(x, *shapes, **scale))
+
+    return PriorDensity(text, density, sd)
+
+
+def _family(name: str, scipy_name: str, num: int, arguments: Callable[..., Any]) -> Any:
+    """Return a family by SciPy's density; `arguments` maps Stan's parameters to SciPy's."""
+
+    def make(*parameters: float) -> PriorDensity:
+        from scipy import stats
+
+        shapes, keywords = arguments(*parameters)
+        sd = float(getattr(stats, scipy_name).std(*shapes, **keywords))
+        text = f"{name}({', '.join(f'{p:g}' for p in parameters)})"
+        finite = sd if np.isfinite(sd) else float("nan")
+        return _of_scipy(text, scipy_name, finite, *shapes, **keywords)
+
+    return make, num
+
+
+_POSITIVE = {
+    **dict.fromkeys(("normal", "cauchy", "lognormal"), (1,)),
+    **dict.fromkeys(("scaled_inv_chi_square", "gamma", "inv_gamma", "beta"), (0, 1)),
+    "student_t": (0, 2),
+    "exponential": (0,),
+}
+"""The parameters of each family that must be positive, by position."""
+
+_FAMILIES: dict[str, tuple[Callable[..., PriorDensity], int]] = {
+    "normal": (_normal, 2),
+    "scaled_inv_chi_square": (_scaled_inv_chi_square, 2),
+    "std_normal": (lambda: _normal(0.0, 1.0), 0),
+    "student_t": _family("t", "t", 3, lambda nu, m, s: ((nu,), {"loc": m, "scale": s})),
+    "cauchy": _family("Cauchy", "cauchy", 2, lambda m, s: ((), {"loc": m, "scale": s})),
+    "lognormal": _family("logN", "lognorm", 2, lambda m, s: ((s,), {"scale": np.exp(m)})),
+    "exponential": _family("Exponential", "expon", 1, lambda rate: ((), {"scale": 1 / rate})),
+    "gamma": _family("Gamma", "gamma", 2, lambda a, b: ((a,), {"scale": 1 / b})),
+    "inv_gamma": _family("Inv-Gamma", "invgamma", 2, lambda a, b: ((a,), {"scale": b})),
+    "beta": _family("Beta", "beta", 2, lambda a, b: ((a, b), {})),
+    "uniform": _family("Uniform", "uniform", 2, lambda a, b: ((), {"loc": a, "scale": b - a})),
+}

@@ -1,0 +1,405 @@
+"""A program: a ``.stan`` file, how a table becomes its data, and its capabilities.
+
+A shipped program and one of the user's own are the same type and are used in the same way; they
+differ in the capabilities that they have.
+
+>>> import pyflowers
+>>> program = pyflowers.Program.open("examples/pumps/pumps.stan")
+>>> fit = pyflowers.fit(program, "examples/pumps/pumps.csv", seed=1)
+>>> fit.draws["theta"].shape
+(4, 1000, 10)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.errors import ConfigError
+from pyflowers.programs import filling, hyperparameters
+from pyflowers.programs.capabilities import Capabilities, Capability, Draws, MissingMoment
+from pyflowers.programs.data import Data
+from pyflowers.programs.declaration import Declaration
+from pyflowers.programs.densities import PriorDensity, prior_density
+from pyflowers.programs.granted import capabilities_of
+from pyflowers.programs.inference import check_names
+from pyflowers.programs.reading import read_data
+from pyflowers.programs.source import Source, read_source
+from pyflowers.records import read_toml
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A Stan program and its declaration.
+
+    Attributes
+    ----------
+    source : Source
+        The ``.stan`` file and what it includes.
+    declaration : Declaration
+        What it says of data, dimensions, priors and roles.
+    declared_in : str
+        The declaration's file, for messages.
+    reference : str
+        What opens it again: the name of a shipped program, or a path.
+    include_paths : tuple of Path
+        Where included files are looked for.
+    python : Capabilities
+        What is written in Python for it.
+    example : Path or None
+        Data to use when none are given.
+    withheld : mapping of Capability to str
+        Capabilities that are withheld, each with the reason and what to do about it.
+    """
+
+    source: Source
+    declaration: Declaration
+    declared_in: str
+    reference: str
+    include_paths: tuple[Path, ...] = ()
+    python: Capabilities = field(default_factory=Capabilities)
+    example: Path | None = None
+    withheld: Mapping[Capability, str] = field(default_factory=dict)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        include_paths: Sequence[str | Path] = (),
+        declaration: Mapping[str, Any] | None = None,
+        python: Capabilities | None = None,
+    ) -> Program:
+        """Open a ``.stan`` file with the declaration beside it.
+
+        Parameters
+        ----------
+        path : str or Path
+            The program.
+        include_paths : sequence of path
+            Where to look for included files after the program's own folder.
+        declaration : mapping, optional
+            Instead of ``NAME.toml``, the same as nested mappings.
+        python : Capabilities, optional
+            Likelihoods, closed forms and checks in Python.
+
+        Raises
+        ------
+        ConfigError
+            If the program or its declaration cannot be used.
+        CompileError
+            If an included file is missing.
+        """
+        source = read_source(path, include_paths)
+        file = source.path.with_suffix(".toml")
+        if declaration is None and file.is_file():
+            values, where = read_toml(file), str(file)
+        else:
+            values, where = dict(declaration or {}), str(file)
+        declared = Declaration.parse(values, where)
+        check_names(declared, source.blocks, where)
+        example = file.parent / declared.example if declared.example else None
+        return cls(
+            source,
+            declared,
+            where,
+            str(source.path),
+            tuple(Path(folder).resolve() for folder in include_paths),
+            python or Capabilities(),
+            example,
+        )
+
+    @property
+    def name(self) -> str:
+        """The program's name: that of its file."""
+        return self.source.name
+
+    @property
+    def path(self) -> Path:
+        """The ``.stan`` file."""
+        return self.source.path
+
+    @property
+    def title(self) -> str:
+        """A heading for it."""
+        return self.declaration.title or f"The program {self.path.name}"
+
+    @property
+    def about(self) -> str:
+        """One line for a terminal: the model's equation, or where the program is."""
+        return self.declaration.equation or str(self.path)
+
+    @cached_property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it can do."""
+        has = capabilities_of(self.declaration, self.source.blocks, self.python)
+        return has - self.withheld.keys()
+
+    def can(self, capability: Capability) -> bool:
+        """Whether it has a capability."""
+        return capability in self.capabilities
+
+    def require(self, capability: Capability) -> None:
+        """Refuse what the program lacks, naming what to add.
+
+        Raises
+        ------
+        ConfigError
+            If it lacks the capability.
+        """
+        if capability in self.withheld:
+            raise ConfigError(
+                f"{self.name} cannot be used for {capability.purpose}: {self.withheld[capability]}"
+            )
+        if not self.can(capability):
+            raise ConfigError(
+                f"{self.name} has no {capability}, needed for {capability.purpose}: "
+                f"{capability.remedy}"
+            )
+
+    def read(
+        self,
+        data: Any = None,
+        *,
+        columns: Mapping[str, str] | None = None,
+        time_order: str = "value",
+        **reading: Any,
+    ) -> Data:
+        """Take data in any form, priors left out.
+
+        Parameters
+        ----------
+        data : path, DataFrame, Table, Data, mapping or None
+            A tidy table, or the data block as a mapping or CmdStan JSON; without, the example that
+            comes with the program.
+        columns : mapping of str to str, optional
+            The table's names of the declaration's columns, where they differ; ``group``, ``time``
+            and ``value`` stand for the columns in these roles.
+        time_order : str
+            ``value`` or ``appearance``.
+        **reading
+            ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.table.read_table`.
+
+        Raises
+        ------
+        DataError
+            With one sentence, for anything wrong in the data.
+        ConfigError
+            If the declaration does not fit program and table.
+        """
+        return read_data(self, data, columns or {}, time_order, reading)
+
+    def read_design(
+        self,
+        data: Any = None,
+        *,
+        columns: Mapping[str, str] | None = None,
+        time_order: str = "value",
+        **reading: Any,
+    ) -> Data:
+        """Take data as :meth:`read` does, and leave the observed values alone.
+
+        Their column is neither read nor needed; their variable holds the smallest value allowed.
+        """
+        return read_data(self, data, columns or {}, time_order, reading, design_only=True)
+
+    def resolve_priors(
+        self, given: Mapping[str, float] | None = None, data: Data | None = None
+    ) -> dict[str, float]:
+        """Fill in the defaults and check what was given.
+
+        Parameters
+        ----------
+        given : mapping of str to float, optional
+            Hyperparameters to change.
+        data : Data, optional
+            Plain data, which may hold hyperparameters as well.
+
+        Raises
+        ------
+        ConfigError
+            For a name that the program does not have or a value out of its range.
+        """
+        return hyperparameters.resolve_priors(self, given, data)
+
+    def fill(
+        self, data: Data, priors: Mapping[str, float], *, centered: bool | None = None
+    ) -> tuple[Data, list[str]]:
+        """Complete the data block with priors and choices, and check it as a whole.
+
+        Parameters
+        ----------
+        data : Data
+            As :meth:`read` returns it.
+        priors : mapping
+            As :meth:`resolve_priors` returns them.
+        centered : bool, optional
+            The parametrisation, for programs with ``int centered`` in their data; by default the
+            data choose.
+
+        Returns
+        -------
+        data : Data
+            The whole data block.
+        notes : list of str
+            What qualifies it.
+
+        Raises
+        ------
+        DataError
+            If the posterior would be improper, or the program cannot use the data for another
+            reason.
+        """
+        return filling.fill(self, data, priors, centered)
+
+    def fill_design(self, data: Data, priors: Mapping[str, float]) -> Data:
+        """Complete a data block without observations, so without checks of them."""
+        return replace(data, values={**data.values, **priors})
+
+    def stan_values(self, data: Data) -> dict[str, Any]:
+        """Return the data block alone, without other columns of the table."""
+        return {name: data.values[name] for name in self.source.blocks.data}
+
+    def log_lik(
+        self, draws: Draws, data: Data, rows: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return log p(y[n] | draw), shape (chain, draw, N).
+
+        Parameters
+        ----------
+        draws : mapping of str to array, shape (chain, draw, …)
+            Draws of the program's quantities.
+        data : Data
+            The filled data block.
+        rows : array of int, optional
+            Positions of observations; only theirs are returned, in this order.
+
+        Raises
+        ------
+        ConfigError
+            If the program has no ``log_lik``.
+        """
+        self.require(Capability.LOG_LIK)
+        if self.python.pointwise is not None:
+            return self.python.pointwise.log_lik(draws, data if rows is None else data.at(rows))
+        return _by_observation(draws[self.declaration.roles.log_lik], rows)
+
+    def y_rep(
+        self,
+        draws: Draws,
+        data: Data,
+        rng: np.random.Generator,
+        rows: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return replicated data, shape (chain, draw, N).
+
+        Parameters
+        ----------
+        draws, data, rows
+            See :meth:`log_lik`.
+        rng : Generator
+            Where the program is written in NumPy; what Stan has drawn is taken as it is.
+
+        Raises
+        ------
+        ConfigError
+            If the program has no ``y_rep``.
+        """
+        self.require(Capability.Y_REP)
+        if self.python.pointwise is not None:
+            return self.python.pointwise.y_rep(draws, data if rows is None else data.at(rows), rng)
+        return _by_observation(draws[self.declaration.roles.y_rep], rows)
+
+    def lprior(self, draws: Draws, data: Data) -> NDArray[np.float64]:
+        """Return the log density of the priors, shape (chain, draw).
+
+        Raises
+        ------
+        ConfigError
+            If the program has no ``lprior``.
+        """
+        self.require(Capability.LPRIOR)
+        prior = self.python.prior
+        if prior is not None and prior.log_density is not None:
+            return prior.log_density(draws, data)
+        # A vector holds the terms of the sum.
+        terms = _by_observation(draws[self.declaration.roles.lprior])
+        return np.asarray(terms.sum(axis=-1))
+
+    def missing_moments(self, data: Data) -> Sequence[MissingMoment]:
+        """Say which moments of the posterior do not exist."""
+        return self.python.missing_moments(data)
+
+    @property
+    def counts(self) -> bool:
+        """Whether what is observed is whole numbers."""
+        observed = self.source.blocks.data.get(self.declaration.roles.observed)
+        return observed is not None and observed.is_int
+
+    @property
+    def internal(self) -> frozenset[str]:
+        """Quantities of a draw that are not the posterior's: omitted ones and predictions."""
+        roles = self.declaration.roles
+        return frozenset(
+            (
+                *(*self.declaration.omit, roles.log_lik, roles.lprior),
+                *(roles.y_rep, roles.y_new, roles.y_new_group),
+            )
+        )
+
+    def kept(self) -> list[str]:
+        """Return the quantities of a draw that are read: all that are not omitted."""
+        return [name for name in self.source.blocks.draws if name not in self.declaration.omit]
+
+    def prior_of(self, parameter: str, values: Mapping[str, Any]) -> PriorDensity | None:
+        """Return the declared prior of a parameter or of its elements; None if there is none."""
+        declared = self.declaration.parameters.get(parameter.partition("[")[0])
+        return (
+            prior_density(declared.prior, values)
+            if declared is not None and declared.prior
+            else None
+        )
+
+    def improper_priors(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """Return the parameters whose prior is improper, each with a remedy.
+
+        Parameters
+        ----------
+        values : mapping
+            The data block, hyperparameters included.
+        """
+        return hyperparameters.improper_priors(self, values)
+
+    def log_axis(self, parameter: str) -> bool | None:
+        """Whether a parameter belongs on a logarithmic axis; None if the draws are to say."""
+        declared = self.declaration.parameters.get(parameter.partition("[")[0])
+        return declared.log_axis if declared is not None else None
+
+    def unit_of(self, parameter: str, data: Data) -> str:
+        """Return the unit of a parameter in the user's words; empty if none is declared."""
+        declared = self.declaration.parameters.get(parameter.partition("[")[0])
+        if declared is None or not declared.unit:
+            return ""
+        names = {
+            "value": data.value_name,
+            "group": data.name_of(data.group),
+            "time": data.name_of(data.time),
+        }
+        text = declared.unit
+        for role, name in names.items():
+            text = text.replace(f"{{{role}}}", name)
+        return text
+
+
+def _by_observation(
+    values: NDArray[Any], rows: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
+    """Return values shaped (chain, draw, N), whatever the shape of the observed data."""
+    flat = values.reshape(*values.shape[:2], -1)
+    return np.asarray(flat if rows is None else flat[..., rows], dtype=np.float64)

@@ -1,0 +1,251 @@
+"""``multilevel_normal``: y ~ N(mu_plant, sigma2_plant), mu_plant ~ N(mu, sigma2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.capabilities import (
+    Capabilities,
+    ClosedForm,
+    Draws,
+    IndependentDraws,
+    MissingMoment,
+    NewData,
+    Pointwise,
+    PriorModel,
+)
+from pyflowers.programs.data import Data
+from pyflowers.programs.moments import inv_chi2_moments, t_moments
+from pyflowers.programs.shipped.normal_density import LOG_2_PI, log_pdf
+from pyflowers.programs.shipped.population import (
+    between_exceeds_error,
+    draw_population,
+    draws_of_plants,
+    multilevel_prior,
+    normal_groups,
+    notes_on_population,
+    plant_codes,
+    plant_names,
+    plant_sizes,
+    population_density,
+)
+from pyflowers.programs.shipped.top_priors import draw_variance, variance_density
+
+_REMEDY = (
+    "add months or give a proper prior, such as "
+    "--prior sigma2_plant_nu=1 --prior sigma2_plant_scale=2"
+)
+
+
+def _is_flat(values: Any) -> bool:
+    """Whether sigma2_plant has the flat prior."""
+    return bool(values["sigma2_plant_nu"] == -2)
+
+
+def _log_lik(draws: Draws, data: Data) -> NDArray[np.float64]:
+    plant = plant_codes(data)
+    return log_pdf(data.y, draws["mu_plant"][..., plant], draws["sigma2_plant"][..., plant])
+
+
+def _y_at(
+    draws: Draws, data: Data, groups: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    sd = np.sqrt(draws["sigma2_plant"])
+    return rng.normal(draws["mu_plant"][..., groups], sd[..., groups])
+
+
+def _y_rep(draws: Draws, data: Data, rng: np.random.Generator) -> NDArray[np.float64]:
+    return _y_at(draws, data, plant_codes(data), rng)
+
+
+def _new_groups(draws: Draws, data: Data, num: int, rng: np.random.Generator) -> Draws:
+    found = {"mu_plant": normal_groups(draws["mu"], draws["sigma2"], num, rng)}
+    if not _is_flat(data):
+        nu, scale = float(data["sigma2_plant_nu"]), float(data["sigma2_plant_scale"])
+        found["sigma2_plant"] = nu * scale**2 / rng.chisquare(nu, found["mu_plant"].shape)
+    return found
+
+
+def _no_new_group(data: Data) -> str:
+    if not _is_flat(data):
+        return ""
+    group = data.name_of("plant")
+    return (
+        f"under the flat prior on sigma2_plant the observations of a new {group} have no "
+        "distribution; give a proper prior, such as --prior sigma2_plant_nu=1 --prior "
+        "sigma2_plant_scale=2"
+    )
+
+
+def _draw_prior(
+    data: Data, num_draws: int, rng: np.random.Generator
+) -> dict[str, NDArray[np.float64]]:
+    draws, means = draw_population(data, num_draws, rng)
+    nu, scale = float(data["sigma2_plant_nu"]), float(data["sigma2_plant_scale"])
+    return {
+        **draws,
+        "mu_plant": means,
+        "sigma2_plant": draw_variance(nu, scale, means.shape, rng),
+    }
+
+
+def _log_prior(draws: Draws, data: Data) -> NDArray[np.float64]:
+    """Return the log density of mu, sigma2 and, unless it is flat, of every sigma2_plant."""
+    population = population_density(draws, data)
+    if _is_flat(data):
+        return population
+    nu, scale = float(data["sigma2_plant_nu"]), float(data["sigma2_plant_scale"])
+    each = variance_density(draws["sigma2_plant"], nu, scale)
+    return np.asarray(population + each.sum(axis=-1))
+
+
+def _new_group(draws: Draws, data: Data) -> NDArray[np.float64]:
+    from pyflowers.closed_form.exact.plants import NormalPlant
+
+    if _is_flat(data):
+        raise ConfigError(
+            "sigma2_plant: under its flat prior a plant that is not in the data has no predictive "
+            "density; give it a proper prior, such as --prior sigma2_plant_nu=1 "
+            "--prior sigma2_plant_scale=2"
+        )
+    mean = float(data.y.mean())
+    squares = float(((data.y - mean) ** 2).sum())
+    prior = (float(data[f"sigma2_plant_{name}"]) for name in ("nu", "scale"))
+    plant, mu = NormalPlant(data.num_obs, mean, squares, *prior), draws["mu"]
+    u = np.log(draws["sigma2"])
+    found = [
+        plant.log_integral(mu.flat[i : i + 1], u.flat[i : i + 1])[0, 0] for i in range(mu.size)
+    ]
+    return np.reshape(found, mu.shape)
+
+
+def _check(data: Data) -> list[str]:
+    """Refuse plants whose sigma2_plant has an improper posterior under the flat prior.
+
+    With n observations and squared deviations S the flat prior leaves
+    p(sigma2_plant | y) ∝ sigma2_plant^(−(n−1)/2) exp(−S / (2 sigma2_plant)), up to the bounded
+    influence of the prior on mu_plant: its tail is integrable only for n ≥ 3, its origin only for
+    S > 0.
+    """
+    notes = notes_on_population(data)
+    if not _is_flat(data):
+        return notes
+    group, sizes, plant = data.name_of("plant"), plant_sizes(data), plant_codes(data)
+    too_few = np.flatnonzero(sizes < 3)
+    if too_few.size:
+        first = int(too_few[0])
+        raise DataError(
+            f"{data.source}: {group} {plant_names(data)[first]!r} has {sizes[first]} of the 3 "
+            "observations that the flat prior on its sigma2_plant needs for a proper posterior; "
+            f"{_REMEDY}"
+        )
+    low, high = np.full(sizes.size, np.inf), np.full(sizes.size, -np.inf)
+    np.minimum.at(low, plant, data.y)
+    np.maximum.at(high, plant, data.y)
+    constant = np.flatnonzero(low == high)
+    if constant.size:
+        first = int(constant[0])
+        raise DataError(
+            f"{data.source}: all observations of {group} {plant_names(data)[first]!r} are "
+            f"{low[first]:g}, so the flat prior on its sigma2_plant has no proper posterior; "
+            f"{_REMEDY}"
+        )
+    return notes
+
+
+def _check_priors(values: Mapping[str, float]) -> None:
+    """Refuse half of a prior on sigma2_plant: it is flat or proper."""
+    nu, scale = values["sigma2_plant_nu"], values["sigma2_plant_scale"]
+    flat = nu == -2 and scale == 0
+    if not flat and not (nu > 0 and scale > 0):
+        raise ConfigError(
+            f"priors sigma2_plant_nu={nu:g} and sigma2_plant_scale={scale:g}: a proper prior needs "
+            "both above 0 (the flat one is -2 and 0); give both"
+        )
+
+
+def _missing_moments(data: Data) -> list[MissingMoment]:
+    """Say which moments do not exist, plant by plant.
+
+    Each plant that bounds sigma2 adds it a degree of freedom. sigma2_plant has
+    n + sigma2_plant_nu degrees of freedom. So has the likelihood of mu_plant, a power of it, and
+    the other plants' sigma2, integrated out, adds theirs: both tails fall together.
+    """
+    num_plants = int(data["P"])
+    dof = plant_sizes(data) + float(data["sigma2_plant_nu"])
+    others = float(data["sigma2_nu"]) + num_plants - 1
+    return [
+        *inv_chi2_moments("sigma2", num_plants + float(data["sigma2_nu"])),
+        *t_moments("mu_plant", dof + others),
+        *inv_chi2_moments("sigma2_plant", dof),
+    ]
+
+
+def _prefers_centered(data: Data) -> int:
+    """Compare the variance of the plants' averages with the error of an average."""
+    plant, num = plant_codes(data), plant_sizes(data)
+    mean = np.bincount(plant, data.y) / num
+    within = np.bincount(plant, (data.y - mean[plant]) ** 2) / np.maximum(num - 1, 1)
+    return int(between_exceeds_error(mean, within / num))
+
+
+def _log_constant(data: Data) -> float:
+    """Return the likelihood's −N/2 log 2π and the constant of a proper prior on sigma2_plant.
+
+    That prior's is (nu/2)^(nu/2) scale^nu / Γ(nu/2) for each plant, BDA3 table A.1.
+    """
+    constant = -0.5 * data.num_obs * LOG_2_PI
+    if _is_flat(data):
+        return constant
+    nu, scale = float(data["sigma2_plant_nu"]), float(data["sigma2_plant_scale"])
+    each = nu / 2 * math.log(nu / 2) + nu * math.log(scale) - math.lgamma(nu / 2)
+    return constant + int(data["P"]) * each
+
+
+def _by_plant(data: Data) -> Any:
+    """Return the statistics of plants 1 to P, whatever the order of the rows."""
+    from pyflowers.closed_form.vb import SufficientStatistics
+
+    seen, codes = SufficientStatistics.from_groups(data.y, plant_codes(data))
+    every = np.zeros((3, int(data["P"])))
+    every[:, np.asarray(codes, dtype=np.int64)] = seen.num, seen.mean, seen.ss
+    return SufficientStatistics(*every)
+
+
+def _exact(data: Data) -> Any:
+    from pyflowers.closed_form.exact import exact_multilevel_normal
+
+    prior = multilevel_prior(data)
+    return exact_multilevel_normal(_by_plant(data), prior, plants=plant_names(data))
+
+
+def _draw(data: Data, num_draws: int, rng: np.random.Generator) -> IndependentDraws:
+    from pyflowers.closed_form.exact import NormalSampler
+
+    sampler = NormalSampler(_by_plant(data), multilevel_prior(data), plant_names(data))
+    return draws_of_plants(sampler, num_draws, rng)
+
+
+def _vb(data: Data) -> Any:
+    from pyflowers.closed_form.vb import fit_multilevel_normal
+
+    prior = multilevel_prior(data)
+    return fit_multilevel_normal(_by_plant(data), prior, plants=plant_names(data))
+
+
+CAPABILITIES = Capabilities(
+    pointwise=Pointwise(_log_lik, _y_rep, _new_group),
+    new_data=NewData(_y_at, _new_groups, _no_new_group),
+    prior=PriorModel(_draw_prior, _log_prior),
+    closed_form=ClosedForm(exact=_exact, vb=_vb, draw=_draw, log_constant=_log_constant),
+    check=_check,
+    check_priors=_check_priors,
+    missing_moments=_missing_moments,
+    choices={"centered": _prefers_centered},
+)

@@ -1,0 +1,57 @@
+"""The priors that the shipped programs share: N(m, s²) and scaled-inv-χ²(nu, scale²).
+
+References
+----------
+Gelman et al., Bayesian Data Analysis, 3rd ed., table A.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def top_draws(
+    prior: Sequence[float], num_draws: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Draw a mean from N(m, s²) and a variance from scaled-inv-χ²(nu, scale²), each (1, num_draws).
+
+    Parameters
+    ----------
+    prior : sequence of float
+        m, s, nu and scale.
+    num_draws : int
+        How many.
+    rng : Generator
+        Random numbers.
+    """
+    mean, sd, nu, scale = map(float, prior)
+    return rng.normal(mean, sd, (1, num_draws)), draw_variance(nu, scale, (1, num_draws), rng)
+
+
+def draw_variance(
+    nu: float, scale: float, shape: tuple[int, ...], rng: np.random.Generator
+) -> FloatArray:
+    """Draw from scaled-inv-χ²(nu, scale²): nu scale² / χ²(nu)."""
+    # With few degrees of freedom a χ² may underflow to 0: its variance is beyond all numbers.
+    with np.errstate(divide="ignore"):
+        return nu * scale**2 / rng.chisquare(nu, shape)
+
+
+def top_density(mean: FloatArray, variance: FloatArray, prior: Sequence[float]) -> FloatArray:
+    """Return the log density of both, m, s, nu and scale given."""
+    m, s, nu, scale = map(float, prior)
+    normal = -0.5 * math.log(2 * math.pi) - math.log(s) - 0.5 * ((mean - m) / s) ** 2
+    return np.asarray(normal + variance_density(variance, nu, scale))
+
+
+def variance_density(variance: FloatArray, nu: float, scale: float) -> FloatArray:
+    """Return log scaled-inv-χ²(variance | nu, scale²)."""
+    half = nu / 2
+    constant = half * math.log(half) - math.lgamma(half) + nu * math.log(scale)
+    return np.asarray(constant - (half + 1) * np.log(variance) - half * scale**2 / variance)

@@ -1,0 +1,173 @@
+"""Typed records: values from a file or a caller, checked once, with one sentence if they are wrong.
+
+Declarations, experiments, run records and sampler options are all such records. Unknown keys are
+errors; values do not change.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pyflowers.errors import ConfigError, PyflowersError
+
+
+class Record(BaseModel):
+    """A group of known keys whose values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def parse(
+        cls, values: Any, source: str, error: type[PyflowersError] = ConfigError, remedy: str = ""
+    ) -> Self:
+        """Check plain values, such as those of a file.
+
+        Parameters
+        ----------
+        values
+            Usually a mapping.
+        source : str
+            Where they come from, which the message begins with.
+        error : type
+            What to raise.
+        remedy : str
+            Ends the message.
+
+        Raises
+        ------
+        PyflowersError
+            An `error` with one sentence that names the source and the key.
+        """
+        try:
+            return cls.model_validate(values)
+        except ValidationError as invalid:
+            sentence = f"{source}: {_first_complaint(cls, invalid)}"
+            raise error(f"{sentence}; {remedy}" if remedy else sentence) from invalid
+        except RecursionError as deep:
+            raise error(f"{source}: it is nested too deeply; simplify it") from deep
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be read or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: it cannot be read ({error.strerror or error}); check the path"
+        ) from error
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        reason = str(error).splitlines()[0] if str(error) else "nested too deeply"
+        raise ConfigError(f"{path}: it is not valid TOML: {reason}") from error
+
+
+def as_path(value: Any, what: str, error: type[PyflowersError] = ConfigError) -> Path:
+    """Take a path as text or as a Path.
+
+    Parameters
+    ----------
+    value
+        What was given.
+    what : str
+        What it is to be, which the message begins with.
+    error : type
+        What to raise.
+
+    Raises
+    ------
+    PyflowersError
+        An `error` for anything else.
+    """
+    if not isinstance(value, str | Path):
+        raise error(f"{what}: a {type(value).__name__} is not a path; give a string or a Path")
+    return Path(value)
+
+
+def within_record(function: Any, *values: Any) -> Any:
+    """Call a check of pyflowers inside a pydantic validator, which adds the key to its message."""
+    try:
+        return function(*values)
+    except PyflowersError as error:
+        raise ValueError(str(error)) from error
+
+
+def _first_complaint(record: type[BaseModel], invalid: ValidationError) -> str:
+    """Return the most specific complaint; a union's branches complain of each other's keys."""
+    errors = invalid.errors(include_url=False)
+    first = errors[0]
+    location = _plain(first["loc"])
+    key = ".".join(location)
+    if first["type"] == "extra_forbidden":
+        return f"unknown key {key}{_nearest(record, first['loc'])}"
+    if first["type"] == "missing":
+        return f"the key {key} is missing"
+    if first["type"] == "value_error":
+        message = str(first["ctx"]["error"])
+        return f"{key}: {message}" if key else message
+    given = repr(first["input"])
+    shown = given if len(given) <= 80 else f"{given[:77]}..."
+    subject = key or "it"
+    return f"{subject} {_in_plain_words(first['msg'])}, was {shown}"
+
+
+def tag_of(record: type[Record]) -> str:
+    """Return the tag of a record in a union, which no key of a file looks like."""
+    return f"<{record.__name__}>"
+
+
+def _plain(location: tuple[int | str, ...]) -> list[str]:
+    """Return the keys that a file has; pydantic adds the tags of a union's members."""
+    return [str(part) for part in location if not re.match(r"<\w+>$|function-", str(part))]
+
+
+def _in_plain_words(message: str) -> str:
+    """Rephrase pydantic's message in the words of the other errors."""
+    for pattern, plain in (
+        (r"Input should be|Input is not", "must be"),
+        (r"(Tuple|Dictionary) should have at least 1 item.*", "must name at least one"),
+        (r"a valid (tuple|list)", "a list"),
+        (r"a valid dictionary.*", "a table"),
+        (r"a valid path.*|a path.*", "a path"),
+        (r"a valid integer.*", "a whole number"),
+        (r"a valid (\w+).*", r"a \1"),
+        (r"greater than or equal to", "at least"),
+        (r"less than or equal to", "at most"),
+    ):
+        message = re.sub(pattern, plain, message)
+    return message
+
+
+def _nearest(record: type[BaseModel], location: tuple[int | str, ...]) -> str:
+    """Name the known key most similar to an unknown one, or all known keys."""
+    *sections, key = map(str, location)
+    fields, inner = record.model_fields, dict[str, type[Record]]()
+    for section in sections:
+        if section in fields:
+            inner = {tag_of(each): each for each in _records_in(fields[section])}
+            # One record is meant; of a union, the one whose tag follows.
+            fields = next(iter(inner.values())).model_fields if inner else {}
+        elif section in inner:
+            fields = inner[section].model_fields
+    near = difflib.get_close_matches(key, fields, n=1)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; the keys here are {', '.join(fields)}" if fields else ""
+
+
+def _records_in(annotated: Any) -> list[type[Record]]:
+    """Return the records that a field's type is made of, whatever it wraps them in."""
+    annotation = getattr(annotated, "annotation", annotated)
+    if isinstance(annotation, type) and issubclass(annotation, Record):
+        return [annotation]
+    return [each for part in get_args(annotation) for each in _records_in(part)]

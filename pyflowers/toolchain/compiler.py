@@ -1,0 +1,105 @@
+"""The C++ compiler and make that CmdStan needs."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shutil
+from pathlib import Path
+
+from pyflowers.errors import CompileError, ToolchainError
+from pyflowers.programs.source import Source
+from pyflowers.toolchain.processes import run
+
+# The shell's exit statuses for a command that it cannot run, and for one that a signal ended
+_NO_WORDS = {126, 127, *range(128, 256), *range(-64, 0)}
+
+_PACKAGES = {"g++": "g++", "c++": "g++", "clang++": "clang", "make": "make"}
+
+
+def compiler() -> str:
+    """Return the C++ compiler's command: ``CXX``, or the platform's own."""
+    return os.environ.get("CXX") or ("clang++" if platform.system() == "Darwin" else "g++")
+
+
+def make() -> str:
+    """Return the make command: ``MAKE``, which CmdStanPy reads too, or make."""
+    return os.environ.get("MAKE") or "make"
+
+
+def require_toolchain() -> None:
+    """Check that the compiler and make are there.
+
+    Raises
+    ------
+    ToolchainError
+        Naming the package to install.
+    """
+    missing = [tool for tool in (compiler(), make()) if shutil.which(tool.split()[0]) is None]
+    if not missing:
+        return
+    names = " and ".join(missing)
+    if platform.system() == "Darwin":
+        remedy = "xcode-select --install"
+    else:
+        remedy = f"apt-get install {' '.join(_PACKAGES.get(tool, tool) for tool in missing)}"
+    complaint = (
+        "is missing, and Stan needs it" if len(missing) == 1 else "are missing, and Stan needs them"
+    )
+    raise ToolchainError(f"{names} {complaint} to compile; run {remedy}")
+
+
+def compiler_version() -> str:
+    """Return the first line of the compiler's version message."""
+    return _first_line(compiler())
+
+
+@functools.cache
+def _first_line(command: str) -> str:
+    require_toolchain()
+    done = run([*command.split(), "--version"])
+    if done.returncode != 0:
+        raise ToolchainError(f"{command} --version fails; reinstall the compiler or set CXX")
+    return done.stdout.splitlines()[0]
+
+
+def check_syntax(source: Source, program: Path, stanc: Path) -> None:
+    """Let stanc check a program before it is compiled, for its clearer messages.
+
+    Parameters
+    ----------
+    source : Source
+        The program, named in messages.
+    program : Path
+        Its file, with what it includes beside it.
+    stanc : Path
+        The Stan compiler.
+
+    Raises
+    ------
+    CompileError
+        With stanc's message.
+    ToolchainError
+        If there is no stanc that runs.
+    """
+    try:
+        done = run([str(stanc), f"--include-paths={program.parent}", "--info", str(program)])
+        broken = f"it ends with status {done.returncode}" if done.returncode in _NO_WORDS else ""
+    except OSError as error:
+        broken = error.strerror or str(error)
+    if broken:
+        raise ToolchainError(
+            f"{stanc}: the Stan compiler does not run ({broken}); install that CmdStan again, or "
+            "use the embedded one with --cmdstan embedded"
+        )
+    if done.returncode != 0:
+        output = done.stderr.replace(str(program), source.path.name).strip()
+        raise CompileError(f"{source.path} does not compile:\n{output}")
+
+
+def first_errors(console: str) -> str:
+    """Return the compiler's first error message and the lines after it."""
+    lines = console.strip().splitlines()
+    first = next((i for i, line in enumerate(lines) if "rror" in line), max(len(lines) - 8, 0))
+    return "\n".join(lines[first : first + 8])

@@ -1,0 +1,155 @@
+"""Which CmdStan: the one named, the newest installed, or the embedded one."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyflowers.digests import digest, sha256_file
+from pyflowers.errors import ToolchainError
+from pyflowers.toolchain.cache import cache_dir
+from pyflowers.toolchain.embedded import embedded_home, install_embedded, record_builds
+from pyflowers.toolchain.manifest import Care
+
+OLDEST = (2, 33)
+"""Pathfinder and Laplace came with CmdStan 2.33."""
+
+
+@dataclass(frozen=True)
+class CmdStan:
+    """A CmdStan on this machine.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder, as CmdStanPy wants it.
+    version : str
+        Such as ``2.35.0``.
+    origin : str
+        Why this one: ``--cmdstan``, ``CMDSTAN``, ``~/.cmdstan``, ``conda`` or ``embedded``.
+    """
+
+    path: Path
+    version: str
+    origin: str
+
+    @property
+    def stanc(self) -> Path:
+        """The Stan compiler."""
+        return self.path / "bin" / ("stanc.exe" if os.name == "nt" else "stanc")
+
+    @property
+    def identity(self) -> str:
+        """What tells this CmdStan from another of the same version, for cache keys."""
+        if self.origin == "embedded":
+            return self.path.name
+        local = self.path / "make" / "local"
+        flags = sha256_file(local) if local.is_file() else ""
+        return digest(str(self.path), sha256_file(self.path / "makefile"), flags)
+
+
+def find_cmdstan(path: str | Path | None = None) -> CmdStan:
+    """Find the CmdStan to use, making the embedded one if there is no other.
+
+    Parameters
+    ----------
+    path : str or Path, optional
+        A CmdStan folder, or ``"embedded"``. Without it: the environment variable ``CMDSTAN``; the
+        newest under ``~/.cmdstan``; the active conda environment's; else the embedded one.
+
+    Raises
+    ------
+    ToolchainError
+        If the folder named is not a CmdStan, or if no CmdStan is available.
+    """
+    if path is not None and path != "embedded":
+        if not isinstance(path, str | Path):
+            raise ToolchainError(f"--cmdstan: a {type(path).__name__} is not a path; name a folder")
+        return _open(Path(path), "--cmdstan")
+    found = _installed() if path is None else None
+    return found or _open(install_embedded(), "embedded")
+
+
+def whole(cmdstan: CmdStan, care: Care) -> CmdStan:
+    """Return a CmdStan after making again what is damaged of it, if it is the cache's own.
+
+    Raises
+    ------
+    ToolchainError
+        If that cannot be done.
+    """
+    if _is_in_cache(cmdstan):
+        install_embedded(care=care)
+    return cmdstan
+
+
+def adopt_builds(cmdstan: CmdStan) -> None:
+    """Record a front end that was compiled for other options, as what is to stay whole."""
+    if _is_in_cache(cmdstan):
+        record_builds(cmdstan.path)
+
+
+def _is_in_cache(cmdstan: CmdStan) -> bool:
+    return cmdstan.origin == "embedded" and cmdstan.path.parent == cache_dir()
+
+
+def available_cmdstan() -> CmdStan | None:
+    """Return the CmdStan that :func:`find_cmdstan` would use if it had to make none.
+
+    Raises
+    ------
+    ToolchainError
+        If one is named or installed and cannot be used.
+    """
+    found = _installed()
+    if found is not None:
+        return found
+    home = embedded_home()
+    return _open(home, "embedded") if home is not None else None
+
+
+def _installed() -> CmdStan | None:
+    if os.environ.get("CMDSTAN"):
+        return _open(Path(os.environ["CMDSTAN"]), "CMDSTAN")
+    installed = _newest(Path.home() / ".cmdstan")
+    if installed:
+        return _open(installed, "~/.cmdstan")
+    conda = os.environ.get("CONDA_PREFIX")
+    if conda and (Path(conda) / "bin" / "cmdstan" / "makefile").is_file():
+        return _open(Path(conda) / "bin" / "cmdstan", "conda")
+    return None
+
+
+def _open(path: Path, origin: str) -> CmdStan:
+    """Read the version of the CmdStan in `path`, which is how CmdStanPy tells one as well."""
+    match = None
+    with suppress(OSError, ValueError, RuntimeError):  # no path, no home, no permission
+        path = path.expanduser().resolve()
+        text = (path / "makefile").read_text(encoding="utf-8", errors="replace")
+        match = re.search(r"^CMDSTAN_VERSION := (\d+)\.(\d+)\.(\S+)$", text, re.MULTILINE)
+    if match is None:
+        raise ToolchainError(
+            f"{origin}: {path} is not a CmdStan folder (no makefile with CMDSTAN_VERSION); correct "
+            "the path, or leave it out to use the embedded CmdStan"
+        )
+    version = ".".join(match.groups())
+    if (int(match[1]), int(match[2])) < OLDEST:
+        raise ToolchainError(
+            f"{origin}: CmdStan {version} in {path} is older than {OLDEST[0]}.{OLDEST[1]}; "
+            "run pyflowers setup --official, or pass --cmdstan embedded"
+        )
+    return CmdStan(path, version, origin)
+
+
+def _newest(folder: Path) -> Path | None:
+    """Return the newest built release under `folder`, if there is one."""
+    releases = []
+    for makefile in folder.glob("cmdstan-*/makefile"):
+        numbers = re.fullmatch(r"cmdstan-(\d+)\.(\d+)\.(\d+)(-rc\d+)?", makefile.parent.name)
+        if numbers and (makefile.parent / "bin").is_dir():
+            order = (*map(int, numbers.groups()[:3]), numbers[4] is None, numbers[4] or "")
+            releases.append((order, makefile.parent))
+    return max(releases)[1] if releases else None

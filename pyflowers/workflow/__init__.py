@@ -1,0 +1,1 @@
+"""The workflow around a fit: experiments, configuration files, replay, and the doctor."""

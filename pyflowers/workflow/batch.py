@@ -1,0 +1,210 @@
+"""A batch as one small TOML file: which programs, which tables, which variants, what to keep.
+
+Its tasks are all combinations of program, table, variant and repeat. Paths are relative to the
+file, unknown keys are errors, and no executable is named, as in :mod:`pyflowers.workflow.config`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from pyflowers.errors import ConfigError
+from pyflowers.many import Task
+from pyflowers.many.keep import keeps
+from pyflowers.programs import find_program
+from pyflowers.records import Record, read_toml, within_record
+from pyflowers.table import Table, read_table
+from pyflowers.workflow.config import DataConfig, SamplerConfig, refuse_cmdstan
+
+
+class BatchData(DataConfig):
+    """The tables: one file, files by pattern, or the parts of one file.
+
+    Attributes
+    ----------
+    files : tuple of str
+        Patterns such as ``sites/*.csv``; a task for each file.
+    by : str or None
+        A column of `file`; a task for each of its labels.
+    """
+
+    files: tuple[str, ...] = ()
+    by: str | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.files and (self.file is not None or self.by is not None):
+            raise ValueError("files: leave file and by out, or files")
+        if self.by is not None and self.file is None:
+            raise ValueError("by: it is a column of file, which is missing")
+        return self
+
+
+class Variant(Record):
+    """What one variant of the batch changes."""
+
+    name: Annotated[str, Field(min_length=1)]
+    priors: dict[str, float] = Field(default_factory=dict)
+    sampler: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("sampler")
+    @classmethod
+    def _known(cls, options: dict[str, Any]) -> dict[str, Any]:
+        within_record(SamplerConfig.parse, options, "sampler")
+        for key in ("seed", "engine"):
+            if key in options:
+                raise ValueError(f"{key} applies to the whole batch; a variant cannot change it")
+        return options
+
+
+class BatchConfig(Record):
+    """Everything that a batch's file says."""
+
+    models: Annotated[tuple[str, ...], Field(min_length=1)]
+    include_paths: tuple[Path, ...] = ()
+    data: BatchData = BatchData()
+    priors: dict[str, dict[str, float]] = Field(default_factory=dict)
+    sampler: Annotated[SamplerConfig, BeforeValidator(refuse_cmdstan)] = SamplerConfig()
+    variants: tuple[Variant, ...] = ()
+    keep: Annotated[tuple[str, ...], Field(min_length=1)] = ("summary",)
+    repeats: Annotated[int, Field(ge=1, strict=True)] = 1
+    time_limit: Annotated[float | None, Field(gt=0)] = None
+    retries: Annotated[int, Field(ge=0, strict=True)] = 2
+    folder: Path | None = None
+
+    @field_validator("keep")
+    @classmethod
+    def _importable(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        within_record(keeps, names)
+        return names
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The tasks of a batch, made one by one."""
+
+    config: BatchConfig
+    tables: Sequence[tuple[str, Any]]
+
+    def __len__(self) -> int:
+        config = self.config
+        variants = len(config.variants) or 1
+        return len(config.models) * len(self.tables) * variants * config.repeats
+
+    def __iter__(self) -> Iterator[Task]:
+        config = self.config
+        variants = config.variants or (Variant.model_construct(name="", priors={}, sampler={}),)
+        repeats = range(config.repeats)
+        for model, table, variant, repeat in itertools.product(
+            config.models, self.tables, variants, repeats
+        ):
+            yield self._task(model, table, variant, repeat)
+
+    def _task(self, model: str, table: tuple[str, Any], variant: Variant, repeat: int) -> Task:
+        config, (label, data) = self.config, table
+        given = config.sampler.model_dump(exclude={"seed", "engine"}, exclude_unset=True)
+        sampler = {**given, **variant.sampler}
+        parts = [
+            *([Path(model).stem] if len(config.models) > 1 else []),
+            *([label] if label else []),
+            *([variant.name] if variant.name else []),
+            *([str(repeat)] if config.repeats > 1 else []),
+        ]
+        described = isinstance(data, Table)
+        order = config.data.time_order
+        return Task(
+            model,
+            data,
+            name="/".join(parts) or Path(model).stem,
+            repeat=repeat,
+            priors={**config.priors.get(Path(model).stem, {}), **variant.priors},
+            centered=sampler.pop("centered", None),
+            options=sampler,
+            columns=config.data.names,
+            reading={**({} if described else config.data.reading), "time_order": order},
+            include_paths=config.include_paths if model.endswith(".stan") else (),
+            keep=config.keep,
+        )
+
+
+def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
+    """Read a batch from a TOML file.
+
+    Raises
+    ------
+    ConfigError
+        In one sentence that names the file and the key.
+    DataError
+        If the file that is to be divided cannot be read.
+    """
+    path = Path(path)
+    config = _relative_to(BatchConfig.parse(read_toml(path), str(path)), path.parent)
+    for name in config.models:
+        if not name.endswith(".stan"):
+            find_program(name)
+    return config, Tasks(config, _tables(config.data, path))
+
+
+def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
+    """Return each table with its label."""
+    if data.by is not None and data.file is not None:
+        return _parts(read_table(data.file, **data.reading), data.by)
+    if not data.files:
+        return [("", data.file)]
+    found = sorted({file for pattern in data.files for file in _matching(pattern)})
+    if not found:
+        raise ConfigError(f"{path}: data.files: no file matches {', '.join(data.files)}")
+    stems = [file.stem for file in found]
+    unique = len(set(stems)) == len(stems)
+    return [(file.stem if unique else str(file), file) for file in found]
+
+
+def _matching(pattern: str) -> list[Path]:
+    absolute = Path(pattern)
+    return sorted(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
+
+
+def _parts(table: Table, by: str) -> list[tuple[str, Any]]:
+    """Divide a table by the labels of a column; rows keep their numbers, for messages."""
+    labels = table.labels(by)
+    rows = [labels.codes == code for code in range(len(labels))]
+    return [
+        (
+            name,
+            replace(
+                table,
+                cells={column: cells[mine] for column, cells in table.cells.items()},
+                rows=table.rows[mine],
+                notes=list(table.notes),
+            ),
+        )
+        for name, mine in zip(labels.names, rows, strict=True)
+    ]
+
+
+def _relative_to(config: BatchConfig, folder: Path) -> BatchConfig:
+    """Resolve the file's paths against its folder."""
+
+    def resolve(path: str | Path) -> str:
+        return os.path.normpath(Path.cwd() / folder / path)
+
+    data = config.data
+    changes = {
+        "models": tuple(resolve(n) if n.endswith(".stan") else n for n in config.models),
+        "include_paths": tuple(Path(resolve(path)) for path in config.include_paths),
+        "data": data.model_copy(
+            update={
+                "file": None if data.file is None else Path(resolve(data.file)),
+                "files": tuple(map(resolve, data.files)),
+            }
+        ),
+        "folder": None if config.folder is None else Path(resolve(config.folder)),
+    }
+    return config.model_copy(update=changes)

@@ -1,0 +1,202 @@
+"""A whole experiment as one small TOML file: data, models, priors, sampler and outputs.
+
+Paths in the file are relative to it. Unknown keys are errors. A ``run.json`` is a configuration,
+too: that of its one run. Executables are never named here: which CmdStan runs is for the command
+line and the environment to say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from pyflowers.engines import SamplerOptions
+from pyflowers.engines.options import EngineName
+from pyflowers.fits.record import RunRecord, read_record
+from pyflowers.programs import LECTURE, find_program
+from pyflowers.records import Record, read_toml, within_record
+
+
+class DataConfig(Record):
+    """The table and the names of its columns; without a file, each program's own example."""
+
+    file: Path | None = None
+    group: str | None = None
+    time: str | None = None
+    value: str | None = None
+    columns: dict[str, str] = Field(default_factory=dict)
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    time_order: Literal["value", "appearance"] = "value"
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The table's names of the declaration's columns, where they differ."""
+        roles = {"group": self.group, "time": self.time, "value": self.value}
+        return {**self.columns, **{role: name for role, name in roles.items() if name is not None}}
+
+    @property
+    def reading(self) -> dict[str, str]:
+        """How to read the file, as far as it is not the usual."""
+        how = {"sep": self.sep, "decimal": self.decimal, "encoding": self.encoding}
+        return {key: value for key, value in how.items() if value is not None}
+
+
+def refuse_cmdstan(values: Any) -> Any:
+    """Refuse an executable in a file, inside a pydantic validator."""
+    if isinstance(values, dict) and "cmdstan" in values:
+        raise ValueError(
+            "cmdstan is not named in a file, as it says which programs are run; use --cmdstan or "
+            "the environment variable CMDSTAN"
+        )
+    return values
+
+
+class SamplerConfig(SamplerOptions):
+    """How to sample; without a seed one is drawn and recorded."""
+
+    seed: Annotated[int | None, Field(ge=0, le=2**32 - 1, strict=True)] = None  # type: ignore[assignment]
+    centered: bool | None = None
+    engine: EngineName = "auto"
+
+    def options(self) -> SamplerOptions:
+        """Return the sampler's options, a seed drawn if there is none."""
+        given = self.model_dump(exclude={"centered", "engine"}, exclude_unset=True)
+        return SamplerOptions.of(**given)
+
+
+class OutputConfig(Record):
+    """Where the run folders go, one for each model, and what else is written."""
+
+    folder: Path = Path("results")
+    plots: Literal["png", "svg", "pdf", "none"] = "png"
+    report: Path | None = None
+    check: bool = False
+
+
+class Experiment(Record):
+    """Everything that a file says."""
+
+    models: Annotated[tuple[str, ...], Field(min_length=1)] = LECTURE
+    include_paths: tuple[Path, ...] = ()
+    data: DataConfig = DataConfig()
+    priors: dict[str, dict[str, float]] = Field(default_factory=dict)
+    sampler: Annotated[SamplerConfig, BeforeValidator(refuse_cmdstan)] = SamplerConfig()
+    output: OutputConfig = OutputConfig()
+
+    @field_validator("models")
+    @classmethod
+    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not name.endswith(".stan"):
+                within_record(find_program, name)
+        stems = [Path(name).stem for name in names]
+        if len(set(stems)) < len(stems):
+            raise ValueError(
+                "a model appears twice; name each once (run folders are named after the programs)"
+            )
+        return names
+
+    @model_validator(mode="after")
+    def _known_priors(self) -> Self:
+        own = {Path(name).stem for name in self.models if name.endswith(".stan")}
+        for name, values in self.priors.items():
+            if name not in own:
+                within_record(within_record(find_program, name).resolve_priors, values)
+        return self
+
+    def with_values(self, **sections: Any) -> Experiment:
+        """Return this experiment with some values changed, checked like those of a file.
+
+        Parameters
+        ----------
+        **sections
+            For a section its new values, such as ``sampler={"seed": 2}``; ``models`` as they are.
+
+        Raises
+        ------
+        ConfigError
+            If a value cannot be used.
+        """
+        values = self.model_dump(exclude_unset=True)
+        for section, changes in sections.items():
+            whole = section in ("models", "include_paths")
+            values[section] = changes if whole else {**values.get(section, {}), **changes}
+        return Experiment.parse(values, "the command line")
+
+
+def read_config(path: str | Path) -> Experiment:
+    """Read an experiment from a TOML file, or that of a run from its ``run.json``.
+
+    Raises
+    ------
+    ConfigError
+        In one sentence that names the file and the key.
+    """
+    path = Path(path)
+    if path.suffix == ".json":
+        return from_record(read_record(path.parent))
+    experiment = Experiment.parse(read_toml(path), str(path))
+    return _relative_to(experiment, path.parent)
+
+
+def from_record(record: RunRecord) -> Experiment:
+    """Return the experiment that repeats a run."""
+    reading = dict(record.data.reading)
+    options = record.options.model_dump(exclude_unset=True)
+    values = {
+        "models": [record.program.reference],
+        "include_paths": record.program.include_paths,
+        "data": {"file": record.data.source, "columns": record.data.columns, **reading},
+        "priors": {record.program.name: record.priors},
+        "sampler": {**options, "centered": record.centered, "engine": record.engine.name},
+    }
+    return Experiment.parse(values, "run.json")
+
+
+def to_toml(experiment: Experiment) -> str:
+    """Write an experiment as :func:`read_config` reads it."""
+    values = experiment.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    top = {key: values.pop(key, None) for key in ("models", "include_paths")}
+    lines = [f"{key} = {_toml(value)}" for key, value in top.items() if value]
+    priors = values.pop("priors", {})
+    columns = values.get("data", {}).pop("columns", {})
+    sections = [*values.items(), *((f"priors.{k}", v) for k, v in priors.items())]
+    if columns:
+        sections.append(("data.columns", columns))
+    for section, content in sections:
+        lines += ["", f"[{section}]", *(f"{_key(k)} = {_toml(v)}" for k, v in content.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """Write a value; JSON's strings, numbers, booleans and lists are TOML's, too."""
+    return json.dumps(value, ensure_ascii=True)
+
+
+def _key(name: str) -> str:
+    plain = name.replace("_", "").replace("-", "")
+    return name if plain.isascii() and plain.isalnum() else json.dumps(name)
+
+
+def _relative_to(experiment: Experiment, folder: Path) -> Experiment:
+    """Resolve the file's paths against its folder; what is absolute stays as it is."""
+
+    def resolve(path: Path | None) -> Path | None:
+        return None if path is None else Path(os.path.normpath(folder / path))
+
+    output = experiment.output
+    return experiment.with_values(
+        models=tuple(
+            str(resolve(Path(name))) if name.endswith(".stan") else name
+            for name in experiment.models
+        ),
+        include_paths=tuple(str(resolve(path)) for path in experiment.include_paths),
+        data={"file": resolve(experiment.data.file)},
+        output={"folder": resolve(output.folder), "report": resolve(output.report)},
+    )

@@ -1,0 +1,181 @@
+"""What a bug report needs: the machine, the toolchain, the cache, the packages and a fit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+from pyflowers.errors import PyflowersError
+from pyflowers.staging import (
+    TEMPORARY_PREFIX,
+    clear_leftover,
+    files_in,
+    is_locked,
+    leftovers,
+)
+
+PACKAGES = (
+    *("pyflowers", "arviz", "click", "cmdstanpy", "jinja2", "matplotlib", "numpy", "pandas"),
+    *("pydantic", "scipy", "xarray"),
+)
+LITTLE_SPACE = 2 * 1024**3
+"""Bytes below which a CmdStan and its executables may not fit."""
+
+
+class Finding(NamedTuple):
+    """One line of the examination: what was looked at, what was found, and whether it is fine."""
+
+    name: str
+    value: str
+    is_ok: bool = True
+
+
+def examine() -> Iterator[Finding]:
+    """Yield the findings one by one; what is broken is a finding and never an exception."""
+    for probe in (_machine, _toolchain, _cache, _cmdstan, _packages, _fit):
+        yield from _guarded(probe)
+
+
+def _guarded(probe: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    name = probe.__name__.strip("_")
+    try:
+        yield from probe()
+    except PyflowersError as error:
+        yield Finding(name, str(error), False)
+    except Exception as error:  # the doctor must not fail because of what it examines
+        yield Finding(name, f"{type(error).__name__}: {error}", False)
+
+
+def _machine() -> Iterator[Finding]:
+    from pyflowers.toolchain.embedded import usable_cores
+
+    yield Finding("python", f"{platform.python_version()} at {sys.executable}")
+    yield Finding("platform", platform.platform())
+    yield Finding("cores", f"{usable_cores()} usable of {os.cpu_count()}")
+
+
+def _toolchain() -> Iterator[Finding]:
+    from pyflowers.toolchain.compiler import compiler, compiler_version, make
+
+    yield Finding("compiler", f"{compiler_version()} ({shutil.which(compiler().split()[0])})")
+    yield Finding("make", str(shutil.which(make().split()[0])))
+
+
+def _cmdstan() -> Iterator[Finding]:
+    from pyflowers.toolchain import find_cmdstan
+
+    found = find_cmdstan()
+    reasons = {
+        "CMDSTAN": "because the environment variable CMDSTAN names it",
+        "~/.cmdstan": "as the newest under ~/.cmdstan",
+        "conda": "from the active conda environment",
+        "embedded": "the embedded one, as CMDSTAN, ~/.cmdstan and conda have none",
+    }
+    yield Finding("cmdstan", f"{found.version} in {found.path}, {reasons[found.origin]}")
+
+
+def _cache() -> Iterator[Finding]:
+    from pyflowers.toolchain import library
+    from pyflowers.toolchain.build import is_intact
+    from pyflowers.toolchain.cache import cache_dir
+    from pyflowers.toolchain.manifest import Care, find_damage
+
+    folder = cache_dir()
+    if not folder.is_dir():
+        yield Finding("cache", f"{folder}: nothing there yet")
+        return
+    size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+    free = shutil.disk_usage(folder).free
+    executables = sorted((folder / "executables").glob("[!.]*"))
+    yield Finding("cache", f"{folder}, {_megabytes(size)} with {len(executables)} executables")
+    for made in sorted([*folder.glob("stan-*"), *folder.glob("cmdstan-*")]):
+        damage = find_damage(made, Care.DIGESTS)
+        remedy = f"{damage}; pyflowers setup makes it again"
+        yield Finding(made.name.rpartition("-")[0], remedy if damage else "whole", damage is None)
+    densities = sorted((folder / "densities").glob("[!.]*"))
+    broken = [path.name for path in executables if not is_intact(path / _program_of(path))]
+    broken += [
+        path.name for path in densities if not library.is_intact(path / f"{_program_of(path)}.so")
+    ]
+    state = f"{', '.join(broken)} broken; rebuilt when next used" if broken else "all sound"
+    yield Finding("executables", state, not broken)
+    yield Finding("free space", _megabytes(free), free >= LITTLE_SPACE)
+    yield Finding(
+        "cache writable",
+        "yes" if os.access(folder, os.W_OK) else "no; make it writable",
+        os.access(folder, os.W_OK),
+    )
+
+
+class Leftover(NamedTuple):
+    """A folder that a killed command left."""
+
+    path: Path
+    state: str
+    is_gone: bool
+
+
+def repair(folders: Sequence[Path]) -> Iterator[Leftover]:
+    """Finish or clear what killed commands left, and report what was done.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        Where results were written, besides the cache and the folder for temporary files.
+    """
+    from pyflowers.toolchain.cache import cache_dir
+
+    cache, temporary = cache_dir(), Path(tempfile.gettempdir())
+    places = [cache, *(path for path in cache.glob("*/") if not path.is_symlink())]
+    places += [place for folder in folders for place in (folder, folder.parent)]
+    for place in dict.fromkeys(place.resolve() for place in places):
+        yield from map(_cleared, leftovers(place))
+    yield from map(_cleared, leftovers(temporary, TEMPORARY_PREFIX))
+
+
+def _cleared(folder: Path) -> Leftover:
+    if clear_leftover(folder):
+        return Leftover(folder, "cleared", True)
+    files = [name for name in files_in(folder) if name.startswith(("old/", "new/"))]
+    kept = f"kept, because it contains {files[0]}" if files else "cannot be removed"
+    return Leftover(folder, "in use" if is_locked(folder) else kept, False)
+
+
+def _program_of(folder: Path) -> str:
+    """Return a program's name, which the cache follows by a digest."""
+    return folder.name.rpartition("-")[0]
+
+
+def _packages() -> Iterator[Finding]:
+    for name in PACKAGES:
+        try:
+            yield Finding(name, version(name))
+        except PackageNotFoundError:
+            yield Finding(name, "not installed", name == "pyflowers")
+
+
+def _fit() -> Iterator[Finding]:
+    from pyflowers.fits.sampling import fit
+    from pyflowers.programs import LECTURE
+
+    started = time.perf_counter()
+    done = fit(LECTURE[0], seed=1)
+    seconds = time.perf_counter() - started
+    verdict = done.diagnostics
+    yield Finding(
+        "fit",
+        f"{done.name} by {done.record.engine.name} in {seconds:.2f} s, {verdict}",
+        verdict.passed,
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1024**2:,.0f} MB"

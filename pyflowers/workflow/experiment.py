@@ -1,0 +1,222 @@
+"""Run an experiment: fit what changed, reuse the run folders of what did not, and report why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyflowers.engines import Engine, LoadedProgram, find_engine, refuse_unused
+from pyflowers.engines.choose import load_with
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.folder import check_run_folder
+from pyflowers.fits.record import FILE, RunRecord, read_record
+from pyflowers.fits.sampling import fit_data
+from pyflowers.programs import Data, Program, find_program
+from pyflowers.workflow.changes import program_changes, value_changes
+from pyflowers.workflow.config import Experiment
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of one model of an experiment.
+
+    Attributes
+    ----------
+    name : str
+        The program's name.
+    folder : Path
+        Its run folder.
+    fit : Fit or None
+        The fit; None if the program refuses the data.
+    refused : str
+        The reason for refusing.
+    refitted : tuple of str
+        Why it was fitted now; empty if an earlier run was still valid.
+    """
+
+    name: str
+    folder: Path
+    fit: Fit | None
+    refused: str = ""
+    refitted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One program of an experiment with its data and priors."""
+
+    program: Program
+    data: Data
+    priors: dict[str, float]
+    folder: Path
+
+
+def run_experiment(
+    experiment: Experiment,
+    *,
+    cmdstan: str | Path | None = None,
+    show_progress: bool = False,
+    announce: Callable[[str], object] = lambda _: None,
+    finished: Callable[[Outcome], object] = lambda _: None,
+) -> list[Outcome]:
+    """Fit each model of an experiment, or reuse its earlier run if nothing changed.
+
+    Every run is saved as it ends: what fails later loses nothing of it.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Which models, data, priors, options and folders.
+    cmdstan : str or Path, optional
+        See :func:`pyflowers.toolchain.find_cmdstan`.
+    show_progress : bool
+        Whether to draw a bar for each chain.
+    announce : callable, optional
+        Takes a line for each model: fitted and why, or taken from where.
+    finished : callable, optional
+        Takes each outcome, its run folder written.
+
+    Raises
+    ------
+    PyflowersError
+        If the data cannot be read or a fit does not finish. A program that refuses data which
+        others take is an outcome, not an error.
+    """
+    tasks = _tasks(experiment)
+    engine = find_engine(experiment.sampler.engine, cmdstan)
+    sampler = experiment.sampler.model_dump(exclude={"engine"}, exclude_unset=True)
+    refuse_unused(engine.name, engine.uses, [k for k, v in sampler.items() if v is not None])
+    outcomes = []
+    for task in tasks:
+        outcome = _run(task, experiment, engine, show_progress, announce)
+        if outcome.fit is not None and outcome.refitted:
+            save(outcome.fit, outcome.folder, experiment.output.plots)
+        finished(outcome)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def save(fit: Fit, folder: Path, plots: str) -> None:
+    """Write a run folder with its figures.
+
+    Parameters
+    ----------
+    fit : Fit
+        What to write.
+    folder : Path
+        Where to.
+    plots : str
+        ``png``, ``svg`` or ``pdf``, or ``none``, which also saves importing what draws.
+
+    Raises
+    ------
+    ConfigError
+        If the folder holds something else, or cannot be written.
+    """
+    if plots == "none":
+        fit.save(folder)
+        return
+    from pyflowers.plots import run_images
+
+    fit.save(folder, run_images(fit, plots))
+
+
+def _tasks(experiment: Experiment) -> list[_Task]:
+    """Open, read and check everything before the first chain runs."""
+    includes = tuple(map(str, experiment.include_paths))
+    opened = [
+        find_program(name, includes if name.endswith(".stan") else ()) for name in experiment.models
+    ]
+    names = [program.name for program in opened]
+    unknown = [name for name in experiment.priors if name not in names]
+    for name in unknown:
+        find_program(name).resolve_priors(experiment.priors[name])
+    tasks = []
+    for program in opened:
+        folder = experiment.output.folder / program.name
+        check_run_folder(folder)
+        data = program.read(
+            experiment.data.file,
+            columns=experiment.data.names,
+            time_order=experiment.data.time_order,
+            **experiment.data.reading,
+        )
+        priors = program.resolve_priors(experiment.priors.get(program.name), data)
+        tasks.append(_Task(program, data, priors, folder))
+    return tasks
+
+
+def why_refit(
+    record: RunRecord, experiment: Experiment, program: Program, data: Data, loaded: LoadedProgram
+) -> tuple[str, ...]:
+    """Say what changed since a run was made; empty if it is still valid.
+
+    Parameters
+    ----------
+    record : RunRecord
+        The run's ``run.json``.
+    experiment, program, data
+        What is wanted now.
+    loaded : LoadedProgram
+        The program as its engine has it now.
+    """
+    if record.program.reference != program.reference:
+        return (f"the folder holds a run of {record.program.name}",)
+    wanted = program.resolve_priors(experiment.priors.get(program.name), data)
+    sampler = experiment.sampler
+    options = sampler.model_dump(exclude={"engine"}, exclude_none=True)
+    declared = data.declaration.model_dump(mode="json", exclude_defaults=True)
+    same = {**record.options.model_dump(), "centered": record.centered}
+    return (
+        *(["the data changed"] if record.data.sha256 != data.sha256 else []),
+        *(["the declaration changed"] if record.program.declaration != declared else []),
+        *program_changes(record, loaded),
+        *value_changes("prior", record.priors, wanted),
+        *value_changes("", same, options),
+    )
+
+
+def _run(
+    task: _Task,
+    experiment: Experiment,
+    engine: Engine,
+    show_progress: bool,
+    announce: Callable[[str], object],
+) -> Outcome:
+    program, name = task.program, task.program.name
+    try:
+        program.fill(task.data, task.priors, centered=experiment.sampler.centered)
+    except DataError as error:
+        announce(f"{name}: not fitted: {error}")
+        return Outcome(name, task.folder, None, refused=str(error))
+    loaded = load_with(engine, program)
+    reasons = _reasons(task, experiment, loaded)
+    if not reasons:
+        announce(f"{name}: nothing changed, taken from {task.folder}")
+        return Outcome(name, task.folder, Fit.load(task.folder))
+    announce(f"{name}: fitted, because {'; '.join(reasons)}")
+    done = fit_data(
+        program,
+        task.data,
+        experiment.sampler.options(),
+        priors=task.priors,
+        centered=experiment.sampler.centered,
+        engine=engine,
+        show_progress=show_progress,
+    )
+    return Outcome(name, task.folder, done, refitted=reasons)
+
+
+def _reasons(task: _Task, experiment: Experiment, loaded: LoadedProgram) -> tuple[str, ...]:
+    if not (task.folder / FILE).is_file():
+        return ("there is no run yet",)
+    try:
+        record = read_record(task.folder)
+        reasons = why_refit(record, experiment, task.program, task.data, loaded)
+        if not reasons:
+            Fit.load(task.folder)
+        return reasons
+    except (DataError, ConfigError):
+        return ("the earlier run cannot be read",)

@@ -1,0 +1,228 @@
+"""Repeat the fit of a run folder and say whether it gives the same posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.convergence import mcse_quantile
+from pyflowers.engines import find_engine
+from pyflowers.errors import CompileError, ConfigError, DataError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names, stacked
+from pyflowers.fits.sampling import fit_data
+from pyflowers.fits.summary import QUANTILES, format_number
+from pyflowers.programs import Program, find_program
+from pyflowers.workflow.changes import data_changes, engine_changes, value_changes
+
+ALLOWED_ERRORS = 4.0
+"""Monte Carlo standard errors by which two runs of one posterior may differ, see :func:`_limit`."""
+
+FALSE_ALARMS = 0.001
+"""Chance that two runs of one posterior are called different, from 4 × 1,000 draws on.
+
+With fewer the errors themselves are uncertain: at 4 × 250 draws it is about 0.005.
+"""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How a second run compares with the first.
+
+    Attributes
+    ----------
+    verdict : str
+        ``bitwise equal``, ``statistically equal`` or ``different``.
+    largest : float
+        Largest difference of a 5%, 50% or 95% quantile, in Monte Carlo standard errors of the
+        difference; NaN if there was no second run to compare.
+    where : str
+        The quantity with that difference.
+    notes : tuple of str
+        What changed since the first run.
+    engine : str
+        The engine of the second run; empty if there was none.
+    """
+
+    verdict: Literal["bitwise equal", "statistically equal", "different"]
+    largest: float = float("nan")
+    where: str = ""
+    notes: tuple[str, ...] = ()
+    engine: str = ""
+
+    def __str__(self) -> str:
+        if self.verdict == "bitwise equal":
+            first = "bitwise equal: every draw is the same to the last bit"
+        elif np.isnan(self.largest):
+            first = self.verdict
+        else:
+            first = (
+                f"{self.verdict}: the largest difference is {format_number(self.largest)} Monte "
+                f"Carlo standard errors ({self.where})"
+            )
+        engine = [f"run by {self.engine}"] if self.engine else []
+        return "\n".join([first, *(f"  {line}" for line in (*engine, *self.notes))])
+
+
+def replay(
+    folder: str | Path,
+    *,
+    engine: str | None = None,
+    cmdstan: str | Path | None = None,
+    show_progress: bool = False,
+) -> Replay:
+    """Repeat the fit of a run folder from its ``run.json`` and compare.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The run folder; it is only read.
+    engine : str, optional
+        An engine to use instead of the recorded one.
+    cmdstan : str or Path, optional
+        See :func:`~pyflowers.toolchain.find_cmdstan`; by default the embedded one if the run used
+        it.
+    show_progress : bool
+        Whether to draw a bar for each chain.
+
+    Returns
+    -------
+    Replay
+        ``different`` without a second run if the data file has changed.
+
+    Raises
+    ------
+    PyflowersError
+        If the folder is not a run, or the second run does not finish.
+    """
+    first = Fit.load(folder)
+    record = first.record
+    chosen = engine or (record.engine.name if cmdstan is None else "cmdstan")
+    if cmdstan is None and record.engine.versions.get("cmdstan", "").startswith("embedded"):
+        cmdstan = "embedded" if chosen == "cmdstan" else None
+    program, notes = _program_now(first)
+    data, changed, more = _data_now(first, program)
+    if changed:
+        return Replay("different", notes=tuple(f"the data changed: {line}" for line in changed))
+    taken = find_engine(chosen, cmdstan)
+    second = fit_data(
+        program,
+        data,
+        record.options.of_engine(taken.uses),
+        priors={name: value for name, value in record.priors.items() if data.has_table},
+        centered=record.centered if data.has_table and "centered" in taken.uses else None,
+        engine=taken,
+        inits=record.inits if "inits" in taken.uses else None,
+        show_progress=show_progress,
+    )
+    again = second.record
+    notes += more
+    if not notes:
+        notes += engine_changes(record.engine, again.engine)
+    notes += _package_changes(record.packages, again.packages)
+    as_before = ", as recorded" if again.engine.name == record.engine.name else ""
+    return replace(compare_runs(first, second, notes), engine=f"{again.engine.name}{as_before}")
+
+
+def compare_runs(first: Fit, second: Fit, notes: list[str] | None = None) -> Replay:
+    """Compare the draws of two fits that should have one posterior.
+
+    Parameters
+    ----------
+    first, second : Fit
+        The fits.
+    notes : list of str, optional
+        What is known to have changed between them.
+    """
+    notes = notes or []
+    if _same_draws(first, second):
+        return Replay("bitwise equal", 0.0, "", tuple(notes))
+    names = element_names(first.posterior)
+    if names != element_names(second.posterior):
+        reason = "the posteriors have different quantities"
+        return Replay("different", notes=(reason, *notes))
+    errors = _differences(stacked(first.posterior), stacked(second.posterior))
+    worst = int(np.argmax(errors))
+    name = names[worst % len(names)]
+    if errors[worst] <= _limit(errors.size):
+        return Replay("statistically equal", float(errors[worst]), name, tuple(notes))
+    unexplained = "nothing that is recorded changed: run pyflowers doctor and report this"
+    return Replay("different", float(errors[worst]), name, tuple(notes) or (unexplained,))
+
+
+def _program_now(first: Fit) -> tuple[Program, list[str]]:
+    """Return the program to run: the file as it is now, or what the run kept of it."""
+    about = first.record.program
+    reference = Path(about.reference) if about.reference.endswith(".stan") else about.reference
+    try:
+        now = find_program(reference, about.include_paths)
+    except (ConfigError, CompileError) as error:
+        return first.program, [f"the text kept in the run folder was used ({error})"]
+    notes = []
+    if now.source.sha256 != about.sha256:
+        notes.append(f"program {about.path} changed")
+    return replace(first.program, source=now.source), notes
+
+
+def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
+    """Return the data to run on, what changed in their file, and further notes."""
+    about = first.record.data
+    kept = first.data
+    if about.source is None:
+        return program.read({}) if not kept.values else kept, [], []
+    path = Path(about.source)
+    if not path.is_file():
+        if not kept.has_table and set(kept.values) < set(program.source.blocks.data):
+            raise ConfigError(
+                f"{about.source}: the run's data cannot be read again; put the file back"
+            )
+        note = f"{path} is not there: the data kept in the run folder were used"
+        return kept, [], [note]
+    try:
+        now = program.read(path, columns=about.columns, **about.reading)
+    except (DataError, ConfigError) as error:
+        return None, [str(error)], []
+    return now, data_changes(kept, now), []
+
+
+def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return value_changes("version of", before, now)
+
+
+def _same_draws(first: Fit, second: Fit) -> bool:
+    def same(old: Mapping[str, NDArray[Any]], new: Mapping[str, NDArray[Any]]) -> bool:
+        return old.keys() == new.keys() and all(
+            np.array_equal(old[name], new[name], equal_nan=True) for name in old
+        )
+
+    posterior = [
+        {name: quantity.values for name, quantity in fit.posterior.items()}
+        for fit in (first, second)
+    ]
+    return same(*posterior) and same(first.stats, second.stats)
+
+
+def _differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each quantile's difference in standard errors, shape (quantile × element,)."""
+    found = []
+    for quantile in QUANTILES:
+        values = [np.quantile(draws, quantile, axis=(0, 1)) for draws in (first, second)]
+        errors = [np.nan_to_num(mcse_quantile(draws, quantile)) for draws in (first, second)]
+        apart = np.abs(values[0] - values[1])
+        error = np.hypot(*errors)
+        # What never varies has no error: it is the same or it is not.
+        still = np.where(apart > 0, np.inf, 0.0)
+        found.append(np.divide(apart, error, out=still, where=error > 0))
+    return np.concatenate(found)
+
+
+def _limit(num: int) -> float:
+    """Return the standard errors that the largest of `num` differences may have by chance."""
+    from scipy.stats import norm
+
+    return max(ALLOWED_ERRORS, float(norm.isf(FALSE_ALARMS / (2 * max(num, 1)))))

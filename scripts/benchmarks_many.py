@@ -1,0 +1,245 @@
+"""The throughput of many fits, ``scripts/bench many``: ratios of what is measured in one run.
+
+What is compared takes turns, so that what else the machine does falls on all of it, and each figure
+is the median over rounds of the ratio within a round. All workers have started and fitted once
+before the clock runs.
+
+- *bare*: `stanli.Model(data)` and its `sample`, four chains one after another, draws as arrays. The
+  program is translated once, before.
+- *one core*: client and worker pinned to the core that the bare calls have.
+- *two cores*: two workers, and the client beside them.
+- *loop*: `pyflowers.fit(…, engine="cmdstan").summary()`, chains on all cores, as a loop has them by
+  default; and pinned to one core.
+
+``PYFLOWERS_BENCH_TASKS`` sets the tasks of each of the two-core batches over all rounds, 1,000 by
+default.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pyflowers
+from pyflowers.engines.stanli.worker import to_json
+from pyflowers.many import Pool, Task
+from pyflowers.many.ledger import FILE, Ledger
+from pyflowers.many.task import Job, Outcome
+from pyflowers.programs import find_program
+
+Row = tuple[str, str, str]
+NAME = "multilevel_poisson"
+TASKS = int(os.environ.get("PYFLOWERS_BENCH_TASKS", "1000"))
+ROUNDS = 5
+_fresh = itertools.count()
+
+
+def many() -> list[Row]:
+    """Fits a second of the pool and of Dask against the bare interpreter and a loop of fits."""
+    with Pool(1) as one, Pool(2) as two, _dask() as client:
+        with _pinned():
+            batch(one, 4)
+            bare(2)
+        for executor in (two, client):
+            batch(executor, 8)
+        loop(1)
+        number = max(10, TASKS // ROUNDS)
+        rounds = [_round(one, two, client, number) for _ in range(ROUNDS)]
+        with _without_work():
+            passing = rate(lambda n: batch(client, n), 2 * TASKS)
+    with _Nothing() as nothing:
+        planning = rate(lambda n: batch(nothing, n), 5 * TASKS)
+    return [
+        *_bars({name: [each[name] for each in rounds] for name in rounds[0]}),
+        ("many fits: the client alone, no fits", f"{planning:,.0f} tasks/s", ""),
+        ("many fits: client and Dask, no fits", f"{passing:,.0f} tasks/s", ""),
+        *_bytes(),
+    ]
+
+
+def _round(one: Pool, two: Pool, client: Any, number: int) -> dict[str, float]:
+    """Measure each once, in fits a second."""
+    with _pinned():
+        pinned = {
+            "bare": rate(bare, number // 4),
+            "one": rate(lambda n: batch(one, n), number // 2),
+            "loop on one core": rate(loop, number // 20),
+        }
+    return pinned | {
+        "two": rate(lambda n: batch(two, n), number),
+        "dask": rate(lambda n: batch(client, n), number),
+        "loop": rate(loop, number // 20),
+    }
+
+
+def _bars(rates: Mapping[str, list[float]]) -> list[Row]:
+    usual = {name: statistics.median(found) for name, found in rates.items()}
+    each = f"{usual['two']:.1f} a second on 2 cores, {usual['one']:.1f} on 1"
+    rows = [(f"many fits, {NAME}", each, "")]
+    for what, above, below, scale, bar in (
+        ("efficiency on 2 cores", "two", "one", 0.5, "at least 0.85"),
+        ("over the engine's bare calls, one core", "bare", "one", 1, "at most 1.25"),
+        ("against fit by CmdStan in a loop, all cores", "two", "loop", 1, "at least 4"),
+        ("against that loop on one core", "two", "loop on one core", 1, "at least 4"),
+        ("pool against Dask, 2 workers", "two", "dask", 1, "at most 1.15"),
+    ):
+        ratios = [scale * a / b for a, b in zip(rates[above], rates[below], strict=True)]
+        measured = f"{statistics.median(ratios):.2f} × ({min(ratios):.2f} to {max(ratios):.2f}; "
+        measured += f"{usual[above]:.1f}/s and {usual[below]:.1f}/s)"
+        rows.append((f"many fits: {what}", measured, bar))
+    return rows
+
+
+@contextmanager
+def _pinned() -> Iterator[None]:
+    """Keep this thread, and the processes that it starts, on one core."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    usual = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(usual)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, usual)
+
+
+def batch(executor: Any, number: int) -> None:
+    """Run a batch of tasks that no earlier one had."""
+    start = next(_fresh) * 1_000_000
+    tasks = [Task(NAME, repeat=start + i) for i in range(number)]
+    with tempfile.TemporaryDirectory() as folder:
+        done = pyflowers.run_many(
+            tasks, out=Path(folder) / "batch", executor=executor, seed=1, engine="stanli"
+        )
+        if done.progress.done != number:
+            raise RuntimeError(done.failures.iloc[0])
+
+
+def bare(number: int) -> None:
+    """Call the interpreter as a script would, one chain after another."""
+    import stanli
+
+    mir, values = _translated()
+    for seed in range(1, number + 1):
+        model = stanli.Model(mir=mir, data=values, seed=seed)
+        model.sample(seed=seed, delta=0.9, parallel_chains=1, refresh=0).draws()
+
+
+@cache
+def _translated() -> tuple[str, str]:
+    """Return the program as the interpreter takes it, and its data."""
+    import stanli
+
+    program = find_program(NAME)
+    data = program.fill(program.read(), program.resolve_priors())[0]
+    return stanli.stan_to_mir(program.source.text), to_json(program.stan_values(data))
+
+
+def loop(number: int) -> None:
+    """Fit one after another by CmdStan, its chains on the cores that there are."""
+    for seed in range(1, number + 1):
+        pyflowers.fit(NAME, seed=seed, engine="cmdstan").summary()
+
+
+def rate(work: Callable[[int], None], number: int) -> float:
+    """Return how many a second."""
+    begin = time.perf_counter()
+    work(number)
+    return number / (time.perf_counter() - begin)
+
+
+def no_work(job: Job) -> Outcome:
+    """Return an outcome at once, as large as that of a fit."""
+    names = np.array([f"mu_plant[{i}]" for i in range(5)], dtype=object)
+    table = {"parameter": names, **{f"column {i}": np.full(5, float(i)) for i in range(9)}}
+    return Outcome(job.key, "", 0.1, {"stan": "1"}, "passed", {"summary": table})
+
+
+@contextmanager
+def _without_work() -> Iterator[None]:
+    """Let a cluster's workers fit nothing, so that what is left is the way there and back."""
+    from pyflowers.many import cluster
+
+    usual = vars(cluster)["fit_on_worker"]
+    vars(cluster)["fit_on_worker"] = no_work
+    try:
+        yield
+    finally:
+        vars(cluster)["fit_on_worker"] = usual
+
+
+class _Nothing:
+    """An executor that does nothing."""
+
+    def __init__(self) -> None:
+        self._outcomes: list[Outcome] = []
+
+    def __enter__(self) -> _Nothing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def room(self) -> int:
+        """Take a hundred jobs at once."""
+        return 100 - len(self._outcomes)
+
+    def submit(self, job: Job, _: Mapping[str, bytes]) -> None:
+        """Have it done."""
+        self._outcomes.append(no_work(job))
+
+    def wait(self, _: float) -> list[Outcome]:
+        """Return what was taken."""
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def abandon(self) -> None:
+        """Forget it."""
+        self._outcomes = []
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@contextmanager
+def _dask() -> Iterator[Any]:
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def _bytes() -> list[Row]:
+    """Measure what a task takes on disk, and how fast its row is written."""
+    number = 10_000
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(Path(folder) / "batch")
+        keys = [f"{i:064x}" for i in range(number)]
+        jobs = [Job(key, str(i), NAME, i, i) for i, key in enumerate(keys)]
+        for job in jobs:
+            ledger.expect(job, again=False)
+        outcomes = [no_work(job) for job in jobs]
+        begin = time.perf_counter()
+        ledger.write(outcomes)
+        seconds = time.perf_counter() - begin
+        ledger.close()
+        rows = (Path(folder) / "batch" / FILE).stat().st_size / number
+        shards = sum(path.stat().st_size for path in Path(folder).rglob("*.nc")) / number
+    return [
+        ("ledger, 10,000 tasks at once", f"{number / seconds:,.0f} tasks/s", ""),
+        ("bytes a task", f"{rows:.0f} in the ledger, {shards:.0f} in shards", ""),
+    ]

@@ -1,0 +1,327 @@
+"""Predictive checks: data that break one flag it, and data that are the model's pass."""
+
+import functools
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from example_fits import program_of, table_of
+from own_programs import SECTIONS, TRIAL, visits
+from synthetic_fits import synthetic_fit, table
+
+import pyflowers
+from pyflowers.checks.ecdf import uniform_band
+from pyflowers.checks.groups import group_codes, outlier_statistic
+from pyflowers.checks.statistics import STATISTICS, find_statistics
+from pyflowers.errors import ConfigError
+from pyflowers.table import from_frame
+
+NUM_PLANTS, NUM_MONTHS = 20, 12
+SAMPLER = {"chains": 2, "warmup": 500, "draws": 500, "engine": "stanli"}
+
+
+def counts_of(plant_by_month):
+    """A table of counts shaped (plant, month)."""
+    rows = [
+        (f"p{p}", month, int(value))
+        for p, months in enumerate(plant_by_month)
+        for month, value in enumerate(months)
+    ]
+    return from_frame(pd.DataFrame(rows, columns=["plant", "month", "flowers"]))
+
+
+def made(kind):
+    """Data of the Poisson model, and data that break it in one way."""
+    rng = np.random.default_rng(11)
+    rate = np.exp(rng.normal(1.6, 0.4, NUM_PLANTS))[:, None] * np.ones(NUM_MONTHS)
+    if kind == "overdispersed":
+        rate = rate * rng.gamma(1.0, 1.0, rate.shape)
+    y = rng.poisson(rate)
+    if kind == "zero_inflated":
+        y[rng.random(y.shape) < 0.25] = 0
+    if kind == "wild_plant":
+        y[3] = rng.poisson(150, NUM_MONTHS)
+    if kind == "wild_month":
+        y[3, 5] = 60
+    return counts_of(y)
+
+
+@functools.cache
+def checked(kind, name="multilevel_poisson", **priors):
+    data = made(kind)
+    fit = pyflowers.fit(name, data, seed=1, priors=priors, **SAMPLER)
+    return pyflowers.check(fit)
+
+
+def failed(found):
+    return {check.name for check in found.failed}
+
+
+def test_data_that_are_the_models_pass():
+    found = checked("good")
+    assert found.passed
+    assert [c.name for c in found.checks] == [
+        *("mean", "variance_to_mean", "zeros", "maximum", "group_outlier", "loo_pit")
+    ]
+    assert str(found).startswith("all 6 predictive checks pass")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "flagged"),
+    [
+        ("overdispersed", "multilevel_poisson", {"variance_to_mean", "zeros", "loo_pit"}),
+        ("zero_inflated", "multilevel_poisson", {"zeros", "loo_pit"}),
+        ("wild_month", "multilevel_poisson", {"maximum"}),
+        ("wild_plant", "multilevel_poisson", {"group_outlier"}),
+        ("wild_plant", "iid_normal", {"minimum", "loo_pit"}),
+    ],
+)
+def test_each_check_flags_data_that_break_it(kind, name, flagged):
+    found = checked(kind, name)
+    assert flagged <= failed(found), found
+    output = str(found)
+    assert f"of {len(found.checks)} predictive checks FAIL" in output
+    assert all(f"(p = {check.p_value:.3g})" in output for check in found.failed)
+
+
+def test_the_mean_is_flagged_where_a_prior_forbids_it():
+    """A prior on the population that the data contradict: means are pulled away from them."""
+    tight = {"mu_mean": 0.0, "mu_sd": 0.01, "sigma2_nu": 1e6, "sigma2_scale": 0.05}
+    found = checked("good", **tight)
+    assert "mean" in failed(found)
+    mean = next(check for check in found.checks if check.name == "mean")
+    assert mean.finding == "mean: larger than the model's"
+
+
+def test_one_wild_plant_shows_only_against_the_population():
+    """Its own mean fits whatever it is, so that the other statistics see nothing of it."""
+    assert failed(checked("wild_plant")) == {"group_outlier"}
+    groups = checked("wild_plant").groups
+    low, high = groups.quantiles((0.05, 0.95))[:, 3]
+    assert low < groups.observed[3] < high
+
+
+@pytest.mark.parametrize("name", ["mean", "variance_to_mean", "zeros", "maximum", "group_outlier"])
+def test_p_values_of_the_models_own_data_are_seldom_extreme(name):
+    """Over data sets of the model the limits are crossed less often than for uniform p-values."""
+    values = _p_values()[name]
+    assert np.mean((values < 0.01) | (values > 0.99)) <= 0.05
+    assert 0.3 < values.mean() < 0.7
+
+
+@functools.cache
+def _p_values():
+    """P-values over 40 data sets whose posterior is drawn exactly enough by `synthetic_fit`."""
+    found = {}
+    for seed in range(40):
+        rng = np.random.default_rng([5, seed])
+        rate = np.exp(rng.normal(1.5, 0.5, 8))[:, None] * np.ones(6)
+        fit = synthetic_fit(
+            "multilevel_poisson", counts_of(rng.poisson(rate)), seed=seed, draws=100
+        )
+        for check in pyflowers.check(fit).checks:
+            found.setdefault(check.name, []).append(check.p_value)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def test_a_p_value_counts_half_of_the_ties():
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    found = pyflowers.check(fit)
+    for check in found.checks[:5]:
+        above = (check.replicated > check.observed) + 0.5 * (check.replicated == check.observed)
+        assert check.p_value == above.mean()
+    row = found.table().loc["zeros"]
+    assert row["observed"] == np.mean(fit.data.y == 0)
+    assert row["5%"] <= row["median"] <= row["95%"]
+
+
+def test_statistics_are_what_they_say():
+    y = np.array([[0, 0, 3, 5.0], [1, 1, 1, 1], [0, 0, 0, 0]])
+    expected = {
+        "mean": y.mean(1),
+        "sd": y.std(1, ddof=1),
+        "variance_to_mean": [y[0].var(ddof=1) / 2, 0, 0],
+        "zeros": [0.5, 0, 1],
+        "minimum": [0, 1, 0],
+        "median": [1.5, 1, 0],
+        "maximum": [5, 1, 0],
+    }
+    assert set(expected) == set(STATISTICS)
+    for name, values in expected.items():
+        assert np.allclose(STATISTICS[name].function(y), values), name
+
+
+def test_the_most_distant_group_is_grubbs_statistic():
+    codes = group_codes(made("good").labels("plant"), NUM_PLANTS * NUM_MONTHS)
+    y = np.random.default_rng(1).normal(size=(3, NUM_PLANTS * NUM_MONTHS))
+    means = y.reshape(3, NUM_PLANTS, NUM_MONTHS).mean(2)
+    away = np.abs(means - means.mean(1, keepdims=True)).max(1) / means.std(1, ddof=1)
+    assert np.allclose(outlier_statistic(codes, counts=False)(y), away)
+    assert np.all(outlier_statistic(codes, counts=False)(np.ones_like(y)) == 0)
+
+
+def largest_step(y):
+    return np.abs(np.diff(y)).max()
+
+
+def test_a_function_of_ones_own_is_checked_by_its_name(tmp_path):
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    file = tmp_path / "own.py"
+    file.write_text("import numpy as np\ndef odd(y):\n    return np.mean(y % 2)\n")
+    found = pyflowers.check(fit, ["median", largest_step, f"{file}:odd", "numpy:ptp"])
+    by_name = {check.name: check for check in found.checks}
+    assert by_name["largest_step"].observed == largest_step(fit.data.y)
+    assert by_name["odd"].observed == np.mean(fit.data.y % 2)
+    assert by_name["ptp"].observed == np.ptp(fit.data.y)
+    assert by_name["median"].observed == np.median(fit.data.y)
+
+
+def raises(y):
+    raise ValueError("no luck")
+
+
+@pytest.mark.parametrize(
+    ("statistic", "message"),
+    [
+        ("skew", "statistic 'skew': there is no statistic of that name; choose one of mean, sd"),
+        ("nowhere:f", "statistic 'nowhere:f': nowhere cannot be imported (ModuleNotFoundError"),
+        ("math:nothing", "statistic 'math:nothing': math has no function nothing"),
+        ("none.py:f", "statistic 'none.py:f': there is no file none.py; correct the path"),
+        (3, "statistic 3: it is neither a name nor a function of y; choose one of mean, sd"),
+        (
+            lambda y: y,
+            "it must return one finite number for a data set, and returned something else",
+        ),
+        (lambda y: np.nan, "it must return one finite number for a data set, and returned NaN"),
+        (raises, "statistic raises: it failed on a data set of 12 values (ValueError: no luck)"),
+    ],
+    ids=["name", "module", "function", "file", "type", "array", "nan", "raises"],
+)
+def test_a_statistic_that_cannot_be_computed_is_one_sentence(statistic, message):
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 4))
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        pyflowers.check(fit, [statistic])
+
+
+def test_two_functions_of_one_name_are_refused():
+    with pytest.raises(ConfigError, match="statistic largest_step: two statistics have this name"):
+        find_statistics([largest_step, largest_step], counts=True)
+
+
+def test_few_replicates_are_spread_over_the_draws():
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 6))
+    found = pyflowers.check(fit, replicates=100)
+    assert found.num_replicates == 100
+    assert found.checks[0].replicated.shape == (100,)
+    with pytest.raises(ConfigError, match="replicates must be a whole number of at least 2, was 1"):
+        pyflowers.check(fit, replicates=1)
+
+
+def test_of_large_data_fewer_sets_have_new_groups(monkeypatch):
+    from pyflowers.checks import predictive
+
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    monkeypatch.setattr(predictive, "MOST_GROUPED", 18 * 400)
+    found = pyflowers.check(fit)
+    outlier = next(check for check in found.checks if check.name == "group_outlier")
+    assert outlier.replicated.shape == (400,)
+    assert found.num_replicates == 2000
+    assert found.notes == ("group_outlier: 400 data sets with new groups represent all",)
+
+
+def test_blocks_do_not_change_what_is_found(monkeypatch):
+    """Replicates that Stan has drawn are the same however memory divides them."""
+    from pyflowers.checks import replicates
+
+    fit = pyflowers.fit(program_of("pumps"), table_of("pumps"), seed=1, **SAMPLER)
+    whole = pyflowers.check(fit).table()
+    monkeypatch.setattr(replicates, "BLOCK_VALUES", 35)
+    pd.testing.assert_frame_equal(pyflowers.check(fit).table(), whole)
+
+
+def test_the_seed_repeats_a_check():
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    first, again, other = (pyflowers.check(fit, seed=seed).table() for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(first, again)
+    assert not first["p_value"].equals(other["p_value"])
+
+
+def test_pits_keep_their_number_of_draws_and_their_band():
+    pit = checked("good").pit
+    assert pit.num_draws == 1000
+    assert pit.values.shape == pit.k_hat.shape == (NUM_PLANTS * NUM_MONTHS,)
+    band = uniform_band(pit.values.size, num_draws=1000, prob=0.99)
+    assert np.array_equal(pit.band.lower, band.lower)
+    assert band.contains(pit.values)
+
+
+def test_a_pit_is_what_a_refit_without_the_observation_gives():
+    """Against exact leave-one-out of the normal model, whose predictive is a t distribution."""
+    from scipy.stats import t
+
+    y = np.random.default_rng(4).normal(3, 2, 24)
+    rows = [("ab"[i % 2], i // 2, value) for i, value in enumerate(y)]
+    data = from_frame(pd.DataFrame(rows, columns=["plant", "month", "flowers"]))
+    # The prior on sigma2 is nearly as flat as 1 / sigma2, the one on mu is flat.
+    priors = {"mu_sd": 1e6, "sigma2_nu": 1e-6}
+    how = {"warmup": 500, "draws": 4000, "engine": "stanli"}
+    pit = pyflowers.check(pyflowers.fit("iid_normal", data, seed=1, priors=priors, **how)).pit
+    for n in range(y.size):
+        rest = np.delete(y, n)
+        scale = rest.std(ddof=1) * np.sqrt(1 + 1 / rest.size)
+        exact = t.cdf((y[n] - rest.mean()) / scale, rest.size - 1)
+        assert abs(pit.values[n] - exact) < 4 * np.sqrt(0.25 / 4000)
+
+
+def test_of_many_observations_a_sample_stands_for_all(monkeypatch):
+    from pyflowers.checks import pit
+
+    fit = synthetic_fit("multilevel_poisson", table([f"p{i}" for i in range(30)], 10), draws=50)
+    monkeypatch.setattr(pit, "MOST_VALUES", 200 * 60)
+    found = pyflowers.check(fit)
+    assert found.pit.values.size == 60
+    assert np.all(np.diff(found.pit.rows) > 0)
+    assert "loo_pit: 60 of 300 observations, evenly spaced, represent all" in found.notes
+
+
+def test_a_program_that_cannot_replicate_is_told_what_to_add(own_program):
+    text = TRIAL.replace("int y_sim;", "int y_other;").replace("y_sim[n] =", "y_other[n] =")
+    program = own_program("trial", text, declaration=SECTIONS)
+    fit = pyflowers.fit(program, visits(), seed=1, chains=1, warmup=50, draws=20, engine="stanli")
+    output = (
+        "trial has no y_rep, needed for posterior predictive checks: declare y_rep in generated"
+    )
+    with pytest.raises(ConfigError, match=re.escape(output)):
+        pyflowers.check(fit)
+
+
+def test_a_program_without_log_lik_has_the_other_checks(own_program):
+    text = TRIAL.replace("vector[N] log_lik;", "vector[N] other;").replace(
+        "log_lik[n] =", "other[n] ="
+    )
+    program = own_program("trial", text, declaration=SECTIONS)
+    fit = pyflowers.fit(program, visits(), seed=1, chains=2, warmup=100, draws=50, engine="stanli")
+    found = pyflowers.check(fit)
+    assert found.pit is None
+    assert "loo_pit" not in {check.name for check in found.checks}
+    assert any("loo_pit is left out, as the program has no log_lik" in n for n in found.notes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["epil", "pumps", "rats", "seeds"],
+)
+def test_the_examples_of_bugs_are_checked_predicted_and_contrasted(name):
+    how = {**SAMPLER, "draws": 1000, "warmup": 1000}
+    fit = pyflowers.fit(program_of(name), table_of(name), seed=1, **how)
+    found = pyflowers.check(fit)
+    assert found.passed, found
+    assert found.groups.replicated.shape == (2000, len(fit.data.by_group))
+    predicted = pyflowers.predict(fit).table()
+    inside = predicted["5%"] <= predicted["95%"]
+    assert len(predicted) == len(fit.data.by_group) + 1
+    assert inside.all()
+    vector = next(q for q in fit.posterior.values() if len(q.dims) == 1)
+    ranks = pyflowers.contrast(fit, f"rank({vector.name})").numbers()
+    assert len(ranks) == len(vector.elements)

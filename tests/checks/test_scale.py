@@ -1,0 +1,31 @@
+"""Memory does not grow with the number of replicated data sets."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("scale.py")
+
+
+def run(*size):
+    done = subprocess.run(
+        [sys.executable, SCRIPT, *map(str, size)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_memory_is_that_of_blocks_of_replicates():
+    """All 400 replicates of 250,000 observations would be 800 MB."""
+    found = run(500, 500, 400)
+    assert found["peak_mb"] < 700
+    assert all(0.001 < p < 0.999 for p in found["p_values"].values())
+
+
+@pytest.mark.slow
+def test_a_thousand_groups_months_and_four_thousand_draws_take_less_than_2_gb():
+    found = run(1000, 1000, 4000)
+    assert found["peak_mb"] < 2000
+    assert set(found["p_values"]) >= {"mean", "variance_to_mean", "zeros", "maximum", "loo_pit"}

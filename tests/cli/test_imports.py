@@ -1,0 +1,53 @@
+"""The answer is on the screen before anything is imported that it does not need."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("arviz", "matplotlib", "scipy", "scipy.stats", "xarray")
+CODE = """
+import sys
+from pyflowers.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("imported:", *sorted(set(sys.modules) & {%s}))
+""" % ", ".join(map(repr, HEAVY))  # noqa: UP031
+
+
+def imported(*words):
+    command = [sys.executable, "-c", CODE, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1].removeprefix("imported:").split()
+
+
+@pytest.mark.parametrize("engine", ["stanli", "cmdstan"])
+def test_a_fit_without_plots(executables, engine, tmp_path):
+    words = ["fit", "multilevel_poisson", "--seed", "1", "--plots", "none", "--engine", engine]
+    assert imported(*words, "--out", tmp_path / "run") == []
+
+
+def test_the_same_check_sees_plots(tmp_path):
+    words = ["fit", "iid_normal", "--seed", "1", "--engine", "stanli", "--out", tmp_path / "run"]
+    assert imported(*words) == ["matplotlib"]
+    assert not {"arviz", "scipy.stats", "xarray"} & {*imported("loo", tmp_path / "run")}
+
+
+@pytest.mark.slow
+def test_a_report(executables, tmp_path):
+    words = ["fit", "multilevel_normal", "--seed", "1", "--plots", "none", "--out"]
+    imported(*words, tmp_path / "run")
+    found = imported("report", tmp_path / "run", "--out", tmp_path / "report.html")
+    assert found == ["matplotlib", "scipy"]
+
+
+def test_cmdstanpy_still_has_xarray(cmdstan):
+    code = (
+        "from pyflowers.engines.cmdstan import import_cmdstanpy\n"
+        "import sys; import_cmdstanpy(); assert 'xarray' not in sys.modules\n"
+        "from cmdstanpy.stanfit import mcmc\n"
+        "assert mcmc.XARRAY_INSTALLED and mcmc.xr.Dataset().sizes == {}\n"
+        "import xarray; assert mcmc.xr.Dataset is xarray.Dataset\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,117 @@
+"""The commands check, predict and contrast: tables, JSON, folders, exit status and refusals."""
+
+import json
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from synthetic_fits import synthetic_fit, table
+
+from pyflowers.checks import ecdf
+from pyflowers.cli.main import cli, main
+from pyflowers.errors import ConfigError, DataError
+
+
+def run(*words):
+    return CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run folder of a fit that passes."""
+    fit = synthetic_fit("multilevel_poisson", table(["rose", "tulip", "iris"], 6))
+    return fit.save(tmp_path_factory.mktemp("runs") / "good")
+
+
+def test_check_prints_every_check_and_both_verdicts(folder, tmp_path):
+    done = run("check", folder, "--statistic", "median", "--out", tmp_path / "c")
+    assert done.exit_code == 0
+    for printed in ("variance_to_mean", "median", "group_outlier", "loo_pit", "diagnostics pass"):
+        assert printed in done.output
+    assert "verdict: all 7 predictive checks pass: the model reproduces these data" in done.output
+    written = {path.name for path in (tmp_path / "c").iterdir()}
+    assert written == {
+        *("checks.json", "checks.csv", "checks.png"),
+        *("replicated.png", "groups.png", "loo_pit.png"),
+    }
+    rows = pd.read_csv(tmp_path / "c" / "checks.csv", index_col="check")
+    assert rows.loc["zeros", "passed"]
+
+
+def test_json_keeps_the_pits_with_their_number_of_draws(folder):
+    record = json.loads(run("check", folder, "--json").output)
+    assert record["passed"]
+    assert record["diagnostics_passed"]
+    pit = record["pit"]
+    assert pit["num_draws"] == 2000
+    band = ecdf.uniform_band(len(pit["values"]), num_draws=pit["num_draws"], prob=0.99)
+    assert band.contains(pit["values"])
+    assert pit["band"]["lower"] == band.lower.tolist()
+
+
+def test_check_exits_with_3_where_a_check_fails(tmp_path, capsys):
+    def shift(draws, stats):
+        draws["mu_plant"][...] *= 3
+
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6), change=shift)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(fit.save(tmp_path / "bad"))])
+    assert ended.value.code == 3
+    printed = capsys.readouterr().out
+    assert "verdict: all 6 diagnostics pass" in printed
+    assert "predictive checks FAIL: mean: smaller than the model's" in printed
+
+
+def test_predict_prints_and_writes_the_same(folder, tmp_path):
+    done = run("predict", folder, "--seed", 5, "--out", tmp_path / "p")
+    assert done.exit_code == 0
+    assert "y_new[tulip]" in done.output
+    assert "new plant" in done.output
+    record = json.loads(run("predict", folder, "--seed", 5, "--json").output)
+    written = json.loads((tmp_path / "p" / "predictions.json").read_text())
+    assert written["predictions"] == record["predictions"]
+    assert record["seed"] == 5
+    assert {path.name for path in (tmp_path / "p").iterdir()} == {
+        *("predictions.json", "predictions.csv", "predictions.png")
+    }
+
+
+def test_contrast_prints_numbers_and_conditions(folder, tmp_path):
+    words = ("mu_plant[iris] - mu_plant[1]", "mu_plant[3] > mu_plant[rose]", "rank(mu_plant)")
+    done = run("contrast", folder, *words, "--out", tmp_path / "k")
+    assert done.exit_code == 0
+    for printed in (*words[:2], "rank(mu_plant)[tulip]", "probability", "mcse"):
+        assert printed in done.output
+    record = json.loads(run("contrast", folder, *words, "--json").output)
+    kinds = [row["kind"] for row in record["contrasts"]]
+    assert kinds == ["number"] * 4 + ["condition"]
+    assert (tmp_path / "k" / "forest.png").is_file()
+    again = run("contrast", folder, "mu > 0", "--out", tmp_path / "k")
+    assert again.exit_code == 0
+    assert not (tmp_path / "k" / "numbers.csv").exists()  # the earlier result is replaced
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        (("contrast", "RUN", "import os"), ConfigError, "expression 'import os'"),
+        (("contrast", "RUN", "mu_plant[oak]"), ConfigError, "no element [oak]"),
+        (
+            ("check", "RUN", "--statistic", "skew"),
+            ConfigError,
+            "there is no statistic of that name",
+        ),
+        (("predict", "nowhere"), DataError, "nowhere"),
+        (("predict", "RUN", "--out", "RUN"), ConfigError, "which no earlier predictions wrote"),
+    ],
+    ids=["grammar", "label", "statistic", "folder", "out"],
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(folder, words, error, message):
+    with pytest.raises(error) as caught:
+        run(*(folder if word == "RUN" else word for word in words))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_contrast_needs_an_expression(folder):
+    assert run("contrast", folder).exit_code == 2

@@ -1,0 +1,160 @@
+"""The built site: every public name is in it, links hold, and a browser shows it without complaint.
+
+It is built once, by ``sphinx-build`` as scripts/docs calls it; where Sphinx is not installed these
+tests are skipped. PYFLOWERS_SITE names a site that is built already.
+"""
+
+import functools
+import http.server
+import importlib
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+import threading
+import zlib
+from pathlib import Path
+
+import pytest
+from site_parts import DOCS, extension
+
+import pyflowers
+
+pytestmark = pytest.mark.slow
+ALIASES = {
+    "pyflowers.closed_form.exact": "pyflowers.exact",
+    "pyflowers.closed_form.vb": "pyflowers.vb",
+}
+WIDTHS = (390, 1400)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, every warning an error."""
+    if "PYFLOWERS_SITE" in os.environ:
+        return Path(os.environ["PYFLOWERS_SITE"]).resolve()
+    pytest.importorskip("sphinx", reason="the site is built with requirements-docs.lock")
+    folder = tmp_path_factory.mktemp("site") / "html"
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", str(DOCS), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def public_names():
+    names = {f"pyflowers.{name}" for name in pyflowers.__all__}
+    for info in pkgutil.walk_packages(pyflowers.__path__, "pyflowers."):
+        if info.ispkg:
+            module = importlib.import_module(info.name)
+            package = ALIASES.get(info.name, info.name)
+            names |= {f"{package}.{name}" for name in getattr(module, "__all__", ())}
+    return sorted(names)
+
+
+def inventory(site):
+    """Return the Python names that the site describes."""
+    content = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    lines = zlib.decompress(content).decode().splitlines()
+    return {line.split(" ")[0] for line in lines if " py:" in line}
+
+
+def test_every_public_name_is_described(site):
+    described = {name.rsplit(".", 1)[1] for name in inventory(site) if "." in name}
+    pages = {path.stem: path.read_text("utf-8") for path in (site / "reference/api").glob("*.html")}
+    missing = []
+    for name in public_names():
+        package, last = name.rsplit(".", 1)
+        if last not in described or package not in pages or last not in pages[package]:
+            missing.append(name)
+    assert not missing
+
+
+def test_links_anchors_and_alternative_texts(site):
+    wrong, external = extension("links").problems(site)
+    assert not wrong
+    listed = (site / "external-links.txt").read_text("utf-8").split()
+    assert sorted(external) == sorted(listed)
+
+
+def test_a_dead_link_is_found(tmp_path):
+    page = '<a href="missing.html">a</a><a href="#b">b</a><img src="p.html" alt=""><i id="c">'
+    (tmp_path / "p.html").write_text(page, encoding="utf-8")
+    wrong, _ = extension("links").problems(tmp_path)
+    assert len(wrong) == 3
+
+
+@pytest.fixture(scope="module")
+def address(site):
+    """The site behind a web server of its own."""
+    handler = functools.partial(Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """A server that prints nothing."""
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.skip("there is no chromium; apt-get install chromium")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as driver:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        chromium = driver.chromium.launch(executable_path=executable, args=arguments)
+        yield chromium
+        chromium.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_fit_and_complain_of_nothing(site, address, browser, width):
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    page = context.new_page()
+    complaints = []
+    page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    # What a page still fetches when the next one is opened is aborted, which is no fault of it.
+    page.on(
+        "requestfailed",
+        lambda r: None if r.failure == "net::ERR_ABORTED" else complaints.append(r.url),
+    )
+    wide, outside = [], []
+    page.on("request", lambda r: None if r.url.startswith(address) else outside.append(r.url))
+    names = [
+        p.relative_to(site).as_posix()
+        for p in sorted(site.rglob("*.html"))
+        if "_static" not in p.parts
+    ]
+    for name in names:
+        page.goto(f"{address}/{name}", wait_until="load")
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            wide.append(name)
+    context.close()
+    assert len(names) > 30
+    assert not wide
+    assert not complaints
+    assert not [url for url in outside if not url.startswith("data:")]
+
+
+@pytest.mark.browser
+def test_search_finds_every_public_name(address, browser):
+    page = browser.new_page()
+    missing = []
+    for name in public_names():
+        last = name.rsplit(".", 1)[1]
+        page.goto(f"{address}/search.html?q={last}")
+        try:
+            page.wait_for_selector("#search-results li a[href*='reference/api']", timeout=10_000)
+        except Exception:
+            missing.append(name)
+    page.close()
+    assert not missing

@@ -1,0 +1,55 @@
+"""Which engine is taken, and what happens when it cannot do what is asked."""
+
+import logging
+
+import pytest
+
+import pyflowers
+from pyflowers.engines import choose, find_engine
+from pyflowers.errors import ConfigError, FitError
+
+SIMULATE = "generated quantities { real x = normal_rng(0, 1); }"
+
+
+@pytest.fixture
+def no_cmdstan(monkeypatch):
+    monkeypatch.setattr(choose, "available_cmdstan", lambda: None)
+
+
+def test_a_cmdstan_that_is_there_is_taken(cmdstan):
+    assert find_engine("auto", "embedded").name == "cmdstan"
+
+
+def test_without_one_the_interpreter_is_taken_and_says_so(no_cmdstan, caplog):
+    caplog.set_level(logging.INFO, "pyflowers")
+    assert find_engine("auto").name == "stanli"
+    assert "pyflowers setup" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "cmdstan", "output"),
+    [("nuts", None, "must be one of"), ("stanli", "embedded", "--cmdstan")],
+)
+def test_a_wrong_engine_is_refused(name, cmdstan, output):
+    with pytest.raises(ConfigError, match=output):
+        find_engine(name, cmdstan)
+
+
+def test_what_the_interpreter_lacks_goes_to_cmdstan(no_cmdstan, cmdstan, caplog, tmp_path):
+    (tmp_path / "simulate.stan").write_text(SIMULATE)
+    caplog.set_level(logging.INFO, "pyflowers")
+    fit = pyflowers.fit(tmp_path / "simulate.stan", seed=1)
+    assert fit.record.engine.name == "cmdstan"
+    assert "no parameters" in caplog.text
+
+
+def test_an_engine_that_is_named_is_not_left(tmp_path):
+    (tmp_path / "simulate.stan").write_text(SIMULATE)
+    with pytest.raises(FitError, match="no parameters"):
+        pyflowers.fit(tmp_path / "simulate.stan", seed=1, engine="stanli")
+
+
+def test_the_record_says_which(cmdstan):
+    assert pyflowers.fit("iid_normal", seed=1, engine="stanli").record.engine.name == "stanli"
+    fit = pyflowers.fit("iid_normal", seed=1, engine="cmdstan", cmdstan="embedded")
+    assert fit.record.engine.versions["cmdstan"].startswith("embedded")

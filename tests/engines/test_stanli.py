@@ -1,0 +1,309 @@
+"""The interpreter in its worker: errors, messages, initial values, kills and threads."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pyflowers.engines import EngineLacksError, SamplerOptions, find_engine
+from pyflowers.engines.stanli import pool
+from pyflowers.errors import CompileError, ConfigError, FitError
+from pyflowers.programs import Program, find_program
+
+QUICK = SamplerOptions(seed=1, chains=2, warmup=100, draws=50)
+MODEL = """
+data {
+  int<lower=0> N;
+  array[N] int<lower=0> y;
+  vector[N] x;
+}
+parameters {
+  real m;
+  real<lower=0> s;
+}
+model {
+  m ~ normal(0, 10);
+  s ~ normal(0, 1);
+  x ~ normal(m, s);
+}
+"""
+DATA = {"N": 3, "y": np.array([1, 2, 3]), "x": np.array([0.5, 1.5, 2.5])}
+
+
+@pytest.fixture
+def load(tmp_path):
+    def make(text, name="program"):
+        (tmp_path / f"{name}.stan").write_text(text)
+        return find_engine("stanli").load(Program.open(tmp_path / f"{name}.stan"))
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def no_workers_left():
+    yield
+    pool.close_workers()
+
+
+def workers_of(pid):
+    """Return the worker processes that a process has started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, IndexError, ValueError):
+                continue
+            if b"pyflowers.engines.stanli.worker" in words and parent == pid:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "output"),
+    [
+        ({"x": np.array([1.0])}, "dimension"),
+        ({"y": np.array([1, 2, -3])}, "greater than or equal to"),
+        ({"y": np.array([1.5, 2, 3])}, "int"),
+        ({"x": np.array([1.0, np.nan, 2.0])}, "initialization failed"),
+    ],
+)
+def test_wrong_data_are_one_sentence(load, change, output):
+    with pytest.raises(FitError, match=output) as caught:
+        load(MODEL).sample({**DATA, **change}, QUICK)
+    assert "\n" not in str(caught.value)
+    assert not isinstance(caught.value, EngineLacksError)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "output"),
+    [
+        ("parameters { real x } model { }", CompileError, "program.stan"),
+        ("parameters { real x; } model { x ~ foo(1); }", CompileError, "foo"),
+        ("generated quantities { real x = normal_rng(0, 1); }", EngineLacksError, "no parameters"),
+        (
+            "parameters { complex z; } model { get_real(z) ~ std_normal(); }",
+            EngineLacksError,
+            "CmdStan can",
+        ),
+    ],
+)
+def test_a_program_is_refused_for_what_it_is(load, text, error, output):
+    with pytest.raises(error, match=output):
+        load(text).sample({}, QUICK)
+
+
+def test_rejected_proposals_are_counted_and_never_printed(load, capfd):
+    text = """
+    parameters { real x; }
+    transformed parameters { real<lower=-1.5> y = x; }
+    model { x ~ std_normal(); }
+    """
+    sample = load(text).sample({}, SamplerOptions(seed=1, chains=2, warmup=100, draws=400))
+    captured = capfd.readouterr()
+    assert captured.out == captured.err == ""
+    assert sample.stats["divergent__"].shape == (2, 400)
+
+
+def test_times_and_names_are_there(load):
+    sample = load(MODEL).sample(DATA, QUICK, keep=["m"])
+    assert list(sample.draws) == ["m"]
+    assert len(sample.chain_times) == 2
+    assert set(sample.chain_times[0]) == {"warmup", "sampling", "total"}
+    assert sample.wall_time > 0
+
+
+def test_initial_values_are_used(load):
+    program = load(MODEL)
+    still = SamplerOptions(seed=1, chains=2, warmup=0, draws=1, max_treedepth=1)
+    start = {"m": 40.0, "s": 30.0}
+    sample = program.sample(DATA, still, inits=start)
+    assert (sample.draws["m"] > 20).all()
+    each = program.sample(DATA, still, inits=[start, {"m": -40.0, "s": 30.0}])
+    assert each.draws["m"][0, 0] > 20
+    assert each.draws["m"][1, 0] < -20
+
+
+@pytest.mark.parametrize(
+    ("inits", "error", "output"),
+    [
+        ({"m": 1.0}, EngineLacksError, "s has no value"),
+        (-1.0, ConfigError, "radius"),
+        ("/no/such/file.json", ConfigError, "not a JSON file"),
+        ([{"m": 1.0, "s": 1.0}] * 3, ConfigError, "3 for 2 chains"),
+        ({"m": 1.0, "s": -1.0}, FitError, "s"),
+    ],
+)
+def test_wrong_initial_values_are_refused(load, inits, error, output):
+    with pytest.raises(error, match=output):
+        load(MODEL).sample(DATA, QUICK, inits=inits)
+
+
+def test_a_worker_is_used_again_and_ends_with_its_owner(load):
+    program = load(MODEL)
+    program.sample(DATA, QUICK)
+    first = workers_of(os.getpid())
+    program.sample(DATA, QUICK)
+    assert workers_of(os.getpid()) == first
+    pool.close_workers()
+    assert workers_of(os.getpid()) == []
+
+
+def test_kills_at_random_moments_are_errors_and_the_next_fit_works(load):
+    program = load(MODEL)
+    expected = program.sample(DATA, QUICK).draws["m"]
+    rng = np.random.default_rng(1)
+    long = SamplerOptions(seed=1, chains=2, warmup=1000, draws=200_000)
+    for _ in range(20):
+        timer = threading.Timer(rng.uniform(0, 0.3), kill_workers)
+        timer.start()
+        with pytest.raises(FitError, match="killed by signal SIGKILL"):
+            program.sample(DATA, long)
+        timer.join()
+        assert np.array_equal(program.sample(DATA, QUICK).draws["m"], expected)
+    assert len(workers_of(os.getpid())) <= pool.MOST_IDLE
+
+
+def test_rejections_are_not_counted_as_none(load):
+    program = load("parameters { real s; } model { s ~ normal(1, 1); 3.0 ~ normal(0, s); }")
+    # The interpreter rejects where s is negative, and says nothing of it.
+    assert program.sample({}, QUICK).messages is None
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+import numpy as np
+import pyflowers
+from pyflowers.engines.stanli import pool
+
+quick = dict(seed=1, warmup=100, draws=100, chains=2, engine="stanli")
+expected = pyflowers.fit("iid_normal", **quick).draws["mu"]
+rng = np.random.default_rng(2)
+for _ in range(20):
+    moment = threading.Timer(rng.uniform(0.05, 0.5), os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        moment.start()
+        pyflowers.fit("iid_normal", seed=1, draws=3_000_000, engine="stanli")
+        sys.exit("it was not interrupted")
+    except KeyboardInterrupt:
+        moment.join()
+    assert np.array_equal(pyflowers.fit("iid_normal", **quick).draws["mu"], expected)
+assert len(pool._all) <= pool.MOST_IDLE
+print("as before", 20)
+"""
+
+
+def test_interrupts_at_random_moments_pass_and_the_next_fit_works(tmp_path):
+    # In a process of its own: pytest's is not to be interrupted.
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "as before 20\n"), done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def kill_workers():
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = workers_of(os.getpid())
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
+        if found:
+            return
+        time.sleep(0.01)
+
+
+def is_running(pid):
+    """Return whether a process runs: one that has ended keeps its entry until it is waited for."""
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+SCRIPT = """
+import pyflowers
+# Python loses an interrupt that falls into a callback of its own imports: have them done.
+pyflowers.fit("iid_normal", seed=1, warmup=10, draws=10, engine="stanli")
+print("ready", flush=True)
+pyflowers.fit("iid_normal", seed=1, draws=3_000_000, engine="stanli")
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_a_parent_that_is_ended_leaves_nothing(how, tmp_path):
+    rng = np.random.default_rng(int(how))
+    for _ in range(7):
+        with subprocess.Popen(
+            [sys.executable, "-c", SCRIPT],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            process.stdout.readline()
+            time.sleep(rng.uniform(0, 1.5))
+            before = workers_of(process.pid)
+            process.send_signal(how)
+            try:
+                process.wait(20)
+            finally:
+                process.kill()
+        deadline = time.monotonic() + 2
+        while any(map(is_running, before)):
+            assert time.monotonic() < deadline, "a worker lives on"
+            time.sleep(0.02)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_sample_at_once(load):
+    program = load(MODEL)
+    expected = program.sample(DATA, QUICK).draws["m"]
+    with ThreadPoolExecutor(4) as executor:
+        found = list(executor.map(lambda _: program.sample(DATA, QUICK).draws["m"], range(8)))
+    assert all(np.array_equal(each, expected) for each in found)
+
+
+def test_a_million_rows_cross_in_seconds(load):
+    rng = np.random.default_rng(1)
+    num = 1_000_000
+    data = {"N": num, "y": rng.poisson(3, num), "x": rng.normal(size=num)}
+    text = MODEL.replace("x ~ normal(m, s);", "target += -0.5 * square((x[1] - m) / s) - log(s);")
+    started = time.perf_counter()
+    sample = load(text).sample(data, QUICK)
+    assert time.perf_counter() - started < 15
+    assert sample.draws["m"].shape == (2, 50)
+
+
+def test_no_descriptor_is_left_open(load):
+    program = load(MODEL)
+    program.sample(DATA, QUICK)
+    pool.close_workers()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        program.sample(DATA, QUICK)
+        pool.close_workers()
+    gc.collect()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_importing_the_engines_imports_no_engine():
+    code = "import pyflowers.engines, sys; print({'stanli','cmdstanpy','arviz'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_a_shipped_program_is_ready_at_once():
+    assert find_engine("stanli").load(find_program("iid_normal")).engine == "stanli"

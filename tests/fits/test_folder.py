@@ -1,0 +1,307 @@
+"""A run folder holds everything and comes back, also when the program is gone or has changed."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from numpy.testing import assert_array_equal
+from own_programs import DECLARATION, TRIAL, visits
+from synthetic_fits import synthetic_fit, table
+
+import pyflowers
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.fits.folder import DRAWS, check_run_folder
+from pyflowers.programs import Capability
+from pyflowers.workflow.replay import replay
+
+
+def same(first, second):
+    assert list(first.draws) == list(second.draws)
+    for name, values in first.draws.items():
+        assert_array_equal(values, second.draws[name])
+        assert values.dtype == second.draws[name].dtype
+    assert first.stats.keys() == second.stats.keys()
+    for name, values in first.stats.items():
+        assert_array_equal(values, second.stats[name])
+
+
+def test_a_run_folder_holds_everything_and_comes_back(lecture_fits, tmp_path):
+    for name, fit in lecture_fits.items():
+        folder = fit.save(tmp_path / name / "run ü")
+        files = {path.name for path in folder.iterdir()}
+        assert files == {"draws.nc", "summary.csv", "diagnostics.json", "run.json", "plots"}
+        back = pyflowers.Fit.load(folder)
+        same(fit, back)
+        assert back.posterior.keys() == fit.posterior.keys()
+        for quantity in fit.posterior:
+            assert back.posterior[quantity].elements == fit.posterior[quantity].elements
+            assert back.posterior[quantity].dims == fit.posterior[quantity].dims
+        assert back.data.sha256 == fit.data.sha256
+        assert back.data.by_time.names == fit.data.by_time.names
+        assert_array_equal(back.data.y, fit.data.y)
+        assert back.data.where(3) == fit.data.where(3)
+        kept = back.record.model_copy(update={"files": ()})
+        assert kept == fit.record
+        pd.testing.assert_frame_equal(back.summary(), fit.summary())
+        assert back.summary().attrs == fit.summary().attrs
+        assert str(back.diagnostics) == str(fit.diagnostics)
+        assert_array_equal(back.log_likelihood(), fit.log_likelihood())
+        assert_array_equal(back.posterior_predictive(), fit.posterior_predictive())
+        assert back.program.capabilities == fit.program.capabilities
+        record = json.loads((folder / "run.json").read_text())
+        assert record["options"]["seed"] == 1
+        assert record["engine"]["versions"]["stan"] == "2.35.0"
+        assert set(record["files"]) >= {"draws.nc", "run.json", "summary.csv", "diagnostics.json"}
+        assert [path.name for path in folder.parent.iterdir()] == ["run ü"]
+
+
+def test_the_tables_of_a_run_are_what_it_shows(lecture_fits, tmp_path):
+    fit = lecture_fits["multilevel_normal"]
+    folder = fit.save(tmp_path / "run")
+    table = pd.read_csv(folder / "summary.csv", index_col="parameter")
+    np.testing.assert_allclose(table["median"], fit.summary()["median"], rtol=1e-12)
+    verdict = json.loads((folder / "diagnostics.json").read_text())
+    assert verdict["passed"] == fit.diagnostics.passed
+    assert len(verdict["checks"]) == 6
+
+
+def test_arviz_reads_the_draws(lecture_fits, tmp_path):
+    from pyflowers.fits.idata import arviz
+
+    folder = lecture_fits["multilevel_poisson"].save(tmp_path / "run")
+    read = arviz().from_netcdf(folder / DRAWS)
+    assert read.posterior["mu_plant"].dims == ("chain", "draw", "plant")
+    assert read.posterior["plant"].values.tolist() == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    "labels", [["é", "e\u0301 "], ["🌼", "a" * 300], ["[b]", "x,y"], ["1", "2"]]
+)
+def test_labels_of_any_kind_come_back(tmp_path, labels):
+    fit = synthetic_fit("multilevel_poisson", table(labels, 4), draws=10)
+    back = pyflowers.Fit.load(fit.save(tmp_path / "run"))
+    assert back.data.by_group.names == tuple(labels)
+    assert back.posterior["mu_plant"].elements == fit.posterior["mu_plant"].elements
+
+
+def test_a_folder_that_is_no_run_is_left_alone(lecture_fits, tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ConfigError, match="which no earlier run wrote"):
+        lecture_fits["iid_normal"].save(tmp_path)
+    with pytest.raises(ConfigError, match="which no earlier run wrote"):
+        check_run_folder(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(ConfigError, match="it is a file"):
+        lecture_fits["iid_normal"].save(tmp_path / "thesis.tex")
+    with pytest.raises(DataError, match="it is not a run folder"):
+        pyflowers.Fit.load(tmp_path)
+
+
+# --- Draws that are damaged -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run on a table, to be damaged."""
+    fit = synthetic_fit("multilevel_normal", table(["a", "b", "c"], 4), draws=50)
+    return fit.save(tmp_path_factory.mktemp("whole") / "run")
+
+
+@pytest.fixture
+def rewritten(whole, tmp_path):
+    """Load the run with its groups changed by a function."""
+
+    def load(change):
+        folder = tmp_path / "run"
+        shutil.copytree(whole, folder)
+        with xr.open_datatree(whole / DRAWS, engine="h5netcdf") as tree:
+            groups = {name: node.to_dataset().load() for name, node in tree.children.items()}
+        change(groups)
+        named = {f"/{name}": group for name, group in groups.items()}
+        xr.DataTree.from_dict(named).to_netcdf(folder / DRAWS, engine="h5netcdf")
+        return pyflowers.Fit.load(folder)
+
+    return load
+
+
+def without(group, *variables):
+    """Drop a whole group, or some of its variables."""
+
+    def change(groups):
+        if variables:
+            groups[group] = groups[group].drop_vars(list(variables))
+        else:
+            del groups[group]
+
+    return change
+
+
+def test_the_way_of_damaging_leaves_the_rest(rewritten, whole):
+    same(rewritten(lambda groups: None), pyflowers.Fit.load(whole))
+
+
+DAMAGES = [
+    (without("posterior"), "it has no group posterior"),
+    (without("sample_stats"), "it has no group sample_stats"),
+    (without("constant_data"), "its data cannot be read"),
+    (without("observed_data"), "its data cannot be read"),
+    (without("posterior", "mu"), "the draws of mu are missing"),
+    (without("posterior", "mu_plant"), "the draws of mu_plant are missing"),
+    (without("observed_data", "y"), "its data cannot be read"),
+    (without("constant_data", "plant_index"), "its data cannot be read"),
+    (without("constant_data", "month"), "its data cannot be read"),
+    (without("constant_data", "row"), "its data cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), DAMAGES)
+def test_draws_without_a_part_are_one_sentence(rewritten, change, message):
+    with pytest.raises(DataError) as caught:
+        rewritten(change)
+    output = str(caught.value)
+    assert message in output
+    assert "draws.nc: " in output
+    assert output.endswith("; fit again")
+    assert "\n" not in output
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "no draws can be read"), (b"CDF", "no draws can be read"), (None, "no draws can be")],
+    ids=str,
+)
+def test_a_file_of_draws_that_is_none(whole, tmp_path, content, message):
+    folder = tmp_path / "run"
+    shutil.copytree(whole, folder)
+    if content is None:
+        (folder / DRAWS).unlink()
+    else:
+        (folder / DRAWS).write_bytes(content)
+    with pytest.raises(DataError, match=message) as caught:
+        pyflowers.Fit.load(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_file_of_draws(whole, tmp_path, share):
+    folder = tmp_path / "run"
+    shutil.copytree(whole, folder)
+    data = (folder / DRAWS).read_bytes()
+    (folder / DRAWS).write_bytes(data[: int(share * len(data))])
+    with pytest.raises(DataError, match=r"draws\.nc: no draws can be read from it"):
+        pyflowers.Fit.load(folder)
+
+
+# --- Programs of one's own ------------------------------------------------------------------------
+
+NAMESAKE = """
+data {
+  int N;
+  vector[N] y;
+}
+parameters {
+  real location;
+  real<lower=0> spread;
+}
+model {
+  location ~ normal(0, 10);
+  spread ~ exponential(1);
+  y ~ student_t(5, location, spread);
+}
+generated quantities {
+  vector[N] log_lik;
+  for (n in 1 : N) {
+    log_lik[n] = student_t_lpdf(y[n] | 5, location, spread);
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def namesake(tmp_path_factory):
+    """A run of an ``iid_normal.stan`` that is not the shipped one."""
+    folder = tmp_path_factory.mktemp("namesake")
+    (folder / "iid_normal.stan").write_text(NAMESAKE)
+    pd.DataFrame({"y": [1.5, 2.5, 0.5, 3.0]}).to_csv(folder / "y.csv", index=False)
+    fit = pyflowers.fit(
+        folder / "iid_normal.stan", folder / "y.csv", seed=1, cmdstan="embedded", draws=300
+    )
+    return folder, fit
+
+
+def test_a_namesake_of_a_shipped_program_is_itself(namesake, tmp_path):
+    folder, fit = namesake
+    assert fit.name == "iid_normal"
+    assert list(fit.posterior) == ["location", "spread"]
+    run = fit.save(tmp_path / "run")
+    back = pyflowers.Fit.load(run)
+    same(fit, back)
+    assert back.program.capabilities == fit.program.capabilities
+    assert not back.program.can(Capability.EXACT)
+    assert not back.program.can(Capability.Y_REP)
+    assert back.log_likelihood().shape == (4, 300, 4)
+    assert back.record.program.reference == str(folder / "iid_normal.stan")
+    assert replay(run).verdict == "bitwise equal"
+
+
+def test_a_run_whose_program_is_gone_loads_and_replays(namesake, tmp_path):
+    folder, fit = namesake
+    run = fit.save(tmp_path / "run")
+    hidden = folder / "hidden"
+    hidden.mkdir()
+    (folder / "iid_normal.stan").rename(hidden / "iid_normal.stan")
+    try:
+        back = pyflowers.Fit.load(run)
+        same(fit, back)
+        assert back.program.source.text == NAMESAKE
+        again = replay(run)
+        assert again.verdict == "bitwise equal"
+        assert "the text kept in the run folder was used" in again.notes[0]
+        same(pyflowers.Fit.load(back.save(tmp_path / "copy")), fit)
+    finally:
+        (hidden / "iid_normal.stan").rename(folder / "iid_normal.stan")
+        hidden.rmdir()
+
+
+def test_a_run_keeps_the_declaration_that_it_was_made_with(own_program, tmp_path):
+    program = own_program("trial", TRIAL, DECLARATION)
+    fit = pyflowers.fit(program, visits(), seed=1, draws=50, cmdstan="embedded")
+    run = fit.save(tmp_path / "run")
+    for declaration in ("[dims]\nalpha = ['other']", "[", None):
+        if declaration is None:
+            program.path.with_suffix(".toml").unlink()
+        else:
+            program.path.with_suffix(".toml").write_text(declaration)
+        back = pyflowers.Fit.load(run)
+        assert back.posterior["alpha"].elements == ("alpha[Ann]", "alpha[Bob]")
+        assert back.program.can(Capability.Y_REP)
+
+
+ANY_SIZE = """
+data { int<lower=0> K; int<lower=0> N; array[N] real y; }
+parameters { vector[K] beta; vector[2] two; real mu; }
+model { beta ~ std_normal(); two ~ std_normal(); mu ~ std_normal(); y ~ normal(mu, 1); }
+"""
+
+
+def test_what_has_no_elements_is_not_missing(own_program, tmp_path):
+    program = own_program("sizes", ANY_SIZE)
+    how = {"seed": 1, "draws": 50, "warmup": 100, "cmdstan": "embedded"}
+    none = pyflowers.fit(program, {"K": 0, "N": 0, "y": []}, **how)
+    assert list(none.posterior) in (["two", "mu"], ["beta", "two", "mu"])
+    back = pyflowers.Fit.load(none.save(tmp_path / "none"))
+    assert back.summary().index.tolist() == ["two[1]", "two[2]", "mu"]
+    some = pyflowers.fit(program, {"K": 1, "N": 1, "y": [2]}, **how).save(tmp_path / "some")
+    assert "beta[1]" in pyflowers.Fit.load(some).summary().index
+    for name in ("beta", "two", "mu"):
+        with xr.open_datatree(some / DRAWS, engine="h5netcdf") as tree:
+            groups = {f"/{n}": node.to_dataset().load() for n, node in tree.children.items()}
+        groups["/posterior"] = groups["/posterior"].drop_vars(name)
+        folder = tmp_path / name
+        shutil.copytree(some, folder)
+        xr.DataTree.from_dict(groups).to_netcdf(folder / DRAWS, engine="h5netcdf")
+        with pytest.raises(DataError, match=f"the draws of {name} are missing; fit again"):
+            pyflowers.Fit.load(folder)

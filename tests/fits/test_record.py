@@ -1,0 +1,172 @@
+"""``run.json``: what it keeps, and one sentence for each way in which it can be damaged."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from synthetic_fits import synthetic_fit, table
+
+import pyflowers
+from pyflowers.errors import DataError
+from pyflowers.fits.record import FORMAT, RunRecord, plain_inits, read_record
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 4), draws=50)
+    return fit.save(tmp_path_factory.mktemp("record") / "run")
+
+
+@pytest.fixture
+def damaged(folder, tmp_path):
+    """The run's folder with another ``run.json``."""
+
+    def with_text(text):
+        import shutil
+
+        target = tmp_path / "run"
+        if not target.exists():
+            shutil.copytree(folder, target)
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        (target / "run.json").write_bytes(data)
+        return target
+
+    return with_text
+
+
+def test_a_record_comes_back_as_it_was(folder, lecture_fits):
+    record = read_record(folder)
+    assert record.format == FORMAT == 2
+    text = (folder / "run.json").read_text(encoding="utf-8")
+    assert record.to_json() == text
+    for fit in lecture_fits.values():
+        again = RunRecord.parse(json.loads(fit.record.to_json()), "here")
+        assert again == fit.record
+        about = fit.record
+        assert about.program.reference == fit.name
+        assert next(iter(about.program.files.values())) == fit.program.path.read_text()
+        assert about.engine.name == "cmdstan"
+        assert about.engine.versions["stan"] == "2.35.0"
+        assert len(about.times.chains) == 4
+        assert about.times.wall_seconds > 0
+        assert {"numpy", "pyflowers"} <= set(about.packages)
+        assert about.data.rows == 12
+
+
+def edited(folder, path, value):
+    """The text of a record with one key changed; with ``...`` it is removed."""
+    values = json.loads((folder / "run.json").read_text())
+    *sections, key = path.split(".")
+    inner = values
+    for section in sections:
+        inner = inner[section]
+    if value is ...:
+        del inner[key]
+    else:
+        inner[key] = copy.deepcopy(value)
+    return json.dumps(values)
+
+
+DAMAGES = [
+    ("format", ..., "its format is None and this pyflowers reads 2; fit again"),
+    ("format", 1, "its format is 1 and this pyflowers reads 2; fit again"),
+    ("format", "2", "its format is '2' and this pyflowers reads 2"),
+    ("format", 3, "its format is 3 and this pyflowers reads 2"),
+    ("program", ..., "the key program is missing; fit again"),
+    ("program", [], "program must be a"),
+    ("program.name", 3, "program.name must be a string, was 3; fit again"),
+    ("program.reference", ..., "the key program.reference is missing"),
+    ("program.declaration", None, "program.declaration must be a table"),
+    ("program.declaration", {"data": 3}, "program.declaration: data must be a table, was 3"),
+    ("program.declaration", {"zzz": 3}, "program.declaration: unknown key zzz"),
+    ("program.files", {}, "program.files must name at least one"),
+    ("program.files", {"a.stan": 3}, "program.files.a.stan must be a string"),
+    ("data", None, "data must be a"),
+    ("data.columns", [], "data.columns must be a table"),
+    ("data.columns", {}, "its data cannot be read"),
+    ("data.rows", "many", "data.rows must be a whole number"),
+    ("engine", "cmdstan", "engine must be a"),
+    ("engine.versions", {"stan": 2.35}, "engine.versions.stan must be a string"),
+    ("options", ..., "the key options is missing"),
+    ("options.seed", -1, "options.seed must be at least 0, was -1"),
+    ("options.chains", True, "options.chains must be a whole number, was True"),
+    ("options.zzz", 1, "unknown key options.zzz"),
+    ("options", [[[[]]]], "options must be a"),
+    ("priors", None, "priors must be a table"),
+    ("priors.mu_sd", None, "priors.mu_sd must be a number, was None"),
+    ("priors.mu_sd", float("nan"), "priors.mu_sd must be a finite number, was nan"),
+    ("priors.mu_sd", "wide", "priors.mu_sd must be a number, was 'wide'"),
+    ("centered", "x", "centered must be a boolean, was 'x'"),
+    ("times", {}, "the key times.wall_seconds is missing"),
+    ("messages", {"a": "b"}, "messages.a must be a whole number"),
+    ("notes", 3, "notes must be a list, was 3"),
+    ("packages", None, "packages must be a table"),
+    ("zzz", 1, "unknown key zzz"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), DAMAGES)
+def test_a_damaged_record_is_one_sentence(folder, damaged, path, value, message):
+    target = damaged(edited(folder, path, value))
+    with pytest.raises(DataError) as caught:
+        pyflowers.Fit.load(target)
+    output = str(caught.value)
+    assert output.startswith(str(target))
+    assert message in output
+    assert "\n" not in output
+    assert output.endswith("fit again")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it is not a run folder (run.json: "),
+        ("{", "it is not a run folder (run.json: "),
+        (b"\xff\xfe\x00", "it is not a run folder (run.json: "),
+        ("[" * 100_000, "it is not a run folder (run.json: "),
+        ('{"format": ' + "1" * 5000 + "}", "it is not a run folder (run.json: "),
+        ("[]", "its format is None and this pyflowers reads 2"),
+        ("3", "its format is None"),
+        ("null", "its format is None"),
+        ("{}", "its format is None"),
+        ('{"format": 2}', "the key program is missing"),
+    ],
+    ids=lambda text: str(text)[:12],
+)
+def test_what_is_no_record_is_one_sentence(damaged, text, message):
+    target = damaged(text)
+    with pytest.raises(DataError) as caught:
+        pyflowers.Fit.load(target)
+    output = str(caught.value)
+    assert message in output
+    assert "\n" not in output
+    assert len(output) < 600
+
+
+def test_deep_nesting_in_a_record_is_one_sentence(folder, damaged):
+    deep = edited(folder, "inits", "DEEP").replace('"DEEP"', "[" * 5000 + "]" * 5000)
+    with pytest.raises(DataError):
+        pyflowers.Fit.load(damaged(deep))
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    for path in (tmp_path, tmp_path / "absent", tmp_path / "a\0b", tmp_path / ("x" * 300)):
+        with pytest.raises(DataError, match="it is not a run folder"):
+            pyflowers.Fit.load(path)
+
+
+@pytest.mark.parametrize(
+    ("inits", "plain"),
+    [
+        (None, None),
+        (2, 2),
+        (0.5, 0.5),
+        ({"a": np.arange(2), "b": np.float64(1)}, {"a": [0, 1], "b": 1.0}),
+        ([{"a": 1}, {"a": np.array(2)}], [{"a": 1}, {"a": 2}]),
+        ("inits.json", "inits.json"),
+    ],
+)
+def test_initial_values_as_json_has_them(inits, plain):
+    assert plain_inits(inits) == plain
+    json.dumps(plain_inits(inits))

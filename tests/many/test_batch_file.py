@@ -1,0 +1,119 @@
+"""``pyflowers batch``: a file in, a batch and its status out."""
+
+import pytest
+
+from pyflowers import Batch, ConfigError
+from pyflowers.cli.main import main
+from pyflowers.workflow.batch import read_batch
+
+NORMAL = """
+models = ["normal.stan"]
+repeats = 2
+keep = ["summary", "draws:x"]
+folder = "out"
+[data]
+files = ["sites/*.json"]
+[sampler]
+seed = 1
+engine = "stanli"
+chains = 2
+warmup = 100
+draws = 50
+[[variants]]
+name = "short"
+[[variants]]
+name = "long"
+sampler = { draws = 60 }
+"""
+
+
+@pytest.fixture
+def folder(normal, tmp_path):
+    (tmp_path / "sites").mkdir()
+    for i in range(2):
+        (tmp_path / "sites" / f"s{i}.json").write_text(f'{{"m": {i}}}')
+    (tmp_path / "b.toml").write_text(NORMAL)
+    return tmp_path
+
+
+def call(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["batch", *map(str, words)])
+    output = capsys.readouterr()
+    return ended.value.code or 0, output.out, output.err
+
+
+def test_all_combinations(folder):
+    config, tasks = read_batch(folder / "b.toml")
+    assert len(tasks) == len(list(tasks)) == 8
+    names = [task.name for task in tasks]
+    assert names[:3] == ["s0/short/0", "s0/short/1", "s0/long/0"]
+    assert config.folder == folder / "out"
+    assert {task.options["draws"] for task in tasks} == {50, 60}
+
+
+def test_a_batch_its_status_and_its_failures(folder, capsys):
+    code, out, err = call(capsys, folder / "b.toml", "--workers", 2)
+    assert (code, err) == (0, "")
+    assert "8 of 8 done, 0 failed (not running)" in out
+    assert len(Batch(folder / "out").table("draws")) == 4 * 100 + 4 * 120
+    (folder / "sites" / "s2.json").write_text('{"k": 1}')
+    code, out, _ = call(capsys, folder / "b.toml", "--workers", 1)
+    assert code == 3
+    assert "8 of 12 done, 4 failed" in out
+    assert "failed: s2/short/0: " in out
+    assert "--retry-failed" in out
+    assert call(capsys, "--status", folder / "out")[:2] == (0, out)
+
+
+def test_parts_of_one_table(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "site,plant,month,flowers\na,1,1,3\na,1,2,4\nb,1,1,5\na,2,1,4\na,2,2,7\nb,1,2,6\n"
+    )
+    (tmp_path / "b.toml").write_text(
+        'models = ["multilevel_poisson", "iid_normal"]\n[data]\nfile = "t.csv"\nby = "site"\n'
+        "[priors.iid_normal]\nmu_sd = 5\n"
+    )
+    _, tasks = read_batch(tmp_path / "b.toml")
+    assert [task.name for task in tasks] == [
+        *("multilevel_poisson/a", "multilevel_poisson/b", "iid_normal/a", "iid_normal/b")
+    ]
+    first, _, third, _ = tasks
+    assert first.data.cells["flowers"].tolist() == list("3447")
+    assert first.data.rows.tolist() == [2, 3, 5, 6]
+    assert (first.priors, third.priors) == ({}, {"mu_sd": 5})
+
+
+WRONG = [
+    ("", "the key models is missing"),
+    ('models = ["nosuch"]', "no program is named 'nosuch'"),
+    ('models = ["iid_normal"]\nmodel = 1', "unknown key model; did you mean models?"),
+    ('models = ["iid_normal"]\nkeep = ["sumary"]', "keep: keep sumary: it must be one of"),
+    ('models = ["iid_normal"]\nrepeats = 0', "repeats must be at least 1"),
+    ('models = ["iid_normal"]\n[data]\nfiles = ["*.none"]', "no file matches"),
+    ('models = ["iid_normal"]\n[data]\nby = "site"', "by: it is a column of file"),
+    ('models = ["iid_normal"]\n[data]\nfile = "t.csv"\nfiles = ["*"]', "leave file and by out"),
+    ('models = ["iid_normal"]\n[sampler]\ncmdstan = "/"', "cmdstan is not named in a file"),
+    (
+        'models = ["iid_normal"]\n[[variants]]\nname = "a"\nsampler = { seed = 1 }',
+        "seed applies to the whole batch",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), WRONG, ids=range(len(WRONG)))
+def test_wrong_files(tmp_path, text, sentence):
+    (tmp_path / "b.toml").write_text(text)
+    with pytest.raises(ConfigError, match=sentence):
+        read_batch(tmp_path / "b.toml")
+
+
+def test_usage(tmp_path, capsys):
+    assert call(capsys)[0] == 2
+    (tmp_path / "b.toml").write_text('models = ["iid_normal"]\n')
+    code, _, err = call(capsys, tmp_path / "b.toml")
+    assert code == 2
+    assert "--out is missing" in err
+    code, _, err = call(capsys, "--status", tmp_path)
+    assert code == 1
+    assert "holds no ledger.sqlite" in err

@@ -1,0 +1,101 @@
+"""Figures of checks, predictions and forests: what they show, and that no text collides."""
+
+import re
+
+import numpy as np
+import pytest
+from synthetic_fits import synthetic_fit, table
+from text_layout import collisions
+
+import pyflowers
+from pyflowers import plots
+from pyflowers.errors import ConfigError
+
+HOSTILE = [f"{'long ' * 6}label {i} $x_1$ 東\n" for i in range(70)]
+FIGURES = ["predictive_checks", "pit_ecdf", "group_intervals", "forest", "predictions"]
+
+
+def drawn(fit, name, **how):
+    made = {
+        "predictive_checks": pyflowers.check,
+        "pit_ecdf": pyflowers.check,
+        "group_intervals": pyflowers.check,
+        "predictions": pyflowers.predict,
+    }
+    return getattr(plots, name)(made.get(name, lambda fit: fit)(fit), **how)
+
+
+@pytest.fixture(scope="module")
+def three():
+    return synthetic_fit("multilevel_poisson", table(["rose", "tulip", "iris"], 6))
+
+
+@pytest.fixture(scope="module")
+def seventy():
+    return synthetic_fit("multilevel_poisson", table(HOSTILE, 5), draws=60)
+
+
+@pytest.mark.parametrize("theme", [plots.LIGHT, plots.DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_draw_describe_themselves_and_no_text_collides(three, seventy, name, theme):
+    for fit in (three, seventy):
+        figure = drawn(fit, name, theme=theme)
+        assert len(plots.alt_text(figure)) > 40
+        assert collisions(figure) == []
+
+
+@pytest.mark.parametrize("name", ["iid_normal", "multilevel_normal"])
+def test_measurements_have_a_density_overlay(name):
+    fit = synthetic_fit(name, table(["a", "b", "c"], 6))
+    figure = plots.density_overlay(fit)
+    lines = figure.axes[0].lines
+    assert len(lines) == 50 + 1
+    grid, density = lines[-1].get_data()
+    assert np.trapezoid(density, grid) == pytest.approx(1, abs=0.03)
+    assert collisions(figure) == []
+
+
+def test_counts_have_none_and_are_told_what_to_draw(three):
+    with pytest.raises(ConfigError, match="describes counts, which have no density; draw the root"):
+        plots.density_overlay(three)
+
+
+def test_a_forest_is_in_the_order_of_its_medians(three):
+    figure = plots.forest(three)
+    shown = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    medians = np.median(three.draws["mu_plant"], axis=(0, 1))
+    order = np.argsort(-medians)
+    assert shown == [("rose", "tulip", "iris")[i] for i in order]
+    assert f"the largest median is {medians.max():.3g}" in plots.alt_text(figure)
+
+
+def test_many_groups_are_left_out_and_counted(seventy):
+    for name in ("forest", "predictions", "group_intervals"):
+        figure = drawn(seventy, name)
+        assert len(figure.axes[0].get_yticks()) == 30
+    assert "40 between them are left out" in plots.alt_text(drawn(seventy, "forest"))
+
+
+def test_a_forest_of_what_is_no_vector_is_refused(three):
+    output = "forest: 'mu' is not a vector of multilevel_poisson; it has mu_plant"
+    with pytest.raises(ConfigError, match=re.escape(output)):
+        plots.forest(three, "mu")
+
+
+def test_a_failed_check_is_seen_in_its_panel():
+    def shift(draws, stats):
+        draws["mu_plant"][...] *= 3
+
+    bad = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6), change=shift)
+    figure = plots.predictive_checks(pyflowers.check(bad))
+    titles = [ax.get_title(loc="right") for ax in figure.axes]
+    assert sum("FAILS" in title for title in titles) >= 2
+    assert plots.alt_text(plots.pit_ecdf(pyflowers.check(bad))).count("leaves the 99%") == 1
+
+
+def test_data_without_groups_have_no_interval_plot(three):
+    from dataclasses import replace
+
+    checks = replace(pyflowers.check(three), groups=None)
+    with pytest.raises(ConfigError, match="have no groups to draw"):
+        plots.group_intervals(checks)

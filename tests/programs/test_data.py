@@ -1,0 +1,309 @@
+"""A table as the data block of a program, by every kind of source."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from own_programs import DECLARATION, TRIAL, visits
+
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs import Data, find_program
+from pyflowers.programs.data import to_frame
+from pyflowers.table import from_frame
+
+
+@pytest.fixture
+def trial(own_program):
+    return own_program("trial", TRIAL, DECLARATION)
+
+
+def test_a_table_fills_the_data_block(trial):
+    data = trial.read(visits())
+    values = {name: np.asarray(value).tolist() for name, value in data.values.items()}
+    assert values == {
+        "N": 5,
+        "P": 2,
+        "K": 2,
+        "y": [5, 2, 3, 0, 4],
+        "patient": [1, 2, 1, 2, 1],
+        "x": [[1, 0.5], [0, 1.5], [1, 0.5], [0, 1.5], [1, 0.5]],
+        "age": [31, 44],
+        "prior_only": 0,
+    }
+    assert data["y"].dtype.kind == "i"
+    assert data["age"].dtype.kind == "f"
+    whole, notes = trial.fill(data, trial.resolve_priors({"tau_scale": 2}))
+    assert notes == []
+    assert set(trial.stan_values(whole)) == {*values, "tau_scale"}
+    assert whole["tau_scale"] == 2
+
+
+def test_labels_are_kept_and_positions_are_stans(trial):
+    data = trial.read(visits())
+    assert data.by_group.names == ("Ann", "Bob")
+    # Visit 10 comes after visit 2, though Ann's visit 2 comes first in the table.
+    assert data.by_time.names == ("1", "2", "10")
+    assert trial.read(visits(), time_order="appearance").by_time.names == ("2", "1", "10")
+    assert data.coords == {"x": ("treated", "base")}
+    assert data.dims["alpha"] == ("patient",)
+    assert data.dims["beta"] == ("x",)
+    assert data.dims["eta"] == data.dims["y"] == ("obs",)
+    assert (data.observed, data.group, data.time, data.value) == (
+        *("y", "patient", "visit", "seizures"),
+    )
+    assert data.num_obs == 5
+    assert data.y.tolist() == [5, 2, 3, 0, 4]
+    assert data.where(2) == "the data frame, row 3"
+
+
+def test_columns_of_other_names(trial):
+    renamed = visits().rename(
+        columns={"patient": "Patientin", "visit": "Besuch", "seizures": "Anfälle", "base": "vorher"}
+    )
+    roles = {"group": "Patientin", "time": "Besuch", "value": "Anfälle"}
+    data = trial.read(renamed, columns={**roles, "base": "vorher"})
+    assert data.values["x"][1].tolist() == [0, 1.5]
+    assert data.coords == {"x": ("treated", "vorher")}
+    assert data.by_group.column == "Patientin"
+    assert data.value_name == "Anfälle"
+    assert data.name_of("patient") == "Patientin"
+    assert trial.unit_of("tau", data) == "Anfälle per Besuch and Patientin"
+    by_name = {"patient": "Patientin", "visit": "Besuch", "seizures": "Anfälle", "base": "vorher"}
+    assert trial.read(renamed, columns=by_name).sha256 == data.sha256
+    assert list(to_frame(data).columns) == [
+        "Anfälle",
+        "treated",
+        "vorher",
+        "age",
+        *list(roles.values())[:2],
+    ]
+
+
+def test_a_variable_that_was_renamed_is_found_by_its_own_name(own_program):
+    """An undeclared column is that of the variable's name, under the user's."""
+    program = own_program("plain", "data { int N; vector[N] y; } parameters { real mu; }")
+    data = program.read(pd.DataFrame({"weight": [1, 2.5]}), columns={"y": "weight"})
+    assert data.y.tolist() == [1, 2.5]
+    assert data.value_name == "weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seizures": [5, 2, -3, 0, 4]}, "row 3: seizures is -3, but counts cannot be negative"),
+        ({"seizures": [5, 2, 3.5, 0, 4]}, "row 3: seizures is 3.5, but counts are whole numbers"),
+        ({"base": [0.5, 1.5, None, 1.5, 0.5]}, "row 3: base is "),
+        ({"age": [31, 44, 31, 45, 31]}, "row 4: age is 45 and was 44 for the same patient, 'Bob'"),
+        ({"patient": ["Ann", "Bob", " ", "Bob", "Ann"]}, "row 3: patient is blank"),
+        ({"visit": [2, 1, 2, 2, 10]}, "row 3: patient 'Ann' already has visit '2' in row 1"),
+        ({"treated": [True, False, True, False, True]}, "row 1: treated is 'True', not a finite"),
+    ],
+)
+def test_what_is_wrong_in_a_cell_is_named(trial, change, message):
+    with pytest.raises(DataError) as caught:
+        trial.read(visits().assign(**change))
+    assert str(caught.value).startswith(f"the data frame, {message}")
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        (
+            {"base": "absent"},
+            DataError,
+            "there is no column 'absent'; the columns are patient",
+        ),
+        ({"basis": "base"}, ConfigError, "column basis: trial reads seizures, treated, base, age"),
+        ({"group": "visit"}, DataError, "group, time and value must be different columns"),
+        ({"value": "patient"}, DataError, "group, time and value must be different columns"),
+    ],
+)
+def test_columns_that_cannot_be(trial, columns, error, message):
+    with pytest.raises(error, match=message):
+        trial.read(visits(), columns=columns)
+
+
+def test_a_role_that_is_not_declared_is_no_option(own_program):
+    program = own_program("plain", "data { int N; vector[N] y; } parameters { real mu; }")
+    for role in ("group", "time"):
+        with pytest.raises(ConfigError, match=rf"{role}: plain declares no column in that role"):
+            program.read(pd.DataFrame({"y": [1.0]}), columns={role: "y"})
+
+
+NESTED = """
+data {
+  int N; int P; int R;
+  vector[N] y;
+  array[N] int<lower=1, upper=P> plot;
+  array[P] int<lower=1, upper=R> region;
+}
+parameters { real mu; }
+"""
+OF_PLOTS = '[data]\nregion = { column = "region", index = true, per = "plot" }'
+
+
+def test_an_index_of_groups_in_groups(own_program):
+    program = own_program("nested", NESTED, OF_PLOTS)
+    frame = pd.DataFrame({"y": [1, 2, 3.0], "plot": [*"aba"], "region": ["s", "n", "s"]})
+    data = program.read(frame)
+    assert data["plot"].tolist() == [1, 2, 1]
+    assert data["region"].tolist() == [1, 2]
+    assert (data["N"], data["P"], data["R"]) == (3, 2, 2)
+    assert data.dims["region"] == ("plot",)
+    with pytest.raises(DataError, match="plot 'a' has more than one region; it must have one"):
+        program.read(frame.assign(region=["s", "n", "n"]))
+
+
+def test_sizes_of_a_tables_labels_and_constants(own_program):
+    text = (
+        "data { int N; int G; int M; int k; matrix[M, 2] w; vector[N] y; } parameters { real a; }"
+    )
+    declaration = """
+    [data]
+    G = { size = "plot" }
+    k = { value = 7 }
+    M = { value = 2 }
+    w = { value = [[1, 2], [3, 4]] }
+    """
+    program = own_program("sizes", text, declaration)
+    data = program.read(pd.DataFrame({"y": [1, 2, 3.0], "plot": [*"aba"]}))
+    assert (data["G"], data["k"], data["M"], data["w"]) == (2, 7, 2, [[1, 2], [3, 4]])
+
+
+def test_a_lower_bound_of_the_text_or_of_the_declaration(own_program):
+    text = "data { int N; vector<lower=0.5>[N] y; } parameters { real a; }"
+    frame = pd.DataFrame({"y": [1, 0.4]})
+    with pytest.raises(DataError, match=r"row 2: y is 0\.4, but must be at least 0\.5"):
+        own_program("bound", text).read(frame)
+    declaration = '[data]\ny = { column = "y", lower = 0.8 }'
+    with pytest.raises(DataError, match=r"row 2: y is 0\.7, but must be at least 0\.8"):
+        own_program("bound", text, declaration).read(frame.assign(y=[1, 0.7]))
+    # A bound that is a variable is for Stan to judge.
+    text = "data { int N; real a; vector<lower=a>[N] y; } parameters { real b; }"
+    assert own_program("named", text, "[priors]\na = 3").read(frame).num_obs == 2
+
+
+# --- A data block as it is ------------------------------------------------------------------------
+
+
+def plain(values, folder):
+    path = folder / "data.json"
+    path.write_text(json.dumps(values))
+    return path
+
+
+def test_json_and_a_mapping_are_the_data_block(trial, tmp_path):
+    values = {"N": 1, "P": 1, "K": 1, "y": [3], "patient": [1], "x": [[1.5]], "age": [30.0]}
+    values |= {"tau_scale": 3.0, "prior_only": 0}
+    for given in (values, plain(values, tmp_path)):
+        data = trial.read(given)
+        assert not data.has_table
+        assert data.by_group is None
+        assert data.y.tolist() == [3]
+        assert trial.resolve_priors(None, data)["tau_scale"] == 3.0
+        assert trial.resolve_priors({"tau_scale": 2}, data)["tau_scale"] == 2.0
+        whole, _ = trial.fill(data, trial.resolve_priors(None, data))
+        assert np.array_equal(trial.stan_values(whole)["x"], [[1.5]])
+    assert trial.read(values).sha256 == trial.read(dict(reversed(values.items()))).sha256
+    assert trial.read(values).sha256 != trial.read({**values, "y": [4]}).sha256
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "it is not JSON"),
+        ("", "it is not JSON"),
+        ("3", "CmdStan JSON is an object, such as"),
+        ('"a"', "this is a str"),
+        ('{"a":' * 100_000, "it is not JSON \\(nested too deeply\\)"),
+        ('{"N": ' + "1" * 5000 + "}", "it is not JSON"),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_json_that_is_no_data_block(trial, tmp_path, text, message):
+    path = tmp_path / "data.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message) as caught:
+        trial.read(path)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("a", "data y: it holds"),
+        (["a"], "data y: it holds"),
+        ([[1], [1, 2]], "data y: it is not an array of numbers"),
+        ([None], "data y: "),
+        (np.array(["2024-01-01"], "datetime64[D]"), "data y: it holds datetime64"),
+        (np.array([3], "timedelta64[D]"), "data y: it holds timedelta64"),
+        ({1, 2}, "data y: it is not an array of numbers"),
+        (object(), "data y: it is not an array of numbers"),
+    ],
+)
+def test_a_mapping_of_what_is_no_number(trial, value, message):
+    with pytest.raises(DataError, match=message):
+        trial.read({"y": value})
+
+
+def test_a_list_of_a_missing_number_is_no_number_in_silence(trial):
+    with pytest.raises(DataError, match="data y"):
+        trial.read({"y": [1, None]})
+
+
+def test_a_missing_variable_is_named(trial):
+    values = {"N": 1, "P": 1, "K": 1, "y": [3], "patient": [1], "x": [[1.5]]}
+    data = trial.read(values)
+    with pytest.raises(DataError, match=r"the mapping: the data variable age is missing"):
+        trial.fill(data, trial.resolve_priors(None, data))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([1, 2], "data: a list is not a table; give a file, a DataFrame or a mapping"),
+        (3, "data: a int is not a table"),
+        (np.zeros(3), "data: a ndarray is not a table"),
+    ],
+)
+def test_what_is_no_data(trial, data, message):
+    with pytest.raises(DataError, match=message):
+        trial.read(data)
+
+
+def test_no_option_of_a_table_is_ignored_without_one(trial):
+    values = {"N": 1, "y": [3]}
+    for options in ({"columns": {"group": "a"}}, {"sep": ";"}, {"time_order": "appearance"}):
+        name = next(iter(options.get("columns", options)))
+        with pytest.raises(ConfigError, match=f"{name}: it describes a table, and trial is given"):
+            trial.read(values, **options)
+        read = trial.read(visits())
+        assert isinstance(read, Data)
+        with pytest.raises(ConfigError, match=f"{name}: the data have been read already"):
+            trial.read(read, **options)
+    for table in (visits(), from_frame(visits())):
+        with pytest.raises(ConfigError, match="sep: it describes a file, and"):
+            trial.read(table, sep=";")
+    with pytest.raises(ConfigError, match="time_order must be value or appearance, was 'name'"):
+        trial.read(visits(), time_order="name")
+
+
+def test_read_data_may_be_read_again(trial):
+    data = trial.read(visits())
+    assert trial.read(data) is data
+    assert find_program("iid_normal").read().num_obs == 12
+
+
+def test_some_rows_are_taken_of_what_is_observed_alone(trial):
+    rows = np.array([4, 0])
+    data = trial.read(visits()).at(rows)
+    assert data.y.tolist() == [4, 5]
+    assert data["patient"].tolist() == [1, 1]
+    assert data["x"].tolist() == [[1, 0.5], [1, 0.5]]
+    assert data["age"].tolist() == [31, 44]
+    plain = find_program("multilevel_poisson").read(
+        {"N": 3, "P": 3, "plant": [1, 2, 3], "y": [4, 5, 6], "centered": 1}
+    )
+    assert plain.at(np.array([2])).y.tolist() == [6]
+    assert plain.at(np.array([2]))["plant"].tolist() == [3]

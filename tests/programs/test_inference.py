@@ -1,0 +1,165 @@
+"""What a declaration need not say, and the lines to add where it must."""
+
+import re
+import tomllib
+
+import pytest
+from own_programs import DECLARATION, TRIAL
+
+from pyflowers.errors import ConfigError
+from pyflowers.programs.blocks import read_blocks
+from pyflowers.programs.declaration import Column, Declaration, Size, Value
+from pyflowers.programs.inference import complete, dims_of
+
+
+def completed(data, columns, declaration=None):
+    """Complete a declaration of a data block."""
+    blocks = read_blocks(f"data {{ {data} }}")
+    return complete(Declaration.parse(declaration or {}, "d.toml"), blocks, columns, "d.toml")
+
+
+def refusal(data, columns, declaration=None):
+    with pytest.raises(ConfigError) as caught:
+        completed(data, columns, declaration)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "columns", "expected"),
+    [
+        # A column of a variable's name is that variable; its size is the number of rows.
+        (
+            "int<lower=0> N; vector[N] y;",
+            ["y", "z"],
+            {"N": Size(size="obs"), "y": Column(column="y")},
+        ),
+        # What counts from 1 up to a size is an index of labels, and the size is their number.
+        (
+            "int N; int P; array[N] int<lower=1, upper=P> plot; vector[N] y;",
+            ["y", "plot"],
+            {
+                "N": Size(size="obs"),
+                "P": Size(size="plot"),
+                "plot": Column(column="plot", index=True),
+                "y": Column(column="y"),
+            },
+        ),
+        # Without an upper bound that is a size it is a column of numbers.
+        (
+            "int N; array[N] int<lower=1, upper=5> stars;",
+            ["stars"],
+            {"N": Size(size="obs"), "stars": Column(column="stars")},
+        ),
+        # prior_only is off unless it is asked for.
+        (
+            "int N; vector[N] y; int<lower=0, upper=1> prior_only;",
+            ["y"],
+            {"N": Size(size="obs"), "y": Column(column="y"), "prior_only": Value(value=0)},
+        ),
+        # A column of a scalar's name is no scalar.
+        ("int N; vector[N] y;", ["y", "N"], {"N": Size(size="obs"), "y": Column(column="y")}),
+    ],
+)
+def test_what_the_text_makes_plain(data, columns, expected):
+    found = completed(data, columns)
+    assert found.data == expected
+    assert list(found.data) == list(expected)
+
+
+def test_what_is_declared_is_not_inferred():
+    block = "int N; int P; array[N] int<lower=1, upper=P> g; vector[N] y; vector[P] age;"
+    declared = {
+        "data": {
+            "y": {"column": "weight"},
+            "g": {"column": "rat", "index": True},
+            "age": {"column": "age", "per": "rat"},
+        }
+    }
+    found = completed(block, ["y", "g", "weight", "rat", "age"], declared).data
+    assert found["y"] == Column(column="weight")
+    assert found["g"].column == "rat"
+    assert (found["N"], found["P"]) == (Size(size="obs"), Size(size="rat"))
+
+
+def test_a_matrix_gives_two_sizes():
+    block = "int N; int K; matrix[N, K] x;"
+    found = completed(block, ["a", "b"], {"data": {"x": {"columns": ["a", "b"]}}})
+    assert found.data["N"] == Size(size="obs")
+    assert found.data["K"] == Size(size="x")
+    assert found.dims["x"] == ("obs", "x")
+
+
+def test_a_prior_is_not_looked_for_in_the_table():
+    block = "int N; vector[N] y; real<lower=0> s; int K;"
+    found = completed(block, ["y", "s"], {"priors": {"s": 1.0, "K": 2}})
+    assert set(found.data) == {"N", "y"}
+
+
+def test_dimensions_are_named_after_their_sizes():
+    text = """
+    data { int N; int P; array[N] int<lower=1, upper=P> plot; vector[N] y; }
+    parameters { vector[P] alpha; matrix[P, 2] b; matrix[P, P] S; vector[P + 1] c; real mu; }
+    generated quantities { vector[N] log_lik; array[N, P] real z; }
+    """
+    blocks = read_blocks(text)
+    whole = complete(Declaration(), blocks, ["plot", "y"], "d.toml")
+    assert dims_of(whole, blocks) == {
+        "plot": ("obs",),
+        "y": ("obs",),
+        "alpha": ("plot",),
+        "b": ("plot", "b_dim_1"),
+        # A dimension twice has no labels of its own.
+        "S": ("S_dim_0", "S_dim_1"),
+        "c": ("c_dim_0",),
+        "log_lik": ("obs",),
+        "z": ("obs", "plot"),
+    }
+    declared = Declaration.parse({"dims": {"c": ["bound"]}}, "d.toml")
+    assert dims_of(declared, blocks)["c"] == ("bound",)
+
+
+def test_the_error_prints_lines_that_a_declaration_takes():
+    """Pasted into the file, with the columns filled in, they are right."""
+    block = read_blocks(TRIAL)
+    columns = ["patient", "visit", "seizures", "treated", "base", "age"]
+    with pytest.raises(ConfigError) as caught:
+        complete(Declaration(), block, columns, "trial.toml")
+    first, *lines = str(caught.value).splitlines()
+    assert first == (
+        "trial.toml: the data variables K, y, x, tau_scale cannot be told from the table, whose "
+        "columns are patient, visit, seizures, treated, base, age. Add to trial.toml:"
+    )
+    assert lines[0].strip() == "[data]"
+    text = "\n".join(lines)
+    pasted = text.replace('"...", "..."', '"treated", "base"').replace('"..."', '"seizures"')
+    values = tomllib.loads(re.sub(r"\n *K = .*", "", pasted))
+    whole = complete(Declaration.parse(values, "trial.toml"), block, columns, "trial.toml")
+    assert set(whole.data) == set(block.data)
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        ("int N; vector[N] y;", 'y = { column = "..." }'),
+        ("int P; int N; array[N] int<lower=1, upper=P> g;", 'g = { column = "...", index = true }'),
+        ("matrix[3, 2] x;", 'x = { columns = ["...", "..."] }'),
+        ("array[2, 3, 4] real a;", "a = { value = [...] }"),
+        ("real<lower=0> s;", "s = { value = 1 }  # or under [priors], to be changed by --prior"),
+        ("int N; vector[N] y;", 'N = { size = "obs" }  # or the column whose labels it counts'),
+    ],
+)
+def test_the_line_for_each_shape(data, line):
+    assert f"\n    {line}" in refusal(data, ["other"])
+
+
+def test_one_variable_is_named_in_the_singular():
+    output = refusal("int N; vector[N] y; real s;", ["y"])
+    assert "the data variable s cannot be told from the table, whose columns are y." in output
+
+
+def test_a_full_declaration_is_complete_as_it_is(own_program):
+    program = own_program("trial", TRIAL, DECLARATION)
+    whole = complete(program.declaration, program.source.blocks, ["whatever"], "trial.toml")
+    assert list(whole.data) == [n for n in program.source.blocks.data if n != "tau_scale"]
+    again = complete(whole, program.source.blocks, [], "trial.toml")
+    assert again.data == whole.data

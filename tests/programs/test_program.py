@@ -1,0 +1,276 @@
+"""A program: its capabilities, what to add for those that it lacks, its priors."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from own_programs import DECLARATION, TRIAL, visits
+
+from pyflowers.errors import CompileError, ConfigError, DataError
+from pyflowers.programs import (
+    Capabilities,
+    Capability,
+    ClosedForm,
+    MissingMoment,
+    Pointwise,
+    Program,
+    find_program,
+)
+
+BARE = "data { int N; vector[N] x; } parameters { real mu; } model { x ~ normal(mu, 1); }"
+
+
+@pytest.fixture
+def trial(own_program):
+    return own_program("trial", TRIAL, DECLARATION)
+
+
+def test_a_program_says_what_it_is(trial, tmp_path, own_program):
+    assert (trial.name, trial.path) == ("trial", tmp_path / "trial.stan")
+    assert trial.reference == str(tmp_path / "trial.stan")
+    assert trial.title == "The program trial.stan"
+    assert trial.about == str(tmp_path / "trial.stan")
+    assert trial.counts
+    assert trial.internal == {"eta", "log_lik", "y_sim", "y_new", "y_new_group", "lprior"}
+    assert trial.kept() == ["alpha", "beta", "tau", "lprior", "log_lik", "y_sim"]
+    titled = own_program("trial", TRIAL, 'title = "A trial"\nequation = "y ~ Poisson"')
+    assert (titled.title, titled.about) == ("A trial", "y ~ Poisson")
+
+
+def test_the_capabilities_of_a_text(trial, own_program):
+    assert trial.capabilities == {
+        *(Capability.LOG_LIK, Capability.Y_REP, Capability.LPRIOR, Capability.PRIOR_ONLY),
+        *(Capability.OBSERVED, Capability.PRIOR_DENSITY),
+    }
+    assert own_program("bare", BARE).capabilities == set()
+    grouped = DECLARATION.replace("[roles]", '[roles]\ngroup_mean = "alpha"')
+    assert own_program("trial", TRIAL, grouped).can(Capability.GROUP_MEAN)
+
+
+def nothing(data: Any) -> Any:
+    return None
+
+
+def test_the_capabilities_of_what_is_written_in_python(own_program):
+    python = Capabilities(
+        pointwise=Pointwise(lambda d, y: np.zeros(1), lambda d, y, r: np.zeros(1)),
+        closed_form=ClosedForm(exact=nothing, vb=nothing),
+    )
+    assert own_program("bare", BARE, python=python).capabilities == {
+        *(Capability.LOG_LIK, Capability.Y_REP, Capability.HELD_OUT),
+        *(Capability.EXACT, Capability.VB),
+    }
+
+
+REMEDIES = {
+    Capability.LOG_LIK: "declare vector[N] log_lik in generated quantities",
+    Capability.Y_REP: "declare y_rep in generated quantities",
+    Capability.Y_NEW: "declare y_new in generated quantities",
+    Capability.NEW_GROUP: "declare y_new_group in generated quantities",
+    Capability.LPRIOR: "declare real lprior, the log density of the priors",
+    Capability.PRIOR_ONLY: "declare int<lower=0, upper=1> prior_only in data",
+    Capability.HELD_OUT: "declare array[N] int<lower=0, upper=1> held_out in data",
+    Capability.OBSERVED: '[roles] observed = "..."',
+    Capability.PRIOR_DENSITY: '[parameters.mu] prior = "normal(mu_mean, mu_sd)"',
+    Capability.GROUP_MEAN: '[roles] group_mean = "...", [table] group = "..."',
+    Capability.EXACT: "give Program a ClosedForm with exact= in Python",
+    Capability.VB: "give Program a ClosedForm with vb= in Python",
+    Capability.CLOSED_FORM: "give Program a ClosedForm with draw= in Python",
+}
+
+
+@pytest.mark.parametrize("capability", Capability)
+def test_what_is_lacking_is_said_with_what_to_add(own_program, capability):
+    bare = own_program("bare", BARE)
+    with pytest.raises(ConfigError) as caught:
+        bare.require(capability)
+    output = str(caught.value)
+    assert output.startswith(f"bare has no {capability}, needed for {capability.purpose}: ")
+    assert REMEDIES[capability] in output
+    assert "\n" not in output
+
+
+def test_what_is_there_is_not_refused_and_what_is_not_is_before_any_work(trial, own_program):
+    for capability in trial.capabilities:
+        trial.require(capability)
+    bare = own_program("bare", BARE)
+    data = bare.read({"N": 1, "x": [1.0]})
+    with pytest.raises(ConfigError, match="bare has no log_lik"):
+        bare.log_lik({}, data)
+    with pytest.raises(ConfigError, match="bare has no y_rep"):
+        bare.y_rep({}, data, np.random.default_rng(1))
+
+
+def test_likelihood_and_predictions_come_from_the_draws_or_from_python(trial, own_program):
+    data = trial.read(visits())
+    draws = {"log_lik": np.arange(10.0).reshape(1, 2, 5), "y_sim": np.ones((1, 2, 5), int)}
+    rng = np.random.default_rng(1)
+    assert trial.log_lik(draws, data).tolist() == draws["log_lik"].tolist()
+    assert trial.y_rep(draws, data, rng).dtype == np.float64
+    matrix = {"log_lik": np.arange(24.0).reshape(1, 2, 3, 4)}
+    assert trial.log_lik(matrix, data).shape == (1, 2, 12)
+    python = Capabilities(pointwise=Pointwise(lambda d, y: d["mu"] + 1, lambda d, y, r: d["mu"]))
+    bare = own_program("bare", BARE, python=python)
+    assert bare.log_lik({"mu": np.ones(3)}, data).tolist() == [2, 2, 2]
+
+
+def test_checks_and_choices_in_python(own_program):
+    def refuse(data):
+        if data["N"] > 2:
+            raise DataError("too many")
+        return ["a note"]
+
+    moment = MissingMoment("mu", True, "why")
+    python = Capabilities(
+        check=refuse,
+        choices={"k": lambda data: data["N"] + 10},
+        missing_moments=lambda data: [moment],
+    )
+    text = "data { int N; int k; vector[N] y; } parameters { real mu; }"
+    program = own_program("checked", text, python=python)
+    whole, notes = program.fill(program.read({"N": 2, "y": [1, 2]}), {})
+    assert (whole["k"], notes) == (12, ["a note"])
+    assert program.missing_moments(whole) == [moment]
+    kept, _ = program.fill(program.read({"N": 2, "y": [1, 2], "k": 3}), {})
+    assert kept["k"] == 3
+    with pytest.raises(DataError, match="too many"):
+        program.fill(program.read({"N": 3, "y": [1, 2, 3]}), {})
+    with pytest.raises(ConfigError, match="centered: checked has no such choice"):
+        program.fill(program.read({"N": 2, "y": [1, 2]}), {}, centered=True)
+
+
+PRIORS = """
+[priors]
+any = 1.0
+[priors.least]
+value = 1
+lower = 0.5
+[priors.more]
+value = 1
+above = 0
+"""
+WITH_PRIORS = """
+data { int N; vector[N] y; real any; real least; real more; real<lower=0> typed; }
+parameters { real mu; }
+"""
+
+BAD_PRIORS = [
+    ({"tau": 1.0}, "prior tau: priors has no such prior; it has any, typed, least, more"),
+    ({"least": 0.4}, "prior least: it must be a finite number and at least 0.5, was 0.4"),
+    ({"more": 0}, "prior more: it must be a finite number and above 0, was 0"),
+    ({"typed": -1}, "prior typed: it must be a finite number and at least 0, was -1"),
+    ({"any": np.inf}, "prior any: it must be a finite number, was inf"),
+    ({"any": np.nan}, "prior any: it must be a finite number, was nan"),
+    ({"any": "1"}, "prior any: it must be a finite number, was '1'"),
+    ({"any": True}, "prior any: it must be a finite number, was True"),
+    ({"any": None}, "prior any: it must be a finite number, was None"),
+    ({"any": 1j}, "prior any: it must be a finite number, was 1j"),
+    ({"any": [1.0]}, "prior any: it must be a finite number, was [1.0]"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), BAD_PRIORS)
+def test_a_bad_prior_is_one_sentence(own_program, given, message):
+    program = own_program("priors", WITH_PRIORS, PRIORS.replace("any = 1.0", "any = 1\ntyped = 2"))
+    with pytest.raises(ConfigError) as caught:
+        program.resolve_priors(given)
+    assert str(caught.value) == message
+
+
+def test_a_prior_that_counts_is_a_whole_number(own_program):
+    text = "data { int<lower=1> degree; } parameters { real mu; }"
+    program = own_program("counts", text, "[priors]\ndegree = 3")
+    whole, _ = program.fill(program.read({}), program.resolve_priors({"degree": 4.0}))
+    assert type(whole["degree"]) is int
+    for given, message in (
+        (2.5, "it must be a whole number, was 2.5"),
+        (0, "at least 1, was 0"),
+    ):
+        with pytest.raises(ConfigError, match=f"prior degree: .*{message}"):
+            program.resolve_priors({"degree": given})
+
+
+def test_a_prior_of_the_data_block_is_checked_too(own_program):
+    program = own_program("priors", WITH_PRIORS, PRIORS.replace("any = 1.0", "any = 1\ntyped = 2"))
+    values = {"N": 1, "y": [1.0], "any": 5, "typed": np.array(3)}
+    priors = program.resolve_priors(None, program.read(values))
+    assert priors == {"any": 5.0, "least": 1.0, "more": 1.0, "typed": 3.0}
+    assert {type(value) for value in priors.values()} == {float}
+    with pytest.raises(ConfigError, match="prior typed: it must be a finite number and at least 0"):
+        program.resolve_priors(None, program.read({**values, "typed": -1}))
+    with pytest.raises(ConfigError, match="prior any: it must be a finite number"):
+        program.resolve_priors(None, program.read({**values, "any": [1, 2]}))
+
+
+def test_priors_have_defaults_and_take_numbers_of_any_type(own_program):
+    program = own_program("priors", WITH_PRIORS, PRIORS.replace("any = 1.0", "any = 1\ntyped = 2"))
+    assert program.resolve_priors() == {"any": 1.0, "least": 1.0, "more": 1.0, "typed": 2.0}
+    given = {"any": np.float32(-2), "least": np.int64(3), "more": 1e-9, "typed": 0}
+    assert program.resolve_priors(given) == {"any": -2, "least": 3, "more": 1e-9, "typed": 0}
+
+
+def test_a_program_without_priors_says_where_they_go(own_program, tmp_path):
+    with pytest.raises(ConfigError, match="bare declares no priors; list those of its data block"):
+        own_program("bare", BARE).resolve_priors({"s": 1})
+
+
+def test_the_declared_prior_of_a_parameter(trial):
+    density = trial.prior_of("tau", {"tau_scale": 2.0})
+    assert (density.text, density.sd) == ("N(0, 2²)", 2.0)
+    assert trial.prior_of("alpha[3]", {}) is None
+    with pytest.raises(ConfigError, match="tau_scale is neither a number nor a scalar of the data"):
+        trial.prior_of("tau", {})
+
+
+@pytest.mark.parametrize(
+    ("reference", "error", "message"),
+    [
+        ("multilevel_poison", ConfigError, "did you mean multilevel_poisson?"),
+        ("zzz", ConfigError, "no program is named 'zzz': choose one of iid_normal"),
+        ("absent.stan", ConfigError, "no such Stan program; check the path"),
+        ("a\0b.stan", ConfigError, "not a path that can be opened"),
+        ("x" * 300 + ".stan", ConfigError, "not a path that can be opened|no such Stan program"),
+        (3, ConfigError, "program: a int is neither a name nor a path"),
+        (None, ConfigError, "program: a NoneType is neither a name nor a path"),
+    ],
+)
+def test_what_names_no_program(reference, error, message):
+    with pytest.raises(error, match=message):
+        find_program(reference)
+
+
+def test_files_that_are_no_program(tmp_path):
+    (tmp_path / "text.txt").write_text("")
+    with pytest.raises(ConfigError, match=r"must end in \.stan; rename it"):
+        Program.open(tmp_path / "text.txt")
+    (tmp_path / "folder.stan").mkdir()
+    with pytest.raises(ConfigError, match="no such Stan program"):
+        Program.open(tmp_path / "folder.stan")
+    with pytest.raises(ConfigError, match="--include: iid_normal includes no files; leave it out"):
+        find_program("iid_normal", ("lib",))
+
+
+def test_includes_are_part_of_the_program(own_program, tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "data.stan").write_text("data { int N; vector[N] y; }")
+    text = "#include data.stan\nparameters { real mu; }"
+    with pytest.raises(CompileError, match=r"#include data\.stan: no such file in"):
+        own_program("parts", text)
+    program = own_program("parts", text, include_paths=[tmp_path / "lib"])
+    assert list(program.source.blocks.data) == ["N", "y"]
+    before = program.source.sha256
+    (tmp_path / "lib" / "data.stan").write_text("data { int N; vector[N] y; } // other")
+    assert find_program(program.path, (str(tmp_path / "lib"),)).source.sha256 != before
+
+
+def test_an_example_of_ones_own_is_beside_the_declaration(own_program, tmp_path):
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    program = own_program("trial", TRIAL, 'example = "visits.csv"\n' + DECLARATION)
+    assert program.read().num_obs == 5
+
+
+def test_a_program_that_is_named_like_a_shipped_one_is_not_it(own_program):
+    program = own_program("iid_normal", BARE)
+    assert program.capabilities == set()
+    assert find_program(program.path).declaration != find_program("iid_normal").declaration
+    assert find_program("iid_normal").can(Capability.EXACT)

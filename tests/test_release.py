@@ -1,0 +1,36 @@
+"""The version number has one source, pyproject.toml; what repeats it agrees."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+
+def sections() -> list[str]:
+    """Return the headings of the changelog, newest first."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    return re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+
+
+def test_the_changelog_has_dated_notes_of_this_version():
+    unreleased, latest, *_ = sections()
+    assert unreleased == "[Unreleased]"
+    assert re.fullmatch(rf"\[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d", latest)
+
+
+def test_the_citation_is_of_this_version():
+    citation = dict(
+        re.findall(
+            r"^([\w-]+): (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE
+        )
+    )
+    assert citation["version"] == VERSION
+    assert sections()[1].endswith(citation["date-released"])
+
+
+def test_no_module_repeats_the_version():
+    modules = (ROOT / "pyflowers").rglob("*.py")
+    number = re.compile(rf"(?<![\d.]){re.escape(VERSION)}(?![\d.])")
+    assert [path for path in modules if number.search(path.read_text(encoding="utf-8"))] == []

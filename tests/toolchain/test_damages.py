@@ -1,0 +1,266 @@
+"""A damaged cache is repaired before it is used, or named with the remedy.
+
+Slow but for a first look: the caches are whole copies, and parts of CmdStan are made again.
+"""
+
+import json
+import logging
+import os
+import platform
+import shutil
+import subprocess
+
+import pytest
+
+from pyflowers.errors import ToolchainError
+from pyflowers.programs.source import read_source
+from pyflowers.toolchain import compile_program, find_cmdstan
+from pyflowers.toolchain import wheel as stan
+from pyflowers.toolchain.library import compile_library
+from pyflowers.toolchain.manifest import Care, find_damage
+
+PROGRAM = "parameters {{ real x; }} model {{ x ~ normal(0, 1); }} // {0}\n"
+
+
+def halved(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def emptied(path):
+    os.truncate(path, 0)
+
+
+def deleted(path):
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def garbled(path):
+    size = path.stat().st_size
+    with path.open("rb+") as file:
+        file.seek(size // 2)
+        file.write(bytes(min(size - size // 2, 4096)))
+
+
+def unrunnable(path):
+    path.chmod(0o644)
+
+
+def dangling(path):
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+def replaced_by_file(path):
+    deleted(path)
+    path.write_text("not a folder")
+
+
+def replaced_by_folder(path):
+    deleted(path)
+    path.mkdir()
+
+
+def text(what):
+    def damage(path):
+        path.write_text(what)
+
+    damage.__name__ = f"reading {what}"
+    return damage
+
+
+HEADER, EIGEN = "include/stan/model/model_header.hpp", "include/Eigen/src/Core/Matrix.h"
+PCH = "build/default/precompiled/stan/model/model_header.hpp.gch"
+ARCHIVE = "build/default/libdriver.a"
+STAN = [
+    *[("stanc", how) for how in (halved, emptied, deleted, garbled, unrunnable)],
+    *[("lib/libtbb.so.2", how) for how in (halved, emptied, deleted, garbled, dangling)],
+    *[("lib/libtbb.so", how) for how in (halved, deleted)],
+    *[("lib/libsundials_cvodes.a", how) for how in (halved, deleted)],
+    *[(HEADER, how) for how in (halved, emptied, deleted)],
+    *[(EIGEN, how) for how in (garbled, deleted)],
+    *[(name, deleted) for name in ("include", "lib", "headers.json", "")],
+    *[("manifest.json", how) for how in (deleted, halved, text("[]"))],
+    ("", replaced_by_file),
+]
+HOME = [
+    *[(PCH, how) for how in (halved, emptied, deleted)],
+    *[(ARCHIVE, how) for how in (halved, emptied, deleted, garbled)],
+    *[("build/default/writers.o", how) for how in (halved, deleted)],
+    *[("makefile", how) for how in (halved, deleted)],
+    *[(name, dangling) for name in ("include", "lib", "bin/stanc")],
+    ("driver/main.cpp", halved),
+    ("build", deleted),
+    ("manifest.json", text("{}")),
+]
+EXECUTABLE = [
+    *[("build.json", text(what)) for what in ("[]", "{}", "3", "", '{"sha256": 3}', "[" * 99999)],
+    *[("build.json", how) for how in (deleted, replaced_by_folder)],
+    *[("x", how) for how in (halved, emptied, deleted, garbled, unrunnable, replaced_by_folder)],
+    *[("", how) for how in (deleted, replaced_by_file)],
+]
+LIBRARY = [
+    *[("x.so", how) for how in (halved, deleted, garbled, replaced_by_folder)],
+    *[("x.sha256", how) for how in (emptied, deleted, replaced_by_folder)],
+    ("", replaced_by_file),
+]
+
+
+def named(damages):
+    return [f"{name or 'folder'}-{how.__name__[:16]}" for name, how in damages]
+
+
+def copied(cmdstan, folder):
+    """Copy a CmdStan with its Stan: never damage, nor link to, what others use."""
+    for name in (cmdstan.path.name, (cmdstan.path / "lib").resolve().parent.name):
+        shutil.copytree(cmdstan.path.parent / name, folder / name, symlinks=True)
+    folder.chmod(0o700)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory):
+    """The wheel as the only thing that pip finds."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pinned = stan.wheel_for(platform.system(), platform.machine())
+    stan.check_wheel(stan.download(pinned, folder), pinned)
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": os.devnull}
+
+
+@pytest.fixture(scope="module")
+def cache(cmdstan, offline, tmp_path_factory):
+    """A copy of the cache, with the wheel at hand, for all tests that damage it."""
+    folder = copied(cmdstan, tmp_path_factory.mktemp("cache") / "a copy ü")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYFLOWERS_CACHE", str(folder))
+        for name, value in offline.items():
+            patch.setenv(name, value)
+        yield folder
+
+
+def works(cache, program):
+    """Check that a program compiles and runs, with nothing but what is in this cache."""
+    executable = compile_program(program, cmdstan=find_cmdstan("embedded"))
+    done = subprocess.run([executable.path, "info"], capture_output=True, check=False)
+    assert done.returncode == 0
+    linked = subprocess.run(["ldd", executable.path], capture_output=True, text=True, check=True)
+    assert str(cache) in linked.stdout
+    for folder in (find_cmdstan("embedded").path, stan.stan_folder()):
+        assert folder.parent == cache
+        assert find_damage(folder, Care.DIGESTS) is None
+    return executable
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "how"), STAN, ids=named(STAN))
+def test_damaged_stan_is_unpacked_again(cache, tmp_path, caplog, name, how):
+    folder = stan.stan_folder(care=Care.DIGESTS)
+    how(folder / name)
+    (tmp_path / "x.stan").write_text(PROGRAM.format(f"{name} {how.__name__[:16]}"))
+    with caplog.at_level(logging.WARNING, "pyflowers"):
+        works(cache, tmp_path / "x.stan")
+    assert "is being made again" in caplog.text or (name, how) == ("", deleted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "how"), HOME, ids=named(HOME))
+def test_a_damaged_cmdstan_is_made_again(cache, tmp_path, caplog, name, how):
+    home = find_cmdstan("embedded").path
+    how(home / name)
+    (tmp_path / "x.stan").write_text(PROGRAM.format(f"{name} {how.__name__[:16]}"))
+    with caplog.at_level(logging.WARNING, "pyflowers"):
+        works(cache, tmp_path / "x.stan")
+    assert "is being made again" in caplog.text
+
+
+@pytest.mark.slow
+def test_without_the_wheel_the_damage_and_the_remedy_are_named(cache, offline, monkeypatch, caplog):
+    folder = stan.stan_folder(care=Care.DIGESTS)
+    halved(folder / "stanc")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    with (
+        caplog.at_level(logging.WARNING, "pyflowers"),
+        pytest.raises(ToolchainError, match="pyflowers setup --wheel FILE"),
+    ):
+        find_cmdstan("embedded")
+    assert "stanc has" in caplog.text
+    monkeypatch.setenv("PIP_FIND_LINKS", offline["PIP_FIND_LINKS"])
+    find_cmdstan("embedded")
+
+
+@pytest.mark.slow
+def test_a_damaged_front_end_for_other_options_is_cleared(cache, tmp_path, caplog):
+    (tmp_path / "x.stan").write_text(PROGRAM.format("unoptimised"))
+    cmdstan = find_cmdstan("embedded")
+    compile_program(tmp_path / "x.stan", cmdstan=cmdstan, cpp_options={"O": 0})
+    (archive,) = set(cmdstan.path.glob("build/*/libdriver.a")) - {cmdstan.path / ARCHIVE}
+    halved(archive)
+    with caplog.at_level(logging.WARNING, "pyflowers"):
+        find_cmdstan("embedded")
+    assert f"{archive.relative_to(cmdstan.path)} has" in caplog.text
+    assert not archive.exists()  # make compiles it when it is next asked for
+
+
+@pytest.fixture(scope="module")
+def built(cmdstan, tmp_path_factory):
+    """An executable and a library in a cache of their own."""
+    folder = tmp_path_factory.mktemp("built")
+    (folder / "x.stan").write_text(PROGRAM.format("built"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYFLOWERS_CACHE", str(folder / "cache"))
+        yield folder / "x.stan"
+
+
+def test_a_record_of_another_shape_means_that_it_is_built_again(built, cmdstan):
+    executable = compile_program(built, cmdstan=cmdstan)
+    record = executable.path.parent / "build.json"
+    before = executable.path.stat().st_mtime_ns
+    assert compile_program(built, cmdstan=cmdstan).path.stat().st_mtime_ns == before
+    record.write_text("[]")
+    again = compile_program(built, cmdstan=cmdstan)
+    assert again.path.stat().st_mtime_ns != before
+    assert json.loads(record.read_text())["folder"] == str(cmdstan.path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "how"), EXECUTABLE, ids=named(EXECUTABLE))
+def test_a_damaged_executable_is_built_again(built, cmdstan, name, how):
+    executable = compile_program(built, cmdstan=cmdstan)
+    how(executable.path.parent / name)
+    again = compile_program(built, cmdstan=cmdstan)
+    assert again.path == executable.path
+    done = subprocess.run([again.path, "info"], capture_output=True, check=False)
+    assert done.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "how"), LIBRARY, ids=named(LIBRARY))
+def test_a_damaged_library_is_built_again(cache, built, monkeypatch, name, how):
+    import ctypes
+
+    monkeypatch.setenv("PYFLOWERS_CACHE", str(cache))
+    source = read_source(built)
+    library = compile_library(source)
+    how(library.path.parent / name)
+    again = compile_library(source)
+    assert again.path == library.path
+    ctypes.CDLL(str(again.path))
+
+
+@pytest.mark.slow
+def test_a_moved_cache_works_on_its_own(cmdstan, offline, tmp_path, monkeypatch):
+    (tmp_path / "x.stan").write_text(PROGRAM.format("moved"))
+    first = copied(cmdstan, tmp_path / "first")
+    monkeypatch.setenv("PYFLOWERS_CACHE", str(first))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    made = works(first, tmp_path / "x.stan")
+    second = tmp_path / "second"
+    first.rename(second)
+    monkeypatch.setenv("PYFLOWERS_CACHE", str(second))
+    again = works(second, tmp_path / "x.stan")
+    assert again.key == made.key
+    # As cp -r does, which keeps no times
+    third = tmp_path / "third"
+    subprocess.run(["cp", "-r", second, third], check=True)
+    monkeypatch.setenv("PYFLOWERS_CACHE", str(third))
+    (tmp_path / "x.stan").write_text(PROGRAM.format("copied"))
+    works(third, tmp_path / "x.stan")

@@ -1,0 +1,107 @@
+"""The sdist and the wheel, installed outside the checkout, run the README's quick start.
+
+Slow: each fresh environment takes its packages from the package index.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSION = "{}.{}".format(*sys.version_info)
+LOCK = ROOT / "locks" / VERSION / "requirements.lock"
+
+
+def blocks(section):
+    """Return the code blocks of a section of the README as (language, text)."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    body = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return re.findall(r"^```(\w+)\n(.*?)^```", body, flags=re.MULTILINE | re.DOTALL)
+
+
+def run(command, **how):
+    done = subprocess.run(command, capture_output=True, text=True, **how)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory):
+    """The sdist, and the wheel that is built from what the sdist holds."""
+    folder = tmp_path_factory.mktemp("dist")
+    hatchling = [sys.executable, "-m", "hatchling", "build", "--directory", folder]
+    run([*hatchling, "--target", "sdist"], cwd=ROOT)
+    (sdist,) = folder.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    (source,) = (folder / "unpacked").iterdir()
+    run([*hatchling, "--target", "wheel"], cwd=source)
+    (wheel,) = folder.glob("*.whl")
+    return sdist, wheel
+
+
+def install(distribution, folder):
+    """Install the file with its dependencies in an environment of its own."""
+    venv.create(folder, with_pip=True)
+    pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-compile"]
+    probe = subprocess.run([*pip, "--dry-run", "hatchling"], capture_output=True, cwd=folder)
+    if probe.returncode:
+        pytest.skip("no package index can be reached")
+    run([*pip, "--constraint", LOCK, distribution], cwd=folder)
+    return folder / "bin"
+
+
+def test_a_wheel_holds_the_package_and_what_it_reads(distributions):
+    with zipfile.ZipFile(distributions[1]) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert {"pyflowers/py.typed", "pyflowers/_data/flowers.csv"} <= names
+    assert "pyflowers/_stan/multilevel_poisson.stan" in names
+    assert {name.partition("/")[0] for name in names} == {"pyflowers"}
+
+
+def test_an_sdist_holds_the_tests_and_nothing_that_was_made_here(distributions):
+    with tarfile.open(distributions[0]) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {"tests/conftest.py", "locks/3.11/requirements.lock", "CITATION.cff"} <= names
+    assert not [name for name in names if re.search(r"(^|/)(results|\.venv|\.git|_build)/", name)]
+
+
+@pytest.mark.parametrize("kind", ["sdist", "wheel"])
+@pytest.mark.parametrize("compiler", [True, False], ids=["with g++", "without g++"])
+def test_the_quick_start_runs_outside_a_checkout(distributions, kind, compiler, tmp_path, request):
+    bin_folder = install(distributions[("sdist", "wheel").index(kind)], tmp_path / "env")
+    work = tmp_path / "work ü"
+    work.mkdir()
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CMDSTAN")}
+    if compiler:
+        request.getfixturevalue("cmdstan")  # made, or in the cache already
+        environment["PATH"] = f"{bin_folder}{os.pathsep}{environment['PATH']}"
+    else:
+        environment |= {"PATH": str(bin_folder), "HOME": str(tmp_path)}
+        environment["PYFLOWERS_CACHE"] = str(tmp_path / "cache")
+        assert shutil.which("g++", path=environment["PATH"]) is None
+    how = {"cwd": work, "env": environment}
+    (install_line, console), (_, code) = blocks("Quick start")
+    assert install_line == "console"
+    pip, *commands = re.findall(r"^\$ ([^#\n]+)", console, flags=re.MULTILINE)
+    assert pip.startswith("pip install")
+    assert len(commands) >= 3
+    for command in commands:
+        name, *arguments = command.split()
+        run([bin_folder / name, *arguments], **how)
+    run([bin_folder / "python", "-c", code], **how)
+    assert (work / "report.html").is_file()
+    engine = "import json; print(json.load(open('runs/flowers/run.json'))['engine']['name'])"
+    assert run([bin_folder / "python", "-c", engine], **how).strip() == (
+        "cmdstan" if compiler else "stanli"
+    )

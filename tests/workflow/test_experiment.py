@@ -1,0 +1,260 @@
+"""Only what changed is fitted again, and the reason is said."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pyflowers.cli.config import _SECTIONS, _override
+from pyflowers.cli.fit import command as fit_command
+from pyflowers.cli.main import cli
+from pyflowers.engines.cmdstan import CmdStanEngine
+from pyflowers.errors import ConfigError, FitError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.record import EngineRecord
+from pyflowers.programs import find_program
+from pyflowers.programs.data import to_frame
+from pyflowers.workflow.config import Experiment, from_record, read_config
+from pyflowers.workflow.experiment import run_experiment, why_refit
+
+MODEL = "iid_normal"
+
+
+@pytest.fixture(scope="module")
+def earlier(lecture_fits, cmdstan):
+    """A finished run, and what would make it again."""
+    fit = lecture_fits[MODEL]
+    loaded = CmdStanEngine(cmdstan).load(find_program(MODEL))
+    experiment = Experiment().with_values(models=[MODEL], sampler={"seed": 1})
+    return fit, experiment, loaded
+
+
+def test_nothing_changed_is_no_reason(earlier):
+    fit, experiment, loaded = earlier
+    model = find_program(MODEL)
+    assert why_refit(fit.record, experiment, model, fit.data, loaded) == ()
+    # A file without a seed takes the one that was drawn.
+    unseeded = experiment.with_values(sampler={"seed": None})
+    assert why_refit(fit.record, unseeded, model, fit.data, loaded) == ()
+    assert why_refit(fit.record, from_record(fit.record), model, fit.data, loaded) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"sampler": {"seed": 2}}, "seed was 1 and is 2"),
+        ({"sampler": {"draws": 500}}, "draws was 1000 and is 500"),
+        ({"sampler": {"adapt_delta": 0.99}}, "adapt_delta was 0.9 and is 0.99"),
+        ({"priors": {MODEL: {"mu_sd": 5}}}, "prior mu_sd was 100.0 and is 5.0"),
+        ({"sampler": {"seed": 1, "thin": 2}}, "thin was 1 and is 2"),
+    ],
+)
+def test_a_changed_option_is_the_reason(earlier, changes, reason):
+    fit, experiment, loaded = earlier
+    found = why_refit(
+        fit.record, experiment.with_values(**changes), find_program(MODEL), fit.data, loaded
+    )
+    assert found == (reason,)
+
+
+def test_changed_data_and_programs_are_reasons(earlier):
+    fit, experiment, loaded = earlier
+    model = find_program(MODEL)
+    frame = to_frame(fit.data)
+    frame.loc[3, "flowers"] += 1
+    assert why_refit(fit.record, experiment, model, model.read(frame), loaded) == (
+        "the data changed",
+    )
+    about = fit.record.program.model_copy(update={"sha256": "another"})
+    engine = EngineRecord(name="cmdstan", key="another", versions=dict(loaded.versions))
+    record = fit.record.model_copy(update={"engine": engine, "program": about})
+    (reason,) = why_refit(record, experiment, model, fit.data, loaded)
+    assert reason == f"program {model.path} changed"
+    versions = {**loaded.versions, "compiler": "g++ 3"}
+    engine = EngineRecord(name="cmdstan", key="another", versions=versions)
+    record = fit.record.model_copy(update={"engine": engine})
+    (reason,) = why_refit(record, experiment, model, fit.data, loaded)
+    assert reason.startswith("version of compiler was g++ 3 and is ")
+    engine = EngineRecord(name="stanli", key="another", versions={})
+    record = fit.record.model_copy(update={"engine": engine})
+    assert why_refit(record, experiment, model, fit.data, loaded) == (
+        "the engine was stanli and is cmdstan",
+    )
+    other = fit.record.program.model_copy(update={"declaration": {"title": "other"}})
+    record = fit.record.model_copy(update={"program": other})
+    assert why_refit(record, experiment, model, fit.data, loaded) == ("the declaration changed",)
+    other = fit.record.program.model_copy(update={"reference": "/their/iid_normal.stan"})
+    record = fit.record.model_copy(update={"program": other})
+    assert why_refit(record, experiment, model, fit.data, loaded) == (
+        "the folder holds a run of iid_normal",
+    )
+
+
+@pytest.fixture
+def write(tmp_path):
+    """An experiment of one model on two plants, in a file."""
+
+    def written(**changes):
+        rows = changes.get("rows", "a,1,4\na,2,6\na,3,5\nb,1,1\nb,2,0\nb,3,2\n")
+        (tmp_path / "data.csv").write_text(f"plant,month,flowers\n{rows}")
+        path = tmp_path / "e.toml"
+        path.write_text(
+            f"models = {changes.get('models', [MODEL])}\n[data]\nfile = 'data.csv'\n"
+            "[sampler]\nseed = 3\nwarmup = 200\ndraws = 200\n"
+            "[output]\nfolder = 'out'\nplots = 'svg'\n"
+        )
+        return path
+
+    return written
+
+
+def run(*words):
+    arguments = [*map(str, words), "--cmdstan", "embedded"]
+    return CliRunner().invoke(cli, arguments, catch_exceptions=False)
+
+
+def test_fit_config_refits_what_changed_and_says_why(write, tmp_path, executables):
+    first = run("fit", "--config", write())
+    assert f"{MODEL}: fitted, because there is no run yet" in first.output
+    folder = tmp_path / "out" / MODEL
+    assert {path.name for path in (folder / "plots").iterdir()} == {
+        *("trace_first_chain.svg", "trace.svg", "pairs.svg", "ranks.svg")
+    }
+    draws = (folder / "draws.nc").read_bytes()
+
+    second = run("fit", "--config", write())
+    assert f"{MODEL}: nothing changed, taken from {folder}" in second.output
+    assert (folder / "draws.nc").read_bytes() == draws
+
+    third = run("fit", "--config", write(), "--seed", "4")
+    assert f"{MODEL}: fitted, because seed was 3 and is 4" in third.output
+
+    fourth = run("fit", "--config", write(rows="a,1,4\na,2,6\na,3,5\nb,1,1\nb,2,0\nb,3,9\n"))
+    assert "fitted, because the data changed; seed was 4 and is 3" in fourth.output
+
+
+def test_the_command_line_overrides_the_file(write, tmp_path, executables):
+    both = write(models=[MODEL, "multilevel_poisson"])
+    run("fit", MODEL, "--config", both, "--out", tmp_path / "mine", "--plots", "png")
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {MODEL}
+    assert (tmp_path / "mine" / MODEL / "plots" / "trace.png").is_file()
+    again = run("fit", MODEL, "--config", both, "--out", tmp_path / "mine", "--prior", "mu_sd=50")
+    assert f"{MODEL}: fitted, because prior mu_sd was 100.0 and is 50.0" in again.output
+    with pytest.raises(ConfigError, match=r"mine\.stan: no such Stan program"):
+        run("fit", "mine.stan", "--config", both)
+    with pytest.raises(ConfigError, match=r"prior mu_std: iid_normal has no such prior"):
+        run("fit", "--config", both, "--prior", "mu_std=1")
+
+
+def test_no_option_of_fit_is_ignored_beside_a_file(write):
+    """Each overrides a key, or is handled by itself."""
+    overriding = {option for keys in _SECTIONS.values() for option in keys}
+    handled = {"program", "priors", "include_paths", "config", "cmdstan"}
+    assert {parameter.name for parameter in fit_command.params} == overriding | handled
+    file = read_config(write())
+    assert _override(file, {"thin": 3}).sampler.thin == 3
+    assert _override(file, {"include_paths": ("lib",)}).include_paths == (Path("lib"),)
+    assert _override(file, {"group": "Beet", "sep": ";"}).data.names == {"group": "Beet"}
+
+
+def test_check_makes_a_failing_fit_fail(write, executables):
+    # Sixteen draws cannot pass: their effective sample size is far below 100 a chain.
+    words = ("fit", "--config", write(), "--draws", "4", "--warmup", "100")
+    assert run(*words).exit_code == 0
+    result = CliRunner().invoke(cli, [*map(str, words), "--check"], standalone_mode=False)
+    assert result.return_value == 3
+
+
+def test_a_model_that_refuses_the_data_does_not_stop_the_others(write, executables):
+    rows = "a,1,4\na,2,6\nb,1,1\nb,2,0\nb,3,2\n"
+    found = run("fit", "--config", write(rows=rows, models=["multilevel_normal", MODEL]))
+    assert "multilevel_normal: not fitted: " in found.output
+    assert "'a' has 2 of the 3 observations" in found.output
+    assert f"{MODEL}: fitted" in found.output
+    assert found.exit_code == 0
+
+
+def test_an_unreadable_run_is_fitted_again(write, tmp_path, executables, cmdstan):
+    experiment = Experiment().with_values(
+        models=[MODEL],
+        sampler={"seed": 3, "warmup": 100, "draws": 100},
+        output={"folder": tmp_path / "out"},
+    )
+    folder = tmp_path / "out" / MODEL
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"it contains run\.json, which no earlier run wrote"):
+        run_experiment(experiment, cmdstan="embedded")
+    (folder / "run.json").write_text('{"format": 0, "options": {}}')
+    (outcome,) = run_experiment(experiment, cmdstan="embedded")
+    assert outcome.refitted == ("the earlier run cannot be read",)
+
+
+BROKEN = """
+data { int N; array[N] int y; }
+parameters { real mu; }
+model { mu ~ normal(0, 1); reject("never fitted"); }
+"""
+
+
+def test_a_fit_that_fails_loses_nothing_of_those_before(write, own_program, tmp_path, executables):
+    """Each run is saved as it ends: the third that fails leaves the first two."""
+    own_program("broken", BROKEN, '[data]\ny = { column = "flowers" }')
+    seen = []
+    experiment = read_config(write(models=[MODEL, "multilevel_poisson", "broken.stan"]))
+    with pytest.raises(FitError, match="never fitted"):
+        run_experiment(experiment, cmdstan="embedded", finished=seen.append)
+    assert [outcome.name for outcome in seen] == [MODEL, "multilevel_poisson"]
+    for outcome in seen:
+        assert Fit.load(outcome.folder).num_draws == 200
+    assert not (tmp_path / "out" / "broken").exists()
+
+
+def test_programs_of_ones_own_are_part_of_an_experiment(write, own_program, tmp_path, executables):
+    """A namesake of the shipped program, on the same table; then its declaration changes."""
+    text = """
+    data { int N; array[N] int y; int P; array[N] int<lower=1, upper=P> plant; }
+    parameters { vector[P] log_rate; }
+    model { log_rate ~ normal(0, 3); y ~ poisson_log(log_rate[plant]); }
+    """
+    declaration = '[data]\ny = { column = "flowers" }\n'
+    own_program("rates", text, declaration)
+    config = write(models=[MODEL, "rates.stan"])
+    outcomes = run_experiment(read_config(config), cmdstan="embedded")
+    assert [outcome.name for outcome in outcomes] == [MODEL, "rates"]
+    assert outcomes[1].fit.posterior["log_rate"].elements == ("log_rate[a]", "log_rate[b]")
+    again = run_experiment(read_config(config), cmdstan="embedded")
+    assert [outcome.refitted for outcome in again] == [(), ()]
+    (tmp_path / "rates.toml").write_text(declaration + '[dims]\nlog_rate = ["pot"]\n')
+    third = run_experiment(read_config(config), cmdstan="embedded")
+    assert [outcome.refitted for outcome in third] == [(), ("the declaration changed",)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit"], "NAME|PROGRAM.stan is missing, and there is no --config."),
+        (["fit", "iid_normal"], "--out is missing, and there is no --config."),
+    ],
+)
+def test_a_fit_needs_a_model_and_a_folder_or_a_file(words, message):
+    found = run(*words)
+    assert found.exit_code == 2
+    assert message in found.output
+
+
+def test_the_interpreter_runs_an_experiment_of_both_kinds(write, tmp_path, executables):
+    (tmp_path / "mine.stan").write_text(
+        "data { int N; vector[N] y; real<lower=0> tau; }\nparameters { real m; }\n"
+        "model { m ~ normal(0, tau); y ~ normal(m, 1); }\n"
+    )
+    (tmp_path / "mine.toml").write_text(
+        '[data]\ny = { column = "flowers" }\n[priors]\ntau = 10.0\n'
+    )
+    both = write(models=["mine.stan", MODEL])
+    both.write_text(both.read_text() + "[priors.mine]\ntau = 5\n")
+    found = CliRunner().invoke(cli, ["fit", "--config", str(both), "--engine", "stanli"])
+    assert found.exit_code == 0, found.output
+    assert (tmp_path / "out" / "mine" / "run.json").is_file()
+    second = CliRunner().invoke(cli, ["fit", "--config", str(both), "--engine", "stanli"])
+    assert second.output.count("nothing changed") == 2
