@@ -79,7 +79,7 @@ class NormalExact:
         problem = make_problem(data, NormalPrior() if prior is None else prior)
         if problem.shape:
             raise ConfigError("the prior holds arrays, but must be that of one data set")
-        self.names = (location, "sigma2")
+        self.names: tuple[str, ...] = (location, "sigma2")
         self._num, self._mean, self._mu0 = (
             float(a[0]) for a in (problem.num, problem.mean, problem.mu0)
         )
