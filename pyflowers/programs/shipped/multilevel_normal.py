@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,17 +34,20 @@ from pyflowers.programs.shipped.population import (
     plant_sizes,
     population_density,
 )
-from pyflowers.programs.shipped.top_priors import draw_variance, variance_density
+from pyflowers.programs.shipped.top_priors import draw_variance, variance_constant, variance_density
 
-_REMEDY = (
-    "add months or give a proper prior, such as "
-    "--prior sigma2_plant_nu=1 --prior sigma2_plant_scale=2"
-)
+_PROPER = "a proper prior, such as --prior sigma2_plant_nu=1 --prior sigma2_plant_scale=2"
+_REMEDY = f"add months or give {_PROPER}"
 
 
 def _is_flat(values: Any) -> bool:
     """Whether sigma2_plant has the flat prior."""
     return bool(values["sigma2_plant_nu"] == -2)
+
+
+def _variance_prior(data: Data) -> tuple[float, float]:
+    """Return nu and scale of the prior on sigma2_plant."""
+    return float(data["sigma2_plant_nu"]), float(data["sigma2_plant_scale"])
 
 
 def _log_lik(draws: Draws, data: Data) -> NDArray[np.float64]:
@@ -67,8 +69,8 @@ def _y_rep(draws: Draws, data: Data, rng: np.random.Generator) -> NDArray[np.flo
 def _new_groups(draws: Draws, data: Data, num: int, rng: np.random.Generator) -> Draws:
     found = {"mu_plant": normal_groups(draws["mu"], draws["sigma2"], num, rng)}
     if not _is_flat(data):
-        nu, scale = float(data["sigma2_plant_nu"]), float(data["sigma2_plant_scale"])
-        found["sigma2_plant"] = nu * scale**2 / rng.chisquare(nu, found["mu_plant"].shape)
+        shape = found["mu_plant"].shape
+        found["sigma2_plant"] = draw_variance(*_variance_prior(data), shape, rng)
     return found
 
 
@@ -78,8 +80,7 @@ def _no_new_group(data: Data) -> str:
     group = data.name_of("plant")
     return (
         f"under the flat prior on sigma2_plant the observations of a new {group} have no "
-        "distribution; give a proper prior, such as --prior sigma2_plant_nu=1 --prior "
-        "sigma2_plant_scale=2"
+        f"distribution; give {_PROPER}"
     )
 
 
@@ -87,12 +88,8 @@ def _draw_prior(
     data: Data, num_draws: int, rng: np.random.Generator
 ) -> dict[str, NDArray[np.float64]]:
     draws, means = draw_population(data, num_draws, rng)
-    nu, scale = float(data["sigma2_plant_nu"]), float(data["sigma2_plant_scale"])
-    return {
-        **draws,
-        "mu_plant": means,
-        "sigma2_plant": draw_variance(nu, scale, means.shape, rng),
-    }
+    variances = draw_variance(*_variance_prior(data), means.shape, rng)
+    return {**draws, "mu_plant": means, "sigma2_plant": variances}
 
 
 def _log_prior(draws: Draws, data: Data) -> NDArray[np.float64]:
@@ -100,8 +97,7 @@ def _log_prior(draws: Draws, data: Data) -> NDArray[np.float64]:
     population = population_density(draws, data)
     if _is_flat(data):
         return population
-    nu, scale = float(data["sigma2_plant_nu"]), float(data["sigma2_plant_scale"])
-    each = variance_density(draws["sigma2_plant"], nu, scale)
+    each = variance_density(draws["sigma2_plant"], *_variance_prior(data))
     return np.asarray(population + each.sum(axis=-1))
 
 
@@ -111,13 +107,11 @@ def _new_group(draws: Draws, data: Data) -> NDArray[np.float64]:
     if _is_flat(data):
         raise ConfigError(
             "sigma2_plant: under its flat prior a plant that is not in the data has no predictive "
-            "density; give it a proper prior, such as --prior sigma2_plant_nu=1 "
-            "--prior sigma2_plant_scale=2"
+            f"density; give it {_PROPER}"
         )
     mean = float(data.y.mean())
     squares = float(((data.y - mean) ** 2).sum())
-    prior = (float(data[f"sigma2_plant_{name}"]) for name in ("nu", "scale"))
-    plant, mu = NormalPlant(data.num_obs, mean, squares, *prior), draws["mu"]
+    plant, mu = NormalPlant(data.num_obs, mean, squares, *_variance_prior(data)), draws["mu"]
     u = np.log(draws["sigma2"])
     found = [
         plant.log_integral(mu.flat[i : i + 1], u.flat[i : i + 1])[0, 0] for i in range(mu.size)
@@ -196,16 +190,11 @@ def _prefers_centered(data: Data) -> int:
 
 
 def _log_constant(data: Data) -> float:
-    """Return the likelihood's −N/2 log 2π and the constant of a proper prior on sigma2_plant.
-
-    That prior's is (nu/2)^(nu/2) scale^nu / Γ(nu/2) for each plant, BDA3 table A.1.
-    """
+    """Return the likelihood's −N/2 log 2π and the constant of each proper prior on sigma2_plant."""
     constant = -0.5 * data.num_obs * LOG_2_PI
     if _is_flat(data):
         return constant
-    nu, scale = float(data["sigma2_plant_nu"]), float(data["sigma2_plant_scale"])
-    each = nu / 2 * math.log(nu / 2) + nu * math.log(scale) - math.lgamma(nu / 2)
-    return constant + int(data["P"]) * each
+    return constant + int(data["P"]) * variance_constant(*_variance_prior(data))
 
 
 def _by_plant(data: Data) -> Any:

@@ -53,5 +53,11 @@ def top_density(mean: FloatArray, variance: FloatArray, prior: Sequence[float]) 
 def variance_density(variance: FloatArray, nu: float, scale: float) -> FloatArray:
     """Return log scaled-inv-χ²(variance | nu, scale²)."""
     half = nu / 2
-    constant = half * math.log(half) - math.lgamma(half) + nu * math.log(scale)
-    return np.asarray(constant - (half + 1) * np.log(variance) - half * scale**2 / variance)
+    kernel = -(half + 1) * np.log(variance) - half * scale**2 / variance
+    return np.asarray(variance_constant(nu, scale) + kernel)
+
+
+def variance_constant(nu: float, scale: float) -> float:
+    """Return the constant of scaled-inv-χ²(nu, scale²), log of (nu/2)^(nu/2) scale^nu / Γ(nu/2)."""
+    half = nu / 2
+    return half * math.log(half) + nu * math.log(scale) - math.lgamma(half)
