@@ -35,27 +35,29 @@ def each(tasks: Sequence[Callable[[], T]]) -> list[T]:
     if num < 2:
         return [task() for task in tasks]
     context: Any = multiprocessing.get_context("fork")
+    parent_ended, lifeline = os.pipe()
     children = []
-    for first in range(1, num):
-        receiver, sender = context.Pipe(duplex=False)
-        child = context.Process(target=_answer, args=(tasks[first::num], sender), daemon=True)
-        child.start()
-        sender.close()
-        children.append((first, receiver, child))
     results: dict[int, T] = {}
     try:
+        for first in range(1, num):
+            receiver, sender = context.Pipe(duplex=False)
+            pipes = sender, parent_ended, lifeline
+            child = context.Process(target=_answer, args=(tasks[first::num], *pipes), daemon=True)
+            child.start()
+            sender.close()
+            children.append((first, receiver, child))
         results.update(
             zip(range(0, len(tasks), num), [task() for task in tasks[::num]], strict=True)
         )
-        for first, receiver, child in children:
+        for first, receiver, _ in children:
             done = _received(receiver, tasks[first::num])
             results.update(zip(range(first, len(tasks), num), done, strict=True))
-            child.join()
     finally:
+        os.close(lifeline)  # which ends the children that still work
+        os.close(parent_ended)
         for _, receiver, child in children:
             receiver.close()
-            if child.is_alive():
-                child.terminate()
+            child.join()
     return [results[i] for i in range(len(tasks))]
 
 
@@ -74,13 +76,23 @@ def _usable() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def _answer(tasks: Sequence[Callable[[], Any]], pipe: Any) -> None:
+def _answer(
+    tasks: Sequence[Callable[[], Any]], pipe: Any, parent_ended: int, lifeline: int
+) -> None:
     """Do the tasks of a child and send what they return, or what one of them raised."""
+    os.close(lifeline)
+    threading.Thread(target=_end_with_parent, args=(parent_ended,), daemon=True).start()
     try:
         answer: tuple[Any, Exception | None] = ([task() for task in tasks], None)
     except Exception as error:
         answer = (None, error)
     pipe.send(answer)
+
+
+def _end_with_parent(parent_ended: int) -> None:
+    """Wait for the end of a pipe whose other end the parent alone holds, whatever ends it."""
+    os.read(parent_ended, 1)
+    os._exit(1)
 
 
 def _received(pipe: Any, tasks: Sequence[Callable[[], T]]) -> list[T]:

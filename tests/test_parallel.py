@@ -1,7 +1,11 @@
 """Work in several processes: results in order, and errors that reach the caller."""
 
 import os
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +47,35 @@ def test_what_a_dead_child_owes_is_done_here(monkeypatch):
         here,
         here,
     ]
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are seen in /proc")
+def test_no_child_outlives_a_killed_parent():
+    code = (
+        "import os, time; from pyflowers import parallel\n"
+        "parallel._usable = lambda: 3\n"
+        "def work():\n"
+        "    os.write(1, b'%d\\n' % os.getpid())\n"
+        "    time.sleep(60)\n"
+        "parallel.each([work] * 3)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+        workers = [int(parent.stdout.readline()) for _ in range(3)]
+        assert parent.pid in workers
+        parent.kill()
+        parent.wait()
+        end = time.monotonic() + 2
+        while any(map(is_running, workers)) and time.monotonic() < end:
+            time.sleep(0.02)
+        assert not any(map(is_running, workers))
+
+
+def is_running(pid):
+    """Whether there is such a process, and it is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_beside_other_threads_nothing_is_forked():
