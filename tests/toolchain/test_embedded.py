@@ -126,7 +126,7 @@ def test_a_wheel_of_pyflowers_works_without_a_checkout(tmp_path, cmdstan):
     code = (
         "import pyflowers, sys; "
         "fit = pyflowers.fit('iid_normal', seed=1, cmdstan='embedded'); "
-        "print(pyflowers.__file__, fit.record['program'])"
+        "print(pyflowers.__file__, fit.record.program.path)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
