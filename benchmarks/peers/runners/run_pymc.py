@@ -1,0 +1,88 @@
+"""PyMC's own NUTS. With ``--option nutpie``, nutpie's NUTS on the same model, by Numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from benchmarks.peers.runners.common import (
+    PRIORS,
+    SIGMA2_RATE,
+    SIGMA2_SHAPE,
+    Job,
+    Posterior,
+    Sampler,
+    command_line,
+    race,
+)
+
+
+def model(job: Job) -> pm.Model:
+    """Return the model, the plants' log rates centred as PyMC's users write them first."""
+    with pm.Model() as built:
+        mu = pm.Normal("mu", PRIORS["mu_mean"], PRIORS["mu_sd"])
+        sigma2 = pm.InverseGamma("sigma2", SIGMA2_SHAPE, SIGMA2_RATE)
+        log_rate = pm.Normal("log_mu_plant", mu, pm.math.sqrt(sigma2), shape=job.num_plants)
+        pm.Poisson("y", pm.math.exp(log_rate)[job.plant], observed=job.y)
+    return built
+
+
+def prepare(job: Job) -> Sampler:
+    """Return PyMC's sampler; it compiles the model in each call, or loads it from its cache."""
+    built = model(job)
+
+    def sample(seed: int) -> Any:
+        # PyMC's convergence checks are left out: none of the others makes them here.
+        return pm.sample(
+            draws=job.draws,
+            tune=job.warmup,
+            chains=job.chains,
+            cores=job.cores,
+            random_seed=seed,
+            progressbar=False,
+            compute_convergence_checks=False,
+            model=built,
+        )
+
+    return sample
+
+
+def prepare_nutpie(job: Job) -> Sampler:
+    """Return nutpie's sampler, which compiles once."""
+    import nutpie
+
+    compiled = nutpie.compile_pymc_model(model(job))
+
+    def sample(seed: int) -> Any:
+        return nutpie.sample(
+            compiled,
+            draws=job.draws,
+            tune=job.warmup,
+            chains=job.chains,
+            cores=job.cores,
+            seed=seed,
+            save_warmup=False,
+            progress_bar=False,
+        )
+
+    return sample
+
+
+def posterior(drawn: Any) -> Posterior:
+    """Read arviz.InferenceData."""
+    found = drawn.posterior
+    return Posterior(
+        mu=found["mu"].to_numpy(),
+        sigma2=found["sigma2"].to_numpy(),
+        mu_plant=np.exp(found["log_mu_plant"].to_numpy()),
+        num_divergent=int(drawn.sample_stats["diverging"].sum()),
+    )
+
+
+if __name__ == "__main__":
+    if command_line().parse_args().option == "nutpie":
+        race(prepare_nutpie, posterior, ("nutpie", "pymc", "pytensor", "numba", "numpy"))
+    else:
+        race(prepare, posterior, ("pymc", "pytensor", "numpy"))
