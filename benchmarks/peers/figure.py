@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from benchmarks.peers.methods import METHODS, Family
 from benchmarks.peers.sizes import Size
 from benchmarks.peers.summary import Measure, Row, by_size
-from pyflowers.plots.style import LIGHT, StyledFigure, Theme, applied, new_figure, plain_ticks
+from pyflowers.plots.style import LIGHT, StyledFigure, Theme, applied, new_figure
 
 WIDTH = 9.0
 """Inches: five columns of panels and the methods' names are wider than a figure of a fit."""
@@ -55,15 +55,13 @@ def draw(rows: Sequence[Row], theme: Theme = LIGHT) -> StyledFigure:
             for row in mine:
                 height = labels.index(row.method.label)
                 mark(first, row, row.first, height, theme)
-                if row.method.family != "estimate":
-                    mark(rate, row, row.rate, height, theme)
+                mark(rate, row, row.rate, height, theme)
             for panel in (first, rate):
                 finish_panel(panel, labels, len(groups))
-        middle = axes[:, len(groups) // 2]
-        middle[0].set_xlabel(
-            "seconds to the first posterior, compilation included (less is better)"
-        )
-        middle[1].set_xlabel("least bulk ESS per second of a further posterior (more is better)")
+        # From the left edge on, so that a text wider than a panel has room under the others.
+        left = axes[:, 0]
+        left[0].set_xlabel("seconds to the first posterior (less is better)", loc="left")
+        left[1].set_xlabel("least bulk ESS per second (more is better)", loc="left")
         legend(figure, rows, theme)
     figure.set_label(alt_text(rows))
     return figure
@@ -74,7 +72,7 @@ def mark(panel: Any, row: Row, measure: Measure | None, height: int, theme: Them
     colour, marker = colour_and_marker(row.method.family, theme)
     if measure is None:
         late = row.unfinished is not None and row.unfinished.status == "stopped"
-        note = "too slow" if late else "–"
+        note = "too slow" if late else "no draws" if row.first is not None else "–"
         where = panel.get_yaxis_transform()
         panel.text(0.04, height, note, transform=where, va="center", color=theme.muted, fontsize=8)
         return
@@ -95,12 +93,18 @@ def mark(panel: Any, row: Row, measure: Measure | None, height: int, theme: Them
 def finish_panel(panel: Any, labels: Sequence[str], num_columns: int) -> None:
     """Set the scales: logarithmic, methods from top to bottom."""
     panel.set_xscale("log")
-    panel.xaxis.set_major_locator(LogLocator(numticks=4 if num_columns > 3 else 7))
+    subs = (1.0,) if num_columns > 2 else (1.0, 3.0)
+    panel.xaxis.set_major_locator(LogLocator(subs=subs, numticks=9))
     panel.xaxis.set_minor_locator(NullLocator())
-    plain_ticks(panel.xaxis)
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     panel.set_yticks(range(len(labels)), labels)
     panel.set_ylim(len(labels) - 0.4, -0.6)
     panel.tick_params(axis="y", length=0)
+
+
+def short(value: float) -> str:
+    """Return a tick's number: narrow panels have no room for 10000."""
+    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
 
 
 def legend(figure: StyledFigure, rows: Sequence[Row], theme: Theme) -> None:

@@ -103,23 +103,33 @@ def methods_table(rows: Sequence[Row]) -> list[str]:
 
 
 def missing(results: Sequence[Result]) -> list[str]:
-    """Return a line for each method that was not raced on some size, with the reason."""
+    """Return lines that name what was not raced on some size, with the reason."""
     lines = [f"- {name}: {reason}." for name, reason in NOT_RACED.items()]
+    for result in results:
+        if result.status != "done":
+            words = result.reason.replace("|", "/").rstrip(".")
+            where = f"{label_of(result.method)}, {Size.of(result.size).label}"
+            lines.append(f"- {where}, {result.status}: {words}.")
+    absent: dict[tuple[str, str], list[str]] = {}
     for method in METHODS:
         mine = [result for result in results if result.method == method.key]
-        for result in mine:
-            if result.status != "done":
-                words = result.reason.replace("|", "/").rstrip(".")
-                where = Size.of(result.size).label
-                lines.append(f"- {method.label}, {where}, {result.status}: {words}.")
-        slow = [Size.of(r.size) for r in mine if r.status == "stopped"]
+        slow = [Size.of(result.size) for result in mine if result.status == "stopped"]
         for size in SIZES:
-            if any(result.size == size.key for result in mine):
-                continue
-            smaller = [s.label for s in slow if s.num_rows < size.num_rows]
-            why = f"took too long on {smaller[0]}" if smaller else "not measured yet"
-            lines.append(f"- {method.label}, {size.label}: {why}.")
+            if all(result.size != size.key for result in mine):
+                smaller = [each.label for each in slow if each.num_rows < size.num_rows]
+                why = (
+                    f"stopped on {smaller[0]}, which is smaller" if smaller else "not measured yet"
+                )
+                absent.setdefault((size.label, why), []).append(method.label)
+    for (where, why), labels in absent.items():
+        who = "all methods" if len(labels) == len(METHODS) else "; ".join(labels)
+        lines.append(f"- {where}, {why}: {who}.")
     return lines
+
+
+def label_of(key: str) -> str:
+    """Return a method's label."""
+    return next(method.label for method in METHODS if method.key == key)
 
 
 def runs_table(results: Sequence[Result], path: Path) -> None:

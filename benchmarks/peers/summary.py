@@ -279,7 +279,7 @@ def conditions(results: Sequence[Result]) -> str:
     if not machines:
         return "Nothing has been measured yet."
     named = sorted(
-        {f"{m['processor']}, {m['cores']} cores, {m['memory_gib']} GiB" for m in machines}
+        {f"{m['processor']}, {m['cores']} core(s), {m['memory_gib']} GiB" for m in machines}
     )
     load = Measure.of(machine["load"] for machine in machines)
     assert load is not None  # there are machines

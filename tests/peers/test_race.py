@@ -141,8 +141,8 @@ def test_what_was_not_run_is_listed_with_its_reason():
     failed = Result("3x4", "pymc", 1, "failed", "no compiler | here.")
     text = "\n".join(page.missing([late, failed]))
     assert "- brms, rstan, 1,000 × 100, stopped: first posterior after 600 s." in text
-    assert "- brms, rstan, 100,000 × 48: took too long on 1,000 × 100." in text
-    assert "- brms, rstan, 3 × 4: not measured yet." in text
+    assert "- 100,000 × 48, stopped on 1,000 × 100, which is smaller: brms, rstan." in text
+    assert "- 200 × 48, not measured yet: all methods." in text
     assert "- PyMC, 3 × 4, failed: no compiler / here." in text
     assert "cmdstanr" in text
 
