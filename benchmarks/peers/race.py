@@ -10,7 +10,9 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers import agreement, page
-from benchmarks.peers.methods import ENVIRONMENTS, METHODS, Method, chosen, cold
+from benchmarks.peers.methods import METHODS, Method, chosen, cold
 from benchmarks.peers.processes import Ended, run
 from benchmarks.peers.results import Ledger, Result
 from benchmarks.peers.sizes import ROOT, SIZES, Size, data_file
@@ -212,5 +214,6 @@ def line(result: Result) -> str:
 
 
 if __name__ == "__main__":
-    ENVIRONMENTS.mkdir(exist_ok=True)
+    # Whoever ends the race ends its run as well, which has a session of its own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     main()
