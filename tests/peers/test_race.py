@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # the benchmarks are no part of the package
+sys.path.append(str(ROOT))  # the benchmarks are no part of the package
 
 from benchmarks.peers import agreement, figure, page, processes, race  # noqa: E402
 from benchmarks.peers.methods import METHODS, chosen  # noqa: E402
@@ -287,37 +287,35 @@ def test_the_exact_reference_finds_another_prior(tmp_path):
 
 
 def test_a_run_that_takes_too_long_is_killed_with_its_children(tmp_path):
-    child = "import time; time.sleep(60)"
-    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    seen = []
-
-    def is_late(elapsed):
-        seen.extend(processes.tree(started[0]) if started else [])
-        return elapsed > 1.5
-
-    started: list[int] = []
-    real = processes.tree
-
-    def noting(pid):
-        started[:] = [pid]
-        return real(pid)
-
-    processes.tree = noting
-    try:
-        ended = processes.run(
-            [sys.executable, "-c", code],
-            environment={},
-            folder=tmp_path,
-            log=tmp_path / "log",
-            overdue=is_late,
-            measured=lambda: True,
-        )
-    finally:
-        processes.tree = real
+    code = (
+        "import os, pathlib, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "pathlib.Path('pids').write_text(f'{os.getpid()} {child.pid}')\n"
+        "child.wait()"
+    )
+    pids = tmp_path / "pids"
+    ended = processes.run(
+        [sys.executable, "-c", code],
+        environment={},
+        folder=tmp_path,
+        log=tmp_path / "log",
+        overdue=lambda elapsed: pids.exists() or elapsed > 60,
+        measured=lambda: True,
+    )
     assert ended.status is None
     assert ended.peak_bytes > 1_000_000
-    assert len(set(seen)) >= 2
-    assert not any(Path("/proc", str(pid), "exe").exists() for pid in set(seen))
+    assert len(pids.read_text("utf-8").split()) == 2
+    for pid in pids.read_text("utf-8").split():
+        assert not Path("/proc", pid, "exe").exists()  # gone, or dead and not yet reaped
+
+
+def test_a_run_that_ends_by_itself_has_its_status(tmp_path):
+    never = {"overdue": lambda _: False, "measured": lambda: True}
+    command = [sys.executable, "-c", "print('words'); raise SystemExit(3)"]
+    log = tmp_path / "log"
+    ended = processes.run(command, environment={}, folder=tmp_path, log=log, **never)
+    assert ended.status == 3
+    assert log.read_text("utf-8") == "words\n"
 
 
 def test_each_posterior_has_its_own_limit(tmp_path):
