@@ -143,9 +143,19 @@ METHODS = (
         about="PyMC's model, by Numba; target_accept 0.8",
     ),
     Method(
+        *("nutpie-totals", "nutpie, by totals", "peer", "run_pymc", "nutpie-totals"),
+        environment="nutpie",
+        about="the same, its user having summed up each plant, as pyflowers does by itself",
+    ),
+    Method(
         *("numpyro", "NumPyro", "peer", "run_numpyro"),
         environment="numpyro",
         about="log rates centred; double precision, chains in parallel, target_accept_prob 0.8",
+    ),
+    Method(
+        *("numpyro-totals", "NumPyro, by totals", "peer", "run_numpyro", "totals"),
+        environment="numpyro",
+        about="the same, its user having summed up each plant, as pyflowers does by itself",
     ),
     Method(
         *("brms", "brms, rstan", "peer", "run_brms.R"),

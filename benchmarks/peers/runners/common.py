@@ -146,6 +146,13 @@ def read_job(given: argparse.Namespace) -> Job:
     )
 
 
+def plant_totals(job: Job) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the months and the flowers of each plant, which are sufficient."""
+    months = np.bincount(job.plant, minlength=job.num_plants)
+    total = np.bincount(job.plant, job.y, minlength=job.num_plants)
+    return months, total.astype(np.int64)
+
+
 def save(found: Posterior, out: Path) -> None:
     """Write ``draws.bin`` and, last, ``posterior.json``, which says how to read it."""
     num_chains, num_draws = found.mu.shape

@@ -18,6 +18,8 @@ from benchmarks.peers.runners.common import (
     Job,
     Posterior,
     Sampler,
+    command_line,
+    plant_totals,
     race,
 )
 
@@ -32,14 +34,25 @@ def model(num_plants: int, plant: Any, y: Any) -> None:
         numpyro.sample("y", dist.Poisson(jax.numpy.exp(log_rate)[plant]), obs=y)
 
 
-def prepare(job: Job) -> Sampler:
+def model_of_totals(num_plants: int, months: Any, total: Any) -> None:
+    """State the same model for the plants' totals, which are sufficient."""
+    mu = numpyro.sample("mu", dist.Normal(PRIORS["mu_mean"], PRIORS["mu_sd"]))
+    sigma2 = numpyro.sample("sigma2", dist.InverseGamma(SIGMA2_SHAPE, SIGMA2_RATE))
+    with numpyro.plate("plants", num_plants):
+        log_rate = numpyro.sample("log_mu_plant", dist.Normal(mu, sigma2**0.5))
+        numpyro.sample("y", dist.Poisson(months * jax.numpy.exp(log_rate)), obs=total)
+
+
+def prepare(job: Job, *, by_totals: bool = False) -> Sampler:
     """Return NumPyro's sampler, which compiles in its first call."""
     numpyro.enable_x64()  # like all the others; JAX's own default is single precision
     numpyro.set_host_device_count(job.chains)
-    plant, y = jax.numpy.asarray(job.plant), jax.numpy.asarray(job.y)
+    density, data = (
+        (model_of_totals, plant_totals(job)) if by_totals else (model, (job.plant, job.y))
+    )
     mcmc = MCMC(
         # Data that are part of the model, not handed to run(), let it be compiled only once.
-        NUTS(partial(model, job.num_plants, plant, y)),
+        NUTS(partial(density, job.num_plants, *map(jax.numpy.asarray, data))),
         num_warmup=job.warmup,
         num_samples=job.draws,
         num_chains=job.chains,
@@ -69,4 +82,6 @@ def posterior(drawn: Any) -> Posterior:
 
 
 if __name__ == "__main__":
-    race(prepare, posterior, ("numpyro", "jax", "jaxlib", "numpy"))
+    by_totals = command_line().parse_args().option == "totals"
+    packages = ("numpyro", "jax", "jaxlib", "numpy")
+    race(partial(prepare, by_totals=by_totals), posterior, packages)

@@ -1,7 +1,11 @@
-"""PyMC's own NUTS. With ``--option nutpie``, nutpie's NUTS on the same model, by Numba."""
+"""PyMC's own NUTS. With ``--option nutpie``, nutpie's NUTS on the same model, by Numba.
+
+``nutpie-totals`` gives it the plants' totals in place of their observations.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,17 +19,23 @@ from benchmarks.peers.runners.common import (
     Posterior,
     Sampler,
     command_line,
+    plant_totals,
     race,
 )
 
 
-def model(job: Job) -> pm.Model:
+def model(job: Job, *, by_totals: bool = False) -> pm.Model:
     """Return the model, the plants' log rates centred as PyMC's users write them first."""
     with pm.Model() as built:
         mu = pm.Normal("mu", PRIORS["mu_mean"], PRIORS["mu_sd"])
         sigma2 = pm.InverseGamma("sigma2", SIGMA2_SHAPE, SIGMA2_RATE)
         log_rate = pm.Normal("log_mu_plant", mu, pm.math.sqrt(sigma2), shape=job.num_plants)
-        pm.Poisson("y", pm.math.exp(log_rate)[job.plant], observed=job.y)
+        rate = pm.math.exp(log_rate)
+        if by_totals:
+            months, total = plant_totals(job)
+            pm.Poisson("y", months * rate, observed=total)
+        else:
+            pm.Poisson("y", rate[job.plant], observed=job.y)
     return built
 
 
@@ -49,11 +59,11 @@ def prepare(job: Job) -> Sampler:
     return sample
 
 
-def prepare_nutpie(job: Job) -> Sampler:
+def prepare_nutpie(job: Job, *, by_totals: bool = False) -> Sampler:
     """Return nutpie's sampler, which compiles once."""
     import nutpie
 
-    compiled = nutpie.compile_pymc_model(model(job))
+    compiled = nutpie.compile_pymc_model(model(job, by_totals=by_totals))
 
     def sample(seed: int) -> Any:
         return nutpie.sample(
@@ -82,7 +92,10 @@ def posterior(drawn: Any) -> Posterior:
 
 
 if __name__ == "__main__":
-    if command_line().parse_args().option == "nutpie":
-        race(prepare_nutpie, posterior, ("nutpie", "pymc", "pytensor", "numba", "numpy"))
+    option = command_line().parse_args().option
+    if option:
+        by_totals = option == "nutpie-totals"
+        packages = ("nutpie", "pymc", "pytensor", "numba", "numpy")
+        race(partial(prepare_nutpie, by_totals=by_totals), posterior, packages)
     else:
         race(prepare, posterior, ("pymc", "pytensor", "numpy"))
