@@ -1,0 +1,144 @@
+"""Do posteriors agree? Means and quantiles beside a long run of exact draws.
+
+Of mu, log sigma2 and every mu_plant the mean, the 5% and the 95% quantile are compared, each by its
+difference in combined Monte Carlo standard errors. sigma2 is taken as its logarithm, because the
+variance of sigma2 is infinite on the lecture's data, and its mean has no standard error. The
+largest difference must be below what chance alone exceeds once in ten thousand comparisons of
+posteriors (Bonferroni). ``shift`` is the largest difference of means in posterior standard
+deviations: what is significant may still be small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.peers.runners.common import BLOCK, PRIORS
+from benchmarks.peers.sizes import Size, counts
+from pyflowers.closed_form.exact import PoissonSampler
+from pyflowers.closed_form.vb import MultilevelPrior
+from pyflowers.convergence import mcse_quantile, statistics
+
+PROBS = (0.05, 0.95)
+CHANCE = 1e-4
+REFERENCE_SEED = 2_718_281
+FEWEST, MOST, TOTAL = 4_000, 40_000, 80_000_000
+"""Exact draws of the reference: at least, at most, and about as many of all plants together."""
+
+FloatArray = NDArray[np.float64]
+Summary = dict[str, FloatArray]
+"""Statistics of mu, log sigma2 and each mu_plant: arrays of P + 2."""
+
+COMPARED = (("mean", "mcse_mean"), ("5%", "mcse_5%"), ("95%", "mcse_95%"))
+
+
+def summarised(draws: NDArray[np.floating]) -> Summary:
+    """Return statistics of draws.
+
+    Parameters
+    ----------
+    draws : array, shape (chain, draw, element)
+        mu, sigma2 and plants; may be mapped from a file, and is read in blocks.
+    """
+
+    def blocks() -> Iterator[FloatArray]:
+        for start in range(0, draws.shape[-1], BLOCK):
+            block = np.array(draws[..., start : start + BLOCK], dtype=float)
+            if start == 0:
+                block[..., 1] = np.log(block[..., 1])
+            yield block
+
+    return joined([_statistics(block) for block in blocks()])
+
+
+def _statistics(block: FloatArray) -> Summary:
+    errors = {f"mcse_{100 * p:g}%": mcse_quantile(block, p) for p in PROBS}
+    return statistics(block, PROBS) | errors
+
+
+def joined(parts: Sequence[Mapping[str, FloatArray]]) -> Summary:
+    """Return the statistics that all parts have, one after the other."""
+    names = [name for name in parts[0] if all(name in part for part in parts)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def compare(found: Summary, reference: Summary) -> dict[str, Any]:
+    """Return whether two posteriors agree, and what differs most.
+
+    Returns
+    -------
+    dict
+        ``agrees``; ``z``, the largest difference in standard errors; ``bound``, of z; ``of`` and
+        ``statistic``, what has it; ``shift``, the largest difference of means in posterior
+        standard deviations; ``r_hat``, the largest.
+    """
+    columns = [(name, error) for name, error in COMPARED if name in found and error in found]
+    z = np.stack([_standardised(found, reference, *column) for column in columns])
+    bound = NormalDist().inv_cdf(1 - CHANCE / (2 * z.size))
+    row, element = np.unravel_index(np.argmax(z), z.shape)
+    shift = np.abs(found["mean"] - reference["mean"]) / reference["sd"]
+    r_hat = found["r_hat"]
+    return {
+        "agrees": bool(np.all(z < bound)),
+        "z": float(z[row, element]),
+        "bound": bound,
+        "of": name_of(int(element)),
+        "statistic": columns[row][0],
+        "shift": float(np.nanmax(shift)),
+        "r_hat": float(np.nanmax(r_hat)) if np.any(np.isfinite(r_hat)) else None,
+    }
+
+
+def _standardised(found: Summary, reference: Summary, name: str, error: str) -> FloatArray:
+    """Return differences in combined standard errors; infinite where there is no error to use."""
+    with np.errstate(all="ignore"):
+        combined = np.hypot(found[error], reference[error])
+        z = np.abs(found[name] - reference[name]) / combined
+    return np.where(np.isfinite(z), z, np.inf)
+
+
+def compare_estimates(estimates: Mapping[str, Any], reference: Summary) -> dict[str, Any]:
+    """Return how far estimates are from the posterior means, in posterior standard deviations."""
+    with np.errstate(divide="ignore"):  # a variance that was estimated as none
+        log_sigma2 = np.log(float(estimates["sigma2"]))
+    values = np.concatenate([[estimates["mu"], log_sigma2], np.asarray(estimates["mu_plant"])])
+    shift = np.abs(values - reference["mean"]) / reference["sd"]
+    element = int(np.argmax(shift))
+    return {"agrees": None, "shift": float(shift[element]), "of": name_of(element)}
+
+
+def name_of(element: int) -> str:
+    """Return the name of an element of the summaries."""
+    return ("mu", "log sigma2")[element] if element < 2 else f"mu_plant[{element - 1}]"
+
+
+def reference_of(size: Size, folder: Path) -> Summary:
+    """Return the reference of a size, kept in a file."""
+    path = folder / f"{size.key}.npz"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".unfinished.npz")
+        np.savez(unfinished, allow_pickle=False, **draw_reference(size))
+        unfinished.replace(path)
+    with np.load(path) as kept:
+        return {name: kept[name] for name in kept.files}
+
+
+def draw_reference(size: Size) -> Summary:
+    """Draw the exact posterior at length, a block of plants at a time."""
+    plant, y = counts(size)
+    rng = np.random.default_rng(REFERENCE_SEED)
+    num = int(np.clip(TOTAL // size.num_plants, FEWEST, MOST)) // 4 * 4
+    totals = np.bincount(plant, y).astype(float)
+    months = np.bincount(plant).astype(float)
+    sampler = PoissonSampler(totals, months, MultilevelPrior(**PRIORS))
+    hyper = sampler.draw_hyper(num, rng)
+    shape = (4, num // 4, -1)
+    population = np.stack([hyper.mu, np.log(hyper.sigma2)], axis=-1)
+    plants = (block["mu_plant"].reshape(shape) for _, block in sampler.blocks(hyper, rng))
+    return joined([_statistics(population.reshape(shape)), *map(_statistics, plants)])

@@ -1,0 +1,145 @@
+"""The figure of the race: time to the first posterior and ESS per second, a column a size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from benchmarks.peers.methods import METHODS, Family
+from benchmarks.peers.sizes import Size
+from benchmarks.peers.summary import Measure, Row, by_size
+from pyflowers.plots.style import LIGHT, StyledFigure, Theme, applied, new_figure
+
+WIDTH = 9.0
+"""Inches: five columns of panels and the methods' names are wider than a figure of a fit."""
+
+PANEL = 2.5
+NAMES: dict[Family, str] = {
+    "pyflowers": "pyflowers",
+    "peer": "peer",
+    "estimate": "maximum likelihood, no posterior",
+}
+
+
+def colour_and_marker(family: Family, theme: Theme) -> tuple[str, str]:
+    """Return how a family is drawn: told apart by shape as well as by colour."""
+    return {
+        "pyflowers": (theme.model, "o"),
+        "peer": (theme.alarm, "D"),
+        "estimate": (theme.muted, "s"),
+    }[family]
+
+
+def save(rows: Sequence[Row], path: Path) -> None:
+    """Draw and save; SVG, or what the name ends in."""
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    draw(rows).savefig(path, metadata=metadata)
+
+
+def draw(rows: Sequence[Row], theme: Theme = LIGHT) -> StyledFigure:
+    """Draw two rows of panels, a column for each size, all methods on one scale."""
+    groups = by_size(rows)
+    present = {row.method.key for row in rows}
+    labels = [method.label for method in METHODS if method.key in present]
+    with applied(theme):
+        figure = new_figure(2 * PANEL + 0.9, theme)
+        figure.set_size_inches(WIDTH, 2 * PANEL + 0.9)
+        axes = figure.subplots(2, len(groups), squeeze=False, sharex="row", sharey=True)
+        for column, (size, mine) in enumerate(groups.items()):
+            first, rate = axes[0][column], axes[1][column]
+            first.set_title(size.label)
+            for row in mine:
+                height = labels.index(row.method.label)
+                mark(first, row, row.first, height, theme)
+                mark(rate, row, row.rate, height, theme)
+            for panel in (first, rate):
+                finish_panel(panel, labels, len(groups))
+        # From the left edge on, so that a text wider than a panel has room under the others.
+        left = axes[:, 0]
+        left[0].set_xlabel("seconds to the first posterior (less is better)", loc="left")
+        left[1].set_xlabel("least bulk ESS per second (more is better)", loc="left")
+        legend(figure, rows, theme)
+    figure.set_label(alt_text(rows))
+    return figure
+
+
+def mark(panel: Any, row: Row, measure: Measure | None, height: int, theme: Theme) -> None:
+    """Draw a median with its spread; hollow where the posterior is another one."""
+    colour, marker = colour_and_marker(row.method.family, theme)
+    if measure is None:
+        late = row.unfinished is not None and row.unfinished.status == "stopped"
+        note = "too slow" if late else "no draws" if row.first is not None else "–"
+        where = panel.get_yaxis_transform()
+        panel.text(0.04, height, note, transform=where, va="center", color=theme.muted, fontsize=8)
+        return
+    panel.plot(
+        [measure.low, measure.high], [height, height], color=colour, linewidth=2.2, alpha=0.5
+    )
+    is_full = row.is_right or row.method.family == "estimate"
+    panel.plot(
+        *([measure.middle], [height]),
+        marker=marker,
+        markersize=6,
+        linestyle="none",
+        markeredgecolor=colour,
+        markerfacecolor=colour if is_full else theme.paper,
+    )
+
+
+def finish_panel(panel: Any, labels: Sequence[str], num_columns: int) -> None:
+    """Set the scales: logarithmic, methods from top to bottom."""
+    panel.set_xscale("log")
+    subs = (1.0,) if num_columns > 2 else (1.0, 3.0)
+    panel.xaxis.set_major_locator(LogLocator(subs=subs, numticks=9))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    panel.set_yticks(range(len(labels)), labels)
+    panel.set_ylim(len(labels) - 0.4, -0.6)
+    panel.tick_params(axis="y", length=0)
+
+
+def short(value: float) -> str:
+    """Return a tick's number: narrow panels have no room for 10000."""
+    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
+
+
+def legend(figure: StyledFigure, rows: Sequence[Row], theme: Theme) -> None:
+    """Explain colours, shapes and hollow marks above the panels."""
+    families = [f for f in NAMES if any(row.method.family == f for row in rows)]
+    entries = []
+    for family in families:
+        colour, marker = colour_and_marker(family, theme)
+        entries.append(
+            Line2D([], [], color=colour, marker=marker, linestyle="none", label=NAMES[family])
+        )
+    if any(is_other(row) for row in rows):
+        entries.append(
+            Line2D(
+                *([], []),
+                marker="D",
+                linestyle="none",
+                label="another posterior (see the table)",
+                markeredgecolor=theme.alarm,
+                markerfacecolor=theme.paper,
+            )
+        )
+    figure.legend(handles=entries, loc="outside upper left", ncols=len(entries), handletextpad=0.2)
+
+
+def is_other(row: Row) -> bool:
+    """Whether a method sampled, but not the posterior that was asked for."""
+    return row.rate is not None and not row.is_right
+
+
+def alt_text(rows: Sequence[Row]) -> str:
+    """Return what the figure shows, in words."""
+    sizes: list[Size] = list(by_size(rows))
+    return (
+        f"Time to the first posterior and least effective sample size per second of "
+        f"{len({row.method.key for row in rows})} methods, at {', '.join(s.label for s in sizes)} "
+        "plants × months; the table has the numbers"
+    )

@@ -1,0 +1,198 @@
+"""What is raced: each method's runner, the environment that it needs, and how it differs.
+
+Nothing else in this folder asks which method it has in hand: what differs is declared here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+HERE = Path(__file__).resolve().parent
+ENVIRONMENTS = HERE / ".environments"
+RUNNERS = HERE / "runners"
+PACKAGE = "benchmarks.peers.runners"
+
+Family = Literal["pyflowers", "peer", "estimate"]
+"""``estimate`` is maximum likelihood: an answer without a posterior."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to the posterior.
+
+    Attributes
+    ----------
+    key : str
+        Name of its files and on the command line.
+    label : str
+        Name in the table and the figure.
+    family : str
+        ``pyflowers``, ``peer`` or ``estimate``.
+    runner : str
+        A Python module of the folder runners, or a script there whose name ends in ``.R``.
+    option : str
+        What the runner is told, where several methods share it.
+    environment : str
+        The folder in ``.environments`` whose Python runs it; pyflowers' own where it is empty.
+    about : str
+        Its parametrisation, settings and priors, where they are not those of the others.
+    """
+
+    key: str
+    label: str
+    family: Family
+    runner: str
+    option: str = ""
+    environment: str = ""
+    about: str = ""
+
+    @property
+    def is_r(self) -> bool:
+        """Whether R runs it."""
+        return self.runner.endswith(".R")
+
+    @property
+    def interpreter(self) -> str:
+        """The program that runs it."""
+        if self.is_r:
+            return "Rscript"
+        if self.environment:
+            return str(ENVIRONMENTS / self.environment / "bin" / "python")
+        return sys.executable
+
+    def command(self, arguments: Mapping[str, object]) -> list[str]:
+        """Return the command of one run."""
+        if self.is_r:
+            words = [self.interpreter, "--no-save", "--no-restore", str(RUNNERS / self.runner)]
+        else:
+            words = [self.interpreter, "-W", "ignore", "-m", f"{PACKAGE}.{self.runner}"]
+        options = dict(arguments) | ({"option": self.option} if self.option else {})
+        return [*words, *(word for k, v in options.items() for word in (f"--{k}", str(v)))]
+
+
+def cold(scratch: Path) -> dict[str, str]:
+    """Return an environment in which nothing that these packages compile is there yet.
+
+    Parameters
+    ----------
+    scratch : Path
+        An empty folder, for their caches.
+    """
+    flags = f"base_compiledir={scratch / 'pytensor'}"
+    changed = {
+        "NUMBA_CACHE_DIR": str(scratch / "numba"),
+        "PYFLOWERS_CACHE": str(pyflowers_cache(scratch)),
+        "PYTENSOR_FLAGS": flags,
+        "RUNNERS": str(RUNNERS),
+        "TMPDIR": str(scratch),
+        # matplotlib's list of fonts, which arviz makes once an installation, is nobody's model.
+        "MPLCONFIGDIR": str(ENVIRONMENTS / "matplotlib"),
+    }
+    dropped = ("JAX_COMPILATION_CACHE_DIR", "CMDSTAN", "OMP_NUM_THREADS")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    return kept | changed
+
+
+def pyflowers_cache(scratch: Path) -> Path:
+    """Return a cache of pyflowers with its CmdStan, which is installed, and no programs."""
+    from pyflowers.toolchain import find_cmdstan
+    from pyflowers.toolchain.cache import cache_dir
+
+    find_cmdstan("embedded")  # makes it where it is not there
+    folder = scratch / "pyflowers"
+    folder.mkdir()
+    for part in ("cmdstan-*", "stan-*"):
+        for found in cache_dir().glob(part):
+            if found.is_dir():
+                (folder / found.name).symlink_to(found)
+    return folder
+
+
+METHODS = (
+    Method(
+        *("pyflowers-exact", "pyflowers, exact", "pyflowers", "run_pyflowers", "exact"),
+        about="independent draws, no warm-up; all plants are summarised and, where their draws are "
+        "more than 50 million, none are kept",
+    ),
+    Method(
+        *("pyflowers-stanli", "pyflowers, stanli", "pyflowers", "run_pyflowers", "stanli"),
+        about="interprets the Stan program; parametrisation chosen by the data, adapt_delta 0.9",
+    ),
+    Method(
+        *("pyflowers-cmdstan", "pyflowers, cmdstan", "pyflowers", "run_pyflowers", "cmdstan"),
+        about="CmdStan is there already, its program is compiled; the rest as with stanli",
+    ),
+    Method(
+        *("lecture", "CmdStan, lecture's loops", "peer", "run_pyflowers", "lecture"),
+        about="the lecture's program, a loop over observations, rates centred; compiled and read "
+        "by pyflowers' engine, with CmdStan's own adapt_delta of 0.8",
+    ),
+    Method(
+        *("pymc", "PyMC", "peer", "run_pymc"),
+        environment="pymc",
+        about="log rates centred; its own NUTS, target_accept 0.8, without its convergence checks",
+    ),
+    Method(
+        *("nutpie", "nutpie", "peer", "run_pymc", "nutpie"),
+        environment="nutpie",
+        about="PyMC's model, by Numba; target_accept 0.8",
+    ),
+    Method(
+        *("nutpie-totals", "nutpie, by totals", "peer", "run_pymc", "nutpie-totals"),
+        environment="nutpie",
+        about="the same, its user having summed up each plant, as pyflowers does by itself",
+    ),
+    Method(
+        *("numpyro", "NumPyro", "peer", "run_numpyro"),
+        environment="numpyro",
+        about="log rates centred; double precision, chains in parallel, target_accept_prob 0.8",
+    ),
+    Method(
+        *("numpyro-totals", "NumPyro, by totals", "peer", "run_numpyro", "totals"),
+        environment="numpyro",
+        about="the same, its user having summed up each plant, as pyflowers does by itself",
+    ),
+    Method(
+        *("brms", "brms, rstan", "peer", "run_brms.R"),
+        about="never centred; the prior on sigma2 through set_prior with a change of variables",
+    ),
+    Method(
+        *("rstanarm", "rstanarm", "peer", "run_rstanarm.R"),
+        about="never centred; compiled when it was packaged; cannot express the prior on sigma2: "
+        "sd ~ Exponential(1), its default, in its place; adapt_delta 0.95, its default",
+    ),
+    Method(
+        *("glmmtmb", "glmmTMB", "estimate", "run_glmmtmb.R"),
+        about="maximum likelihood by Laplace's approximation: no priors, no draws",
+    ),
+    Method(
+        *("lme4", "lme4", "estimate", "run_lme4.R"),
+        about="maximum likelihood by Laplace's approximation: no priors, no draws",
+    ),
+)
+
+NOT_RACED = {
+    "brms, cmdstanr": "cmdstanr is neither in Debian nor on the package index that this project "
+    "reaches; it comes from a repository of its own",
+}
+"""What the issue asked for and cannot be had, and why."""
+
+
+def chosen(keys: list[str]) -> list[Method]:
+    """Return methods by their keys, all where there are none.
+
+    Raises
+    ------
+    ValueError
+        If a key is not that of a method.
+    """
+    known = {method.key: method for method in METHODS}
+    for key in keys:
+        if key not in known:
+            raise ValueError(f"no method is named {key!r}: choose of {', '.join(known)}")
+    return [known[key] for key in keys] if keys else list(METHODS)

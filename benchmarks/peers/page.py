@@ -1,0 +1,149 @@
+"""Write the generated part of docs/peers.md, its figure and the table of all runs."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.peers import figure
+from benchmarks.peers.methods import METHODS, NOT_RACED
+from benchmarks.peers.results import Result
+from benchmarks.peers.sizes import ROOT, SIZES, Size
+from benchmarks.peers.summary import (
+    Row,
+    by_size,
+    conditions,
+    rows_of,
+    sentences,
+    spread,
+    versions_of,
+)
+
+DOCS = ROOT / "docs"
+BEGIN, END = "<!-- begin: benchmarks/peers/run -->\n", "<!-- end -->\n"
+COLUMNS = (
+    "size",
+    "method",
+    "first, s",
+    "further, s",
+    "least ESS per s",
+    "peak memory, MB",
+    "posterior",
+)
+FIELDS = (
+    *("size", "method", "round", "status", "reason", "first", "further", "imports"),
+    *("min_ess", "worst", "rate", "peak_bytes", "num_divergent", "commit"),
+)
+
+
+def write(results: Sequence[Result], docs: Path = DOCS) -> None:
+    """Put what is known into the page, between its marks."""
+    folder = docs / "peers"
+    folder.mkdir(exist_ok=True)
+    runs_table(results, folder / "runs.csv")
+    rows = rows_of(results)
+    drawn = bool(rows)
+    if drawn:
+        figure.save(rows, folder / "race.svg")
+    page = docs / "peers.md"
+    text = page.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END, maxsplit=1)[1]
+    page.write_text(before + BEGIN + generated(results) + END + after, encoding="utf-8")
+
+
+def generated(results: Sequence[Result]) -> str:
+    """Return sentences, table and figure as Markdown."""
+    rows = rows_of(results)
+    parts = [conditions(results)]
+    if rows:
+        parts += [f"![{figure.alt_text(rows)}](peers/race.svg)"]
+        parts += _paragraphs(rows)
+        parts += ["\n".join(table(rows)), "[Every run](peers/runs.csv)"]
+        parts += ["## Methods and versions", "\n".join(methods_table(rows))]
+    parts += ["## What was not run, and why", "\n".join(missing(results))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _paragraphs(rows: Sequence[Row]) -> list[str]:
+    """Return the sentences, a paragraph for each size."""
+    return [" ".join(found) for mine in by_size(rows).values() if (found := sentences(mine))]
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Return the table, of each size the fastest first."""
+    lines = [f"| {' | '.join(COLUMNS)} |", "|---|---|--:|--:|--:|--:|---|"]
+    for size, mine in by_size(rows).items():
+        for row in sorted(mine, key=_order):
+            cells = (
+                *(size.label, row.method.label, spread(row.first), spread(row.further)),
+                *(spread(row.rate), spread(row.peak, 1e-6), row.verdict),
+            )
+            lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _order(row: Row) -> tuple[float, float]:
+    """Order by ESS per second, then by time to the first answer; what has neither comes last."""
+    rate, first = row.rate, row.first
+    return (-rate.middle if rate else 0.0, first.middle if first else float("inf"))
+
+
+def methods_table(rows: Sequence[Row]) -> list[str]:
+    """Return what each method is, and its versions."""
+    versions = versions_of(rows)
+    raced = {row.method.key for row in rows}
+    lines = ["| method | how | versions |", "|---|---|---|"]
+    return lines + [
+        f"| {method.label} | {method.about} | {versions.get(method.key, '–')} |"
+        for method in METHODS
+        if method.key in raced
+    ]
+
+
+def missing(results: Sequence[Result]) -> list[str]:
+    """Return lines that name what was not raced on some size, with the reason."""
+    lines = [f"- {name}: {reason}." for name, reason in NOT_RACED.items()]
+    for result in results:
+        if result.status != "done":
+            words = result.reason.replace("|", "/").rstrip(".")
+            where = f"{label_of(result.method)}, {Size.of(result.size).label}"
+            lines.append(f"- {where}, {result.status}: {words}.")
+    absent: dict[tuple[str, str], list[str]] = {}
+    for method in METHODS:
+        mine = [result for result in results if result.method == method.key]
+        slow = [Size.of(result.size) for result in mine if result.status == "stopped"]
+        for size in SIZES:
+            if all(result.size != size.key for result in mine):
+                smaller = [each.label for each in slow if each.num_rows < size.num_rows]
+                why = (
+                    f"stopped on {smaller[0]}, which is smaller" if smaller else "not measured yet"
+                )
+                absent.setdefault((size.label, why), []).append(method.label)
+    for (where, why), labels in absent.items():
+        who = "all methods" if len(labels) == len(METHODS) else "; ".join(labels)
+        lines.append(f"- {where}, {why}: {who}.")
+    return lines
+
+
+def label_of(key: str) -> str:
+    """Return a method's label."""
+    return next(method.label for method in METHODS if method.key == key)
+
+
+def runs_table(results: Sequence[Result], path: Path) -> None:
+    """Write every run as a row."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*FIELDS, "agrees", "z", "bound", "of", "shift", "r_hat", "load"])
+        for result in results:
+            judged = [
+                result.agreement.get(k) for k in ("agrees", "z", "bound", "of", "shift", "r_hat")
+            ]
+            own = [_cell(getattr(result, name)) for name in FIELDS]
+            writer.writerow([*own, *map(_cell, judged), result.machine.get("load", "")])
+
+
+def _cell(value: object) -> object:
+    return f"{value:.5g}" if isinstance(value, float) else value

@@ -1,0 +1,139 @@
+"""One run as a process tree: a limit that kills it, and the most memory that it had at once.
+
+Memory is the sum over the tree of each process's proportional share (PSS): pages that forked
+workers share count once. It is read from /proc ten times a second, so that a shorter peak is
+missed, unless one process alone had it: the kernel keeps that one's largest (VmHWM).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+INTERVAL = 0.1
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process tree ended.
+
+    Attributes
+    ----------
+    started_at : float
+        Seconds since the epoch.
+    status : int or None
+        Exit status; None if it was killed for taking too long.
+    peak_bytes : int
+        Most memory of the tree at once, while it was measured.
+    """
+
+    started_at: float
+    status: int | None
+    peak_bytes: int
+
+
+def run(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    log: Path,
+    overdue: Callable[[float], bool],
+    measured: Callable[[], bool],
+) -> Ended:
+    """Run a command to its end, or until it is overdue.
+
+    Parameters
+    ----------
+    command : sequence of str
+        What to run.
+    environment : mapping of str to str
+        All of its environment variables.
+    folder : Path
+        Where to run it.
+    log : Path
+        Takes what it prints.
+    overdue : callable
+        Given the seconds since the start, whether it must be killed.
+    measured : callable
+        Whether memory still counts.
+    """
+    peak, is_late = 0, False
+    started_at, started = time.time(), time.perf_counter()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        while process.poll() is None and not is_late:
+            if measured():
+                peak = max(peak, memory(tree(process.pid)))
+            is_late = overdue(time.perf_counter() - started)
+            time.sleep(INTERVAL)
+    finally:
+        kill(process)
+    return Ended(started_at, None if is_late else process.returncode, peak)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started, by their ids."""
+    if process.poll() is None:
+        for pid in tree(process.pid):
+            _signal(pid, signal.SIGKILL)
+        process.wait()
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:  # it has ended by itself
+        return
+
+
+def tree(pid: int) -> list[int]:
+    """Return a process and its descendants."""
+    children: dict[int, list[int]] = {}
+    for entry in PROC.iterdir():
+        if entry.name.isdecimal():
+            parent = _parent(entry)
+            if parent is not None:
+                children.setdefault(parent, []).append(int(entry.name))
+    found = [pid]
+    for each in found:  # grows while it is read
+        found += children.get(each, [])
+    return found
+
+
+def _parent(entry: Path) -> int | None:
+    try:
+        text = (entry / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return int(text.rpartition(")")[2].split()[1])  # the name before it may hold anything
+
+
+def memory(pids: Sequence[int]) -> int:
+    """Return the bytes that processes hold together, or the most that one of them ever held."""
+    shares = [_field(pid, "smaps_rollup", "Pss:") for pid in pids]
+    largest = [_field(pid, "status", "VmHWM:") for pid in pids]
+    return max(sum(shares), *largest, 0)
+
+
+def _field(pid: int, file: str, name: str) -> int:
+    try:
+        lines = (PROC / str(pid) / file).read_text(encoding="utf-8").splitlines()
+    except OSError:  # it has ended
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), 0)

@@ -1,0 +1,219 @@
+"""The race: rounds of all methods in turn, a result kept after every run, then the page.
+
+Usage: ``python -m benchmarks.peers.race [--sizes S,…] [--methods M,…] [--rounds N] [--limit S]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import agreement, page
+from benchmarks.peers.methods import METHODS, Method, chosen, cold
+from benchmarks.peers.processes import Ended, run
+from benchmarks.peers.results import Ledger, Result
+from benchmarks.peers.sizes import ROOT, SIZES, Size, data_file
+
+CHAINS, WARMUP, DRAWS, SEED = 4, 1_000, 1_000, 1
+LIMIT = 600.0
+RESULTS = Path(__file__).resolve().parent / "results"
+LAST_WORDS = 300
+"""Characters of what a failed runner printed last that are kept as the reason."""
+
+
+def main(*arguments: str) -> None:
+    """Race what is asked for, then write the page."""
+    given = command_line().parse_args(arguments or None)
+    sizes = [Size.of(key) for key in given.sizes] or list(SIZES)
+    methods = chosen(given.methods)
+    ledger = Ledger(given.results)
+    if given.retry:
+        ledger.forget(("stopped", "failed", "absent"))
+    for number in range(1, given.rounds + 1):
+        for size in sizes:
+            for method in methods:
+                if not given.page_only and ledger.needs(size, method.key, number):
+                    result = measured(method, size, number, given.limit)
+                    ledger.write(result)
+                    print(line(result), flush=True)
+    page.write(ledger.read())
+
+
+def command_line() -> argparse.ArgumentParser:
+    """Return the options."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    keys = ", ".join(method.key for method in METHODS)
+    sizes = ", ".join(size.key for size in SIZES)
+    parser.add_argument("--sizes", type=commas, default=[], help=f"of {sizes}, or others")
+    parser.add_argument("--methods", type=commas, default=[], help=f"of {keys}")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each posterior")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="what is there is not rerun")
+    parser.add_argument("--retry", action="store_true", help="run again what did not finish")
+    parser.add_argument("--page-only", action="store_true", help="run nothing, write the page")
+    return parser
+
+
+def commas(text: str) -> list[str]:
+    """Read words between commas."""
+    return [word for word in text.split(",") if word]
+
+
+def measured(method: Method, size: Size, number: int, limit: float) -> Result:
+    """Run one method once, and judge what it drew."""
+    about: dict[str, Any] = {
+        "size": size.key,
+        "method": method.key,
+        "round": number,
+        "limit": limit,
+        "machine": machine(),
+        "commit": commit(),
+    }
+    if shutil.which(method.interpreter) is None:
+        reason = "its environment is not installed: benchmarks/peers/environments makes it"
+        return Result(**about, status="absent", reason=reason)
+    data = data_file(size, RESULTS / "data")
+    reference = agreement.reference_of(size, RESULTS / "reference")
+    with tempfile.TemporaryDirectory(prefix="race-") as name:
+        out = Path(name, "out")
+        caches = Path(name, "caches")
+        out.mkdir()
+        caches.mkdir()
+        arguments: dict[str, object] = {
+            "data": data,
+            "out": out,
+            "seed": SEED + 100 * number,
+            "chains": CHAINS,
+            "warmup": WARMUP,
+            "draws": DRAWS,
+            "cores": cores(),
+        }
+        ended = run(
+            method.command(arguments),
+            environment=cold(caches),
+            folder=ROOT,
+            log=Path(name, "log"),
+            overdue=Overdue(out, limit),
+            measured=lambda: "further" not in timings(out),
+        )
+        known = judged(ended, out, reference, Path(name, "log"), limit)
+    return Result(**about, peak_bytes=ended.peak_bytes, **known)
+
+
+class Overdue:
+    """Whether a posterior takes longer than the limit: the first, then the further one.
+
+    Saving draws, which is not timed, has no limit.
+    """
+
+    def __init__(self, out: Path, limit: float) -> None:
+        self.out, self.limit = out, limit
+        self.first: float | None = None
+
+    def __call__(self, elapsed: float) -> bool:
+        """Judge at so many seconds after the start."""
+        known = timings(self.out)
+        if "further" in known:
+            return False
+        if "first_at" in known and self.first is None:
+            self.first = elapsed
+        return elapsed - (self.first or 0.0) > self.limit
+
+
+def timings(out: Path) -> dict[str, Any]:
+    """Return what a runner has noted so far."""
+    path = out / "timings.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def judged(
+    ended: Ended, out: Path, reference: agreement.Summary, log: Path, limit: float
+) -> dict[str, Any]:
+    """Return what a run measured, and whether its posterior is right."""
+    known = timings(out)
+    found: dict[str, Any] = {"versions": known.get("versions", {})}
+    if "first_at" in known:
+        found["first"] = known["first_at"] - ended.started_at - known["reading"]
+        found["imports"] = known["begun_at"] - ended.started_at
+    found["further"] = known.get("further")
+    if ended.status is None:
+        which = "first" if "first_at" not in known else "further"
+        return {**found, "status": "stopped", "reason": f"{which} posterior after {limit:g} s"}
+    if ended.status or not (out / "posterior.json").exists():
+        words = " ".join(log.read_text(encoding="utf-8", errors="replace").split())
+        return {**found, "status": "failed", "reason": words[-LAST_WORDS:]}
+    posterior = json.loads((out / "posterior.json").read_text(encoding="utf-8"))
+    return {**found, "status": "done", **scored(posterior, out, reference)}
+
+
+def scored(posterior: dict[str, Any], out: Path, reference: agreement.Summary) -> dict[str, Any]:
+    """Return the least ESS and the agreement of the draws that a runner wrote."""
+    if "estimates" in posterior:
+        return {"agreement": agreement.compare_estimates(posterior["estimates"], reference)}
+    draws = np.memmap(out / "draws.bin", dtype="<f8", mode="r", shape=tuple(posterior["shape"]))
+    summary = agreement.summarised(draws)
+    if posterior.get("summary"):
+        plants = {name: np.asarray(column) for name, column in posterior["summary"].items()}
+        summary = agreement.joined([summary, plants])
+    ess = summary["ess_bulk"]
+    least = int(np.argmin(np.where(np.isfinite(ess), ess, 0)))
+    return {
+        "min_ess": float(ess[least]) if np.isfinite(ess[least]) else 0.0,
+        "worst": agreement.name_of(least),
+        "agreement": agreement.compare(summary, reference),
+        "num_divergent": int(posterior["num_divergent"]),
+    }
+
+
+def cores() -> int:
+    """Return how many cores this process may use, at most one a chain."""
+    return min(len(os.sched_getaffinity(0)), CHAINS)
+
+
+def machine() -> dict[str, Any]:
+    """Return what the run has to work with, and how busy that is."""
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    models = [row.partition(":")[2].strip() for row in text.splitlines() if "model name" in row]
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "processor": models[0] if models else platform.machine(),
+        "cores": cores(),
+        "memory_gib": round(gib, 1),
+        "system": platform.system(),
+        "load": round(os.getloadavg()[0], 2),
+        "nice": os.nice(0),
+    }
+
+
+def commit() -> str:
+    """Return the commit that is checked out, marked where files differ from it."""
+    words = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def line(result: Result) -> str:
+    """Return one result as a line for the terminal."""
+    start = f"{result.round}  {result.size:>10}  {result.method:<18}"
+    if result.status != "done":
+        return f"{start}  {result.status}: {result.reason}"
+    speed = "" if result.rate is None else f", {result.rate:.3g} ESS/s"
+    words = f"first {result.first:.2f} s, further {result.further:.3g} s{speed}"
+    return f"{start}  {words}, {result.peak_bytes / 1e6:.0f} MB, {result.agreement}"
+
+
+if __name__ == "__main__":
+    # Whoever ends the race ends its run as well, which has a session of its own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    main()

@@ -1,0 +1,313 @@
+"""Medians and spreads over rounds, and the sentences that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.peers.methods import METHODS, Method
+from benchmarks.peers.results import Result
+from benchmarks.peers.sizes import Size
+
+CONVERGED = 1.01
+"""R-hat above which a row says so (Vehtari et al. 2021)."""
+
+QUIET = 0.5
+"""Load per core above which the page says that others were at work."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The median over rounds, and the lowest and highest."""
+
+    middle: float
+    low: float
+    high: float
+    num: int
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> Measure | None:
+        """Summarise what is there; None where nothing is."""
+        known = [value for value in values if value is not None]
+        if not known:
+            return None
+        return cls(median(known), min(known), max(known), len(known))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method on one size, over its rounds.
+
+    Attributes
+    ----------
+    size : Size
+        The table.
+    method : Method
+        The method.
+    results : tuple of Result
+        One for each round.
+    """
+
+    size: Size
+    method: Method
+    results: tuple[Result, ...]
+
+    @property
+    def first(self) -> Measure | None:
+        """Seconds to the first posterior."""
+        return Measure.of(result.first for result in self.results)
+
+    @property
+    def further(self) -> Measure | None:
+        """Seconds to a further one."""
+        return Measure.of(result.further for result in self.results)
+
+    @property
+    def imports(self) -> Measure | None:
+        """Seconds of `first` until all was imported."""
+        return Measure.of(result.imports for result in self.results)
+
+    @property
+    def rate(self) -> Measure | None:
+        """Least bulk ESS per second."""
+        return Measure.of(result.rate for result in self.results)
+
+    @property
+    def peak(self) -> Measure | None:
+        """Bytes."""
+        return Measure.of(r.peak_bytes for r in self.results if r.status == "done")
+
+    @property
+    def unfinished(self) -> Result | None:
+        """The round that did not finish, if one did not."""
+        return next((result for result in self.results if result.status != "done"), None)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether all rounds have the posterior that was asked for."""
+        judged = [result.agreement.get("agrees") for result in self.results]
+        return bool(judged) and all(judged)
+
+    @property
+    def verdict(self) -> str:
+        """What the table says of its posterior."""
+        if self.unfinished is not None and self.rate is None:
+            return verdict_of_unfinished(self.unfinished)
+        done = [result for result in self.results if result.status == "done"]
+        worst = max(done, key=lambda result: result.agreement.get("z", 0.0))
+        found = worst.agreement
+        if found.get("agrees") is None:
+            return f"no posterior; {found['of']} is {found['shift']:.2g} posterior sd from its mean"
+        words = ["agrees"]
+        if not self.is_right:
+            words = [
+                f"differs: {found['statistic']} of {found['of']} by {found['z']:.1f} standard "
+                f"errors, means by up to {found['shift']:.2g} posterior sd"
+            ]
+        r_hat = max(result.agreement.get("r_hat") or 0.0 for result in done)
+        if r_hat > CONVERGED:
+            words.append(f"R-hat {r_hat:.2f}")
+        divergent = max(result.num_divergent for result in done)
+        if divergent:
+            words.append(f"{divergent} divergent")
+        if self.unfinished is not None:
+            words.append(verdict_of_unfinished(self.unfinished))
+        return "; ".join(words)
+
+
+def verdict_of_unfinished(result: Result) -> str:
+    """Return what the table says of a run that gave no posterior."""
+    return {
+        "stopped": f"stopped: no {result.reason}",
+        "failed": "failed, see below",
+        "absent": "not installed",
+    }[result.status]
+
+
+def rows_of(results: Sequence[Result]) -> list[Row]:
+    """Return a row for each method and size that was run, the order that of the methods."""
+    rows = []
+    for key in sorted({result.size for result in results}, key=lambda k: Size.of(k).num_rows):
+        for method in METHODS:
+            mine = [r for r in results if r.size == key and r.method == method.key]
+            if mine:
+                rows.append(Row(Size.of(key), method, tuple(mine)))
+    return rows
+
+
+def by_size(rows: Sequence[Row]) -> dict[Size, list[Row]]:
+    """Return the rows of each size."""
+    groups: dict[Size, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.size, []).append(row)
+    return groups
+
+
+def sentences(rows: Sequence[Row]) -> list[str]:
+    """Say for each size who wins, and by how much.
+
+    A method whose posterior is another one wins nothing; where it is faster than the winner, a
+    sentence says so. An estimate wins nothing either, and is compared by its time.
+    """
+    return [sentence for mine in by_size(rows).values() for sentence in _of_size(mine)]
+
+
+def _of_size(rows: Sequence[Row]) -> list[str]:
+    right = [row for row in rows if row.is_right]
+    found = [
+        *_beaten(right, "least ESS per second", _rate, higher=True),
+        *_beaten(right, "time to the first posterior", _first, higher=False),
+        *_beaten(right, "time to a further posterior", _further, higher=False),
+        *_wrong_but_fast(rows),
+        *_estimates(rows),
+    ]
+    return [f"**{rows[0].size.label}.** {found[0]}", *found[1:]] if found else []
+
+
+def _rate(row: Row) -> Measure | None:
+    return row.rate
+
+
+def _first(row: Row) -> Measure | None:
+    return row.first
+
+
+def _further(row: Row) -> Measure | None:
+    return row.further
+
+
+Reading = Callable[[Row], Measure | None]
+
+
+def _best(rows: Iterable[Row], value: Reading, *, higher: bool) -> tuple[Row, Measure] | None:
+    known = [(row, measure) for row in rows if (measure := value(row)) is not None]
+    sign = -1 if higher else 1
+    return min(known, key=lambda pair: sign * pair[1].middle, default=None)
+
+
+def _beaten(rows: Sequence[Row], what: str, value: Reading, *, higher: bool) -> list[str]:
+    """Compare pyflowers' best engine with the best peer, and its best NUTS engine as well."""
+    engines = [row for row in rows if row.method.family == "pyflowers"]
+    ours = _best(engines, value, higher=higher)
+    peer = _best([r for r in rows if r.method.family == "peer"], value, higher=higher)
+    if ours is None or peer is None:
+        return []
+    ratio = _ratio(ours[1], peer[1], higher=higher)
+    mine, theirs = ours[0].method.label, peer[0].method.label
+    if ratio < 1:
+        return [_lost(ours[0], peer[0], what, ratio, has_start=value is _first)]
+    how = "times that of" if higher else "times as fast as"
+    text = f"{what[0].upper()}{what[1:]}: {mine} wins, {number(ratio)} {how} {theirs}"
+    chains = _best([r for r in engines if r.method.option != "exact"], value, higher=higher)
+    if ours[0].method.option == "exact" and chains is not None:
+        nuts = _ratio(chains[1], peer[1], higher=higher)
+        text += f" ({number(nuts)} times by NUTS, {chains[0].method.label})"
+    return [f"{text}."]
+
+
+def _lost(ours: Row, peer: Row, what: str, ratio: float, *, has_start: bool) -> str:
+    """Say that a peer wins, and how much of the time is not sampling."""
+    text = (
+        f"{what[0].upper()}{what[1:]}: **{peer.method.label} wins**, "
+        f"by {number(1 / ratio)} times over {ours.method.label}"
+    )
+    if has_start and ours.first is not None and ours.imports is not None:
+        text += (
+            f"; of pyflowers' {number(ours.first.middle)} s, {number(ours.imports.middle)} s are "
+            "Python's start and imports"
+        )
+    return f"{text}."
+
+
+def _ratio(ours: Measure, peer: Measure, *, higher: bool) -> float:
+    """Return how many times as good ours is."""
+    return ours.middle / peer.middle if higher else peer.middle / ours.middle
+
+
+def _wrong_but_fast(rows: Sequence[Row]) -> list[str]:
+    """Name the methods with another posterior that would have won."""
+    ours = _best(
+        (r for r in rows if r.is_right and r.method.family == "pyflowers"), _rate, higher=True
+    )
+    if ours is None:
+        return []
+    wrong = [r for r in rows if r.rate is not None and not r.is_right]
+    return [
+        f"{row.method.label} has more ESS per second than pyflowers, of a posterior that differs."
+        for row in wrong
+        if row.method.family == "peer" and row.rate and row.rate.middle > ours[1].middle
+    ]
+
+
+def _estimates(rows: Sequence[Row]) -> list[str]:
+    """Say where maximum likelihood answers before any posterior is there."""
+    ours = _best([r for r in rows if r.method.family == "pyflowers"], _first, higher=False)
+    quick = _best([r for r in rows if r.method.family == "estimate"], _first, higher=False)
+    if ours is None or quick is None:
+        return []
+    sooner = "sooner" if quick[1].middle < ours[1].middle else "later"
+    return [
+        f"{quick[0].method.label} has its estimates {sooner}, after {number(quick[1].middle)} s "
+        f"({ours[0].method.label} its posterior after {number(ours[1].middle)} s)."
+    ]
+
+
+def number(value: float) -> str:
+    """Return a number with two or three digits, thousands apart."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        digits = len(str(int(abs(value)))) - 3
+        return f"{round(value, -digits):,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2g}"
+
+
+def spread(measure: Measure | None, scale: float = 1.0) -> str:
+    """Return a median with its lowest and highest, as the table shows it."""
+    if measure is None:
+        return "–"
+    middle = number(measure.middle * scale)
+    if measure.num == 1:
+        return middle
+    return f"{middle} ({number(measure.low * scale)}–{number(measure.high * scale)})"
+
+
+def conditions(results: Sequence[Result]) -> str:
+    """Say on which machine the results were measured, how busy, and at which commits."""
+    machines = [result.machine for result in results if result.machine]
+    if not machines:
+        return "Nothing has been measured yet."
+    named = sorted(
+        {f"{m['processor']}, {m['cores']} core(s), {m['memory_gib']} GiB" for m in machines}
+    )
+    load = Measure.of(machine["load"] for machine in machines)
+    assert load is not None  # there are machines
+    cores = max(machine["cores"] for machine in machines)
+    commits = sorted({result.commit for result in results if result.commit})
+    text = (
+        f"Measured on {'; '.join(named)}; 1-minute load before each run {number(load.middle)} "
+        f"({number(load.low)} to {number(load.high)}); commit {', '.join(commits)}."
+    )
+    if _busy(machines, load, cores):
+        text += (
+            " **Other work was running on this machine, or the race ran at a low priority: these "
+            "times are provisional.**"
+        )
+    return text
+
+
+def _busy(machines: Sequence[Mapping[str, float]], load: Measure, cores: int) -> bool:
+    # The race itself is part of the load that the next run finds.
+    return any(m["nice"] > 0 for m in machines) or load.high > cores * (1 + QUIET)
+
+
+def versions_of(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the versions of each method, as one line."""
+    found: dict[str, str] = {}
+    for row in rows:
+        for result in row.results:
+            if result.versions:
+                words = (f"{name} {version}" for name, version in result.versions.items())
+                found[row.method.key] = ", ".join(words)
+    return found

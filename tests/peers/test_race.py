@@ -1,0 +1,364 @@
+"""What the race makes of its measurements: judgements, sentences, table and resumption."""
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))  # the benchmarks are no part of the package
+
+from benchmarks.peers import agreement, figure, page, processes, race  # noqa: E402
+from benchmarks.peers.methods import METHODS, chosen  # noqa: E402
+from benchmarks.peers.results import Ledger, Result  # noqa: E402
+from benchmarks.peers.sizes import LECTURE, Size, counts  # noqa: E402
+from benchmarks.peers.summary import (  # noqa: E402
+    Measure,
+    conditions,
+    number,
+    rows_of,
+    sentences,
+    spread,
+)
+
+QUIET = {"processor": "P", "cores": 2, "memory_gib": 8.0, "load": 1.0, "nice": 0}
+
+
+def result(method, *, size="200x48", first=2.0, further=1.0, ess=1000.0, **other):
+    agrees = {"agrees": True, "z": 1.0, "bound": 4.5, "of": "mu", "statistic": "mean", "r_hat": 1.0}
+    known = {
+        "round": 1,
+        "status": "done",
+        "imports": 0.5,
+        "peak_bytes": 2_000_000,
+        "agreement": agrees | {"shift": 0.01},
+        "machine": QUIET,
+    }
+    return Result(size, method, first=first, further=further, min_ess=ess, **(known | other))
+
+
+def told(*results):
+    return " ".join(sentences(rows_of(results)))
+
+
+def table_of(*results):
+    return "\n".join(page.table(rows_of(results)))
+
+
+# Sentences
+
+
+def test_a_win_is_told_with_its_ratio_and_that_of_nuts():
+    text = told(
+        result("pyflowers-exact", ess=4000, first=1.0),
+        result("pyflowers-stanli", ess=2000),
+        result("nutpie", ess=100, first=8.0),
+        result("pymc", ess=50, first=9.0),
+    )
+    assert (
+        "**200 × 48.** Least ESS per second: pyflowers, exact wins, 40.0 times that of nutpie"
+        in text
+    )
+    assert "(20.0 times by NUTS, pyflowers, stanli)" in text
+    assert "pyflowers, exact wins, 8 times as fast as nutpie" in text
+
+
+def test_a_peer_that_wins_is_told():
+    text = told(result("pyflowers-exact", ess=100, first=3.0), result("nutpie", ess=400, first=1.5))
+    assert "Least ESS per second: **nutpie wins**, by 4 times over pyflowers, exact." in text
+    assert "Time to the first posterior: **nutpie wins**, by 2 times" in text
+    assert "of pyflowers' 3 s, 0.5 s are Python's start and imports" in text
+
+
+def test_another_posterior_does_not_win_and_is_told():
+    other = {"agreement": {"agrees": False, "z": 9.0, "of": "mu", "statistic": "mean", "shift": 1}}
+    text = told(
+        result("pyflowers-exact", ess=100),
+        result("rstanarm", ess=900, **other),
+        result("pymc", ess=10),
+    )
+    assert "pyflowers, exact wins, 10.0 times that of PyMC" in text
+    assert "rstanarm has more ESS per second than pyflowers, of a posterior that differs" in text
+    assert "rstanarm wins" not in text
+
+
+def test_estimates_are_compared_by_time_alone():
+    estimate = {"ess": None, "agreement": {"agrees": None, "of": "mu", "shift": 0.2}}
+    text = told(result("pyflowers-exact", first=1.5), result("lme4", first=1.0, **estimate))
+    assert "lme4 has its estimates sooner, after 1 s" in text
+    assert "wins" not in text
+    text = told(result("pyflowers-exact", first=0.5), result("lme4", first=1.0, **estimate))
+    assert "lme4 has its estimates later" in text
+
+
+def test_nothing_measured_is_no_sentence():
+    assert told() == ""
+    assert "Nothing has been measured yet." in page.generated([])
+
+
+# Rows and the table
+
+
+def test_medians_and_spreads_over_rounds():
+    rounds = [result("nutpie", round=i, further=f) for i, f in enumerate((1.0, 4.0, 2.0), 1)]
+    (row,) = rows_of(rounds)
+    assert row.further == Measure(2.0, 1.0, 4.0, 3)
+    assert row.rate.middle == 500.0
+    assert spread(row.further) == "2 (1–4)"
+    assert "| 200 × 48 | nutpie | 2 (2–2) | 2 (1–4) | 500 (250–1,000) |" in table_of(*rounds)
+
+
+def test_one_wrong_round_makes_a_row_differ():
+    bad = {"agreement": {"agrees": False, "z": 7.0, "of": "mu", "statistic": "5%", "shift": 0.3}}
+    (row,) = rows_of([result("nutpie"), result("nutpie", round=2, **bad)])
+    assert not row.is_right
+    assert (
+        row.verdict == "differs: 5% of mu by 7.0 standard errors, means by up to 0.3 posterior sd"
+    )
+
+
+def test_poor_chains_are_named():
+    poor = result("nutpie", num_divergent=3)
+    poor.agreement["r_hat"] = 1.04
+    assert rows_of([poor])[0].verdict == "agrees; R-hat 1.04; 3 divergent"
+
+
+def test_the_fastest_comes_first_and_the_unfinished_last():
+    late = Result("200x48", "brms", 1, "stopped", "first posterior after 600 s")
+    text = table_of(late, result("pymc", ess=10), result("nutpie", ess=50))
+    assert text.index("nutpie") < text.index("PyMC") < text.index("brms")
+    assert (
+        "| 200 × 48 | brms, rstan | – | – | – | – | stopped: no first posterior after 600 s |"
+        in text
+    )
+
+
+def test_what_was_not_run_is_listed_with_its_reason():
+    late = Result("1000x100", "brms", 1, "stopped", "first posterior after 600 s")
+    failed = Result("3x4", "pymc", 1, "failed", "no compiler | here.")
+    text = "\n".join(page.missing([late, failed]))
+    assert "- brms, rstan, 1,000 × 100, stopped: first posterior after 600 s." in text
+    assert "- 100,000 × 48, stopped on 1,000 × 100, which is smaller: brms, rstan." in text
+    assert "- 200 × 48, not measured yet: all methods." in text
+    assert "- PyMC, 3 × 4, failed: no compiler / here." in text
+    assert "cmdstanr" in text
+
+
+def test_busy_machines_make_times_provisional():
+    quiet = result("nutpie")
+    assert "provisional" not in conditions([quiet])
+    assert "provisional" in conditions([replace(quiet, machine=QUIET | {"load": 6.0})])
+    assert "provisional" in conditions([replace(quiet, machine=QUIET | {"nice": 19})])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.0123, "0.012"),
+        (1.26, "1.3"),
+        (12.34, "12.3"),
+        (123.4, "123"),
+        (12345, "12,300"),
+    ],
+)
+def test_numbers(value, text):
+    assert number(value) == text
+
+
+def test_the_page_is_written_between_its_marks(tmp_path):
+    (tmp_path / "peers.md").write_text(f"before\n{page.BEGIN}old\n{page.END}after\n", "utf-8")
+    page.write([result("pyflowers-exact"), result("nutpie")], tmp_path)
+    text = (tmp_path / "peers.md").read_text("utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| 200 × 48 | nutpie |" in text
+    assert (tmp_path / "peers" / "race.svg").stat().st_size > 1000
+    assert len((tmp_path / "peers" / "runs.csv").read_text("utf-8").splitlines()) == 3
+
+
+def test_a_figure_marks_another_posterior():
+    wrong = result("rstanarm")
+    wrong.agreement["agrees"] = False
+    labels = [
+        text.get_text()
+        for rows in ([result("nutpie")], [result("nutpie"), wrong])
+        for text in figure.draw(rows_of(rows)).legends[0].get_texts()
+    ]
+    assert labels == ["peer", "peer", "another posterior (see the table)"]
+
+
+# Resumption
+
+
+def test_what_is_there_is_not_run_again(tmp_path):
+    ledger = Ledger(tmp_path)
+    assert ledger.needs(LECTURE, "nutpie", 1)
+    ledger.write(result("nutpie", size="3x4"))
+    assert not ledger.needs(LECTURE, "nutpie", 1)
+    assert ledger.needs(LECTURE, "nutpie", 2)
+    assert ledger.read() == [result("nutpie", size="3x4")]
+
+
+def test_what_was_too_slow_is_not_tried_on_more_rows(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.write(Result("200x48", "brms", 1, "stopped", "first posterior after 600 s"))
+    assert not ledger.needs(Size(200, 48), "brms", 2)
+    assert not ledger.needs(Size(1000, 100), "brms", 1)
+    assert ledger.needs(LECTURE, "brms", 1)
+    assert ledger.needs(Size(1000, 100), "pymc", 1)
+    ledger.forget(("stopped",))
+    assert ledger.needs(Size(200, 48), "brms", 1)
+
+
+def test_a_failure_says_nothing_of_other_sizes(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.write(Result("200x48", "brms", 1, "failed", "why"))
+    assert not ledger.needs(Size(200, 48), "brms", 2)
+    assert ledger.needs(Size(1000, 100), "brms", 1)
+
+
+# Agreement
+
+
+def independent(shift=0.0, scale=1.0, num=4000, seed=1):
+    rng = np.random.default_rng(seed)
+    draws = rng.normal(shift, scale, (4, num // 4, 6))
+    draws[..., 1] = np.exp(draws[..., 1])
+    return agreement.summarised(draws)
+
+
+def test_equal_posteriors_agree():
+    reference = independent(num=40_000)
+    for seed in range(2, 12):
+        found = agreement.compare(independent(seed=seed), reference)
+        assert found["agrees"]
+        assert found["shift"] < 0.1
+
+
+@pytest.mark.parametrize("planted", [{"shift": 0.12}, {"scale": 1.2}, {"scale": 0.85}])
+def test_a_shift_and_another_spread_are_found(planted):
+    found = agreement.compare(independent(**planted, seed=2), independent(num=40_000))
+    assert not found["agrees"]
+    assert found["z"] > found["bound"]
+
+
+def test_stuck_chains_do_not_agree():
+    draws = np.ones((4, 1000, 6))
+    assert not agreement.compare(agreement.summarised(draws), independent())["agrees"]
+
+
+def test_the_variance_is_taken_as_its_logarithm():
+    assert abs(independent(num=40_000)["mean"][1]) < 0.05
+
+
+def test_streamed_plants_are_compared_by_what_they_have():
+    whole = independent(seed=2)
+    short = {name: column for name, column in whole.items() if name != "mcse_5%"}
+    joined = agreement.joined([whole, short])
+    assert "mcse_5%" not in joined
+    assert len(joined["mean"]) == 12
+    doubled = agreement.joined([independent(num=40_000)] * 2)
+    assert agreement.compare(joined, doubled)["agrees"]
+
+
+def test_estimates_are_measured_in_posterior_sds():
+    reference = independent(num=40_000)
+    found = agreement.compare_estimates(
+        {"mu": 0.0, "sigma2": 1.0, "mu_plant": [0.0, 0.0, 2.0, 0.0]}, reference
+    )
+    assert found["of"] == "mu_plant[3]"
+    assert found["shift"] == pytest.approx(2, abs=0.1)
+    assert found["agrees"] is None
+
+
+def test_the_exact_reference_finds_another_prior(tmp_path):
+    reference = agreement.reference_of(LECTURE, tmp_path)
+    assert agreement.reference_of(LECTURE, tmp_path).keys() == reference.keys()
+    assert len(reference["mean"]) == 5
+    assert reference["mean"][0] == pytest.approx(1.48, abs=0.05)  # the README's
+
+
+# Runs
+
+
+def test_a_run_that_takes_too_long_is_killed_with_its_children(tmp_path):
+    code = (
+        "import os, pathlib, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "pathlib.Path('pids').write_text(f'{os.getpid()} {child.pid}')\n"
+        "child.wait()"
+    )
+    pids = tmp_path / "pids"
+
+    def both_have_started(elapsed):
+        return elapsed > 60 or (pids.exists() and len(pids.read_text("utf-8").split()) == 2)
+
+    ended = processes.run(
+        [sys.executable, "-c", code],
+        environment={},
+        folder=tmp_path,
+        log=tmp_path / "log",
+        overdue=both_have_started,
+        measured=lambda: True,
+    )
+    assert ended.status is None
+    assert ended.peak_bytes > 1_000_000
+    assert len(pids.read_text("utf-8").split()) == 2
+    for pid in pids.read_text("utf-8").split():
+        deadline = time.monotonic() + 30  # a signal takes a moment on a busy machine
+        while Path("/proc", pid, "exe").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not Path("/proc", pid, "exe").exists()  # gone, or dead and not yet reaped
+
+
+def test_a_run_that_ends_by_itself_has_its_status(tmp_path):
+    never = {"overdue": lambda _: False, "measured": lambda: True}
+    command = [sys.executable, "-c", "print('words'); raise SystemExit(3)"]
+    log = tmp_path / "log"
+    ended = processes.run(command, environment={}, folder=tmp_path, log=log, **never)
+    assert ended.status == 3
+    assert log.read_text("utf-8") == "words\n"
+
+
+def test_each_posterior_has_its_own_limit(tmp_path):
+    overdue = race.Overdue(tmp_path, 10.0)
+    assert not overdue(9.0)
+    (tmp_path / "timings.json").write_text(json.dumps({"first_at": 0}), "utf-8")
+    assert not overdue(9.5)
+    assert not overdue(19.0)
+    assert overdue(20.0)
+    (tmp_path / "timings.json").write_text(json.dumps({"first_at": 0, "further": 9}), "utf-8")
+    assert not overdue(1000.0)
+
+
+def test_methods_and_sizes():
+    assert [method.key for method in chosen(["pymc", "lme4"])] == ["pymc", "lme4"]
+    assert chosen([]) == list(METHODS)
+    assert len({method.key for method in METHODS}) == len(METHODS)
+    with pytest.raises(ValueError, match="no method is named 'stan'"):
+        chosen(["stan"])
+    assert Size.of("1000x100").label == "1,000 × 100"
+    for wrong in ("200", "0x4", "ax4", "3x-4"):
+        with pytest.raises(ValueError, match="PLANTSxMONTHS"):
+            Size.of(wrong)
+    plant, y = counts(LECTURE)
+    assert y[plant == 2].tolist() == [8, 6, 10, 8]
+
+
+def test_locks_are_exact_and_name_no_index():
+    locks = sorted((ROOT / "benchmarks" / "peers" / "locks").glob("*.lock"))
+    environments = {method.environment for method in METHODS if method.environment}
+    assert {path.stem for path in locks} == environments
+    for path in locks:
+        for line in path.read_text("utf-8").split():
+            name, equals, version = line.partition("==")
+            assert name
+            assert equals
+            assert version
+            assert "/" not in line
