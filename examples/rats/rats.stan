@@ -21,7 +21,7 @@ data {
   int<lower=1> R; // rats
   array[N] int<lower=1, upper=R> rat; // rat of each observation
   vector<lower=0>[N] age; // age at each observation, days
-  vector<lower=0>[N] y; // weight at each observation, grams
+  vector[N] y; // weight at each observation, grams
   real coef_mean; // prior mean of alpha_c and beta_c
   real<lower=0> coef_sd; // prior standard deviation of alpha_c and beta_c
   real<lower=0> tau_shape; // prior shape of the three precisions
