@@ -22,7 +22,8 @@ class Processes:
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.folder, self.nanny = folder, nanny
         path = os.pathsep.join([str(HERE), *sys.path])
-        self.environment = {**os.environ, "PYTHONPATH": path, **(environment or {})}
+        own = {"PYTHONPATH": path, "TMPDIR": str(folder)}
+        self.environment = {**os.environ, **own, **(environment or {})}
         self.scheduler, self.workers = None, []
         self.start_scheduler()
         for _ in range(num_workers):
