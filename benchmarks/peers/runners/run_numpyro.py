@@ -24,23 +24,26 @@ from benchmarks.peers.runners.common import (
 )
 
 
-def model(num_plants: int, plant: Any, y: Any) -> None:
-    """State the model, the plants' log rates centred."""
+def rates(num_plants: int) -> Any:
+    """Draw the plants' rates, their logarithms centred."""
     mu = numpyro.sample("mu", dist.Normal(PRIORS["mu_mean"], PRIORS["mu_sd"]))
     sigma2 = numpyro.sample("sigma2", dist.InverseGamma(SIGMA2_SHAPE, SIGMA2_RATE))
     with numpyro.plate("plants", num_plants):
-        log_rate = numpyro.sample("log_mu_plant", dist.Normal(mu, sigma2**0.5))
+        return jax.numpy.exp(numpyro.sample("log_mu_plant", dist.Normal(mu, sigma2**0.5)))
+
+
+def model(num_plants: int, plant: Any, y: Any) -> None:
+    """State the model of the observations."""
+    rate = rates(num_plants)
     with numpyro.plate("observations", len(y)):
-        numpyro.sample("y", dist.Poisson(jax.numpy.exp(log_rate)[plant]), obs=y)
+        numpyro.sample("y", dist.Poisson(rate[plant]), obs=y)
 
 
 def model_of_totals(num_plants: int, months: Any, total: Any) -> None:
     """State the same model for the plants' totals, which are sufficient."""
-    mu = numpyro.sample("mu", dist.Normal(PRIORS["mu_mean"], PRIORS["mu_sd"]))
-    sigma2 = numpyro.sample("sigma2", dist.InverseGamma(SIGMA2_SHAPE, SIGMA2_RATE))
-    with numpyro.plate("plants", num_plants):
-        log_rate = numpyro.sample("log_mu_plant", dist.Normal(mu, sigma2**0.5))
-        numpyro.sample("y", dist.Poisson(months * jax.numpy.exp(log_rate)), obs=total)
+    rate = rates(num_plants)
+    with numpyro.plate("totals", num_plants):
+        numpyro.sample("y", dist.Poisson(months * rate), obs=total)
 
 
 def prepare(job: Job, *, by_totals: bool = False) -> Sampler:
