@@ -1,8 +1,9 @@
-"""Work that is split between forked processes.
+"""Work that is shared by forked processes.
 
 A child has all that the parent has in memory, imports included, so that it starts within
-milliseconds. Without fork, with a single core, or when another thread is running (which a fork
-would interrupt), the tasks are done here, one after another.
+milliseconds. Each process takes the next task when it has done one. Without fork, with a single
+core, or when another thread is running (which a fork would interrupt), the tasks are done here,
+one after another.
 """
 
 from __future__ import annotations
@@ -10,12 +11,20 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tqdm import TMonitor
 
+R = TypeVar("R")
 T = TypeVar("T")
+
+_BYTES = 4
+"""Of a task's number in the queue."""
+
+_MOST_NUMBERS = 10_000
+"""Numbers in the queue, a pipe, which holds 64 KiB on Linux: of more tasks a number is several."""
 
 
 def each(tasks: Sequence[Callable[[], T]]) -> list[T]:
@@ -31,38 +40,104 @@ def each(tasks: Sequence[Callable[[], T]]) -> list[T]:
     Exception
         The first that a task raised.
     """
-    num = processes(len(tasks))
-    if num < 2:
-        return [task() for task in tasks]
+    return _shared(lambda: None, tasks, processes(len(tasks)) - 1)[1]
+
+
+def beside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[R, list[T]]:
+    """Do `work` in this process while others do the tasks, then help them.
+
+    Parameters
+    ----------
+    work : callable
+        Its result need not be picklable.
+    tasks : sequence of callable
+        Their results must be; they do not see what `work` does.
+
+    Returns
+    -------
+    done : object
+        The result of `work`.
+    results : list
+        Those of the tasks, in their order.
+
+    Raises
+    ------
+    Exception
+        As from `work`, or the first that a task raised.
+    """
+    return _shared(work, tasks, processes(len(tasks) + 1) - 1)
+
+
+def _shared(
+    work: Callable[[], R], tasks: Sequence[Callable[[], T]], num_children: int
+) -> tuple[R, list[T]]:
+    """Fork children that do tasks, `work` and then help."""
+    if num_children < 1:
+        return work(), [task() for task in tasks]
+    results: dict[int, T] = {}
+    with _queue(len(tasks)) as (queue, step):
+
+        def take() -> dict[int, T]:
+            done = {}
+            while taken := os.read(queue, _BYTES):
+                for i in range(int.from_bytes(taken, "little"), len(tasks), step):
+                    done[i] = tasks[i]()
+            return done
+
+        with _forked(take, num_children) as receivers:
+            own = work()
+            results |= take()
+            for receiver in receivers:
+                results |= _received(receiver)
+    for i, task in enumerate(tasks):
+        if i not in results:  # of a child that died
+            results[i] = task()
+    return own, [results[i] for i in range(len(tasks))]
+
+
+@contextmanager
+def _queue(num_tasks: int) -> Iterator[tuple[int, int]]:
+    """Yield a pipe of numbers that processes take, and the step from a number's task to its next.
+
+    A read takes a number whole and for itself; the pipe ends when all are taken. No process can
+    die with a lock that the others wait for.
+    """
+    step = max(1, min(num_tasks, _MOST_NUMBERS))
+    queue, into = os.pipe()
+    try:
+        for number in range(min(num_tasks, step)):
+            os.write(into, number.to_bytes(_BYTES, "little"))
+        os.close(into)
+        yield queue, step
+    finally:
+        os.close(queue)
+
+
+@contextmanager
+def _forked(work: Callable[[], Any], num: int) -> Iterator[list[Any]]:
+    """Fork children that do `work`, and yield the pipes that they answer by."""
     context: Any = multiprocessing.get_context("fork")
     parent_ended, lifeline = os.pipe()
     children = []
-    results: dict[int, T] = {}
     try:
-        for first in range(1, num):
+        for _ in range(num):
             receiver, sender = context.Pipe(duplex=False)
             pipes = sender, parent_ended, lifeline
-            child = context.Process(target=_answer, args=(tasks[first::num], *pipes), daemon=True)
+            child = context.Process(target=_answer, args=(work, *pipes), daemon=True)
             child.start()
             sender.close()
-            children.append((first, receiver, child))
-        results.update(
-            zip(range(0, len(tasks), num), [task() for task in tasks[::num]], strict=True)
-        )
-        for first, receiver, _ in children:
-            done = _received(receiver, tasks[first::num])
-            results.update(zip(range(first, len(tasks), num), done, strict=True))
+            children.append((receiver, child))
+        yield [receiver for receiver, _ in children]
     finally:
         os.close(lifeline)  # which ends the children that still work
         os.close(parent_ended)
-        for _, receiver, child in children:
+        for receiver, child in children:
             receiver.close()
             child.join()
-    return [results[i] for i in range(len(tasks))]
 
 
 def processes(num_tasks: int) -> int:
-    """Return how many processes :func:`each` shares so many tasks between, this one included."""
+    """Return how many processes share so many tasks, this one included."""
     return min(_usable(), num_tasks)
 
 
@@ -76,14 +151,12 @@ def _usable() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def _answer(
-    tasks: Sequence[Callable[[], Any]], pipe: Any, parent_ended: int, lifeline: int
-) -> None:
-    """Do the tasks of a child and send what they return, or what one of them raised."""
+def _answer(work: Callable[[], Any], pipe: Any, parent_ended: int, lifeline: int) -> None:
+    """Do a child's work and send what it returns, or what it raised."""
     os.close(lifeline)
     threading.Thread(target=_end_with_parent, args=(parent_ended,), daemon=True).start()
     try:
-        answer: tuple[Any, Exception | None] = ([task() for task in tasks], None)
+        answer: tuple[Any, Exception | None] = (work(), None)
     except Exception as error:
         answer = (None, error)
     pipe.send(answer)
@@ -95,13 +168,13 @@ def _end_with_parent(parent_ended: int) -> None:
     os._exit(1)
 
 
-def _received(pipe: Any, tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Return a child's results; the tasks of a child that died are done here."""
+def _received(pipe: Any) -> dict[int, Any]:
+    """Return a child's results, none of one that died."""
     try:
         results, error = pipe.recv()
     except EOFError:
-        return [task() for task in tasks]
+        return {}
     if error is not None:
         raise error
-    done: list[T] = results
+    done: dict[int, Any] = results
     return done

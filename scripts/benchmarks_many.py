@@ -8,6 +8,8 @@ before the clock runs.
   program is translated once, before.
 - *one core*: client and worker pinned to the core that the bare calls have.
 - *two cores*: two workers, and the client beside them.
+- *both*: bare calls in two processes at once, each pinned to its core, against one of them while
+  the other rests: what two cores of this machine give to work that has nothing in common.
 - *loop*: `pyflowers.fit(…, engine="cmdstan").summary()`, chains on all cores, as a loop has them by
   default; and pinned to one core.
 
@@ -18,11 +20,13 @@ default.
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -46,15 +50,20 @@ _fresh = itertools.count()
 
 def many() -> list[Row]:
     """Fits a second of the pool and of Dask against the bare interpreter and a loop of fits."""
-    with Pool(1) as one, Pool(2) as two, _dask() as client:
+    with Pool(1) as one, Pool(2) as two, _dask() as client, _processes() as processes:
         with _pinned():
             batch(one, 4)
             bare(2)
         for executor in (two, client):
             batch(executor, 8)
         loop(1)
+        both(processes, 2)
         number = max(10, TASKS // ROUNDS)
-        rounds = [_round(one, two, client, number) for _ in range(ROUNDS)]
+        rounds = [
+            _round(one, two, client, number)
+            | {"alone": alone(processes, number // 4), "both": both(processes, number // 4)}
+            for _ in range(ROUNDS)
+        ]
         with _without_work():
             passing = rate(lambda n: batch(client, n), 2 * TASKS)
     with _Nothing() as nothing:
@@ -88,6 +97,7 @@ def _bars(rates: Mapping[str, list[float]]) -> list[Row]:
     rows = [(f"many fits, {NAME}", each, "")]
     for what, above, below, scale, bar in (
         ("efficiency on 2 cores", "two", "one", 0.5, "at least 0.85"),
+        ("the same of bare calls in two processes", "both", "alone", 0.5, ""),
         ("over the engine's bare calls, one core", "bare", "one", 1, "at most 1.25"),
         ("against fit by CmdStan in a loop, all cores", "two", "loop", 1, "at least 4"),
         ("against that loop on one core", "two", "loop on one core", 1, "at least 4"),
@@ -100,14 +110,19 @@ def _bars(rates: Mapping[str, list[float]]) -> list[Row]:
     return rows
 
 
+def _cores() -> list[int]:
+    """Return the numbers of the cores that may be used, where the system tells."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+
+
 @contextmanager
-def _pinned() -> Iterator[None]:
-    """Keep this thread, and the processes that it starts, on one core."""
+def _pinned(core: int | None = None) -> Iterator[None]:
+    """Keep this thread, and the processes that it starts, on one core: this, or the first."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
     usual = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(usual)})
+    os.sched_setaffinity(0, {_cores()[0] if core is None else core})
     try:
         yield
     finally:
@@ -134,6 +149,26 @@ def bare(number: int) -> None:
     for seed in range(1, number + 1):
         model = stanli.Model(mir=mir, data=values, seed=seed)
         model.sample(seed=seed, delta=0.9, parallel_chains=1, refresh=0).draws()
+
+
+def alone(processes: ProcessPoolExecutor, number: int) -> float:
+    """Return how many bare calls a second one process makes on a core, the other idle."""
+    return processes.submit(_bare_on, _cores()[0], number).result()
+
+
+def both(processes: ProcessPoolExecutor, number: int) -> float:
+    """Return how many bare calls a second two processes make at once, each on a core of its own."""
+    running = [processes.submit(_bare_on, core, number) for core in (_cores() * 2)[:2]]
+    return sum(one.result() for one in running)
+
+
+def _bare_on(core: int, number: int) -> float:
+    with _pinned(core):
+        return rate(bare, number)
+
+
+def _processes() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
 
 
 @cache

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyflowers import parallel
-from pyflowers.parallel import each
+from pyflowers.parallel import beside, each
 
 
 @pytest.fixture(params=[1, 3])
@@ -24,8 +24,42 @@ def test_results_come_in_order(processes):
     assert each([]) == []
 
 
+def slowly():
+    """Return the process's number, after long enough for the others to take a task."""
+    time.sleep(0.2)
+    return os.getpid()
+
+
 def test_each_process_does_a_part(processes):
-    assert len(set(each([os.getpid] * 6))) == processes
+    assert len(set(each([slowly] * 6))) == processes
+
+
+def test_a_process_that_is_done_takes_the_next_task(monkeypatch):
+    monkeypatch.setattr(parallel, "_usable", lambda: 2)
+
+    def long():
+        time.sleep(1)
+        return os.getpid()
+
+    first, *others = each([long, *[slowly] * 3])
+    assert first not in others
+
+
+def test_more_tasks_than_the_queue_holds_numbers(monkeypatch, processes):
+    monkeypatch.setattr(parallel, "_MOST_NUMBERS", 4)
+    assert each([lambda i=i: i for i in range(11)]) == list(range(11))
+
+
+def test_work_is_done_here_beside_tasks(processes):
+    here, results = beside(slowly, [slowly] * 3)
+    assert here == os.getpid()
+    assert len(results) == 3
+    assert (results[0] == here) == (processes == 1)
+
+
+def test_an_error_of_the_work_beside_reaches_the_caller(processes):
+    with pytest.raises(ValueError, match="no"):
+        beside(fail, [slowly] * 3)
 
 
 def fail():
@@ -43,10 +77,11 @@ def test_an_error_reaches_the_caller(processes, place):
 def test_what_a_dead_child_owes_is_done_here(monkeypatch):
     monkeypatch.setattr(parallel, "_usable", lambda: 2)
     here = os.getpid()
-    assert each([os.getpid, lambda: os.getpid() if os.getpid() == here else os._exit(1)]) == [
-        here,
-        here,
-    ]
+
+    def die_elsewhere():
+        return slowly() if os.getpid() == here else os._exit(1)
+
+    assert each([die_elsewhere] * 3) == [here] * 3
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are seen in /proc")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,7 @@ def write(
         fits,
         out,
         refused=refused,
-        comparisons=compare_all(fits, cmdstan),
+        comparisons=partial(compare_all, fits, cmdstan),
         calibrations=calibrations,
     )
 

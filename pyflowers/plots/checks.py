@@ -161,7 +161,8 @@ def _statistic(ax: Axes, check: Check, theme: Theme) -> None:
         edges = np.arange(low, high + step + 1, step) - 0.5
     else:
         edges = np.linspace(low, high if high > low else low + 1, MOST_BARS + 1)
-    ax.hist(check.replicated, edges, color=theme.model, alpha=0.55)
+    count, edges = np.histogram(check.replicated, edges)
+    ax.stairs(count, edges, fill=True, color=theme.model, alpha=0.55)
     ax.axvline(check.observed, color=theme.data, lw=1.8)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)

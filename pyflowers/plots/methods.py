@@ -167,20 +167,24 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     figure, axes = panels(len(shown), columns, 1.75, theme, sharey=True)
     methods = list(comparison.results)
     colours = _colours(comparison, theme)
+    rows = np.arange(len(methods))
+    tints = [colours[method] for method in methods]
+    reference = comparison.results["exact" if "exact" in methods else comparison.reference]
     for axis, name in zip(axes, shown, strict=True):
-        for row, method in enumerate(methods):
-            values = comparison.results[method].quantities.loc[name]
-            axis.plot(values[["5%", "95%"]], [row, row], color=colours[method], linewidth=2)
-            axis.plot(values["median"], row, "o", color=colours[method], markersize=4)
-        reference = comparison.results["exact" if "exact" in methods else comparison.reference]
+        found = [comparison.results[method].quantities.loc[name] for method in methods]
+        low, median, high = (
+            np.array([values[quantile] for values in found]) for quantile in ("5%", "median", "95%")
+        )
+        axis.hlines(rows, low, high, colors=tints, linewidth=2)
+        axis.scatter(median, rows, s=16, c=tints, zorder=3)
         for quantile in ("5%", "median", "95%"):
             position = reference.quantities.loc[name, quantile]
             axis.axvline(position, color=theme.muted, linewidth=0.6, linestyle=":")
         if _on_log_axis(comparison, name):
             _logarithmic(axis)
         axis.set_xlabel(fitted(name, panel_width(columns) - 0.3))
-        axis.set_yticks(range(len(methods)), [METHOD_NAMES[method] for method in methods])
         axis.grid(visible=False, axis="y")
+    axes[0].set_yticks(rows, [METHOD_NAMES[method] for method in methods])
     axes[0].invert_yaxis()
     left_out = f"{len(names) - len(shown)} more parameters are in the table." * (names != shown)
     alt = f"Medians and 5% to 95% intervals of {', '.join(shown)} by {len(methods)} methods."

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
@@ -112,7 +111,8 @@ def _span(element: Element) -> tuple[float, float]:
 
 def _marginal(ax: Axes, element: Element, span: tuple[float, float], theme: Theme) -> None:
     bins = np.geomspace(*span, 31) if element.is_heavy else np.linspace(*span, 31)
-    ax.hist(element.draws.ravel(), bins, color=theme.model, alpha=0.75, lw=0)
+    count, edges = np.histogram(element.draws, bins)
+    ax.stairs(count, edges, fill=True, color=theme.model, alpha=0.75, lw=0)
     ax.set_xscale("log" if element.is_heavy else "linear")
     ax.set_xlim(span)
     ax.set_yticks([])
@@ -161,7 +161,6 @@ def _few_ticks(ax: Axes, log_x: bool, log_y: bool) -> None:
     for axis, log in ((ax.xaxis, log_x), (ax.yaxis, log_y)):
         if log:
             axis.get_major_locator().set_params(numticks=3)
-            axis.set_minor_locator(NullLocator())  # in so small a panel they only take time
             plain_ticks(axis)
     if not log_x:
         ax.locator_params(axis="x", nbins=3)

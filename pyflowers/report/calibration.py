@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from markupsafe import Markup
 
 from pyflowers.calibration import Calibration
 from pyflowers.calibration.result import PROB
 from pyflowers.plots.calibration import calibration as figure_of
-from pyflowers.report.embed import Embedded, embed
+from pyflowers.report.embed import Drawing
 from pyflowers.report.material import Material
 from pyflowers.report.numbers import listing, unbroken
 
@@ -35,12 +36,12 @@ class CalibrationSection:
     ----------
     paragraphs : sequence of Markup
         What was found and what qualifies it.
-    figures : sequence of Embedded
+    drawings : sequence of Drawing
         The ranks of each calibration.
     """
 
     paragraphs: Sequence[Markup]
-    figures: Sequence[Embedded]
+    drawings: Sequence[Drawing]
 
 
 def calibration_section(material: Material) -> CalibrationSection:
@@ -64,7 +65,7 @@ def calibration_section(material: Material) -> CalibrationSection:
         paragraphs.append(Markup("No calibration of {} was given.").format(listing(missing)))
     return CalibrationSection(
         [Markup(_HOW), *paragraphs],
-        [embed(figure_of(found), _caption(found)) for found in material.calibrations],
+        [(partial(figure_of, found), _caption(found)) for found in material.calibrations],
     )
 
 

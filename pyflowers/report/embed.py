@@ -10,13 +10,11 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
 
 from matplotlib.figure import Figure
 
-from pyflowers.parallel import each
 from pyflowers.plots import DARK, LIGHT, alt_text
 from pyflowers.plots.style import Theme
 
@@ -51,13 +49,10 @@ Drawing = tuple[Callable[[], Figure], str]
 """What draws a figure, and how to read it."""
 
 
-def embed_all(drawings: Sequence[Drawing]) -> list[Embedded]:
-    """Draw figures for the page by all usable cores."""
-
-    def drawn(draw: Callable[[], Figure], caption: str) -> Embedded:
-        return embed(draw(), caption)
-
-    return each([partial(drawn, *drawing) for drawing in drawings])
+def embedding(drawing: Drawing) -> Callable[[], Embedded]:
+    """Return the task of drawing a figure for the page."""
+    draw, caption = drawing
+    return lambda: embed(draw(), caption)
 
 
 def embed(figure: Figure, caption: str) -> Embedded:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -56,15 +56,15 @@ class Material:
         One for each model, each of another name.
     refused : mapping of str to str
         Models that could not be fitted, and why.
-    comparisons : mapping of str to Comparison or str
-        For each model its methods compared, or why they are not.
+    compare : callable
+        Returns for each model its methods compared, or why they are not; called once.
     calibrations : sequence of Calibration
         Of programs that were fitted.
     """
 
     fits: Sequence[Fit]
     refused: Mapping[str, str] = field(default_factory=dict)
-    comparisons: Mapping[str, Comparison | str] = field(default_factory=dict)
+    compare: Callable[[], Mapping[str, Comparison | str]] = dict
     calibrations: Sequence[Calibration] = ()
 
     def __post_init__(self) -> None:
@@ -92,6 +92,11 @@ class Material:
                     f"calibration {found.batch.folder}: {found.name} has changed since; run "
                     "pyflowers sbc again into a new folder"
                 )
+
+    @cached_property
+    def comparisons(self) -> Mapping[str, Comparison | str]:
+        """For each model its methods compared, or why they are not."""
+        return self.compare()
 
     @cached_property
     def summaries(self) -> dict[str, pd.DataFrame]:

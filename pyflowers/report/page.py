@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pyflowers import plots
+from pyflowers import parallel, plots
 from pyflowers.calibration import Calibration
 from pyflowers.compare import METHOD_NAMES, Comparison, ModelLoo, reference_method
 from pyflowers.fits.fit import Fit, checked_fits
@@ -22,12 +22,16 @@ from pyflowers.progress import stage
 from pyflowers.report import answer, provenance, verdict
 from pyflowers.report.calibration import calibration_section
 from pyflowers.report.chapters import chapter, drawings
-from pyflowers.report.comparison import compared, only_nuts
-from pyflowers.report.embed import Drawing, Embedded, embed, embed_all, visible
+from pyflowers.report.comparison import MethodComparison, compared, only_nuts
+from pyflowers.report.embed import Drawing, Embedded, embedding, visible
 from pyflowers.report.material import Material, Table
 from pyflowers.report.numbers import interval, isolated, number, unbroken
-from pyflowers.report.predictive import predictive_section
-from pyflowers.report.sensitivity import prior_section
+from pyflowers.report.predictive import PredictiveSection, predictive_section
+from pyflowers.report.sensitivity import PriorSection, prior_section
+
+Comparisons = Mapping[str, Comparison | str] | Callable[[], Mapping[str, Comparison | str]]
+
+R = TypeVar("R")
 
 MOST_CELLS = 400
 """Groups times times up to which the observations are a table, too."""
@@ -38,7 +42,7 @@ def write_report(
     path: str | Path,
     *,
     refused: Mapping[str, str] | None = None,
-    comparisons: Mapping[str, Comparison | str] | None = None,
+    comparisons: Comparisons | None = None,
     calibrations: Sequence[Calibration] = (),
 ) -> Path:
     """Write the report of fits of one table as one HTML file.
@@ -51,9 +55,10 @@ def write_report(
         The file.
     refused : mapping of str to str, optional
         Models that could not be fitted, and why; the report says so.
-    comparisons : mapping of str to Comparison or str, optional
+    comparisons : mapping of str to Comparison or str, or callable, optional
         For each model its methods compared, or why they are not. The report only reads: it fits
-        and compares nothing itself.
+        and compares nothing itself. A function that returns them is called while other cores draw
+        the figures of the fits.
     calibrations : sequence of Calibration
         Of programs that were fitted, as :func:`pyflowers.calibrate` returns them.
 
@@ -95,7 +100,7 @@ def render_report(
     fits: Sequence[Fit],
     *,
     refused: Mapping[str, str] | None = None,
-    comparisons: Mapping[str, Comparison | str] | None = None,
+    comparisons: Comparisons | None = None,
     calibrations: Sequence[Calibration] = (),
     out: Path = Path("report.html"),
 ) -> str:
@@ -109,7 +114,8 @@ def render_report(
         The name that the command in the report gives the file.
     """
     fits = checked_fits(fits, "report")
-    material = Material(fits, dict(refused or {}), dict(comparisons or {}), tuple(calibrations))
+    compare = comparisons if callable(comparisons) else partial(dict, comparisons or {})
+    material = Material(fits, dict(refused or {}), compare, tuple(calibrations))
     page = _environment().get_template("report.html.j2")
     with stage("Drawing the report", 2) as advance:
         context = _context(material, out, advance)
@@ -129,16 +135,24 @@ def _environment() -> Environment:
 
 
 def _context(material: Material, out: Path, advance: Any) -> dict[str, Any]:
-    data, methods = material.data, compared(material)
+    data, calibration = material.data, calibration_section(material)
     _ = material.summaries, material.loo  # here once, and not in each process that draws
-    advance(1)
-    chapters, of_methods, of_data, of_loo = _drawn(
+
+    def in_numbers() -> tuple[list[MethodComparison], PriorSection, PredictiveSection]:
+        return compared(material), prior_section(material), predictive_section(material)
+
+    (methods, priors, checks), (chapters, of_data, of_loo, of_calibration) = _drawn_beside(
+        in_numbers,
         [drawings(fit) for fit in material.fits],
-        [method.drawings for method in methods],
         [_data_drawings(data)],
         [_loo_drawings(material)],
+        [calibration.drawings],
     )
-    priors = prior_section(material)
+    advance(1)
+    of_methods, (of_priors, of_checks) = _drawn(
+        [method.drawings for method in methods],
+        [[part.drawing] if part.drawing else [] for part in (priors, checks)],
+    )
     context = {
         "css": Markup(_css()),
         "material": material,
@@ -151,22 +165,24 @@ def _context(material: Material, out: Path, advance: Any) -> dict[str, Any]:
         "failures": verdict.failures(material),
         "checks": verdict.table(material),
         "data": data,
-        "data_figure": next(iter(of_data[0]), None),
+        "data_figure": _only(of_data[0]),
         "data_table": _data_table(data),
         "data_sentences": _data_sentences(data),
         "chapters": [
             chapter(material, fit, figures)
             for fit, figures in zip(material.fits, chapters, strict=True)
         ],
-        "predictive": predictive_section(material),
+        "predictive": checks,
+        "predictive_figure": _only(of_checks),
         "loo": material.loo,
         "loo_table": _loo_table(material),
-        "loo_figure": next(iter(of_loo[0]), None),
+        "loo_figure": _only(of_loo[0]),
         "loo_densities": len({fit.program.counts for fit in material.fits}) > 1,
         "methods": list(zip(methods, of_methods, strict=True)),
         "priors": priors,
-        "priors_figure": embed(*priors.figure) if priors.figure else None,
-        "calibration": calibration_section(material),
+        "priors_figure": _only(of_priors),
+        "calibration": calibration,
+        "calibration_figures": of_calibration[0],
         "has_vb": any(fit.program.can(Capability.VB) for fit in material.fits),
         "titles": _titles(material),
         "drawn": _sampler(material),
@@ -181,9 +197,22 @@ def _context(material: Material, out: Path, advance: Any) -> dict[str, Any]:
 
 def _drawn(*sections: Sequence[Sequence[Drawing]]) -> list[list[list[Embedded]]]:
     """Draw the figures of all sections together, and return them in the same order."""
-    every = embed_all([each for section in sections for part in section for each in part])
+    return _drawn_beside(lambda: None, *sections)[1]
+
+
+def _drawn_beside(
+    work: Callable[[], R], *sections: Sequence[Sequence[Drawing]]
+) -> tuple[R, list[list[list[Embedded]]]]:
+    """Draw the figures of all sections in other processes, `work` being done in this one."""
+    tasks = [embedding(each) for section in sections for part in section for each in part]
+    done, every = parallel.beside(work, tasks)
     figures = iter(every)
-    return [[[next(figures) for _ in part] for part in section] for section in sections]
+    return done, [[[next(figures) for _ in part] for part in section] for section in sections]
+
+
+def _only(figures: Sequence[Embedded]) -> Embedded | None:
+    """Return the figure of a part that has at most one."""
+    return next(iter(figures), None)
 
 
 def _titles(material: Material) -> dict[str, str]:

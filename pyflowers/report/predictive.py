@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from markupsafe import Markup
 
 from pyflowers import plots
 from pyflowers.checks import Check, PredictiveChecks
 from pyflowers.checks.predictive import LIMIT, LOO_PIT
-from pyflowers.report.embed import Embedded, embed
+from pyflowers.report.embed import Drawing
 from pyflowers.report.material import Material, Table
 from pyflowers.report.numbers import isolated, listing, number, unbroken
 
@@ -25,13 +26,13 @@ class PredictiveSection:
         What they found, how to read them, and what was left out.
     table : Table or None
         The p-value of each check and model.
-    figure : Embedded or None
+    drawing : Drawing or None
         The checks of the model that predicts best.
     """
 
     paragraphs: Sequence[Markup]
     table: Table | None
-    figure: Embedded | None
+    drawing: Drawing | None
 
 
 def predictive_section(material: Material) -> PredictiveSection:
@@ -53,11 +54,11 @@ def predictive_section(material: Material) -> PredictiveSection:
             "; the last panel is the distribution of the PITs minus that of uniform values, in the "
             "band that holds 99% of such curves"
         )
-    figure = embed(plots.predictive_checks(shown), f"{caption}.")
+    drawing = (partial(plots.predictive_checks, shown), f"{caption}.")
     finding = Markup("{} {}").format(headline(material), Markup(" ").join(failures(material)))
     notes = _notes(material)
     return PredictiveSection(
-        [Markup(finding.strip()), how, *notes, *_left_out(material)], _table(material), figure
+        [Markup(finding.strip()), how, *notes, *_left_out(material)], _table(material), drawing
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from pyflowers import plots
 from pyflowers.priors import Sensitivity
+from pyflowers.report.embed import Drawing
 from pyflowers.report.material import Material, Table
 from pyflowers.report.numbers import number, unbroken
 
@@ -32,7 +33,7 @@ class PriorSection:
     ----------
     sentences : sequence of str or Markup
         The conclusion for each model, or why there is none.
-    figure : (Figure, caption) or None
+    drawing : Drawing or None
         The sensitivities of all models.
     table : Table or None
         The conclusions that move when a prior counts twice.
@@ -41,7 +42,7 @@ class PriorSection:
     """
 
     sentences: Sequence[Markup | str]
-    figure: tuple[Figure, str] | None
+    drawing: Drawing | None
     table: Table | None
     notes: Sequence[Markup]
 
@@ -58,7 +59,7 @@ def prior_section(material: Material) -> PriorSection:
         for name, each in material.sensitivities.items()
     ]
     drawn = [each for each in found if each.distances["prior"].notna().any()]
-    figure = (plots.power_scaling(drawn), _CAPTION) if drawn else None
+    drawing = (partial(plots.power_scaling, drawn), _CAPTION) if drawn else None
     moves = pd.concat({each.name: each.moves() for each in drawn}) if drawn else pd.DataFrame()
     notes = [
         Markup("<code>{}</code>: {}.").format(each.name, unbroken(note))
@@ -71,7 +72,7 @@ def prior_section(material: Material) -> PriorSection:
                 "{} of {} conclusions that move are shown; pyflowers sensitivity has all."
             ).format(MOST_ROWS, len(moves))
         )
-    return PriorSection(sentences, figure, _table(moves.head(MOST_ROWS)), notes)
+    return PriorSection(sentences, drawing, _table(moves.head(MOST_ROWS)), notes)
 
 
 def _table(moves: pd.DataFrame) -> Table | None:

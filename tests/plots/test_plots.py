@@ -91,6 +91,16 @@ def test_a_users_own_settings_do_not_leak_in(three):
     assert style == [node.get("style") for node in expected.iter()]
 
 
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_a_figure_is_drawn_once_when_it_is_saved(three, suffix, monkeypatch):
+    figure = plots.trace(three["iid_normal"])
+    drawn = []
+    monkeypatch.setattr(Figure, "draw", lambda self, _: drawn.append(self.get_layout_engine()))
+    figure.savefig(io.BytesIO(), format=suffix)
+    assert drawn == [None]
+    assert figure.get_layout_engine() is not None
+
+
 def test_trace_of_the_first_chain_holds_its_draws(three):
     fit = three["multilevel_poisson"]
     (axes,) = plots.trace_first_chain(fit, "mu_plant[2]").axes

@@ -85,6 +85,7 @@ class MultilevelExact:
         self._posterior = GridPosterior(plants, prior)
         box = self._posterior.locate()
         self.refinement, before = np.inf, None
+        self._marginals: dict[str, list[Tabulated]] = {}
         for size in _SIZES:
             self._grid = self._posterior.evaluate(box, size)
             self._marginals = self._all_marginals()
@@ -196,13 +197,18 @@ class MultilevelExact:
             PlantMarginals(grid, scale, plant, log_integrals)
             for plant, log_integrals in zip(self._plants, grid.log_integrals, strict=True)
         ]
+
+        def coarser(name: str) -> Sequence[Tabulated | None]:
+            return self._marginals.get(name, [None] * len(plants))
+
         by_name = {
             "mu": [location(grid.t, grid.weights.sum(axis=0), scale)],
             "sigma2": [variance(grid.u, grid.weights.sum(axis=1), self._posterior.tail_dof / 2)],
-            "mu_plant": [plant.mu_plant() for plant in plants],
+            "mu_plant": list(map(PlantMarginals.mu_plant, plants, coarser("mu_plant"))),
         }
         if self._normal:
-            by_name["sigma2_plant"] = [plant.sigma2_plant() for plant in plants]
+            nears = coarser("sigma2_plant")
+            by_name["sigma2_plant"] = list(map(PlantMarginals.sigma2_plant, plants, nears))
         return by_name
 
 

@@ -103,18 +103,35 @@ class Tabulated:
 
 
 def even_grid(
-    log_density: Callable[[FloatArray], FloatArray], low: float, high: float, num: int
+    log_density: Callable[[FloatArray], FloatArray],
+    low: float,
+    high: float,
+    num: int,
+    near: Tabulated | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Lay an even grid over the part of [low, high] where a density matters, and its values.
 
     Zooms in on where the density is within e^-30 of its maximum, so that the ends may be generous.
+
+    Parameters
+    ----------
+    log_density : callable
+        Of t.
+    low, high : float
+        Where to look.
+    num : int
+        Points of the grid.
+    near : Tabulated, optional
+        A coarser result for the same density: its ends serve again, without another search.
 
     Returns
     -------
     t, density : array, shape (num,)
         The density is relative to its maximum.
     """
-    for _ in range(20):
+    if near is not None:
+        low, high = float(near.t[0]), float(near.t[-1])
+    for _ in range(0 if near is not None else 20):
         t = np.linspace(low, high, 64)
         log_value = log_density(t)
         inside = np.flatnonzero(log_value > log_value.max() - 30.0)
