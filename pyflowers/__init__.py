@@ -120,7 +120,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(_MODULES[name])
     if name == "__version__":
-        from importlib.metadata import version
+        from pyflowers.versions import version
 
         return version("pyflowers")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.programs import Capability, Data, GroupDraws, IndependentDraws, Program
 from pyflowers.programs.source import Source
 from pyflowers.progress import stage
+from pyflowers.versions import version
 
 USES = frozenset({"seed", "chains", "draws", "keep"})
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,6 +14,7 @@ from pyflowers.engines import SamplerOptions
 from pyflowers.errors import DataError
 from pyflowers.records import Record
 from pyflowers.staging import recover
+from pyflowers.versions import version
 
 FORMAT = 2
 """Version of the run folder's layout."""
@@ -168,12 +167,6 @@ def read_record(folder: Path) -> RunRecord:
 
 def package_versions() -> dict[str, str]:
     """Return the versions of the packages that a fit rests on."""
-    return dict(_versions())
-
-
-@cache
-def _versions() -> dict[str, str]:
-    """Look the versions up once: that takes milliseconds, as much as a small fit."""
     return {package: version(package) for package in _PACKAGES}
 
 

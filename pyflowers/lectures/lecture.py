@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +16,7 @@ from pyflowers import outputs
 from pyflowers.engines import LARGEST_SEED
 from pyflowers.errors import ConfigError
 from pyflowers.outputs import FolderKind, new_folder
+from pyflowers.versions import version
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,6 +22,7 @@ from pyflowers.errors import CompileError, FitError, ToolchainError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
 from pyflowers.toolchain.embedded import usable_cores
+from pyflowers.versions import version
 
 
 @cache
@@ -134,7 +135,6 @@ class StanliProgram:
         )
 
 
-@cache
 def _stanli_version() -> str:
     try:
         return version("stanli")
