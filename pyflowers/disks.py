@@ -6,12 +6,13 @@ any failure the place where it wrote is tried, and is named if it takes nothing.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import secrets
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pyflowers.errors import PyflowersError, ToolchainError
@@ -51,6 +52,26 @@ def temporary_folder() -> Iterator[Path]:
             naming(folder, sentence, remedy),
         ):
             yield folder
+
+
+_lasting = ExitStack()
+atexit.register(_lasting.close)
+
+
+def lasting_folder() -> Path:
+    """Return a folder under TMPDIR, gone when this process ends; if that is killed, afterwards.
+
+    Raises
+    ------
+    DiskError
+        If TMPDIR cannot be written.
+    """
+    return _lasting.enter_context(temporary_folder())
+
+
+def end_lasting() -> None:
+    """Remove what :func:`lasting_folder` made, before an end that passes over exit handlers."""
+    _lasting.close()
 
 
 @contextmanager

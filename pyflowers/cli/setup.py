@@ -49,8 +49,9 @@ def command(official: str | None, wheel: Path | None, jobs: int | None) -> None:
 
 def _install_official(version: str, jobs: int | None) -> Path:
     """Let CmdStanPy download and build a release."""
-    import cmdstanpy
+    from pyflowers.engines.cmdstan import import_cmdstanpy
 
+    cmdstanpy = import_cmdstanpy()
     wanted = None if version == "latest" else version
     done = cmdstanpy.install_cmdstan(version=wanted, cores=jobs or 1)
     if not done:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pyflowers.disks import temporary_folder
+from pyflowers.disks import lasting_folder, temporary_folder
 from pyflowers.engines.base import Keep, Sample
 from pyflowers.engines.options import NUTS_USES, SamplerOptions
 from pyflowers.engines.words import count_messages, last_words
@@ -140,16 +141,37 @@ def import_cmdstanpy() -> Any:
     """Import CmdStanPy, but xarray only when CmdStanPy uses it.
 
     It imports xarray, which takes longer than all else it needs, in case draws are asked for in
-    that form.
+    that form. And it makes a temporary folder, which would outlive a process that is killed.
     """
     with _importing:
-        if "cmdstanpy" not in sys.modules and "xarray" not in sys.modules:
-            sys.modules["xarray"] = _Later("xarray")
-            try:
+        if "cmdstanpy" not in sys.modules:
+            with _xarray_later(), _temporary_files_in(lasting_folder()):
                 import_module("cmdstanpy")
-            finally:
-                del sys.modules["xarray"]
     return import_module("cmdstanpy")
+
+
+@contextmanager
+def _xarray_later() -> Iterator[None]:
+    """Let what is imported in the block import xarray later."""
+    if "xarray" in sys.modules:
+        yield
+        return
+    sys.modules["xarray"] = _Later("xarray")
+    try:
+        yield
+    finally:
+        del sys.modules["xarray"]
+
+
+@contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """Let what is made in the block without the name of a folder be made in this one."""
+    usual = tempfile.tempdir
+    tempfile.tempdir = str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = usual
 
 
 class _Quiet(logging.Filter):

@@ -16,6 +16,7 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
+from pyflowers.disks import end_lasting
 from pyflowers.engines.stanli.pool import close_workers
 from pyflowers.engines.stanli.worker import interpret_here
 
@@ -42,6 +43,7 @@ def main() -> None:
         else:
             _send(bench.perform(*arguments), line)
     close_workers()
+    end_lasting()
     sys.stdout.flush()
     os._exit(0)  # the thread that reads would delay Python's own exit
 

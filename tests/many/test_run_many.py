@@ -236,9 +236,12 @@ def test_shipped_programs_and_labels(run, tmp_path):
     assert any("é" in name for name in table["parameter"])
 
 
-def test_cmdstan_as_the_engine(run, cmdstan, executables, tmp_path):
+def test_cmdstan_as_the_engine(run, cmdstan, executables, tmp_path, monkeypatch):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     tasks = [Task("iid_normal", options=QUICK, keep=["draws:mu"], repeat=i) for i in range(2)]
-    batch = run(tasks, tmp_path / "out", engine="cmdstan", cmdstan="embedded")
+    batch = run(tasks, tmp_path / "out", engine="cmdstan", cmdstan="embedded", workers=2)
+    assert not list((tmp_path / "tmp").iterdir())
     assert not len(batch.failures), batch.failures.iloc[0]
     row = batch.ledger().iloc[0]
     assert row["versions"]["engine"] == "cmdstan"
