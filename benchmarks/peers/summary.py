@@ -13,6 +13,9 @@ from benchmarks.peers.sizes import Size
 CONVERGED = 1.01
 """R-hat above which a row says so (Vehtari et al. 2021)."""
 
+LEVEL = 1.05
+"""Ratio of two medians up to which neither is said to win."""
+
 QUIET = 0.5
 """Load per core above which the page says that others were at work."""
 
@@ -194,15 +197,18 @@ def _beaten(rows: Sequence[Row], what: str, value: Reading, *, higher: bool) -> 
     if ours is None or peer is None:
         return []
     ratio = _ratio(ours[1], peer[1], higher=higher)
-    mine, theirs = ours[0].method.label, peer[0].method.label
+    mine, theirs = (f"*{row.method.label}*" for row in (ours[0], peer[0]))
+    start = f"{what[0].upper()}{what[1:]}"
+    if 1 / LEVEL < ratio < LEVEL:
+        return [f"{start}: {mine} and {theirs} are level."]
     if ratio < 1:
         return [_lost(ours[0], peer[0], what, ratio, has_start=value is _first)]
     how = "times that of" if higher else "times as fast as"
-    text = f"{what[0].upper()}{what[1:]}: {mine} wins, {number(ratio)} {how} {theirs}"
+    text = f"{start}: {mine} wins, {number(ratio)} {how} {theirs}"
     chains = _best([r for r in engines if r.method.option != "exact"], value, higher=higher)
     if ours[0].method.option == "exact" and chains is not None:
         nuts = _ratio(chains[1], peer[1], higher=higher)
-        text += f" ({number(nuts)} times by NUTS, {chains[0].method.label})"
+        text += f" (by NUTS, *{chains[0].method.label}*: {number(nuts)} times)"
     return [f"{text}."]
 
 
@@ -210,7 +216,7 @@ def _lost(ours: Row, peer: Row, what: str, ratio: float, *, has_start: bool) -> 
     """Say that a peer wins, and how much of the time is not sampling."""
     text = (
         f"{what[0].upper()}{what[1:]}: **{peer.method.label} wins**, "
-        f"by {number(1 / ratio)} times over {ours.method.label}"
+        f"by {number(1 / ratio)} times over *{ours.method.label}*"
     )
     if has_start and ours.first is not None and ours.imports is not None:
         text += (

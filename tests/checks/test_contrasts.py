@@ -77,6 +77,17 @@ def test_a_matrix_is_named_by_both_labels():
     assert evaluate("b[2, 3]", posterior).values == 5
 
 
+def test_vectors_of_different_elements_are_not_combined():
+    draws = np.arange(6.0).reshape(1, 2, 3)
+    posterior = {
+        "a": Quantity("a", draws, ("g",), (("x", "y", "z"),)),
+        "b": Quantity("b", draws[..., :2], ("h",), (("p", "q"),)),
+    }
+    with pytest.raises(ConfigError, match="combines 3 elements with 2 others; select single"):
+        evaluate("a - b", posterior)
+    assert np.array_equal(evaluate("a - b[p]", posterior).values, draws - draws[..., :1])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -60,18 +60,23 @@ def test_a_win_is_told_with_its_ratio_and_that_of_nuts():
         result("pymc", ess=50, first=9.0),
     )
     assert (
-        "**200 × 48.** Least ESS per second: pyflowers, exact wins, 40.0 times that of nutpie"
+        "**200 × 48.** Least ESS per second: *pyflowers, exact* wins, 40.0 times that of *nutpie*"
         in text
     )
-    assert "(20.0 times by NUTS, pyflowers, stanli)" in text
-    assert "pyflowers, exact wins, 8 times as fast as nutpie" in text
+    assert "(by NUTS, *pyflowers, stanli*: 20.0 times)" in text
+    assert "*pyflowers, exact* wins, 8 times as fast as *nutpie*" in text
 
 
 def test_a_peer_that_wins_is_told():
     text = told(result("pyflowers-exact", ess=100, first=3.0), result("nutpie", ess=400, first=1.5))
-    assert "Least ESS per second: **nutpie wins**, by 4 times over pyflowers, exact." in text
+    assert "Least ESS per second: **nutpie wins**, by 4 times over *pyflowers, exact*." in text
     assert "Time to the first posterior: **nutpie wins**, by 2 times" in text
     assert "of pyflowers' 3 s, 0.5 s are Python's start and imports" in text
+
+
+def test_medians_that_hardly_differ_are_level():
+    text = told(result("pyflowers-exact", ess=100), result("nutpie", ess=103, first=1.0))
+    assert "Least ESS per second: *pyflowers, exact* and *nutpie* are level." in text
 
 
 def test_another_posterior_does_not_win_and_is_told():
@@ -81,7 +86,7 @@ def test_another_posterior_does_not_win_and_is_told():
         result("rstanarm", ess=900, **other),
         result("pymc", ess=10),
     )
-    assert "pyflowers, exact wins, 10.0 times that of PyMC" in text
+    assert "*pyflowers, exact* wins, 10.0 times that of *PyMC*" in text
     assert "rstanarm has more ESS per second than pyflowers, of a posterior that differs" in text
     assert "rstanarm wins" not in text
 

@@ -206,6 +206,16 @@ def test_a_k_hat_that_is_too_high_is_refused():
     assert good.distances["prior"].notna().all()
 
 
+def test_a_log_density_that_is_not_finite_is_refused():
+    log_density = np.zeros(1_000)
+    log_density[:3] = -np.inf
+    found = power_scale("likelihood", log_density, (0.8, 1.25))
+    assert found.weights == {}
+    assert found.refusal == (
+        "the log likelihood is not finite in 3 of 1000 draws; correct the program"
+    )
+
+
 def test_few_draws_are_refused_and_not_guessed_at():
     fit = synthetic_fit("iid_normal", table(["a", "b"], 4), chains=1, draws=20)
     assert prior_sensitivity(fit).components[0].worst_k == np.inf

@@ -121,7 +121,10 @@ def test_only_the_top_level_of_a_block_declares():
     assert list(blocks.draws) == ["mu", "sd", "log_lik", "y_rep"]
 
 
-@pytest.mark.parametrize("text", ["", "data {", "data { int", "data { array[", "}{", "data { ; }"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "data {", "data { int", "data { array[", "data { int<lower=0 N; }", "}{", "data { ; }"],
+)
 def test_text_that_is_no_program_declares_nothing(text):
     """Whether it is one is for stanc to say."""
     assert not read_blocks(text).data
