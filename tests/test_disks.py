@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 
@@ -125,7 +126,13 @@ def test_a_full_disk_for_temporary_files(disk, temporary, executables, tmp_path)
     os.truncate(full / "filler", 140 * 1024)
     temporary(full)
     words = ("fit", "multilevel_poisson", *CMDSTAN, "--draws", "2000", "--out", tmp_path / "run")
-    said_of(words, full, "TMPDIR", "No space left")
+    # In a process of its own, since what a command leaves is seen when it has ended.
+    command = [sys.executable, "-m", "pyflowers", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (complaint(done.returncode, done.stderr), done.returncode) == ("", 1), done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    for text in (str(full), "TMPDIR", "No space left"):
+        assert text in line, line
     assert [path.name for path in full.iterdir()] == ["filler"]
     assert not (tmp_path / "run").exists()
 
