@@ -7,34 +7,31 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pyflowers import parallel, plots
+from pyflowers import parallel
 from pyflowers.calibration import Calibration
-from pyflowers.compare import METHOD_NAMES, Comparison, ModelLoo, reference_method
+from pyflowers.compare import METHOD_NAMES, Comparison, reference_method
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.outputs import FileKind, check_file, new_file
-from pyflowers.plots.comparison import Z_90
 from pyflowers.programs import Capability, Data
 from pyflowers.progress import stage
 from pyflowers.report import answer, provenance, verdict
 from pyflowers.report.calibration import calibration_section
 from pyflowers.report.chapters import chapter, drawings
 from pyflowers.report.comparison import MethodComparison, compared, only_nuts
+from pyflowers.report.data import data_drawings, data_sentences, data_table
 from pyflowers.report.embed import Drawing, Embedded, embedding, visible
-from pyflowers.report.material import Material, Table
-from pyflowers.report.numbers import interval, isolated, number, unbroken
+from pyflowers.report.loo import loo_drawings, loo_table
+from pyflowers.report.material import Material
+from pyflowers.report.numbers import unbroken
 from pyflowers.report.predictive import PredictiveSection, predictive_section
 from pyflowers.report.sensitivity import PriorSection, prior_section
 
 Comparisons = Mapping[str, Comparison | str] | Callable[[], Mapping[str, Comparison | str]]
 
 R = TypeVar("R")
-
-MOST_CELLS = 400
-"""Groups times times up to which the observations are a table, too."""
 
 
 def write_report(
@@ -144,8 +141,8 @@ def _context(material: Material, out: Path, advance: Any) -> dict[str, Any]:
     (methods, priors, checks), (chapters, of_data, of_loo, of_calibration) = _drawn_beside(
         in_numbers,
         [drawings(fit) for fit in material.fits],
-        [_data_drawings(data)],
-        [_loo_drawings(material)],
+        [data_drawings(data)],
+        [loo_drawings(material)],
         [calibration.drawings],
     )
     advance(1)
@@ -166,8 +163,8 @@ def _context(material: Material, out: Path, advance: Any) -> dict[str, Any]:
         "checks": verdict.table(material),
         "data": data,
         "data_figure": _only(of_data[0]),
-        "data_table": _data_table(data),
-        "data_sentences": _data_sentences(data),
+        "data_table": data_table(data),
+        "data_sentences": data_sentences(data),
         "chapters": [
             chapter(material, fit, figures)
             for fit, figures in zip(material.fits, chapters, strict=True)
@@ -175,7 +172,7 @@ def _context(material: Material, out: Path, advance: Any) -> dict[str, Any]:
         "predictive": checks,
         "predictive_figure": _only(of_checks),
         "loo": material.loo,
-        "loo_table": _loo_table(material),
+        "loo_table": loo_table(material),
         "loo_figure": _only(of_loo[0]),
         "loo_densities": len({fit.program.counts for fit in material.fits}) > 1,
         "methods": list(zip(methods, of_methods, strict=True)),
@@ -252,97 +249,3 @@ def _title(data: Data, material: Material) -> str:
         return material.fits[0].name
     by = [data.name_of(column) for column in (data.group, data.time) if column]
     return f"{data.value_name} by {' and '.join(by)}" if by else data.value_name
-
-
-def _data_drawings(data: Data) -> list[Drawing]:
-    if data.by_group is None or not data.num_obs:
-        return []
-    caption = "The observations."
-    if _num_missing(data):
-        caption += " A cross at the foot of a panel is a missing observation."
-    return [(partial(plots.observations, data), caption)]
-
-
-def _num_missing(data: Data) -> int:
-    """Return how many combinations of group and time were not observed."""
-    if data.by_group is None or data.by_time is None:
-        return 0
-    return len(data.by_group) * len(data.by_time) - data.num_obs
-
-
-def _data_sentences(data: Data) -> list[Markup]:
-    if not data.num_obs:
-        return [Markup("The program names no observed variable, so its data are not shown here.")]
-    summary = Markup(_some(data.num_obs, "observation"))
-    groups, times = data.by_group, data.by_time
-    if groups is not None:
-        summary += Markup(" in {} ({})").format(
-            _some(len(groups), "group"), isolated(groups.column)
-        )
-    if times is not None:
-        summary += Markup(" at {} ({})").format(_some(len(times), "time"), isolated(times.column))
-    whole = Markup("{}, between {} and {}, on average {}.").format(
-        *(summary, f"{data.y.min():g}", f"{data.y.max():g}", number(float(data.y.mean())))
-    )
-    if groups is None or times is None:
-        return [whole]
-    missing = _num_missing(data)
-    if not missing:
-        return [whole, Markup("No combination of the two is missing.")]
-    lacking = int((groups.counts < len(times)).sum())
-    of_both = Markup("{} of {} and {} {} missing, in {} of the groups.").format(
-        *(_some(missing, "combination"), isolated(groups.column), isolated(times.column)),
-        *("is" if missing == 1 else "are", lacking),
-    )
-    return [whole, of_both]
-
-
-def _some(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _data_table(data: Data) -> Table | None:
-    groups, times = data.by_group, data.by_time
-    if groups is None or times is None or not data.num_obs:
-        return None
-    if len(groups) * len(times) > MOST_CELLS or len(times) > 40:
-        return None
-    values = np.full((len(groups), len(times)), np.nan)
-    values[groups.codes, times.codes] = data.y
-    rows: list[list[Markup | str]] = [
-        [group, *("missing" if np.isnan(value) else f"{value:g}" for value in row)]
-        for group, row in zip(groups.names, values, strict=True)
-    ]
-    caption = f"{data.value_name} by {groups.column} and {times.column}"
-    return Table(caption, [groups.column, *times.names], rows)
-
-
-def _loo_table(material: Material) -> Table | None:
-    if material.loo is None:
-        return None
-    alone = len(material.loo.models) == 1
-    rows = [
-        [
-            Markup("<code>{}</code>").format(model.name),
-            *(number(model.elpd), number(model.se), number(model.p_loo)),
-            *([] if alone else _loo_difference(model, model is material.loo.best)),
-            *(number(model.worst_k), str(model.num_bad)),
-        ]
-        for model in material.loo.models
-    ]
-    compared = [] if alone else ["Difference", "SE of difference", "90% interval"]
-    head = ["Model", "elpd", "SE", "p_loo", *compared, "Largest k-hat", "k-hats too large"]
-    return Table("PSIS-LOO" if alone else "PSIS-LOO, best model first", head, rows)
-
-
-def _loo_difference(model: ModelLoo, is_best: bool) -> list[Markup]:
-    low, high = (model.difference + sign * Z_90 * model.difference_se for sign in (-1, 1))
-    between = Markup("–") if is_best else interval(number(low), number(high))
-    return [number(model.difference), number(model.difference_se), between]
-
-
-def _loo_drawings(material: Material) -> list[Drawing]:
-    if material.loo is None or len(material.loo.models) == 1:
-        return []
-    caption = "Differences in elpd to the best model with 90% intervals."
-    return [(partial(plots.elpd_differences, material.loo), caption)]

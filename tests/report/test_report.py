@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import os
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -63,6 +64,18 @@ def report_of(runs):
 @functools.cache
 def _compare(folders):
     return compare_all([Fit.load(folder) for folder in folders], "embedded")
+
+
+def test_methods_may_be_compared_while_figures_are_drawn(runs, html):
+    asked = []
+
+    def compare():
+        asked.append(os.getpid())
+        return compared(runs)
+
+    fits = [Fit.load(folder) for folder in runs.values()]
+    assert render_report(fits, comparisons=compare) == html
+    assert asked == [os.getpid()]
 
 
 def compared(runs):

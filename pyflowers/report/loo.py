@@ -1,0 +1,47 @@
+"""How well the models predict: PSIS-LOO as a table and a figure."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from markupsafe import Markup
+
+from pyflowers import plots
+from pyflowers.compare import ModelLoo
+from pyflowers.plots.comparison import Z_90
+from pyflowers.report.embed import Drawing
+from pyflowers.report.material import Material, Table
+from pyflowers.report.numbers import interval, number
+
+
+def loo_table(material: Material) -> Table | None:
+    """Return the models' PSIS-LOO."""
+    if material.loo is None:
+        return None
+    alone = len(material.loo.models) == 1
+    rows = [
+        [
+            Markup("<code>{}</code>").format(model.name),
+            *(number(model.elpd), number(model.se), number(model.p_loo)),
+            *([] if alone else _loo_difference(model, model is material.loo.best)),
+            *(number(model.worst_k), str(model.num_bad)),
+        ]
+        for model in material.loo.models
+    ]
+    compared = [] if alone else ["Difference", "SE of difference", "90% interval"]
+    head = ["Model", "elpd", "SE", "p_loo", *compared, "Largest k-hat", "k-hats too large"]
+    return Table("PSIS-LOO" if alone else "PSIS-LOO, best model first", head, rows)
+
+
+def _loo_difference(model: ModelLoo, is_best: bool) -> list[Markup]:
+    low, high = (model.difference + sign * Z_90 * model.difference_se for sign in (-1, 1))
+    between = Markup("–") if is_best else interval(number(low), number(high))
+    return [number(model.difference), number(model.difference_se), between]
+
+
+def loo_drawings(material: Material) -> list[Drawing]:
+    """Return the figure of the differences, where there are several models."""
+    if material.loo is None or len(material.loo.models) == 1:
+        return []
+    caption = "Differences in elpd to the best model with 90% intervals."
+    return [(partial(plots.elpd_differences, material.loo), caption)]
