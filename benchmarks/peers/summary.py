@@ -202,7 +202,7 @@ def _beaten(rows: Sequence[Row], what: str, value: Reading, *, higher: bool) -> 
     if 1 / LEVEL < ratio < LEVEL:
         return [f"{start}: {mine} and {theirs} are level."]
     if ratio < 1:
-        return [_lost(ours[0], peer[0], what, ratio, has_start=value is _first)]
+        return [_lost(ours[0], peer[0], start, ratio, has_start=value is _first)]
     how = "times that of" if higher else "times as fast as"
     text = f"{start}: {mine} wins, {number(ratio)} {how} {theirs}"
     chains = _best([r for r in engines if r.method.option != "exact"], value, higher=higher)
@@ -212,10 +212,10 @@ def _beaten(rows: Sequence[Row], what: str, value: Reading, *, higher: bool) -> 
     return [f"{text}."]
 
 
-def _lost(ours: Row, peer: Row, what: str, ratio: float, *, has_start: bool) -> str:
+def _lost(ours: Row, peer: Row, start: str, ratio: float, *, has_start: bool) -> str:
     """Say that a peer wins, and how much of the time is not sampling."""
     text = (
-        f"{what[0].upper()}{what[1:]}: **{peer.method.label} wins**, "
+        f"{start}: **{peer.method.label} wins**, "
         f"by {number(1 / ratio)} times over *{ours.method.label}*"
     )
     if has_start and ours.first is not None and ours.imports is not None:
@@ -255,7 +255,7 @@ def _estimates(rows: Sequence[Row]) -> list[str]:
     sooner = "sooner" if quick[1].middle < ours[1].middle else "later"
     return [
         f"{quick[0].method.label} has its estimates {sooner}, after {number(quick[1].middle)} s "
-        f"({ours[0].method.label} its posterior after {number(ours[1].middle)} s)."
+        f"(*{ours[0].method.label}* its posterior after {number(ours[1].middle)} s)."
     ]
 
 
