@@ -23,8 +23,8 @@ T = TypeVar("T")
 _BYTES = 4
 """Of a task's number in the queue."""
 
-_MOST_NUMBERS = 10_000
-"""Numbers in the queue, a pipe, which holds 64 KiB on Linux: of more tasks a number is several."""
+_MOST_NUMBERS = 1_000
+"""Numbers in the queue, a pipe, which holds at least 4 KiB: of more tasks a number is several."""
 
 
 def each(tasks: Sequence[Callable[[], T]]) -> list[T]:

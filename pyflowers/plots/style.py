@@ -309,8 +309,8 @@ def _settings(theme: Theme) -> Any:
         "axes.titlecolor": theme.ink,
         "axes.titlelocation": "left",
         "axes.titlesize": 9.5,
-        "axes.titley": 1.0,  # as it is placed anyway, but without searching for ticks above it
         "axes.titleweight": "bold",
+        "axes.titley": 1.0,  # as it is placed anyway, but without searching for ticks above it
         "figure.facecolor": theme.paper,
         "font.family": list(_fonts()),
         "font.size": 9,
