@@ -1,8 +1,8 @@
 """The throughput of many fits, ``scripts/bench many``: ratios of what is measured in one run.
 
-What is compared takes turns, so that what else the machine does falls on all of it, and each figure
-is the median over rounds of the ratio within a round. All workers have started and fitted once
-before the clock runs.
+What is compared takes turns in many short rounds, so that what else the machine does falls on all of
+it, and each figure is the median over rounds of the ratio within a round, with the range of the
+middle half of them. All workers have started and fitted once before the clock runs.
 
 - *bare*: `stanli.Model(data)` and its `sample`, four chains one after another, draws as arrays. The
   program is translated once, before.
@@ -44,7 +44,7 @@ from pyflowers.programs import find_program
 Row = tuple[str, str, str]
 NAME = "multilevel_poisson"
 TASKS = int(os.environ.get("PYFLOWERS_BENCH_TASKS", "1000"))
-ROUNDS = 5
+ROUNDS = 20
 _fresh = itertools.count()
 
 
@@ -82,12 +82,12 @@ def _round(one: Pool, two: Pool, client: Any, number: int) -> dict[str, float]:
         pinned = {
             "bare": rate(bare, number // 4),
             "one": rate(lambda n: batch(one, n), number // 2),
-            "loop on one core": rate(loop, number // 20),
+            "loop on one core": rate(loop, max(2, number // 20)),
         }
     return pinned | {
         "two": rate(lambda n: batch(two, n), number),
         "dask": rate(lambda n: batch(client, n), number),
-        "loop": rate(loop, number // 20),
+        "loop": rate(loop, max(2, number // 20)),
     }
 
 
@@ -104,7 +104,8 @@ def _bars(rates: Mapping[str, list[float]]) -> list[Row]:
         ("pool against Dask, 2 workers", "two", "dask", 1, "at most 1.15"),
     ):
         ratios = [scale * a / b for a, b in zip(rates[above], rates[below], strict=True)]
-        measured = f"{statistics.median(ratios):.2f} × ({min(ratios):.2f} to {max(ratios):.2f}; "
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        measured = f"{middle:.2f} × ({low:.2f} to {high:.2f}; "
         measured += f"{usual[above]:.1f}/s and {usual[below]:.1f}/s)"
         rows.append((f"many fits: {what}", measured, bar))
     return rows
