@@ -1,7 +1,7 @@
 """The throughput of many fits, ``scripts/bench many``: ratios of what is measured in one run.
 
-What is compared takes turns in many short rounds, so that what else the machine does falls on all of
-it, and each figure is the median over rounds of the ratio within a round, with the range of the
+What is compared takes turns in many short rounds, so that what else the machine does falls on all
+of it, and each figure is the median over rounds of the ratio within a round, with the range of the
 middle half of them. All workers have started and fitted once before the clock runs.
 
 - *bare*: `stanli.Model(data)` and its `sample`, four chains one after another, draws as arrays. The

@@ -9,6 +9,7 @@ with the plants' integrals of :mod:`.plants`. The grid is even in (t, u), where 
 the wide prior reaches. It covers all points within e^-32 of the maximum, found by zooming in.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -127,10 +128,10 @@ class Region:
         self.tail_dof = prior.sigma2_nu + num_informative
         # Left of this the prior of sigma2 is below e^-100 of its maximum.
         nu_s2 = prior.sigma2_nu * prior.sigma2_scale**2
-        u_low = np.log(nu_s2 / (200 + 2 * prior.sigma2_nu))
-        above = np.log(size * times.sum() + nu_s2 + num_plants * prior.mu_sd**2)
+        u_low = math.log(nu_s2 / (200 + 2 * prior.sigma2_nu))
+        above = math.log(size * times.sum() + nu_s2 + num_plants * prior.mu_sd**2)
         u_high = min(above + 2 * _DROP / self.tail_dof, 500.0)
-        self.u = (float(u_low) - 2, float(u_high))
+        self.u = (u_low - 2, u_high)
 
     def log_prior(self, mu: FloatArray, u: FloatArray) -> FloatArray:
         """Log density of (mu, u); arguments broadcast."""

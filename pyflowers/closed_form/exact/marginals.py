@@ -110,7 +110,7 @@ class PlantMarginals:
         narrow = np.exp(0.5 * grid.u) < _NARROW * row_step
         rows = self._heavy // grid.t.size
         parts = [self._mixture(_log_normal, x, self._heavy[~narrow[rows]])]
-        parts += [self._smoothed(i, x) for i in np.intersect1d(np.flatnonzero(narrow), rows)]
+        parts += [self._smoothed(int(i), x) for i in np.unique(rows[narrow[rows]])]
         return as_floats(special.logsumexp(np.stack(parts), axis=0))
 
     def _smoothed(self, row: int, x: FloatArray) -> FloatArray:
