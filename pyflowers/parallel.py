@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 from tqdm import TMonitor
 
+from pyflowers.cores import limited, usable_cores
+
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -75,7 +77,7 @@ def _shared(
     if num_children < 1:
         return work(), [task() for task in tasks]
     results: dict[int, T] = {}
-    with _queue(len(tasks)) as (queue, step):
+    with limited(1), _queue(len(tasks)) as (queue, step):
 
         def take() -> dict[int, T]:
             done = {}
@@ -148,7 +150,7 @@ def _usable() -> int:
             thread.exit()  # tqdm starts it with its first bar, and again when it needs it
     if "fork" not in multiprocessing.get_all_start_methods() or threading.active_count() > 1:
         return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return usable_cores()
 
 
 def _answer(work: Callable[[], Any], pipe: Any, parent_ended: int, lifeline: int) -> None:

@@ -28,11 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.convergence import ess_mean
+from pyflowers.cores import usable_cores
 from pyflowers.engines import Engine, find_engine
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs.held_out import HeldOut, hold_out
-from pyflowers.toolchain.embedded import usable_cores
 
 _MOST_STEPS = 1000
 

@@ -104,7 +104,7 @@ class LoadedProgram(Protocol):
         options : SamplerOptions
             How to sample.
         cores : int, optional
-            Chains to run at once.
+            How many to use: chains that run at once, or threads that draw independently.
         inits
             Initial values as CmdStanPy takes them.
         keep : mapping of str to array of int or None, optional

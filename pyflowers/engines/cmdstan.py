@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from pyflowers.cores import usable_cores
 from pyflowers.disks import lasting_folder, temporary_folder
 from pyflowers.engines.base import Keep, Sample
 from pyflowers.engines.options import NUTS_USES, SamplerOptions
@@ -27,7 +28,6 @@ from pyflowers.programs import Program
 from pyflowers.programs.source import Source
 from pyflowers.toolchain import CmdStan, Executable, compile_source
 from pyflowers.toolchain.compiler import compiler_version
-from pyflowers.toolchain.embedded import usable_cores
 from pyflowers.toolchain.processes import interruptible, mortal
 
 SIGNIFICANT_FIGURES = 18

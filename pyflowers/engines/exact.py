@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.convergence import statistics
+from pyflowers.cores import limited
 from pyflowers.digests import digest
 from pyflowers.engines.base import EngineLacksError, Keep, Sample
 from pyflowers.engines.options import SamplerOptions
@@ -31,7 +32,7 @@ from pyflowers.programs.source import Source
 from pyflowers.progress import stage
 from pyflowers.versions import version
 
-USES = frozenset({"seed", "chains", "draws", "keep"})
+USES = frozenset({"seed", "chains", "draws", "keep", "cores"})
 
 LARGEST = 50_000_000
 """Draws of all groups' quantities, 400 MB, up to which all are held.
@@ -107,19 +108,20 @@ class ExactProgram:
         observed = self.program.declaration.roles.observed
         block = Data(data, observed=observed if observed in data else "")
         total = options.chains * options.draws
-        found = draw(block, total, np.random.default_rng(options.seed))
-        self._check_names(found)
         shape = (options.chains, options.draws)
-        draws = {name: in_chains(values, shape) for name, values in found.whole.items()}
         streamed: Mapping[str, Mapping[str, FloatArray]] = {}
-        if found.groups is not None:
-            size = total * found.groups.num_groups * len(found.groups.names)
-            if options.keep or size > LARGEST:
-                wanted = keep if options.keep and keep is not None else {}
-                streamed, kept = summarised(found.groups, shape, wanted, show_progress)
-            else:
-                kept = held(found.groups, shape)
-            draws |= kept
+        with limited(cores):
+            found = draw(block, total, np.random.default_rng(options.seed))
+            self._check_names(found)
+            draws = {name: in_chains(values, shape) for name, values in found.whole.items()}
+            if found.groups is not None:
+                size = total * found.groups.num_groups * len(found.groups.names)
+                if options.keep or size > LARGEST:
+                    wanted = keep if options.keep and keep is not None else {}
+                    streamed, kept = summarised(found.groups, shape, wanted, show_progress)
+                else:
+                    kept = held(found.groups, shape)
+                draws |= kept
         ordered = {name: draws[name] for name in self.program.kept() if name in draws}
         return Sample(
             ordered,

@@ -85,7 +85,8 @@ def fit(
     inits
         Initial values as CmdStanPy takes them.
     cores : int, optional
-        Chains to run at once; the usable cores by default.
+        How many to use, for chains that run at once or for independent draws; the usable ones by
+        default.
     show_progress : bool
         Whether to draw a bar for each chain on the terminal.
     **options

@@ -95,7 +95,7 @@ def _fitted(ready: _Ready, work: Work) -> tuple[Fit, dict[str, Columns]]:
         centered=work.centered,
         engine=ready.engine,
         inits=work.inits,
-        cores=1 if "cores" in ready.engine.uses else None,
+        cores=1,
     )
     return fit, {each.name: each.table_of(fit) for each in work.keep}
 

@@ -9,10 +9,10 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import cast
 
+from pyflowers.cores import usable_cores
 from pyflowers.errors import ConfigError
 from pyflowers.many.process import Worker, WorkerEndedError, crashed, out_of_time
 from pyflowers.many.task import Job, Outcome
-from pyflowers.toolchain.embedded import usable_cores
 
 AHEAD = 2
 """Jobs that a worker has been given: one under way, and one so that it need not wait."""

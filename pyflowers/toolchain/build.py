@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyflowers.cores import usable_cores
 from pyflowers.digests import digest, sha256_file
 from pyflowers.disks import temporary_folder
 from pyflowers.errors import CompileError
@@ -32,7 +33,6 @@ from pyflowers.toolchain.compiler import (
     make,
     require_toolchain,
 )
-from pyflowers.toolchain.embedded import usable_cores
 from pyflowers.toolchain.locate import CmdStan, adopt_builds, find_cmdstan, whole
 from pyflowers.toolchain.manifest import Care
 from pyflowers.toolchain.processes import ending_children, run

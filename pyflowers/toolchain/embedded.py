@@ -8,11 +8,11 @@ docs/decisions/0001-embedded-cmdstan.md.
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 from pathlib import Path
 
+from pyflowers.cores import usable_cores
 from pyflowers.digests import digest
 from pyflowers.errors import ToolchainError
 from pyflowers.progress import stage
@@ -105,13 +105,6 @@ def record_builds(home: Path) -> None:
 
 def _home(pinned: Pinned) -> Path:
     return cache_dir() / f"cmdstan-{VERSION}-{_identity(pinned.digests[0])}"
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use, which a container may limit."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _identity(sha256: str) -> str:

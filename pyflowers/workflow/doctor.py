@@ -56,7 +56,7 @@ def _guarded(probe: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
 
 
 def _machine() -> Iterator[Finding]:
-    from pyflowers.toolchain.embedded import usable_cores
+    from pyflowers.cores import usable_cores
 
     yield Finding("python", f"{platform.python_version()} at {sys.executable}")
     yield Finding("platform", platform.platform())

@@ -236,7 +236,6 @@ IDLE = [
     {"max_treedepth": 10},
     {"thin": 1},
     {"inits": 0},
-    {"cores": 2},
     {"centered": True},
 ]
 
@@ -245,6 +244,17 @@ IDLE = [
 def test_an_option_that_means_nothing_is_refused(option):
     with pytest.raises(UnusedOptionError, match=f"^{next(iter(option))}: the engine exact"):
         pyflowers.fit(POISSON, engine="exact", **option)
+
+
+def test_the_draws_do_not_depend_on_the_cores():
+    groups = {f"Plant {i}": [i % 7, i % 5, 9] for i in range(40)}  # three blocks
+    for name in (POISSON, NORMAL):
+        one, two = (
+            pyflowers.fit(name, table(groups), seed=3, engine="exact", cores=cores)
+            for cores in (1, 2)
+        )
+        for parameter, draws in one.draws.items():
+            np.testing.assert_array_equal(two.draws[parameter], draws)
 
 
 def test_nuts_keeps_all_draws():

@@ -145,7 +145,7 @@ def test_what_is_no_record_is_one_sentence(damaged, text, message):
 
 
 def test_deep_nesting_in_a_record_is_one_sentence(folder, damaged):
-    deep = edited(folder, "inits", "DEEP").replace('"DEEP"', "[" * 5000 + "]" * 5000)
+    deep = edited(folder, "inits", "DEEP").replace('"DEEP"', "[" * 100_000 + "]" * 100_000)
     with pytest.raises(DataError):
         pyflowers.Fit.load(damaged(deep))
 

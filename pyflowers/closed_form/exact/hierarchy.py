@@ -12,8 +12,9 @@ Draws of many plants need not be held at once:
         medians[plants] = np.median(draws["mu_plant"], axis=0)
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -29,11 +30,14 @@ from pyflowers.closed_form.vb.distributions import as_floats
 from pyflowers.closed_form.vb.multilevel import check_plants, plant_labels
 from pyflowers.closed_form.vb.priors import MultilevelPrior
 from pyflowers.closed_form.vb.statistics import SufficientStatistics
+from pyflowers.cores import in_order
 from pyflowers.errors import ConfigError, DataError
 
 _BLOCK = 65_536  # draws of plants that are made together
 
 Block = tuple[slice, dict[str, FloatArray]]
+Drawn = tuple[dict[str, FloatArray], int]
+"""Draws of some plants, each shaped (draw × plant,), and how many proposals they took."""
 
 
 @dataclass
@@ -66,7 +70,11 @@ class MultilevelSampler(Protocol):
         """Draw (mu, sigma2)."""
 
     def blocks(self, hyper: HyperDraws, rng: np.random.Generator) -> Iterator[Block]:
-        """Draw the plants of each (mu, sigma2), a block of plants at a time."""
+        """Draw the plants of each (mu, sigma2), a block of plants at a time.
+
+        All usable cores draw, a few blocks ahead. A block's draws do not depend on how many cores
+        there are: it has a generator of its own, spawned from `rng`.
+        """
 
     def diagnostics(self, hyper: HyperDraws) -> dict[str, float]:
         """Return the numbers of :class:`ExactDraws`, of all blocks so far."""
@@ -122,14 +130,16 @@ class PoissonSampler:
     def blocks(self, hyper: HyperDraws, rng: np.random.Generator) -> Iterator[Block]:
         """See :class:`MultilevelSampler`."""
         modes = central_modes(self.counts, self.totals, hyper.mu, hyper.sigma2)
-        for plants in _slices(self.num_plants, hyper.mu.size):
+
+        def drawn(plants: slice, own: np.random.Generator) -> Drawn:
             columns = (self.counts[plants], self.totals[plants], modes[plants])
             num, total, mode, mu, sigma2 = _flat(hyper, *columns)
-            log_rate, proposals = draw_log_rates(num, total, mu, sigma2, mode, rng)
-            self._tally.add(proposals, mu.size)
+            log_rate, proposals = draw_log_rates(num, total, mu, sigma2, mode, own)
             with np.errstate(over="ignore"):  # of plants without months
-                rate = np.exp(log_rate)
-            yield plants, {"mu_plant": rate.reshape(hyper.mu.size, -1)}
+                rate = np.exp(log_rate, out=log_rate)
+            return {"mu_plant": rate}, proposals
+
+        return _drawn_in_blocks(drawn, self.num_plants, hyper.mu.size, rng, self._tally)
 
     def diagnostics(self, hyper: HyperDraws) -> dict[str, float]:
         """See :class:`MultilevelSampler`."""
@@ -185,16 +195,16 @@ class NormalSampler:
     def blocks(self, hyper: HyperDraws, rng: np.random.Generator) -> Iterator[Block]:
         """See :class:`MultilevelSampler`."""
         data = self.statistics
-        for plants in _slices(self.num_plants, hyper.mu.size):
+
+        def drawn(plants: slice, own: np.random.Generator) -> Drawn:
             columns = (data.num, data.mean, self._known_ss, self._dof)
             num, mean, known_ss, dof, mu, sigma2 = _flat(hyper, *(c[plants] for c in columns))
             mu_plant, sigma2_plant, proposals = draw_plants(
-                num, mean, known_ss, dof, mu, sigma2, rng
+                num, mean, known_ss, dof, mu, sigma2, own
             )
-            self._tally.add(proposals, mu_plant.size)
-            both = {"mu_plant": mu_plant, "sigma2_plant": sigma2_plant}
-            shape = (hyper.mu.size, -1)
-            yield plants, {name: values.reshape(shape) for name, values in both.items()}
+            return {"mu_plant": mu_plant, "sigma2_plant": sigma2_plant}, proposals
+
+        return _drawn_in_blocks(drawn, self.num_plants, hyper.mu.size, rng, self._tally)
 
     def diagnostics(self, hyper: HyperDraws) -> dict[str, float]:
         """See :class:`MultilevelSampler`."""
@@ -215,10 +225,22 @@ def _flat(hyper: HyperDraws, *columns: FloatArray) -> list[FloatArray]:
     return plants + [np.repeat(values, shape[1]) for values in (hyper.mu, hyper.sigma2)]
 
 
-def _slices(num_plants: int, num_draws: int) -> Iterator[slice]:
+def _drawn_in_blocks(
+    draw: Callable[[slice, np.random.Generator], Drawn],
+    num_plants: int,
+    num_draws: int,
+    rng: np.random.Generator,
+    tally: _Tally,
+) -> Iterator[Block]:
+    """Draw blocks of plants, each from a generator of its own, so that threads may share them."""
     width = max(1, _BLOCK // num_draws)
-    for start in range(0, num_plants, width):
-        yield slice(start, min(start + width, num_plants))
+    starts = range(0, num_plants, width)
+    slices = [slice(start, min(start + width, num_plants)) for start in starts]
+    own = rng.spawn(len(slices))
+    tasks = [partial(draw, plants, each) for plants, each in zip(slices, own, strict=True)]
+    for plants, (draws, proposals) in zip(slices, in_order(tasks), strict=True):
+        tally.add(proposals, num_draws * (plants.stop - plants.start))
+        yield plants, {name: values.reshape(num_draws, -1) for name, values in draws.items()}
 
 
 def _diagnostics(hyper: HyperDraws, sampler: HyperSampler, tally: _Tally) -> dict[str, float]:

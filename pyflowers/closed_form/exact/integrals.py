@@ -21,6 +21,7 @@ References
 Trefethen and Weideman (2014), The exponentially convergent trapezoidal rule, SIAM Review 56(3).
 """
 
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -30,6 +31,7 @@ from scipy import special
 from pyflowers.closed_form.exact.plants import excess, falls
 from pyflowers.closed_form.exact.tabulated import FloatArray
 from pyflowers.closed_form.vb.distributions import LOG_2PI, as_floats, log_variance_prior_constant
+from pyflowers.cores import in_order
 
 IntArray = npt.NDArray[np.intp]
 
@@ -97,19 +99,22 @@ class PoissonPlants:
 
     def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
         """See :class:`Plants`."""
-        result = np.zeros(mu.size)
         points, each_u = mu.ravel(), np.repeat(u, mu.shape[1])
-        rows = max(1, _BLOCK // mu.size)
-        for first in range(0, self.size, rows):
-            block = slice(first, first + rows)
-            shape = (self._num[block].size, mu.size)
-            num, total, m, v = (
-                np.broadcast_to(a, shape).ravel()
-                for a in (self._num[block, None], self._total[block, None], points, each_u)
-            )
-            values = _log_poisson(num, total, m, v).reshape(shape)
-            result += self.multiplicity[block] @ values
-        return result.reshape(mu.shape)
+        num_blocks = -(-self.size // max(1, _BLOCK // mu.size))
+        rows = -(-self.size // num_blocks)  # of equal blocks, which threads share evenly
+        blocks = [slice(first, first + rows) for first in range(0, self.size, rows)]
+        sums = in_order([partial(self._block, block, points, each_u) for block in blocks])
+        return as_floats(sum(sums, np.zeros(mu.size))).reshape(mu.shape)
+
+    def _block(self, block: slice, mu: FloatArray, u: FloatArray) -> FloatArray:
+        """Sum over a block of plants, at points, shape (N,)."""
+        shape = (self._num[block].size, mu.size)
+        num, total, m, v = (
+            np.broadcast_to(a, shape).ravel()
+            for a in (self._num[block, None], self._total[block, None], mu, u)
+        )
+        values = _log_poisson(num, total, m, v).reshape(shape)
+        return as_floats(self.multiplicity[block] @ values)
 
 
 def log_rate_mode(
@@ -257,17 +262,17 @@ class NormalPlants:
 
     def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
         """See :class:`Plants`."""
-        result = np.zeros(mu.shape)
         first, nodes = self._nodes(mu, float(u.max()))
         order = np.argsort(nodes)
-        num_mu, at = mu.shape[1], 0
+        num_mu, at, tasks = mu.shape[1], 0, []
         while at < self.size:
             # Rows of nodes grow along the order: one more look ahead keeps the block in bounds.
             rows = max(1, _BLOCK // (num_mu * int(nodes[order[at]])))
             block = order[at : at + rows]
             at += rows
-            result += self._block(block, first[block], int(nodes[block].max()), mu, u)
-        return result
+            num = int(nodes[block].max())
+            tasks.append(partial(self._block, block, first[block], num, mu, u))
+        return as_floats(sum(in_order(tasks), np.zeros(mu.shape)))
 
     def _nodes(self, mu: FloatArray, largest_u: float) -> tuple[FloatArray, IntArray]:
         """First node in w = log sigma2_plant and number of nodes, of each plant."""

@@ -80,7 +80,9 @@ def draw_log_rates(
     x = np.empty_like(mu)
     precision = 1 / sigma2
     mode, b = _modes(num, total, mu, precision, near)
-    shape = total - (mode - mu) * precision
+    shape = mu - mode
+    shape *= precision
+    shape += total
     data_rule = (sigma2 * b * b > 1 + b) & (shape > 0.5 * b)
     if np.all(data_rule):
         return _from_gamma(num, shape, mode, sigma2, rng)
@@ -100,15 +102,22 @@ def _modes(
 
     def newton(x: FloatArray, b: FloatArray, part: Index) -> tuple[FloatArray, FloatArray]:
         """Return the step, and its squared length in standard deviations."""
-        slope = total[part] - b - (x - mu[part]) * precision[part]
-        curvature = b + precision[part]
-        step = slope / curvature
-        return step, slope * step
+        slope = mu[part] - x
+        slope *= precision[part]
+        slope += total[part]
+        slope -= b
+        step = b + precision[part]
+        np.divide(slope, step, out=step)
+        slope *= step
+        return step, slope
 
     everywhere = slice(None)
     b = num * np.exp(near)
-    x = near + np.clip(newton(near, b, everywhere)[0], -1.0, 1.0)
-    b = num * np.exp(x)
+    x, _ = newton(near, b, everywhere)
+    np.clip(x, -1.0, 1.0, out=x)
+    x += near
+    np.exp(x, out=b)
+    b *= num
     far = np.flatnonzero(newton(x, b, everywhere)[1] > _CLOSE**2)
     if far.size:
         seen = np.maximum(num[far], 1e-300)
@@ -128,13 +137,16 @@ def _from_gamma(
     num: FloatArray, shape: FloatArray, at: FloatArray, sigma2: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, int]:
     """Propose e^x ~ Gamma(shape, num)."""
-    log_num, twice = np.log(num), 2 * sigma2
+    log_num = np.log(num)
 
     def propose(index: Index) -> Accepted:
-        a = shape[index]
-        x = log_gamma_draws(a, rng) - log_num[index]
-        delta = x - at[index]
-        return x, rng.standard_exponential(a.size) * twice[index] > delta * delta
+        x = log_gamma_draws(shape[index], rng)
+        x -= log_num[index]
+        square = x - at[index]
+        square *= square
+        bound = rng.standard_exponential(x.size)
+        bound *= 2 * sigma2[index]
+        return x, bound > square
 
     return until_accepted(propose, shape.size)
 

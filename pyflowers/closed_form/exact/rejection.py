@@ -59,7 +59,8 @@ def until_accepted(propose: Callable[[Index], Accepted], size: int) -> tuple[Flo
 def log_gamma_draws(shape: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Draw logarithms of Gamma(shape), which themselves do not underflow where shapes are small."""
     if shape.size and shape.min() >= 0.5:
-        return as_floats(np.log(rng.standard_gamma(shape)))
+        draws = rng.standard_gamma(shape)
+        return as_floats(np.log(draws, out=draws))
     small = shape < 0.5
     x = np.log(rng.standard_gamma(np.where(small, shape + 1, shape)))
     # Gamma(a) is Gamma(a + 1) times U^(1/a).

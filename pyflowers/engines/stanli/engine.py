@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pyflowers.cores import usable_cores
 from pyflowers.digests import digest
 from pyflowers.engines.base import EngineLacksError, Keep, Sample
 from pyflowers.engines.options import NUTS_USES, SamplerOptions
@@ -21,7 +22,6 @@ from pyflowers.engines.stanli.shapes import variables_of
 from pyflowers.errors import CompileError, FitError, ToolchainError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
-from pyflowers.toolchain.embedded import usable_cores
 from pyflowers.versions import version
 
 
