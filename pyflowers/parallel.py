@@ -4,6 +4,10 @@ A child has all that the parent has in memory, imports included, so that it star
 milliseconds. Each process takes the next task when it has done one. Without fork, with a single
 core, or when another thread is running (which a fork would interrupt), the tasks are done here,
 one after another.
+
+The threads of BLAS spin while they wait for each other. Were there as many in each process as there
+are cores, small problems would take ten times as long, so each process has one. That holds for
+libraries which are loaded before the fork: import SciPy first where tasks need it.
 """
 
 from __future__ import annotations
@@ -73,11 +77,13 @@ def beside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[R, 
 def _shared(
     work: Callable[[], R], tasks: Sequence[Callable[[], T]], num_children: int
 ) -> tuple[R, list[T]]:
-    """Fork children that do tasks, `work` and then help."""
+    """Fork children that do tasks, `work` and then help; each has one core, BLAS included."""
     if num_children < 1:
         return work(), [task() for task in tasks]
+    from threadpoolctl import threadpool_limits
+
     results: dict[int, T] = {}
-    with limited(1), _queue(len(tasks)) as (queue, step):
+    with limited(1), threadpool_limits(1), _queue(len(tasks)) as (queue, step):
 
         def take() -> dict[int, T]:
             done = {}

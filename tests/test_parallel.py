@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from pyflowers import parallel
 from pyflowers.parallel import beside, each
@@ -32,6 +33,20 @@ def slowly():
 
 def test_each_process_does_a_part(processes):
     assert len(set(each([slowly] * 6))) == processes
+
+
+def blas_threads():
+    """Return the numbers of threads of the libraries for linear algebra."""
+    return [library["num_threads"] for library in threadpool_info()]
+
+
+def test_linear_algebra_has_one_thread_in_each_process(monkeypatch):
+    monkeypatch.setattr(parallel, "_usable", lambda: 2)
+    with threadpool_limits(2):
+        here, children = beside(blas_threads, [blas_threads] * 3)
+        assert set(here) == {1}
+        assert children == [here] * 3
+        assert set(blas_threads()) == {2}
 
 
 def test_a_process_that_is_done_takes_the_next_task(monkeypatch):

@@ -183,6 +183,8 @@ def best_starts(
     ascents : array, shape (chain, ascent)
         Log densities, the best first.
     """
+    import scipy.optimize  # noqa: F401  # before the fork: see pyflowers.parallel
+
     num = settings.size(task.num_ascents, FEW_ASCENTS)
     streams = settings.rng(10).spawn(NUM_CHAINS)
     with stage(f"{task.title}: looking for starts", NUM_CHAINS * num) as advance:
