@@ -22,6 +22,7 @@ Trefethen and Weideman (2014), The exponentially convergent trapezoidal rule, SI
 """
 
 from functools import partial
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -101,8 +102,9 @@ class PoissonPlants:
         """See :class:`Plants`."""
         points, each_u = mu.ravel(), np.repeat(u, mu.shape[1])
         num_blocks = -(-self.size // max(1, _BLOCK // mu.size))
-        rows = -(-self.size // num_blocks)  # of equal blocks, which threads share evenly
-        blocks = [slice(first, first + rows) for first in range(0, self.size, rows)]
+        # Equal ones, which threads share evenly; none without plants that have months.
+        ends = np.linspace(0, self.size, num_blocks + 1).astype(np.intp).tolist()
+        blocks = [slice(*pair) for pair in pairwise(ends)]
         sums = in_order([partial(self._block, block, points, each_u) for block in blocks])
         return as_floats(sum(sums, np.zeros(mu.size))).reshape(mu.shape)
 

@@ -222,6 +222,19 @@ def test_negative_control(bug, monkeypatch):
         check_quantiles(draws, posterior)
 
 
+@pytest.mark.parametrize("model", ["poisson", "normal"])
+def test_without_any_months_mu_and_sigma2_are_their_priors(model):
+    none, rng = np.zeros(3), np.random.default_rng(1)
+    prior = MultilevelPrior(1.0, 2.0, 3.0, 1.5, 2.0, 1.2)
+    if model == "poisson":
+        draws = draw_multilevel_poisson(none, none, prior, NUM, rng).draws
+    else:
+        statistics = SufficientStatistics(none, none, none)
+        draws = draw_multilevel_normal(statistics, prior, NUM, rng).draws
+    assert stats.kstest((draws["mu"] - 1.0) / 2.0, "norm").pvalue > 1e-4
+    assert stats.kstest(3.0 * 1.5**2 / draws["sigma2"], "chi2", (3.0,)).pvalue > 1e-4
+
+
 # One normal distribution
 
 NORMAL_CASES = [
