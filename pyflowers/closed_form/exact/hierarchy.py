@@ -132,12 +132,11 @@ class PoissonSampler:
         modes = central_modes(self.counts, self.totals, hyper.mu, hyper.sigma2)
 
         def drawn(plants: slice, own: np.random.Generator) -> Drawn:
-            columns = (self.counts[plants], self.totals[plants], modes[plants])
-            num, total, mode, mu, sigma2 = _flat(hyper, *columns)
-            log_rate, proposals = draw_log_rates(num, total, mu, sigma2, mode, own)
+            num, total, near = self.counts[plants], self.totals[plants], modes[plants]
+            log_rate, proposals = draw_log_rates(num, total, hyper.mu, hyper.sigma2, near, own)
             with np.errstate(over="ignore"):  # of plants without months
                 rate = np.exp(log_rate, out=log_rate)
-            return {"mu_plant": rate}, proposals
+            return {"mu_plant": rate.T}, proposals
 
         return _drawn_in_blocks(drawn, self.num_plants, hyper.mu.size, rng, self._tally)
 

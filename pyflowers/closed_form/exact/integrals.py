@@ -22,7 +22,6 @@ Trefethen and Weideman (2014), The exponentially convergent trapezoidal rule, SI
 """
 
 from functools import partial
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -37,9 +36,13 @@ from pyflowers.cores import in_order
 IntArray = npt.NDArray[np.intp]
 
 _DROP = 30.0  # e^-30 is 1e-13
-_BLOCK = 16_384  # elements; a dozen arrays of them fit in a core's cache
+# Elements at once: few enough that a dozen arrays stay in a core's cache, which suits one thread;
+# or so many that threads seldom wait for one another.
+_POISSON_BLOCK, _NORMAL_BLOCK = 4_096, 32_768
 _MOST_NODES = 128
-_HALF_NODES, _HALF_WEIGHTS = np.polynomial.legendre.leggauss(64)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+# On (0, 1), some nodes at a time.
+_HALF_RULE = list(zip(np.split(0.5 * (_NODES + 1), 8), np.split(0.5 * _WEIGHTS, 8), strict=True))
 
 
 class Plants(Protocol):
@@ -101,12 +104,11 @@ class PoissonPlants:
     def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
         """See :class:`Plants`."""
         points, each_u = mu.ravel(), np.repeat(u, mu.shape[1])
-        num_blocks = -(-self.size // max(1, _BLOCK // mu.size))
-        # Equal ones, which threads share evenly; none without plants that have months.
-        ends = np.linspace(0, self.size, num_blocks + 1).astype(np.intp).tolist()
-        blocks = [slice(*pair) for pair in pairwise(ends)]
-        sums = in_order([partial(self._block, block, points, each_u) for block in blocks])
-        return as_floats(sum(sums, np.zeros(mu.size))).reshape(mu.shape)
+        width = max(1, _POISSON_BLOCK // mu.size)
+        sums = np.zeros(mu.size)
+        for start in range(0, self.size, width):
+            sums += self._block(slice(start, start + width), points, each_u)
+        return as_floats(sums.reshape(mu.shape))
 
     def _block(self, block: slice, mu: FloatArray, u: FloatArray) -> FloatArray:
         """Sum over a block of plants, at points, shape (N,)."""
@@ -211,12 +213,11 @@ def _trapezoid(
 def _two_sided(c: FloatArray, log_b: FloatArray, tilt: FloatArray) -> FloatArray:
     """Log of the same by Gauss-Legendre on both sides of the mode."""
     mass = np.zeros_like(c)
-    sides = (-falls(c, log_b, -1.0), falls(c, log_b, 1.0))
-    for node, weight in zip(0.5 * (_HALF_NODES + 1), 0.5 * _HALF_WEIGHTS, strict=True):
-        for side in sides:
-            delta = node * side
+    for side in (-falls(c, log_b, -1.0), falls(c, log_b, 1.0)):
+        for nodes, weights in _HALF_RULE:
+            delta = np.multiply.outer(nodes, side)
             fall = 0.5 * c * delta**2 + excess(log_b, delta) - tilt * delta
-            mass += weight * np.abs(side) * np.exp(-fall)
+            mass += np.abs(side) * (weights @ np.exp(-fall))
     return as_floats(np.log(mass))
 
 
@@ -269,7 +270,7 @@ class NormalPlants:
         num_mu, at, tasks = mu.shape[1], 0, []
         while at < self.size:
             # Rows of nodes grow along the order: one more look ahead keeps the block in bounds.
-            rows = max(1, _BLOCK // (num_mu * int(nodes[order[at]])))
+            rows = max(1, _NORMAL_BLOCK // (num_mu * int(nodes[order[at]])))
             block = order[at : at + rows]
             at += rows
             num = int(nodes[block].max())

@@ -111,7 +111,7 @@ def draw_log_precisions(kernel: Kernel, rng: np.random.Generator) -> tuple[Float
     """Draw l for each element."""
     hat = _gamma_hat(kernel)
     if np.all(hat.usable):
-        return _from_gamma(kernel, hat, slice(None), rng)
+        return _from_gamma(kernel, hat, ..., rng)
     log_tau = np.empty_like(kernel.a)
     part, rest = np.flatnonzero(hat.usable), np.flatnonzero(~hat.usable)
     log_tau[part], first = _from_gamma(kernel, hat, part, rng)
@@ -182,7 +182,7 @@ def _from_gamma(
             height -= rate[index] * (z - z_0)
         return log_ratio, rng.standard_exponential(z.size) > -height
 
-    log_ratio, proposals = until_accepted(propose, a.size)
+    log_ratio, proposals = until_accepted(propose)
     return log_ratio + np.log(tau0), proposals
 
 
@@ -294,4 +294,4 @@ def _from_cells(kernel: Kernel, rng: np.random.Generator) -> tuple[FloatArray, i
         height = _log_density(kernel[rows], log_tau) - level
         return log_tau, rng.standard_exponential(rows.size) > -height
 
-    return until_accepted(propose, a.size)
+    return until_accepted(propose)

@@ -1,6 +1,7 @@
 """Gamma draws, and rejection, repeated for the elements of an array until each has its draw."""
 
 from collections.abc import Callable
+from types import EllipsisType
 
 import numpy as np
 import numpy.typing as npt
@@ -9,14 +10,16 @@ from pyflowers.closed_form.exact.tabulated import FloatArray
 from pyflowers.closed_form.vb.distributions import as_floats
 from pyflowers.errors import FitError
 
-Index = npt.NDArray[np.intp] | slice
+IntArray = npt.NDArray[np.intp]
+Index = IntArray | tuple[IntArray, ...] | EllipsisType
+"""Some elements, or all of them."""
 Accepted = tuple[FloatArray, npt.NDArray[np.bool_]]
 
 _MAX_ROUNDS = 100_000
 
 
-def until_accepted(propose: Callable[[Index], Accepted], size: int) -> tuple[FloatArray, int]:
-    """Draw one value for each of `size` elements.
+def until_accepted(propose: Callable[[Index], Accepted]) -> tuple[FloatArray, int]:
+    """Draw one value for each element of an array.
 
     Whether an element is proposed again depends on its own proposals alone, so accepted draws are
     independent of each other and of how many rounds they took.
@@ -25,12 +28,10 @@ def until_accepted(propose: Callable[[Index], Accepted], size: int) -> tuple[Flo
     ----------
     propose : callable
         Of an index into the elements: a proposal for each, and whether it is accepted.
-    size : int
-        Number of elements.
 
     Returns
     -------
-    values : array, shape (size,)
+    values : array
         The first accepted proposal of each.
     num_proposals : int
         How many there were in all.
@@ -40,18 +41,18 @@ def until_accepted(propose: Callable[[Index], Accepted], size: int) -> tuple[Flo
     FitError
         If an element has not accepted one of 100,000 proposals.
     """
-    values, accepted = propose(slice(None))
-    num_proposals = size
-    left = np.flatnonzero(~accepted)
+    values, accepted = propose(...)
+    num_proposals = values.size
+    left = np.nonzero(~accepted)
     for _ in range(_MAX_ROUNDS):
-        if not left.size:
+        if not left[0].size:
             return values, num_proposals
         again, accepted = propose(left)
-        num_proposals += left.size
-        values[left[accepted]] = again[accepted]
-        left = left[~accepted]
+        num_proposals += again.size
+        values[tuple(axis[accepted] for axis in left)] = again[accepted]
+        left = tuple(axis[~accepted] for axis in left)
     raise FitError(
-        f"{left.size} draws of plants' parameters were rejected 100,000 times, since the priors "
+        f"{left[0].size} draws of plants' parameters were rejected 100,000 times, since the priors "
         "and the data are too far apart for independent draws: use NUTS instead"
     )
 
@@ -64,4 +65,4 @@ def log_gamma_draws(shape: FloatArray, rng: np.random.Generator) -> FloatArray:
     small = shape < 0.5
     x = np.log(rng.standard_gamma(np.where(small, shape + 1, shape)))
     # Gamma(a) is Gamma(a + 1) times U^(1/a).
-    return as_floats(x - np.where(small, rng.standard_exponential(shape.size) / shape, 0.0))
+    return as_floats(x - np.where(small, rng.standard_exponential(shape.shape) / shape, 0.0))

@@ -6,7 +6,7 @@ from scipy import stats
 
 from pyflowers.closed_form.exact import plant_variances, poisson_rates
 from pyflowers.closed_form.exact.plant_variances import Kernel, draw_log_precisions, draw_plants
-from pyflowers.closed_form.exact.poisson_rates import draw_log_rates
+from pyflowers.closed_form.exact.poisson_rates import central_modes, draw_log_rates
 from pyflowers.closed_form.exact.rejection import log_gamma_draws, until_accepted
 from pyflowers.errors import FitError
 
@@ -37,16 +37,17 @@ def exp(x):
 COUNTS = [(4, 0), (1, 0), (4, 1), (4, 19), (48, 900), (1000, 10**7), (0, 0)]
 
 
-def check_rates(num, total):
+def check_rates(num, total, near=1.0):
     rng = np.random.default_rng(5)
+    plant = [np.array([float(value)]) for value in (num, total, near)]
     for mu in (-50.0, -5.0, 0.0, 1.5, 6.0):
         for sigma2 in (1e-3, 0.1, 1.0, 10.0, 100.0, 1e6):
-            x, proposals = draw_log_rates(*fill(num, total, mu, sigma2, 1.0), rng)  # type: ignore[call-arg]
+            x, proposals = draw_log_rates(*plant[:2], *fill(mu, sigma2), plant[2], rng)  # type: ignore[call-arg]
 
             def log_density(g, mu=mu, sigma2=sigma2):
                 return total * g - num * exp(g) - (g - mu) ** 2 / (2 * sigma2)
 
-            assert distance(x, log_density) <= LARGEST_DISTANCE
+            assert distance(x[0], log_density) <= LARGEST_DISTANCE
             assert NUM / proposals >= 0.34
 
 
@@ -55,13 +56,37 @@ def test_log_rates(num, total):
     check_rates(num, total)
 
 
-def test_negative_control_rates_that_are_never_rejected(monkeypatch):
-    def careless(propose, size):
-        return propose(slice(None))[0], size
+@pytest.mark.parametrize("off", [-0.1, 0.0, 0.02])
+@pytest.mark.parametrize(("num", "total"), [(4, 19), (48, 900), (1000, 10**7), (1000, 10**9)])
+def test_log_rates_with_tangents_near_the_mode(num, total, off):
+    check_rates(num, total, np.log(total / num) + off)
+
+
+def test_log_rates_of_plants_that_want_different_envelopes():
+    num, total = np.array([4.0, 4.0, 48.0, 0.0]), np.array([0.0, 25.0, 900.0, 0.0])
+    mu, sigma2 = np.repeat([1.5, 2.0, 0.5], NUM), np.repeat([0.5, 0.02, 3.0], NUM)
+    near = central_modes(num, total, mu, sigma2)
+    x, proposals = draw_log_rates(num, total, mu, sigma2, near, np.random.default_rng(9))
+    assert x.shape == (4, 3 * NUM)
+    assert x.size / proposals > 0.5
+    for plant, draws in enumerate(x):
+        for part in np.split(np.arange(3 * NUM), 3):
+
+            def log_density(g, n=num[plant], s=total[plant], at=part[0]):
+                return s * g - n * exp(g) - (g - mu[at]) ** 2 / (2 * sigma2[at])
+
+            assert distance(draws[part], log_density) <= LARGEST_DISTANCE
+
+
+@pytest.mark.parametrize(("total", "near"), [(19, 1.0), (60, np.log(15))])
+def test_negative_control_rates_that_are_never_rejected(monkeypatch, total, near):
+    def careless(propose):
+        values = propose(...)[0]
+        return values, values.size
 
     monkeypatch.setattr(poisson_rates, "until_accepted", careless)
     with pytest.raises(AssertionError):
-        check_rates(4, 19)
+        check_rates(4, total, near)
 
 
 def log_kernel(a, c1, conflict):
@@ -125,4 +150,4 @@ def test_gamma_draws_of_small_shapes_do_not_underflow():
 def test_rejection_without_end_is_refused(monkeypatch):
     monkeypatch.setattr("pyflowers.closed_form.exact.rejection._MAX_ROUNDS", 10)
     with pytest.raises(FitError, match="2 draws of plants' parameters were rejected"):
-        until_accepted(lambda index: (np.zeros(2)[index], np.zeros(2, bool)[index]), 2)
+        until_accepted(lambda index: (np.zeros(2)[index], np.zeros(2, bool)[index]))
