@@ -394,11 +394,10 @@ def beside_nuts() -> list[Row]:
             done = pyflowers.fit("multilevel_poisson", table, seed=1, engine=engine)
             return float(done.summary()["ess_bulk"].min()) / done.record.times.wall_seconds
 
-        small = size[0] < 1_000
-        rates = {
-            engine: max(rate(engine) for _ in range(3 if small else 1))
-            for engine in ("exact", "stanli", "cmdstan")
-        }
+        rates: dict[str, float] = {}
+        for _ in range(7 if size[0] < 1_000 else 1):
+            for engine in ("exact", "stanli", "cmdstan"):
+                rates[engine] = max(rate(engine), rates.get(engine, 0.0))
         here = rates.pop("exact")
         best_engine = max(rates, key=rates.__getitem__)
         ratio = here / rates[best_engine]
