@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,29 @@ def text_of(cells: pd.Series[Any]) -> NDArray[Any]:
     return np.asarray([str(cell) for cell in cells], dtype=object)
 
 
+def distinct(cells: pd.Series[Any]) -> tuple[NDArray[np.int64], list[str]]:
+    """Return each cell's number, and the different cells' texts in order of appearance.
+
+    A missing cell's text is empty.
+    """
+    missing = cells.isna()
+    if missing.any():
+        cells = cells.where(~missing, "")
+    if pd.api.types.infer_dtype(cells, skipna=False) in ("string", "integer"):
+        # Those that are equal have equal texts, which are fewer to make than one for each cell.
+        codes, found = pd.factorize(cells)
+        texts = text_of(pd.Series(found, dtype=object))
+    else:
+        codes, texts = pd.factorize(text_of(cells))
+    return np.asarray(codes, dtype=np.int64), [str(text) for text in texts]
+
+
 def to_numbers(cells: pd.Series[Any]) -> NDArray[np.float64]:
     """Return cells as numbers; others, also truth values, dates and complex numbers, are NaN."""
-    cells = cells.mask(cells.map(_is_too_large))
+    kind = pd.api.types.infer_dtype(cells, skipna=False)
+    if kind in ("integer", "floating"):
+        with suppress(OverflowError):  # of a whole number beyond all floating-point numbers
+            return cells.to_numpy(dtype=np.float64)
     not_numbers = (
         bool,
         np.bool_,
@@ -51,11 +72,10 @@ def to_numbers(cells: pd.Series[Any]) -> NDArray[np.float64]:
         list,
         dict,
     )
-    if pd.api.types.infer_dtype(cells, skipna=False) in ("string", "integer", "floating"):
-        return np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=np.float64)
-    foreign = cells.map(lambda cell: isinstance(cell, not_numbers))
-    numeric = pd.to_numeric(cells.mask(foreign), errors="coerce")
-    return np.asarray(numeric, dtype=np.float64)
+    if kind != "string":
+        cells = cells.mask(cells.map(_is_too_large))
+        cells = cells.mask(cells.map(lambda cell: isinstance(cell, not_numbers)))
+    return np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=np.float64)
 
 
 def _is_too_large(cell: Any) -> bool:

@@ -17,6 +17,7 @@ from pyflowers.table.cells import (
     COMMA_NUMBER,
     UNFIT,
     decimal_point,
+    distinct,
     other_separator,
     quoted,
     sort_key,
@@ -91,21 +92,19 @@ class Table:
         DataError
             If a cell is blank, or no file could keep it.
         """
-        cells = self.column(name)
-        missing = cells.isna()
-        text = text_of(cells.where(~missing, ""))
-        blank = np.flatnonzero([not label.strip() for label in text])
-        if blank.size:
-            raise DataError(f"{self.where(blank[0])}: {name} is blank; give it a label")
-        unfit = np.flatnonzero([bool(UNFIT.search(label)) for label in text])
-        if unfit.size:
-            shown = quoted(text[unfit[0]])
-            raise DataError(
-                f"{self.where(unfit[0])}: {name} is {shown}, with a character that cannot be "
-                "saved; give it another label"
-            )
-        codes, found = pd.factorize(text)
-        names, codes = tuple(map(str, found)), np.asarray(codes, dtype=np.int64)
+        codes, texts = distinct(self.column(name))
+        for code, text in enumerate(texts):
+            is_blank = not text.strip()
+            if is_blank or UNFIT.search(text):
+                wrong = (
+                    "blank; give it a label"
+                    if is_blank
+                    else f"{quoted(text)}, with a character that cannot be saved; give it another "
+                    "label"
+                )
+                row = int(np.argmax(codes == code))
+                raise DataError(f"{self.where(row)}: {name} is {wrong}")
+        names = tuple(texts)
         self._note_lookalikes(name, names)
         if order == "value":
             key = sort_key(names)

@@ -76,19 +76,24 @@ def test_a_peer_that_wins_is_told():
 
 def test_medians_that_hardly_differ_are_level():
     text = told(result("pyflowers-exact", ess=100), result("nutpie", ess=103, first=1.0))
-    assert "Least ESS per second: *pyflowers, exact* and *nutpie* are level." in text
+    assert "Least ESS per second: *pyflowers, exact* is level with *nutpie*." in text
 
 
-def test_another_posterior_does_not_win_and_is_told():
-    other = {"agreement": {"agrees": False, "z": 9.0, "of": "mu", "statistic": "mean", "shift": 1}}
-    text = told(
-        result("pyflowers-exact", ess=100),
-        result("rstanarm", ess=900, **other),
-        result("pymc", ess=10),
-    )
-    assert "*pyflowers, exact* wins, 10.0 times that of *PyMC*" in text
-    assert "rstanarm has more ESS per second than pyflowers, of a posterior that differs" in text
-    assert "rstanarm wins" not in text
+OTHER = {"agreement": {"agrees": False, "z": 9.0, "of": "mu", "statistic": "mean", "shift": 1}}
+
+
+def test_a_peer_with_another_posterior_is_raced_all_the_same():
+    peer = result("rstanarm", ess=400, **OTHER)
+    text = told(result("pyflowers-exact", ess=800), peer, result("pymc", ess=10))
+    assert "exact* wins, 2 times that of *rstanarm*, whose posterior differs." in text
+    text = told(result("pyflowers-exact", ess=100), peer)
+    assert "**rstanarm wins** with a posterior that differs, by 4 times over" in text
+
+
+def test_an_engine_of_ours_with_another_posterior_wins_nothing():
+    wrong = result("pyflowers-exact", ess=900, **OTHER)
+    text = told(wrong, result("pyflowers-stanli", ess=200), result("pymc", ess=10))
+    assert "*pyflowers, stanli* wins, 20.0 times that of *PyMC*" in text
 
 
 def test_estimates_are_compared_by_time_alone():
