@@ -93,8 +93,10 @@ def mark(panel: Any, row: Row, measure: Measure | None, height: int, theme: Them
 def finish_panel(panel: Any, labels: Sequence[str], num_columns: int) -> None:
     """Set the scales: logarithmic, methods from top to bottom."""
     panel.set_xscale("log")
-    subs = (1.0,) if num_columns > 2 else (1.0, 3.0)
-    panel.xaxis.set_major_locator(LogLocator(subs=subs, numticks=9))
+    panel.margins(x=0.08)
+    # Narrow panels have room for few numbers.
+    subs, most = ((1.0,), 5) if num_columns > 2 else ((1.0, 3.0), 9)
+    panel.xaxis.set_major_locator(LogLocator(subs=subs, numticks=most))
     panel.xaxis.set_minor_locator(NullLocator())
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     panel.set_yticks(range(len(labels)), labels)
