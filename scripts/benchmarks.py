@@ -96,11 +96,11 @@ def overhead() -> list[Row]:
             for number in range(1, 5):
                 pd.read_csv(f"{folder}/{number}.csv", comment="#")
 
-    def ours() -> None:
+    def whole() -> None:
         pyflowers.fit(name, table, seed=1, cores=2, engine="cmdstan")
 
-    ours()  # imports
-    rounds = [(seconds(ours), seconds(bare)) for _ in range(5)]
+    whole()  # imports
+    rounds = [(seconds(whole), seconds(bare)) for _ in range(5)]
     fit, run = min(a for a, _ in rounds), min(b for _, b in rounds)
     return [
         ("overhead of fit, 200 × 48", f"{fit / run:.2f} × ({fit:.2f} s / {run:.2f} s)", "1.3 ×")
@@ -134,17 +134,17 @@ def engines() -> list[Row]:
             (seconds(lambda: fit("stanli")), seconds(lambda: fit("cmdstan")), seconds(bare))
             for _ in range(3)
         ]
-        ours, compiled_, alone = (min(times) for times in zip(*rounds, strict=True))
+        interpreted, compiled_, alone = (min(times) for times in zip(*rounds, strict=True))
         size = f"{num_plants} × {num_months}"
         rows += [
             (
                 f"fit by stanli, {size}",
-                f"1/{compiled_ / ours:.2f} of CmdStan's {compiled_:.2f} s",
+                f"1/{compiled_ / interpreted:.2f} of CmdStan's {compiled_:.2f} s",
                 "1/2",
             ),
             (
                 f"fit by stanli over its bare call, {size}",
-                f"{ours / alone:.2f} × ({ours:.2f} s / {alone:.2f} s)",
+                f"{interpreted / alone:.2f} × ({interpreted:.2f} s / {alone:.2f} s)",
                 "1.2 ×",
             ),
         ]

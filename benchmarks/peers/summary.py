@@ -191,58 +191,58 @@ def _best(rows: Iterable[Row], value: Reading, *, higher: bool) -> tuple[Row, Me
 def _beaten(rows: Sequence[Row], what: str, value: Reading, *, higher: bool) -> list[str]:
     """Compare pyflowers' best engine with the best peer, and its best NUTS engine as well."""
     engines = [row for row in rows if row.method.family == "pyflowers"]
-    ours = _best(engines, value, higher=higher)
+    engine = _best(engines, value, higher=higher)
     peer = _best([r for r in rows if r.method.family == "peer"], value, higher=higher)
-    if ours is None or peer is None:
+    if engine is None or peer is None:
         return []
-    ratio = _ratio(ours[1], peer[1], higher=higher)
-    mine, theirs = f"*{ours[0].method.label}*", f"*{peer[0].method.label}*"
+    ratio = _ratio(engine[1], peer[1], higher=higher)
+    mine, theirs = f"*{engine[0].method.label}*", f"*{peer[0].method.label}*"
     if not peer[0].is_right:
         theirs += ", whose posterior differs"
     start = f"{what[0].upper()}{what[1:]}"
     if 1 / LEVEL < ratio < LEVEL:
         return [f"{start}: {mine} is level with {theirs}."]
     if ratio < 1:
-        return [_lost(ours[0], peer[0], start, ratio, has_start=value is _first)]
+        return [_lost(engine[0], peer[0], start, ratio, has_start=value is _first)]
     how = "times that of" if higher else "times as fast as"
     text = f"{start}: {mine} wins, {number(ratio)} {how} {theirs}"
     chains = _best([r for r in engines if r.method.option != "exact"], value, higher=higher)
-    if ours[0].method.option == "exact" and chains is not None:
+    if engine[0].method.option == "exact" and chains is not None:
         nuts = _ratio(chains[1], peer[1], higher=higher)
         text += f" (by NUTS, *{chains[0].method.label}*: {number(nuts)} times)"
     return [f"{text}."]
 
 
-def _lost(ours: Row, peer: Row, start: str, ratio: float, *, has_start: bool) -> str:
+def _lost(engine: Row, peer: Row, start: str, ratio: float, *, has_start: bool) -> str:
     """Say that a peer wins, and how much of the time is not sampling."""
     text = (
         f"{start}: **{peer.method.label} wins**"
         f"{'' if peer.is_right else ' with a posterior that differs'}, "
-        f"by {number(1 / ratio)} times over *{ours.method.label}*"
+        f"by {number(1 / ratio)} times over *{engine.method.label}*"
     )
-    if has_start and ours.first is not None and ours.imports is not None:
+    if has_start and engine.first is not None and engine.imports is not None:
         text += (
-            f"; of pyflowers' {number(ours.first.middle)} s, {number(ours.imports.middle)} s are "
-            "Python's start and imports"
+            f"; of pyflowers' {number(engine.first.middle)} s, {number(engine.imports.middle)} s "
+            "are Python's start and imports"
         )
     return f"{text}."
 
 
-def _ratio(ours: Measure, peer: Measure, *, higher: bool) -> float:
-    """Return how many times as good ours is."""
-    return ours.middle / peer.middle if higher else peer.middle / ours.middle
+def _ratio(engine: Measure, peer: Measure, *, higher: bool) -> float:
+    """Return how many times as good the engine is."""
+    return engine.middle / peer.middle if higher else peer.middle / engine.middle
 
 
 def _estimates(rows: Sequence[Row]) -> list[str]:
     """Say where maximum likelihood answers before any posterior is there."""
-    ours = _best([r for r in rows if r.method.family == "pyflowers"], _first, higher=False)
+    engine = _best([r for r in rows if r.method.family == "pyflowers"], _first, higher=False)
     quick = _best([r for r in rows if r.method.family == "estimate"], _first, higher=False)
-    if ours is None or quick is None:
+    if engine is None or quick is None:
         return []
-    sooner = "sooner" if quick[1].middle < ours[1].middle else "later"
+    sooner = "sooner" if quick[1].middle < engine[1].middle else "later"
     return [
         f"{quick[0].method.label} has its estimates {sooner}, after {number(quick[1].middle)} s "
-        f"(*{ours[0].method.label}* its posterior after {number(ours[1].middle)} s)."
+        f"(*{engine[0].method.label}* its posterior after {number(engine[1].middle)} s)."
     ]
 
 
