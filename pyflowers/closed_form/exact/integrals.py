@@ -1,4 +1,4 @@
-"""Σ_p log I_p(mu, u) over many plants at once, in blocks that fit the processor's cache.
+"""Σ_p log I_p(mu, u) over many plants at once, in blocks of them.
 
 The integrals are those of :mod:`.plants`, here for arrays of plants. Plants with equal sufficient
 statistics have equal integrals and are computed once. Memory does not grow with their number.
