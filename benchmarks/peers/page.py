@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.peers import figure
 from benchmarks.peers.methods import METHODS, NOT_RACED
-from benchmarks.peers.results import Result
+from benchmarks.peers.results import Result, hopeless
 from benchmarks.peers.sizes import ROOT, SIZES, Size
 from benchmarks.peers.summary import (
     Row,
@@ -113,13 +113,10 @@ def missing(results: Sequence[Result]) -> list[str]:
     absent: dict[tuple[str, str], list[str]] = {}
     for method in METHODS:
         mine = [result for result in results if result.method == method.key]
-        slow = [Size.of(result.size) for result in mine if result.status == "stopped"]
         for size in SIZES:
             if all(result.size != size.key for result in mine):
-                smaller = [each.label for each in slow if each.num_rows < size.num_rows]
-                why = (
-                    f"stopped on {smaller[0]}, which is smaller" if smaller else "not measured yet"
-                )
+                limit = max((result.limit for result in mine), default=0.0)
+                why = hopeless(size, mine, limit) or "not measured yet"
                 absent.setdefault((size.label, why), []).append(method.label)
     for (where, why), labels in absent.items():
         who = "all methods" if len(labels) == len(METHODS) else "; ".join(labels)

@@ -1,4 +1,4 @@
-"""One run as a process tree: a limit that kills it, and the most memory that it had at once.
+"""One run as a process tree: limits that end it, and the most memory that it had at once.
 
 Memory is the sum over the tree of each process's proportional share (PSS): pages that forked
 workers share count once. It is read from /proc ten times a second, so that a shorter peak is
@@ -7,6 +7,7 @@ missed, unless one process alone had it: the kernel keeps that one's largest (Vm
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 INTERVAL = 0.1
 PROC = Path("/proc")
@@ -28,13 +30,16 @@ class Ended:
     started_at : float
         Seconds since the epoch.
     status : int or None
-        Exit status; None if it was killed for taking too long.
+        Exit status; None if it was killed.
+    killed_for : str
+        ``time`` or ``memory``, where it was killed.
     peak_bytes : int
         Most memory of the tree at once, while it was measured.
     """
 
     started_at: float
     status: int | None
+    killed_for: Literal["", "time", "memory"]
     peak_bytes: int
 
 
@@ -46,8 +51,9 @@ def run(
     log: Path,
     overdue: Callable[[float], bool],
     measured: Callable[[], bool],
+    most_bytes: float = math.inf,
 ) -> Ended:
-    """Run a command to its end, or until it is overdue.
+    """Run a command to its end, or until it is overdue or has more memory than it may.
 
     Parameters
     ----------
@@ -62,9 +68,12 @@ def run(
     overdue : callable
         Given the seconds since the start, whether it must be killed.
     measured : callable
-        Whether memory still counts.
+        Whether memory still counts as the peak.
+    most_bytes : float
+        The most memory that it may have.
     """
-    peak, is_late = 0, False
+    peak = 0
+    killed_for: Literal["", "time", "memory"] = ""
     started_at, started = time.time(), time.perf_counter()
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -77,14 +86,19 @@ def run(
             start_new_session=True,
         )
     try:
-        while process.poll() is None and not is_late:
+        while process.poll() is None and not killed_for:
+            held = memory(tree(process.pid))
             if measured():
-                peak = max(peak, memory(tree(process.pid)))
-            is_late = overdue(time.perf_counter() - started)
-            time.sleep(INTERVAL)
+                peak = max(peak, held)
+            if held > most_bytes:
+                killed_for = "memory"
+            elif overdue(time.perf_counter() - started):
+                killed_for = "time"
+            else:
+                time.sleep(INTERVAL)
     finally:
         kill(process)
-    return Ended(started_at, None if is_late else process.returncode, peak)
+    return Ended(started_at, None if killed_for else process.returncode, killed_for, peak)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

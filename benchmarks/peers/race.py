@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,10 @@ from benchmarks.peers.sizes import ROOT, SIZES, Size, data_file
 CHAINS, WARMUP, DRAWS, SEED = 4, 1_000, 1_000, 1
 LIMIT = 600.0
 RESULTS = Path(__file__).resolve().parent / "results"
+SHARE = 0.9
+"""Of the machine's memory, what a run may have."""
+PATIENCE = 180.0
+"""Seconds that a run waits at most until the load of the one before it has gone."""
 LAST_WORDS = 300
 """Characters of what a failed runner printed last that are kept as the reason."""
 
@@ -43,7 +48,10 @@ def main(*arguments: str) -> None:
     for number in range(1, given.rounds + 1):
         for size in sizes:
             for method in methods:
-                if not given.page_only and ledger.needs(size, method.key, number):
+                if not given.page_only and not ledger.why_not(
+                    size, method.key, number, given.limit
+                ):
+                    settle()
                     result = measured(method, size, number, given.limit)
                     ledger.write(result)
                     print(line(result), flush=True)
@@ -63,6 +71,13 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--retry", action="store_true", help="run again what did not finish")
     parser.add_argument("--page-only", action="store_true", help="run nothing, write the page")
     return parser
+
+
+def settle() -> None:
+    """Wait until the 1-minute load is below the number of cores, for as long as patience lasts."""
+    end = time.monotonic() + PATIENCE
+    while os.getloadavg()[0] >= cores() and time.monotonic() < end:
+        time.sleep(1)
 
 
 def commas(text: str) -> list[str]:
@@ -106,6 +121,7 @@ def measured(method: Method, size: Size, number: int, limit: float) -> Result:
             log=Path(name, "log"),
             overdue=Overdue(out, limit),
             measured=lambda: "further" not in timings(out),
+            most_bytes=SHARE * memory_bytes(),
         )
         known = judged(ended, out, reference, Path(name, "log"), limit)
     return Result(**about, peak_bytes=ended.peak_bytes, **known)
@@ -147,9 +163,14 @@ def judged(
         found["first"] = known["first_at"] - ended.started_at - known["reading"]
         found["imports"] = known["begun_at"] - ended.started_at
     found["further"] = known.get("further")
-    if ended.status is None:
+    if ended.killed_for:
         which = "first" if "first_at" not in known else "further"
-        return {**found, "status": "stopped", "reason": f"{which} posterior after {limit:g} s"}
+        what = {
+            "time": f"after {limit:g} s",
+            "memory": f"with {SHARE:.0%} of the machine's memory",
+        }
+        reason = f"{which} posterior {what[ended.killed_for]}"
+        return {**found, "status": "stopped", "reason": reason}
     if ended.status or not (out / "posterior.json").exists():
         words = " ".join(log.read_text(encoding="utf-8", errors="replace").split())
         return {**found, "status": "failed", "reason": words[-LAST_WORDS:]}
@@ -181,15 +202,19 @@ def cores() -> int:
     return min(len(os.sched_getaffinity(0)), CHAINS)
 
 
+def memory_bytes() -> int:
+    """Return how much memory the machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def machine() -> dict[str, Any]:
     """Return what the run has to work with, and how busy that is."""
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     models = [row.partition(":")[2].strip() for row in text.splitlines() if "model name" in row]
-    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "processor": models[0] if models else platform.machine(),
         "cores": cores(),
-        "memory_gib": round(gib, 1),
+        "memory_gib": round(memory_bytes() / 2**30, 1),
         "system": platform.system(),
         "load": round(os.getloadavg()[0], 2),
         "nice": os.nice(0),

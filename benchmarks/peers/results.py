@@ -1,7 +1,8 @@
 """What one run gave, kept as JSON: a race that was stopped goes on where it was.
 
-``results/SIZE/METHOD/ROUND.json``. A method that was stopped for its time, or failed, is not run
-again in later rounds, nor on tables with more rows: it would only be stopped again.
+``results/SIZE/METHOD/ROUND.json``. A method that was stopped, or failed, is not run again in later
+rounds. One that was stopped is not tried on tables with more rows either, nor one whose time on a
+smaller table, times as many plants or as many rows, exceeds the limit: it would only be stopped.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from typing import Any, Literal
 from benchmarks.peers.sizes import Size
 
 Status = Literal["done", "stopped", "failed", "absent"]
-"""Finished; killed for its time; ended with an error; its environment is not installed."""
+"""Finished; killed for its time or memory; ended with an error; its environment is absent."""
+
+LONG = 30.0
+"""Seconds of a posterior above which its time is taken to grow with the table."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +117,32 @@ class Ledger:
             if result.status in wanted:
                 self.path(result.size, result.method, result.round).unlink()
 
-    def needs(self, size: Size, method: str, number: int) -> bool:
-        """Whether a run is still to be made."""
+    def why_not(self, size: Size, method: str, number: int, limit: float) -> str:
+        """Return why a run is not to be made; nothing if it is to be made."""
         if self.path(size.key, method, number).exists():
-            return False
-        for result in self.read():
-            if result.method == method and result.status != "done":
-                same = result.size == size.key
-                larger = size.num_rows > Size.of(result.size).num_rows
-                if same or (larger and result.status == "stopped"):
-                    return False
-        return True
+            return "it was made"
+        mine = [result for result in self.read() if result.method == method]
+        if any(result.size == size.key and result.status != "done" for result in mine):
+            return "an earlier round did not finish"
+        return hopeless(size, mine, limit)
+
+
+def hopeless(size: Size, results: Iterable[Result], limit: float) -> str:
+    """Return why a method that gave these results cannot finish a table; nothing if it may.
+
+    Time is taken to grow at least as the number of plants or that of rows, whichever grows less.
+    """
+    for result in results:
+        small = Size.of(result.size)
+        if small.num_rows >= size.num_rows:
+            continue
+        if result.status == "stopped":
+            return f"stopped on {small.label}, which is smaller"
+        growth = min(size.num_plants / small.num_plants, size.num_rows / small.num_rows)
+        seconds = result.further or 0.0
+        if seconds >= LONG and seconds * growth > limit:
+            return (
+                f"a posterior of {small.label} took {seconds:.0f} s, and this table is "
+                f"{growth:.3g} times as large"
+            )
+    return ""

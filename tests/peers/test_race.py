@@ -14,7 +14,7 @@ sys.path.append(str(ROOT))  # the benchmarks are no part of the package
 
 from benchmarks.peers import agreement, figure, page, processes, race  # noqa: E402
 from benchmarks.peers.methods import METHODS, chosen  # noqa: E402
-from benchmarks.peers.results import Ledger, Result  # noqa: E402
+from benchmarks.peers.results import Ledger, Result, hopeless  # noqa: E402
 from benchmarks.peers.sizes import LECTURE, Size, counts  # noqa: E402
 from benchmarks.peers.summary import (  # noqa: E402
     Measure,
@@ -208,29 +208,42 @@ def test_a_figure_marks_another_posterior():
 
 def test_what_is_there_is_not_run_again(tmp_path):
     ledger = Ledger(tmp_path)
-    assert ledger.needs(LECTURE, "nutpie", 1)
+    assert not ledger.why_not(LECTURE, "nutpie", 1, 600)
     ledger.write(result("nutpie", size="3x4"))
-    assert not ledger.needs(LECTURE, "nutpie", 1)
-    assert ledger.needs(LECTURE, "nutpie", 2)
+    assert ledger.why_not(LECTURE, "nutpie", 1, 600)
+    assert not ledger.why_not(LECTURE, "nutpie", 2, 600)
     assert ledger.read() == [result("nutpie", size="3x4")]
 
 
 def test_what_was_too_slow_is_not_tried_on_more_rows(tmp_path):
     ledger = Ledger(tmp_path)
     ledger.write(Result("200x48", "brms", 1, "stopped", "first posterior after 600 s"))
-    assert not ledger.needs(Size(200, 48), "brms", 2)
-    assert not ledger.needs(Size(1000, 100), "brms", 1)
-    assert ledger.needs(LECTURE, "brms", 1)
-    assert ledger.needs(Size(1000, 100), "pymc", 1)
+    assert ledger.why_not(Size(200, 48), "brms", 2, 600)
+    assert ledger.why_not(Size(1000, 100), "brms", 1, 600)
+    assert not ledger.why_not(LECTURE, "brms", 1, 600)
+    assert not ledger.why_not(Size(1000, 100), "pymc", 1, 600)
     ledger.forget(("stopped",))
-    assert ledger.needs(Size(200, 48), "brms", 1)
+    assert not ledger.why_not(Size(200, 48), "brms", 1, 600)
+
+
+def test_what_would_be_too_slow_is_not_tried():
+    slow = [result("nutpie", size="1000x100", further=70.0)]
+    why = "a posterior of 1,000 × 100 took 70 s, and this table is 48 times as large"
+    assert hopeless(Size(100_000, 48), slow, 600) == why
+    assert not hopeless(Size(100_000, 48), slow, 3600)
+    assert not hopeless(Size(10_000, 20), slow, 600)  # ten times the plants, twice the rows
+    assert not hopeless(LECTURE, slow, 1)
+    overhead = [result("nutpie", size="3x4", further=4.0)]
+    assert not hopeless(Size(1000, 100), overhead, 600)
+    text = "\n".join(page.missing([replace(slow[0], limit=600.0)]))
+    assert f"- 100,000 × 48, {why}: nutpie." in text
 
 
 def test_a_failure_says_nothing_of_other_sizes(tmp_path):
     ledger = Ledger(tmp_path)
     ledger.write(Result("200x48", "brms", 1, "failed", "why"))
-    assert not ledger.needs(Size(200, 48), "brms", 2)
-    assert ledger.needs(Size(1000, 100), "brms", 1)
+    assert ledger.why_not(Size(200, 48), "brms", 2, 600)
+    assert not ledger.why_not(Size(1000, 100), "brms", 1, 600)
 
 
 # Agreement
@@ -318,6 +331,7 @@ def test_a_run_that_takes_too_long_is_killed_with_its_children(tmp_path):
         measured=lambda: True,
     )
     assert ended.status is None
+    assert ended.killed_for == "time"
     assert ended.peak_bytes > 1_000_000
     assert len(pids.read_text("utf-8").split()) == 2
     for pid in pids.read_text("utf-8").split():
@@ -333,7 +347,25 @@ def test_a_run_that_ends_by_itself_has_its_status(tmp_path):
     log = tmp_path / "log"
     ended = processes.run(command, environment={}, folder=tmp_path, log=log, **never)
     assert ended.status == 3
+    assert not ended.killed_for
     assert log.read_text("utf-8") == "words\n"
+
+
+def test_a_run_that_needs_too_much_memory_is_killed(tmp_path):
+    command = [sys.executable, "-c", "x = bytes(100) * 1_000_000; import time; time.sleep(60)"]
+    ended = processes.run(
+        command,
+        environment={},
+        folder=tmp_path,
+        log=tmp_path / "log",
+        overdue=lambda elapsed: elapsed > 50,
+        measured=lambda: True,
+        most_bytes=50_000_000,
+    )
+    assert (ended.status, ended.killed_for) == (None, "memory")
+    assert race.judged(ended, tmp_path, {}, tmp_path / "log", 600)["reason"] == (
+        "first posterior with 90% of the machine's memory"
+    )
 
 
 def test_each_posterior_has_its_own_limit(tmp_path):
