@@ -1,8 +1,9 @@
 """One run as a process tree: limits that end it, and the most memory that it had at once.
 
 Memory is the sum over the tree of each process's proportional share (PSS): pages that forked
-workers share count once. It is read from /proc ten times a second, so that a shorter peak is
-missed, unless one process alone had it: the kernel keeps that one's largest (VmHWM).
+workers share count once. It is read from /proc, as often as that takes little of the cores that the
+run needs. A peak between two readings is missed, unless one process alone had it: the kernel
+keeps that one's largest (VmHWM).
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 INTERVAL = 0.1
+"""Seconds between two looks at a run, at least."""
+
+SHARE = 0.02
+"""Of a core, what looking may take: of a process with gigabytes, a look takes 0.05 s."""
 PROC = Path("/proc")
 
 
@@ -87,6 +93,7 @@ def run(
         )
     try:
         while process.poll() is None and not killed_for:
+            looked = time.perf_counter()
             held = memory(tree(process.pid))
             if measured():
                 peak = max(peak, held)
@@ -95,10 +102,17 @@ def run(
             elif overdue(time.perf_counter() - started):
                 killed_for = "time"
             else:
-                time.sleep(INTERVAL)
+                spent = time.perf_counter() - looked
+                _wait(process, max(INTERVAL, spent / SHARE))
     finally:
         kill(process)
     return Ended(started_at, None if killed_for else process.returncode, killed_for, peak)
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Wait until a process has ended, but no longer than so many seconds."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
