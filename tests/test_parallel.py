@@ -1,5 +1,6 @@
 """Work in several processes: results in order, and errors that reach the caller."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -47,6 +48,23 @@ def test_linear_algebra_has_one_thread_in_each_process(monkeypatch):
         assert set(here) == {1}
         assert children == [here] * 3
         assert set(blas_threads()) == {2}
+
+
+def test_the_garbage_collector_leaves_alone_what_was_there_before(monkeypatch):
+    monkeypatch.setattr(parallel, "_usable", lambda: 2)
+    here, children = beside(gc.get_freeze_count, [gc.get_freeze_count] * 3)
+    assert min(here, *children) > 1000
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_a_caller_has_frozen_stays_frozen(monkeypatch):
+    monkeypatch.setattr(parallel, "_usable", lambda: 2)
+    gc.freeze()
+    try:
+        each([slowly] * 2)
+        assert gc.get_freeze_count() > 1000
+    finally:
+        gc.unfreeze()
 
 
 def test_a_process_that_is_done_takes_the_next_task(monkeypatch):

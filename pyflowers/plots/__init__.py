@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyflowers.parallel import each
 from pyflowers.plots.chains import ranks, trace, trace_first_chain
@@ -78,10 +78,12 @@ def run_images(fit: Fit, suffix: str = "png") -> dict[str, bytes]:
     """Return the files of :func:`run_figures`, drawn by all usable cores."""
     drawn = _of_a_run(fit, suffix)
     names = list(drawn)
+    # Of PNG's levels, 4 takes two thirds of the time of 6, the usual one, for a hundredth more bytes.
+    level: dict[str, Any] = {"pil_kwargs": {"compress_level": 4}} if suffix == "png" else {}
 
     def image(name: str) -> bytes:
         buffer = BytesIO()
-        drawn[name](fit).savefig(buffer, format=suffix, dpi=FILE_DPI)
+        drawn[name](fit).savefig(buffer, format=suffix, dpi=FILE_DPI, **level)
         return buffer.getvalue()
 
     return dict(zip(names, each([partial(image, name) for name in names]), strict=True))
