@@ -9,8 +9,8 @@ The threads of BLAS spin while they wait for each other. Were there as many in e
 are cores, small problems would take ten times as long, so each process has one. That holds for
 libraries which are loaded before the fork: import SciPy first where tasks need it.
 
-Python's garbage collector leaves alone what was there before the fork: to look through it, again and
-again, takes a tenth of the time of a figure, and copies the pages that parent and child share.
+Python's garbage collector leaves alone what was there before the fork: to look through it, again
+and again, takes a tenth of the time of a figure, and copies the pages that parent and child share.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _shared(
 
 @contextmanager
 def _frozen() -> Iterator[None]:
-    """Hide what is in memory from the garbage collector, unless someone has frozen things already."""
+    """Hide what is in memory from the garbage collector; what a caller has frozen stays so."""
     if gc.get_freeze_count():
         yield
         return

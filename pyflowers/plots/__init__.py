@@ -1,5 +1,8 @@
 """Figures: a fit in, matplotlib figures out; nothing is written, printed or set globally.
 
+The figures of checks, comparisons and priors import those when they are drawn: a run folder has
+none of them, and their imports would take as long as one of its figures.
+
 >>> import pyflowers
 >>> fit = pyflowers.fit("iid_normal", seed=1)
 >>> figure = pyflowers.plots.trace(fit)
@@ -78,7 +81,7 @@ def run_images(fit: Fit, suffix: str = "png") -> dict[str, bytes]:
     """Return the files of :func:`run_figures`, drawn by all usable cores."""
     drawn = _of_a_run(fit, suffix)
     names = list(drawn)
-    # Of PNG's levels, 4 takes two thirds of the time of 6, the usual one, for a hundredth more bytes.
+    # Level 4 takes two thirds of the time of 6, PNG's usual one, for a hundredth more bytes.
     level: dict[str, Any] = {"pil_kwargs": {"compress_level": 4}} if suffix == "png" else {}
 
     def image(name: str) -> bytes:

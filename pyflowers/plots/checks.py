@@ -9,13 +9,12 @@ Gabry, Simpson, Vehtari, Betancourt and Gelman (2019), Visualization in Bayesian
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from pyflowers.checks import Check, PredictiveChecks
-from pyflowers.checks.pit import BAND_PROB
-from pyflowers.checks.replicates import blocks, chosen_draws
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots.density import GRID, kernel_density
@@ -34,6 +33,9 @@ from pyflowers.plots.style import (
 from pyflowers.plots.uniformity import ecdf_difference
 from pyflowers.plots.units import observed_unit
 from pyflowers.programs import Capability
+
+if TYPE_CHECKING:
+    from pyflowers.checks import Check, PredictiveChecks
 
 NUM_DENSITIES = 50
 """Replicated data sets of a density overlay."""
@@ -83,6 +85,8 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
     ConfigError
         If the program has no ``log_lik``.
     """
+    from pyflowers.checks.pit import BAND_PROB
+
     checks.fit.program.require(Capability.LOG_LIK)
     assert checks.pit is not None  # a program with log_lik has them
     figure = new_figure(2.7, theme)
@@ -115,6 +119,8 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     ConfigError
         If the program has no ``y_rep``, nothing is observed, or it describes counts.
     """
+    from pyflowers.checks.replicates import blocks, chosen_draws
+
     fit.program.require(Capability.Y_REP)
     fit.program.require(Capability.OBSERVED)
     if fit.program.counts:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from matplotlib.figure import Figure
 
-from pyflowers.compare.loo import LooComparison
 from pyflowers.plots.style import LIGHT, Theme, finish, label, new_figure, styled
+
+if TYPE_CHECKING:
+    from pyflowers.compare.loo import LooComparison
 
 Z_90 = 1.6448536269514722
 """Half-width of a 90% interval in standard errors."""

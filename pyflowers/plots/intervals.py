@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from pyflowers.checks import Predictions, PredictiveChecks
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots.style import (
@@ -25,6 +25,9 @@ from pyflowers.plots.style import (
 )
 from pyflowers.plots.units import observed_unit, unit
 from pyflowers.programs import Capability
+
+if TYPE_CHECKING:
+    from pyflowers.checks import Predictions, PredictiveChecks
 
 MOST_ROWS = 30
 PROBS = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -21,8 +22,10 @@ from pyflowers.plots.style import (
     plain_ticks,
     styled,
 )
-from pyflowers.priors import PriorPredictive
 from pyflowers.programs import Capability
+
+if TYPE_CHECKING:
+    from pyflowers.priors import PriorPredictive
 
 MOST_PANELS = 8
 BINS = 40

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from pyflowers.errors import ConfigError
 from pyflowers.plots.style import LIGHT, Theme, finish, label, new_figure, plain_ticks, styled
-from pyflowers.priors import THRESHOLD, Sensitivity
+
+if TYPE_CHECKING:
+    from pyflowers.priors import Sensitivity
 
 MOST_ROWS = 8
 """Elements of a program that are shown: those that are the most sensitive to the prior."""
@@ -34,6 +37,8 @@ def power_scaling(found: Sequence[Sensitivity], *, theme: Theme = LIGHT) -> Figu
     ConfigError
         If none of them could be computed.
     """
+    from pyflowers.priors import THRESHOLD
+
     rows = [(each.name, element) for each in found for element in _shown(each)]
     if not rows:
         raise ConfigError("sensitivity: no sensitivity could be computed; see its notes")

@@ -8,18 +8,21 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from pyflowers.checks import ecdf
 from pyflowers.plots.style import Theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from pyflowers.checks.ecdf import Band
 
-def ecdf_difference(ax: Axes, values: NDArray[np.float64], band: ecdf.Band, theme: Theme) -> bool:
+
+def ecdf_difference(ax: Axes, values: NDArray[np.float64], band: Band, theme: Theme) -> bool:
     """Draw ECDF minus uniform with its band; return whether it stays inside."""
+    from pyflowers.checks.ecdf import counts
+
     points = np.concatenate([[0.0], band.points, [1.0]])
     num = band.num_values
-    found = ecdf.counts(values, band.points, num)
+    found = counts(values, band.points, num)
     lower = np.concatenate([[0], band.lower, [num]]) / num - points
     upper = np.concatenate([[0], band.upper, [num]]) / num - points
     ax.fill_between(points, lower, upper, color=theme.model, alpha=0.22, lw=0, step="post")
