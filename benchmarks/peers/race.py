@@ -222,9 +222,14 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """Return the commit that is checked out, marked where files differ from it."""
-    words = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    """Return the commit that is checked out, marked where files other than the page differ."""
+    changed = git("status", "--porcelain", "--", ".", ":!docs/peers*")
+    return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
+
+
+def git(*words: str) -> str:
+    """Return what git prints."""
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
 
