@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from benchmarks.peers.methods import METHODS, Family
+from benchmarks.peers.results import hopeless
 from benchmarks.peers.sizes import Size
 from benchmarks.peers.summary import Measure, Row, by_size
 from pyflowers.plots.style import LIGHT, StyledFigure, Theme, applied, new_figure
@@ -43,8 +44,11 @@ def save(rows: Sequence[Row], path: Path) -> None:
 def draw(rows: Sequence[Row], theme: Theme = LIGHT) -> StyledFigure:
     """Draw two rows of panels, a column for each size, all methods on one scale."""
     groups = by_size(rows)
-    present = {row.method.key for row in rows}
-    labels = [method.label for method in METHODS if method.key in present]
+    known = {
+        method.label: [result for row in rows if row.method is method for result in row.results]
+        for method in METHODS
+    }
+    labels = [label for label, results in known.items() if results]
     with applied(theme):
         figure = new_figure(2 * PANEL + 0.9, theme)
         figure.set_size_inches(WIDTH, 2 * PANEL + 0.9)
@@ -56,6 +60,10 @@ def draw(rows: Sequence[Row], theme: Theme = LIGHT) -> StyledFigure:
                 height = labels.index(row.method.label)
                 mark(first, row, row.first, height, theme)
                 mark(rate, row, row.rate, height, theme)
+            for label in labels:
+                if hopeless(size, known[label]) and all(row.method.label != label for row in mine):
+                    for panel in (first, rate):
+                        say(panel, "too slow", labels.index(label), theme)
             for panel in (first, rate):
                 finish_panel(panel, labels, len(groups))
         # From the left edge on, so that a text wider than a panel has room under the others.
@@ -73,8 +81,7 @@ def mark(panel: Any, row: Row, measure: Measure | None, height: int, theme: Them
     if measure is None:
         late = row.unfinished is not None and row.unfinished.status == "stopped"
         note = "too slow" if late else "no draws" if row.first is not None else "–"
-        where = panel.get_yaxis_transform()
-        panel.text(0.04, height, note, transform=where, va="center", color=theme.muted, fontsize=8)
+        say(panel, note, height, theme)
         return
     panel.plot(
         [measure.low, measure.high], [height, height], color=colour, linewidth=2.2, alpha=0.5
@@ -88,6 +95,12 @@ def mark(panel: Any, row: Row, measure: Measure | None, height: int, theme: Them
         markeredgecolor=colour,
         markerfacecolor=colour if is_full else theme.paper,
     )
+
+
+def say(panel: Any, note: str, height: int, theme: Theme) -> None:
+    """Write why a method has no mark."""
+    where = panel.get_yaxis_transform()
+    panel.text(0.04, height, note, transform=where, va="center", color=theme.muted, fontsize=8)
 
 
 def finish_panel(panel: Any, labels: Sequence[str], num_columns: int) -> None:

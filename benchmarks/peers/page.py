@@ -115,8 +115,7 @@ def missing(results: Sequence[Result]) -> list[str]:
         mine = [result for result in results if result.method == method.key]
         for size in SIZES:
             if all(result.size != size.key for result in mine):
-                limit = max((result.limit for result in mine), default=0.0)
-                why = hopeless(size, mine, limit) or "not measured yet"
+                why = hopeless(size, mine) or "not measured yet"
                 absent.setdefault((size.label, why), []).append(method.label)
     for (where, why), labels in absent.items():
         who = "all methods" if len(labels) == len(METHODS) else "; ".join(labels)

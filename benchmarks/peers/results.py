@@ -8,7 +8,7 @@ smaller table, times as many plants or as many rows, exceeds the limit: it would
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -127,11 +127,14 @@ class Ledger:
         return hopeless(size, mine, limit)
 
 
-def hopeless(size: Size, results: Iterable[Result], limit: float) -> str:
+def hopeless(size: Size, results: Sequence[Result], limit: float | None = None) -> str:
     """Return why a method that gave these results cannot finish a table; nothing if it may.
 
     Time is taken to grow at least as the number of plants or that of rows, whichever grows less.
+    The limit is that of the results where none is given.
     """
+    if limit is None:
+        limit = max((result.limit for result in results), default=0.0)
     for result in results:
         small = Size.of(result.size)
         if small.num_rows >= size.num_rows:

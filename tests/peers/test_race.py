@@ -203,6 +203,14 @@ def test_a_figure_marks_another_posterior():
     assert labels == ["peer", "peer", "another posterior (see the table)"]
 
 
+def test_a_figure_says_which_methods_would_be_too_slow():
+    slow = result("nutpie", further=70.0, limit=600.0)
+    larger = [result(key, size="10000x20") for key in ("pyflowers-exact", "pymc")]
+    drawn = figure.draw(rows_of([slow, result("pymc"), *larger]))
+    notes = [[text.get_text() for text in panel.texts] for panel in drawn.axes]
+    assert notes == [[], ["too slow"], [], ["too slow"]]
+
+
 # Resumption
 
 
