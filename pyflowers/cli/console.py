@@ -113,7 +113,11 @@ def _has_styles() -> bool:
 
 def _give_up(error: OSError) -> None:
     _failures.append(error)
-    # What is left in the buffer would fail again when Python ends.
+    drop_output()
+
+
+def drop_output() -> None:
+    """Write to nowhere from now on: what is left in the buffer would fail again at Python's end."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

@@ -11,7 +11,13 @@ from typing import Any
 
 import click
 
-from pyflowers.cli.console import BROKEN_PIPE, complain, exit_status, open_streams
+from pyflowers.cli.console import (
+    BROKEN_PIPE,
+    complain,
+    drop_output,
+    exit_status,
+    open_streams,
+)
 from pyflowers.cli.interruption import Terminated, unwinding_on_signals
 from pyflowers.errors import PyflowersError, UnusedOptionError
 
@@ -121,6 +127,8 @@ def _status(args: list[str]) -> int:
     except OSError as error:
         if debug:
             raise
+        if error.filename is None:  # click could not write its help
+            drop_output()
         complain(f"error: {_of_the_system(error)}")
         return 1
     except MemoryError:

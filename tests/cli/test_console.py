@@ -2,6 +2,7 @@
 
 import errno
 import io
+import os
 import re
 import subprocess
 import sys
@@ -98,10 +99,13 @@ def test_the_labels_of_a_table_do_not_reach_the_terminal_raw(tmp_path):
 
 
 def run(words, shell):
+    # Python's output is buffered for most users; a container may say otherwise.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.run(
         ["/bin/bash", "-c", f'"$@" {shell}', "bash", sys.executable, "-m", "pyflowers", *words],
         capture_output=True,
         text=True,
+        env=environment,
     )
 
 
