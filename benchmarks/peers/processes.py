@@ -22,8 +22,9 @@ from typing import Literal
 INTERVAL = 0.1
 """Seconds between two looks at a run, at least."""
 
-SHARE = 0.02
-"""Of a core, what looking may take: of a process with gigabytes, a look takes 0.05 s."""
+LOOKING = 0.02
+"""Share of a core that looking may take: of a process with gigabytes, a look takes 0.05 s."""
+
 PROC = Path("/proc")
 
 
@@ -103,7 +104,7 @@ def run(
                 killed_for = "time"
             else:
                 spent = time.perf_counter() - looked
-                _wait(process, max(INTERVAL, spent / SHARE))
+                _wait(process, max(INTERVAL, spent / LOOKING))
     finally:
         kill(process)
     return Ended(started_at, None if killed_for else process.returncode, killed_for, peak)

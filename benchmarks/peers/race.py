@@ -29,8 +29,8 @@ from benchmarks.peers.sizes import ROOT, SIZES, Size, data_file
 CHAINS, WARMUP, DRAWS, SEED = 4, 1_000, 1_000, 1
 LIMIT = 600.0
 RESULTS = Path(__file__).resolve().parent / "results"
-SHARE = 0.9
-"""Of the machine's memory, what a run may have."""
+MOST_MEMORY = 0.9
+"""Share of the machine's memory that a run may have."""
 PATIENCE = 180.0
 """Seconds that a run waits at most until the load of the one before it has gone."""
 LAST_WORDS = 300
@@ -48,9 +48,7 @@ def main(*arguments: str) -> None:
     for number in range(1, given.rounds + 1):
         for size in sizes:
             for method in methods:
-                if not given.page_only and not ledger.why_not(
-                    size, method.key, number, given.limit
-                ):
+                if not given.page_only and ledger.needs(size, method.key, number, given.limit):
                     settle()
                     result = measured(method, size, number, given.limit)
                     ledger.write(result)
@@ -121,7 +119,7 @@ def measured(method: Method, size: Size, number: int, limit: float) -> Result:
             log=Path(name, "log"),
             overdue=Overdue(out, limit),
             measured=lambda: "further" not in timings(out),
-            most_bytes=SHARE * memory_bytes(),
+            most_bytes=MOST_MEMORY * memory_bytes(),
         )
         known = judged(ended, out, reference, Path(name, "log"), limit)
     return Result(**about, peak_bytes=ended.peak_bytes, **known)
@@ -164,12 +162,13 @@ def judged(
         found["imports"] = known["begun_at"] - ended.started_at
     found["further"] = known.get("further")
     if ended.killed_for:
-        which = "first" if "first_at" not in known else "further"
-        what = {
+        steps = {"first_at": "first posterior", "further": "further posterior"}
+        lacking = next((step for key, step in steps.items() if key not in known), "saved draws")
+        bound = {
             "time": f"after {limit:g} s",
-            "memory": f"with {SHARE:.0%} of the machine's memory",
+            "memory": f"with {MOST_MEMORY:.0%} of the machine's memory",
         }
-        reason = f"{which} posterior {what[ended.killed_for]}"
+        reason = f"{lacking} {bound[ended.killed_for]}"
         return {**found, "status": "stopped", "reason": reason}
     if ended.status or not (out / "posterior.json").exists():
         words = " ".join(log.read_text(encoding="utf-8", errors="replace").split())

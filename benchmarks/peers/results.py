@@ -117,14 +117,14 @@ class Ledger:
             if result.status in wanted:
                 self.path(result.size, result.method, result.round).unlink()
 
-    def why_not(self, size: Size, method: str, number: int, limit: float) -> str:
-        """Return why a run is not to be made; nothing if it is to be made."""
+    def needs(self, size: Size, method: str, number: int, limit: float) -> bool:
+        """Whether a run is still to be made, of which each posterior has so many seconds."""
         if self.path(size.key, method, number).exists():
-            return "it was made"
+            return False
         mine = [result for result in self.read() if result.method == method]
         if any(result.size == size.key and result.status != "done" for result in mine):
-            return "an earlier round did not finish"
-        return hopeless(size, mine, limit)
+            return False
+        return not hopeless(size, mine, limit)
 
 
 def hopeless(size: Size, results: Sequence[Result], limit: float | None = None) -> str:

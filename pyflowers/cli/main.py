@@ -122,7 +122,7 @@ def _status(args: list[str]) -> int:
         return 2 if isinstance(error, UnusedOptionError) else 1
     except BrokenPipeError:
         # The reader of our output has gone, so there is nobody to tell.
-        sys.stderr.close()
+        drop_output()
         return BROKEN_PIPE
     except OSError as error:
         if debug:

@@ -216,22 +216,22 @@ def test_a_figure_says_which_methods_would_be_too_slow():
 
 def test_what_is_there_is_not_run_again(tmp_path):
     ledger = Ledger(tmp_path)
-    assert not ledger.why_not(LECTURE, "nutpie", 1, 600)
+    assert ledger.needs(LECTURE, "nutpie", 1, 600)
     ledger.write(result("nutpie", size="3x4"))
-    assert ledger.why_not(LECTURE, "nutpie", 1, 600)
-    assert not ledger.why_not(LECTURE, "nutpie", 2, 600)
+    assert not ledger.needs(LECTURE, "nutpie", 1, 600)
+    assert ledger.needs(LECTURE, "nutpie", 2, 600)
     assert ledger.read() == [result("nutpie", size="3x4")]
 
 
 def test_what_was_too_slow_is_not_tried_on_more_rows(tmp_path):
     ledger = Ledger(tmp_path)
     ledger.write(Result("200x48", "brms", 1, "stopped", "first posterior after 600 s"))
-    assert ledger.why_not(Size(200, 48), "brms", 2, 600)
-    assert ledger.why_not(Size(1000, 100), "brms", 1, 600)
-    assert not ledger.why_not(LECTURE, "brms", 1, 600)
-    assert not ledger.why_not(Size(1000, 100), "pymc", 1, 600)
+    assert not ledger.needs(Size(200, 48), "brms", 2, 600)
+    assert not ledger.needs(Size(1000, 100), "brms", 1, 600)
+    assert ledger.needs(LECTURE, "brms", 1, 600)
+    assert ledger.needs(Size(1000, 100), "pymc", 1, 600)
     ledger.forget(("stopped",))
-    assert not ledger.why_not(Size(200, 48), "brms", 1, 600)
+    assert ledger.needs(Size(200, 48), "brms", 1, 600)
 
 
 def test_what_would_be_too_slow_is_not_tried():
@@ -250,8 +250,8 @@ def test_what_would_be_too_slow_is_not_tried():
 def test_a_failure_says_nothing_of_other_sizes(tmp_path):
     ledger = Ledger(tmp_path)
     ledger.write(Result("200x48", "brms", 1, "failed", "why"))
-    assert ledger.why_not(Size(200, 48), "brms", 2, 600)
-    assert not ledger.why_not(Size(1000, 100), "brms", 1, 600)
+    assert not ledger.needs(Size(200, 48), "brms", 2, 600)
+    assert ledger.needs(Size(1000, 100), "brms", 1, 600)
 
 
 # Agreement
@@ -374,6 +374,36 @@ def test_a_run_that_needs_too_much_memory_is_killed(tmp_path):
     assert race.judged(ended, tmp_path, {}, tmp_path / "log", 600)["reason"] == (
         "first posterior with 90% of the machine's memory"
     )
+
+
+def test_looking_at_a_run_takes_little_of_it(tmp_path, monkeypatch):
+    looks = []
+
+    def slow_look(pids):
+        looks.append(pids)
+        time.sleep(0.05)
+        return 0
+
+    monkeypatch.setattr(processes, "memory", slow_look)
+    started = time.perf_counter()
+    processes.run(
+        [sys.executable, "-c", "import time; time.sleep(4)"],
+        environment={},
+        folder=tmp_path,
+        log=tmp_path / "log",
+        overdue=lambda _: False,
+        measured=lambda: True,
+    )
+    # One look every 2.5 s, and the first; ten a second would take half of a core.
+    assert len(looks) <= 2 + (time.perf_counter() - started) / 2.5
+
+
+def test_a_run_waits_until_the_load_has_gone(monkeypatch):
+    loads, waits = iter([9.0, 5.0, 0.0]), []
+    monkeypatch.setattr("os.getloadavg", lambda: (next(loads), 0.0, 0.0))
+    monkeypatch.setattr("time.sleep", waits.append)
+    race.settle()
+    assert waits == [1, 1]
 
 
 def test_each_posterior_has_its_own_limit(tmp_path):
