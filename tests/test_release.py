@@ -1,8 +1,13 @@
-"""The version number has one source, pyproject.toml; what repeats it agrees."""
+"""The version number has one source, pyproject.toml, and what repeats it agrees; the locked packages
+can be installed."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
@@ -34,3 +39,16 @@ def test_no_module_repeats_the_version():
     modules = (ROOT / "pyflowers").rglob("*.py")
     number = re.compile(rf"(?<![\d.]){re.escape(VERSION)}(?![\d.])")
     assert [path for path in modules if number.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.slow
+def test_the_locked_packages_install_on_the_first_release_of_this_python():
+    """Debian 12 has 3.11.2, where a package that wants 3.11.5 cannot be installed."""
+    version = "{}.{}".format(*sys.version_info)
+    locks = sorted((ROOT / "locks" / version).glob("*.lock"))
+    assert len(locks) == 3
+    dry_run = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+    target = ["--no-deps", "--only-binary=:all:", f"--python-version={version}"]
+    files = [f"--requirement={lock}" for lock in locks]
+    result = subprocess.run([*dry_run, *target, *files], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
