@@ -1,5 +1,4 @@
-"""The version number has one source, pyproject.toml, and what repeats it agrees; the locked packages
-can be installed."""
+"""The version has one source, pyproject.toml; the locked packages can be installed."""
 
 import re
 import subprocess
