@@ -1,8 +1,7 @@
-"""Write the generated part of docs/peers.md, its figure and the table of all runs."""
+"""Write the generated part of docs/peers.md, and its figure."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,20 +30,14 @@ COLUMNS = (
     "peak memory, MB",
     "posterior",
 )
-FIELDS = (
-    *("size", "method", "round", "status", "reason", "first", "further", "imports"),
-    *("min_ess", "worst", "rate", "peak_bytes", "num_divergent", "commit"),
-)
 
 
 def write(results: Sequence[Result], docs: Path = DOCS) -> None:
     """Put what is known into the page, between its marks."""
     folder = docs / "peers"
     folder.mkdir(exist_ok=True)
-    runs_table(results, folder / "runs.csv")
     rows = rows_of(results)
-    drawn = bool(rows)
-    if drawn:
+    if rows:
         figure.save(rows, folder / "race.svg")
     page = docs / "peers.md"
     text = page.read_text(encoding="utf-8")
@@ -126,20 +119,3 @@ def missing(results: Sequence[Result]) -> list[str]:
 def label_of(key: str) -> str:
     """Return a method's label."""
     return next(method.label for method in METHODS if method.key == key)
-
-
-def runs_table(results: Sequence[Result], path: Path) -> None:
-    """Write every run as a row."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*FIELDS, "agrees", "z", "bound", "of", "shift", "r_hat", "load"])
-        for result in results:
-            judged = [
-                result.agreement.get(k) for k in ("agrees", "z", "bound", "of", "shift", "r_hat")
-            ]
-            own = [_cell(getattr(result, name)) for name in FIELDS]
-            writer.writerow([*own, *map(_cell, judged), result.machine.get("load", "")])
-
-
-def _cell(value: object) -> object:
-    return f"{value:.5g}" if isinstance(value, float) else value

@@ -23,12 +23,14 @@ import numpy as np
 from benchmarks.peers import agreement, page
 from benchmarks.peers.methods import METHODS, Method, chosen, cold
 from benchmarks.peers.processes import Ended, run
-from benchmarks.peers.results import Ledger, Result
+from benchmarks.peers.results import Ledger, Result, label_of_machine
 from benchmarks.peers.sizes import ROOT, SIZES, Size, data_file
 
 CHAINS, WARMUP, DRAWS, SEED = 4, 1_000, 1_000, 1
 LIMIT = 600.0
-RESULTS = Path(__file__).resolve().parent / "results"
+RUNS = page.DOCS / "peers" / "runs.csv"
+TABLES = Path(__file__).resolve().parent / ".tables"
+"""The data, and the exact posterior of each."""
 MOST_MEMORY = 0.9
 """Share of the machine's memory that a run may have."""
 PATIENCE = 180.0
@@ -42,18 +44,33 @@ def main(*arguments: str) -> None:
     given = command_line().parse_args(arguments or None)
     sizes = [Size.of(key) for key in given.sizes] or list(SIZES)
     methods = chosen(given.methods)
-    ledger = Ledger(given.results)
+    ledger = Ledger(given.runs)
+    if given.afresh:
+        given.runs.unlink(missing_ok=True)
     if given.retry:
         ledger.forget(("stopped", "failed", "absent"))
+    if not given.page_only:
+        refuse_another_machine(ledger)
     for number in range(1, given.rounds + 1):
         for size in sizes:
             for method in methods:
                 if not given.page_only and ledger.needs(size, method.key, number, given.limit):
                     settle()
                     result = measured(method, size, number, given.limit)
-                    ledger.write(result)
+                    ledger.add(result)
                     print(line(result), flush=True)
     page.write(ledger.read())
+
+
+def refuse_another_machine(ledger: Ledger) -> None:
+    """End the race where what is measured here would stand beside what was measured elsewhere."""
+    here = label_of_machine(machine())
+    others = [name for name in ledger.machines() if name != here]
+    if others:
+        raise SystemExit(
+            f"error: {ledger.path} has runs on {'; '.join(others)}, and this machine is {here}: "
+            "run with --afresh to forget them and measure all of it here"
+        )
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -65,8 +82,9 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--methods", type=commas, default=[], help=f"of {keys}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each posterior")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="what is there is not rerun")
+    parser.add_argument("--runs", type=Path, default=RUNS, help="what is there is not run again")
     parser.add_argument("--retry", action="store_true", help="run again what did not finish")
+    parser.add_argument("--afresh", action="store_true", help="forget all runs")
     parser.add_argument("--page-only", action="store_true", help="run nothing, write the page")
     return parser
 
@@ -96,8 +114,8 @@ def measured(method: Method, size: Size, number: int, limit: float) -> Result:
     if shutil.which(method.interpreter) is None:
         reason = "its environment is not installed: benchmarks/peers/environments makes it"
         return Result(**about, status="absent", reason=reason)
-    data = data_file(size, RESULTS / "data")
-    reference = agreement.reference_of(size, RESULTS / "reference")
+    data = data_file(size, TABLES / "data")
+    reference = agreement.reference_of(size, TABLES / "reference")
     with tempfile.TemporaryDirectory(prefix="race-") as name:
         out = Path(name, "out")
         caches = Path(name, "caches")
@@ -156,7 +174,8 @@ def judged(
 ) -> dict[str, Any]:
     """Return what a run measured, and whether its posterior is right."""
     known = timings(out)
-    found: dict[str, Any] = {"versions": known.get("versions", {})}
+    versions = known.get("versions", {}).items()
+    found: dict[str, Any] = {"versions": ", ".join(f"{name} {number}" for name, number in versions)}
     if "first_at" in known:
         found["first"] = known["first_at"] - ended.started_at - known["reading"]
         found["imports"] = known["begun_at"] - ended.started_at
@@ -214,7 +233,6 @@ def machine() -> dict[str, Any]:
         "processor": models[0] if models else platform.machine(),
         "cores": cores(),
         "memory_gib": round(memory_bytes() / 2**30, 1),
-        "system": platform.system(),
         "load": round(os.getloadavg()[0], 2),
         "nice": os.nice(0),
     }

@@ -1,15 +1,15 @@
-"""What one run gave, kept as JSON: a race that was stopped goes on where it was.
+"""What each run gave, kept as a row of docs/peers/runs.csv: a race that was stopped goes on there.
 
-``results/SIZE/METHOD/ROUND.json``. A method that was stopped, or failed, is not run again in later
-rounds. One that was stopped is not tried on tables with more rows either, nor one whose time on a
-smaller table, times as many plants or as many rows, exceeds the limit: it would only be stopped.
+A method that was stopped, or failed, is not run again in later rounds. One that was stopped is not
+tried on tables with more rows either, nor one whose time on a smaller table, times as many plants
+or as many rows, exceeds the limit: it would only be stopped.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,8 +52,10 @@ class Result:
         See :func:`benchmarks.peers.agreement.compare`; empty without a posterior.
     num_divergent : int
         Divergent draws.
-    versions, machine : dict
-        Of the method, and where and under which load it ran.
+    versions : str
+        Of the method and what it stands on, between commas.
+    machine : dict
+        Where and under which load it ran; see :data:`MACHINE`.
     commit : str
         Of this repository.
     """
@@ -72,7 +74,7 @@ class Result:
     worst: str = ""
     agreement: dict[str, Any] = field(default_factory=dict)
     num_divergent: int = 0
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
     commit: str = ""
 
@@ -84,47 +86,120 @@ class Result:
         return self.min_ess / self.further
 
 
+Reader = Callable[[str], Any]
+"""What makes a value of a cell that is not empty."""
+
+RUN: Mapping[str, Reader] = {
+    "size": str,
+    "method": str,
+    "round": int,
+    "status": str,
+    "reason": str,
+    "first": float,
+    "further": float,
+    "imports": float,
+    "limit": float,
+    "min_ess": float,
+    "worst": str,
+    "peak_bytes": int,
+    "num_divergent": int,
+    "versions": str,
+    "commit": str,
+}
+AGREEMENT: Mapping[str, Reader] = {
+    "agrees": "True".__eq__,
+    "z": float,
+    "bound": float,
+    "of": str,
+    "statistic": str,
+    "shift": float,
+    "r_hat": float,
+}
+MACHINE: Mapping[str, Reader] = {
+    "processor": str,
+    "cores": int,
+    "memory_gib": float,
+    "load": float,
+    "nice": int,
+}
+"""The columns of a run, of how its posterior agrees, and of its machine."""
+
+
+def row_of(result: Result) -> dict[str, str]:
+    """Return a result as the cells of a row."""
+    own = {name: getattr(result, name) for name in RUN}
+    judged = {name: result.agreement.get(name) for name in AGREEMENT}
+    where = {name: result.machine.get(name) for name in MACHINE}
+    return {name: _cell(value) for name, value in {**own, **judged, **where}.items()}
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def result_of(row: Mapping[str, str]) -> Result:
+    """Return the result that a row holds."""
+
+    def read(columns: Mapping[str, Reader]) -> dict[str, Any]:
+        return {name: of(row[name]) for name, of in columns.items() if row[name]}
+
+    return Result(**read(RUN), agreement=read(AGREEMENT), machine=read(MACHINE))
+
+
 @dataclass(frozen=True)
 class Ledger:
-    """The folder of results."""
+    """The file of results."""
 
-    folder: Path
+    path: Path
 
-    def path(self, size: str, method: str, number: int) -> Path:
-        """Return the file of one run."""
-        return self.folder / size / method / f"{number}.json"
-
-    def write(self, result: Result) -> None:
-        """Keep a result: whole, or not at all."""
-        path = self.path(result.size, result.method, result.round)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".unfinished")
-        unfinished.write_text(json.dumps(asdict(result), indent=1), encoding="utf-8")
-        unfinished.replace(path)
+    def add(self, result: Result) -> None:
+        """Keep a result as well."""
+        self._write([*self.read(), result])
 
     def read(self) -> list[Result]:
         """Return all results, by size, method and round."""
-        found = [
-            Result(**json.loads(path.read_text(encoding="utf-8")))
-            for path in self.folder.glob("*/*/*.json")
-        ]
-        return sorted(found, key=lambda r: (Size.of(r.size).num_rows, r.method, r.round))
+        if not self.path.exists():
+            return []
+        with self.path.open(newline="", encoding="utf-8") as file:
+            return [result_of(row) for row in csv.DictReader(file)]
 
     def forget(self, statuses: Iterable[Status]) -> None:
-        """Delete the results with these statuses, to be run again."""
-        wanted = set(statuses)
-        for result in self.read():
-            if result.status in wanted:
-                self.path(result.size, result.method, result.round).unlink()
+        """Drop the results with these statuses, to be run again."""
+        dropped = set(statuses)
+        self._write([result for result in self.read() if result.status not in dropped])
+
+    def _write(self, results: Iterable[Result]) -> None:
+        """Write the file: whole, or not at all."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self.path.with_suffix(".unfinished")
+        with unfinished.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, [*RUN, *AGREEMENT, *MACHINE], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(map(row_of, sorted(results, key=_order)))
+        unfinished.replace(self.path)
+
+    def machines(self) -> list[str]:
+        """Return the machines that the results are of."""
+        return sorted({label_of_machine(r.machine) for r in self.read() if r.machine})
 
     def needs(self, size: Size, method: str, number: int, limit: float) -> bool:
         """Whether a run is still to be made, of which each posterior has so many seconds."""
-        if self.path(size.key, method, number).exists():
-            return False
         mine = [result for result in self.read() if result.method == method]
-        if any(result.size == size.key and result.status != "done" for result in mine):
+        same = [result for result in mine if result.size == size.key]
+        if any(result.round == number or result.status != "done" for result in same):
             return False
         return not hopeless(size, mine, limit)
+
+
+def _order(result: Result) -> tuple[int, str, int]:
+    return Size.of(result.size).num_rows, result.method, result.round
+
+
+def label_of_machine(machine: Mapping[str, Any]) -> str:
+    """Return what a machine has, as the page says it."""
+    return f"{machine['processor']}, {machine['cores']} core(s), {machine['memory_gib']} GiB"
 
 
 def hopeless(size: Size, results: Sequence[Result], limit: float | None = None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.peers.methods import METHODS, Method
-from benchmarks.peers.results import Result
+from benchmarks.peers.results import Result, label_of_machine
 from benchmarks.peers.sizes import Size
 
 CONVERGED = 1.01
@@ -271,9 +271,7 @@ def conditions(results: Sequence[Result]) -> str:
     machines = [result.machine for result in results if result.machine]
     if not machines:
         return "Nothing has been measured yet."
-    named = sorted(
-        {f"{m['processor']}, {m['cores']} core(s), {m['memory_gib']} GiB" for m in machines}
-    )
+    named = sorted(set(map(label_of_machine, machines)))
     load = Measure.of(machine["load"] for machine in machines)
     assert load is not None  # there are machines
     cores = max(machine["cores"] for machine in machines)
@@ -301,6 +299,5 @@ def versions_of(rows: Sequence[Row]) -> dict[str, str]:
     for row in rows:
         for result in row.results:
             if result.versions:
-                words = (f"{name} {version}" for name, version in result.versions.items())
-                found[row.method.key] = ", ".join(words)
+                found[row.method.key] = result.versions
     return found

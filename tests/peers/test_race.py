@@ -189,7 +189,6 @@ def test_the_page_is_written_between_its_marks(tmp_path):
     assert "old" not in text
     assert "| 200 × 48 | nutpie |" in text
     assert (tmp_path / "peers" / "race.svg").stat().st_size > 1000
-    assert len((tmp_path / "peers" / "runs.csv").read_text("utf-8").splitlines()) == 3
 
 
 def test_a_figure_marks_another_posterior():
@@ -215,17 +214,64 @@ def test_a_figure_says_which_methods_would_be_too_slow():
 
 
 def test_what_is_there_is_not_run_again(tmp_path):
-    ledger = Ledger(tmp_path)
+    ledger = Ledger(tmp_path / "runs.csv")
     assert ledger.needs(LECTURE, "nutpie", 1, 600)
-    ledger.write(result("nutpie", size="3x4"))
+    ledger.add(result("nutpie", size="3x4"))
     assert not ledger.needs(LECTURE, "nutpie", 1, 600)
     assert ledger.needs(LECTURE, "nutpie", 2, 600)
-    assert ledger.read() == [result("nutpie", size="3x4")]
+    assert ledger.needs(LECTURE, "pymc", 1, 600)
+
+
+def test_runs_are_read_as_they_were_written(tmp_path):
+    """Whatever a run gave: a posterior that agrees or differs, estimates, nothing."""
+    differs = OTHER["agreement"] | {"bound": 4.5, "r_hat": 1.02}
+    runs = [
+        result("nutpie", size="3x4", versions="nutpie 0.16.8, pymc 5.28.5", commit="0ba87ee-dirty"),
+        result("rstanarm", size="3x4", agreement=differs, num_divergent=3, limit=600.0),
+        result("lme4", ess=None, agreement={"agrees": None, "of": "mu_plant[2]", "shift": 0.2}),
+        Result("200x48", "pymc", 1, "failed", 'no "compiler",\nor none | here', first=3.25),
+        Result("1000x100", "brms", 2, "stopped", "first posterior after 600 s", machine=QUIET),
+    ]
+    ledger = Ledger(tmp_path / "new" / "runs.csv")
+    for run in reversed(runs):
+        ledger.add(run)
+    read = ledger.read()
+    runs[2].agreement.pop("agrees")  # an empty cell
+    assert read == runs
+    assert page.generated(read) == page.generated(runs)
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["runs.csv"]
+
+
+def test_the_committed_runs_make_the_committed_page():
+    text = (page.DOCS / "peers.md").read_text("utf-8")
+    assert page.generated(Ledger(race.RUNS).read()) in text
+
+
+def test_runs_of_two_machines_are_not_mixed(tmp_path, monkeypatch):
+    path = tmp_path / "runs.csv"
+    Ledger(path).add(result("nutpie", size="3x4"))
+    written = []
+    monkeypatch.setattr(page, "write", written.append)
+    monkeypatch.setattr(race, "settle", lambda: None)
+    monkeypatch.setattr(race, "measured", lambda method, size, number, limit: result(method.key))
+    with pytest.raises(SystemExit, match=r"has runs on P, 2 core\(s\), 8.0 GiB, .* --afresh"):
+        race.main("--runs", str(path), "--rounds", "1", "--sizes", "200x48", "--methods", "pymc")
+    assert [run.method for run in Ledger(path).read()] == ["nutpie"]
+    race.main("--runs", str(path), "--page-only")
+    monkeypatch.setattr(race, "machine", lambda: QUIET)
+    race.main("--runs", str(path), "--rounds", "1", "--sizes", "200x48", "--methods", "pymc")
+    assert [run.method for run in Ledger(path).read()] == ["nutpie", "pymc"]
+    race.main(
+        *("--runs", str(path), "--afresh"),
+        *("--rounds", "1", "--sizes", "200x48", "--methods", "lme4"),
+    )
+    assert [run.method for run in Ledger(path).read()] == ["lme4"]
+    assert [len(runs) for runs in written] == [1, 2, 1]
 
 
 def test_what_was_too_slow_is_not_tried_on_more_rows(tmp_path):
-    ledger = Ledger(tmp_path)
-    ledger.write(Result("200x48", "brms", 1, "stopped", "first posterior after 600 s"))
+    ledger = Ledger(tmp_path / "runs.csv")
+    ledger.add(Result("200x48", "brms", 1, "stopped", "first posterior after 600 s"))
     assert not ledger.needs(Size(200, 48), "brms", 2, 600)
     assert not ledger.needs(Size(1000, 100), "brms", 1, 600)
     assert ledger.needs(LECTURE, "brms", 1, 600)
@@ -248,8 +294,8 @@ def test_what_would_be_too_slow_is_not_tried():
 
 
 def test_a_failure_says_nothing_of_other_sizes(tmp_path):
-    ledger = Ledger(tmp_path)
-    ledger.write(Result("200x48", "brms", 1, "failed", "why"))
+    ledger = Ledger(tmp_path / "runs.csv")
+    ledger.add(Result("200x48", "brms", 1, "failed", "why"))
     assert not ledger.needs(Size(200, 48), "brms", 2, 600)
     assert ledger.needs(Size(1000, 100), "brms", 1, 600)
 
