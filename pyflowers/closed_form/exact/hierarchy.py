@@ -21,9 +21,11 @@ import numpy as np
 
 from pyflowers.closed_form.exact.envelope import HyperDraws, HyperSampler
 from pyflowers.closed_form.exact.grid import Region
-from pyflowers.closed_form.exact.integrals import NormalPlants, Plants, PoissonPlants, merged
+from pyflowers.closed_form.exact.integrals import Plants, merged
+from pyflowers.closed_form.exact.normal_integrals import NormalPlants
 from pyflowers.closed_form.exact.plant_variances import draw_plants
-from pyflowers.closed_form.exact.poisson_rates import central_modes, draw_log_rates
+from pyflowers.closed_form.exact.poisson_integrals import PoissonPlants
+from pyflowers.closed_form.exact.poisson_rates import central_modes, draw_rates
 from pyflowers.closed_form.exact.surface import located
 from pyflowers.closed_form.exact.tabulated import FloatArray
 from pyflowers.closed_form.vb.distributions import as_floats
@@ -133,10 +135,8 @@ class PoissonSampler:
 
         def drawn(plants: slice, own: np.random.Generator) -> Drawn:
             num, total, near = self.counts[plants], self.totals[plants], modes[plants]
-            log_rate, proposals = draw_log_rates(num, total, hyper.mu, hyper.sigma2, near, own)
-            with np.errstate(over="ignore"):  # of plants without months
-                rate = np.exp(log_rate, out=log_rate)
-            return {"mu_plant": rate.T}, proposals
+            rates, proposals = draw_rates(num, total, hyper.mu, hyper.sigma2, near, own)
+            return {"mu_plant": rates.T}, proposals
 
         return _drawn_in_blocks(drawn, self.num_plants, hyper.mu.size, rng, self._tally)
 

@@ -1,4 +1,4 @@
-"""Exact draws of a plant's log rate given (mu, sigma2), by rejection, many at once.
+"""Exact draws of a plant's rate given (mu, sigma2), by rejection, many at once.
 
 The density of x = log mu_plant, with n months and S flowers,
 
@@ -18,6 +18,9 @@ data do: it is taken where sigma2 exceeds 1 / b + 1 / b², about the variance of
 than a third of all proposals are then accepted, whatever n, S, mu and sigma2 (tests hold this), and
 nearly all where either rules.
 
+Where the data rule, the mode hardly depends on (mu, sigma2), and one gamma serves all draws of a
+plant: a = b is that of its mode at the medians, and the tangent is at m = mu + sigma2 (S - b).
+
 References
 ----------
 Gilks and Wild (1992), Adaptive rejection sampling for Gibbs sampling, Applied Statistics 41(2),
@@ -29,7 +32,7 @@ Mathematical Software 26(3).
 
 import numpy as np
 
-from pyflowers.closed_form.exact.integrals import log_rate_mode
+from pyflowers.closed_form.exact.poisson_integrals import log_rate_mode
 from pyflowers.closed_form.exact.rejection import (
     Accepted,
     Index,
@@ -40,7 +43,7 @@ from pyflowers.closed_form.exact.tabulated import FloatArray
 
 _MAX_NEWTON = 60
 _FAR = 600.0
-_NEAR = 0.2  # sigma from the mode: there too a gamma tangent is efficient
+_NEAR = 1.0  # sigma from the mode: there too a gamma tangent is efficient
 _SMALLEST_CUBED, _LARGEST_CUBED = 12.0, 1e8  # counts; above, rounding would tell
 _CLOSE = 0.1  # of the standard deviation: near enough to the mode
 
@@ -55,7 +58,7 @@ def central_modes(
     return x + (total - expected - (x - mean) / var) / (expected + 1 / var)
 
 
-def draw_log_rates(
+def draw_rates(
     num: FloatArray,
     total: FloatArray,
     mu: FloatArray,
@@ -63,7 +66,7 @@ def draw_log_rates(
     near: FloatArray,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, int]:
-    """Draw the log rate of each plant for each (mu, sigma2).
+    """Draw the rate of each plant for each (mu, sigma2).
 
     Parameters
     ----------
@@ -78,33 +81,35 @@ def draw_log_rates(
 
     Returns
     -------
-    x : array, shape (P, D)
-        Log rates.
+    rates : array, shape (P, D)
+        mu_plant, flowers a month.
     num_proposals : int
         How many proposals they took.
     """
-    n, m = num[:, None], near[:, None]
-    b = n * np.exp(m)
-    shape = mu - m
-    shape /= sigma2
-    shape += total[:, None]
-    # Where the data rule, one tangent serves all (mu, sigma2), for the modes hardly differ.
-    off = shape - b
-    serves = np.abs(off, out=off) < b * np.minimum(_NEAR * np.sqrt(sigma2), 0.5)
-    serves &= (sigma2 * b * b > 1 + b) & (b >= _SMALLEST_CUBED) & (b <= _LARGEST_CUBED)
-    if np.all(serves):
-        return _from_cubes(n, shape, m, sigma2, rng)
-    x = np.empty(shape.shape)
-    plant, draw = np.nonzero(serves)
-    x[serves], first = _from_cubes(num[plant], shape[serves], near[plant], sigma2[draw], rng)
+    m = near[:, None]
+    b = num[:, None] * np.exp(m)
+    tangent = (total[:, None] - b) * sigma2
+    tangent += mu
+    off = tangent - m
+    serves = np.abs(off, out=off) < _NEAR * np.sqrt(sigma2)
+    usual = np.clip(b, _SMALLEST_CUBED, _LARGEST_CUBED)
+    serves &= (sigma2 > 1 / usual + 1 / usual**2) & (b == usual)
+    whole = np.all(serves, axis=1)
+    if np.all(whole):
+        return _from_cubes(num[:, None], b, tangent, sigma2, rng)
+    rates = np.empty(tangent.shape)
+    rates[whole], first = _from_cubes(num[whole, None], b[whole], tangent[whole], sigma2, rng)
+    part = serves & ~whole[:, None]
+    plant, draw = np.nonzero(part)
+    rates[part], second = _from_cubes(num[plant], b[plant, 0], tangent[part], sigma2[draw], rng)
     plant, draw = np.nonzero(~serves)
-    x[~serves], second = _from_modes(
-        num[plant], total[plant], mu[draw], sigma2[draw], near[plant], rng
-    )
-    return x, first + second
+    x, third = draw_log_rates(num[plant], total[plant], mu[draw], sigma2[draw], near[plant], rng)
+    with np.errstate(over="ignore"):  # of plants without months
+        rates[~serves] = np.exp(x, out=x)
+    return rates, first + second + third
 
 
-def _from_modes(
+def draw_log_rates(
     num: FloatArray,
     total: FloatArray,
     mu: FloatArray,
@@ -112,7 +117,10 @@ def _from_modes(
     near: FloatArray,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, int]:
-    """Draw one log rate for each element, shape (N,), with tangents at the modes."""
+    """Draw one log rate for each element, shape (N,), with tangents at the modes.
+
+    The arguments are those of :func:`draw_rates`, all of shape (N,).
+    """
     x = np.empty_like(mu)
     precision = 1 / sigma2
     mode, b = _modes(num, total, mu, precision, near)
@@ -167,47 +175,52 @@ def _modes(
 
 
 def _from_cubes(
-    num: FloatArray, shape: FloatArray, at: FloatArray, sigma2: FloatArray, rng: np.random.Generator
+    num: FloatArray,
+    shape: FloatArray,
+    tangent: FloatArray,
+    sigma2: FloatArray,
+    rng: np.random.Generator,
 ) -> tuple[FloatArray, int]:
-    """Propose n e^x = d v, with v = (1 + z / sqrt(9 d))³, d = shape - 1/3 and z ~ N(0, 1).
+    """Propose rates d v / num, with v = (1 + z / sqrt(9 d))³, d = shape - 1/3 and z ~ N(0, 1).
 
     In z the density of Gamma(shape) is exp(d (log v + 1 - v)), which is at most exp(-z² / 2)
-    (Marsaglia and Tsang 2000). One exponential variate decides on this and on the tangent's rest.
-    The other arguments broadcast to `shape`.
+    (Marsaglia and Tsang 2000). One uniform variate decides on this and on the rest of the tangent:
+    a proposal is kept with probability e^-f, f = d (v - 1 - log v) - z² / 2 + δ² / (2 sigma2), and
+    since 1 - e^-f is at most 2 f the exponential is seldom computed. The other arguments broadcast
+    to `tangent`.
     """
-    d_of = shape - 1 / 3
-    origin, precision = (np.broadcast_to(a, d_of.shape) for a in (np.log(num) + at, 1 / sigma2))
+    d = shape - 1 / 3
+    scale = d / num
+    origin = np.log(scale) - tangent
+    columns = (scale, 2 * d, (9 * d) ** -0.5, 1 / sigma2)
+    scale_of, twice_d, root, precision = (np.broadcast_to(a, origin.shape) for a in columns)
 
     def propose(index: Index) -> Accepted:
-        d = d_of[index]
-        z = rng.standard_normal(d.shape)
-        v = 9 * d
-        np.sqrt(v, out=v)
-        np.divide(z, v, out=v)
+        z = rng.standard_normal(origin[index].shape)
+        v = z * root[index]
         v += 1
-        with np.errstate(invalid="ignore", divide="ignore"):  # z below -7 is rejected
+        with np.errstate(invalid="ignore", divide="ignore"):  # z below -10 is rejected
             log_v = np.log(v)
         log_v *= 3
-        v *= v * v
-        fall = v
-        fall -= 1
-        fall -= log_v
-        fall *= d
-        delta = np.log(d)
-        delta += log_v
-        delta -= origin[index]
-        # The squares of z and of delta / sigma, halved.
+        square = v * v
+        v *= square
+        twice_f = np.subtract(v, 1, out=square)
+        twice_f -= log_v
+        twice_f *= twice_d[index]
+        log_v += origin[index]  # now δ
+        log_v *= log_v
+        log_v *= precision[index]
+        twice_f += log_v
         z *= z
-        square = np.multiply(delta, delta, out=log_v)
-        square *= precision[index]
-        square -= z
-        square *= 0.5
-        fall += square
-        return delta, rng.standard_exponential(out=z) > fall
+        twice_f -= z
+        uniform = rng.random(out=z)
+        accepted = uniform > twice_f
+        unsure = np.nonzero(~accepted)
+        accepted[unsure] = uniform[unsure] > -np.expm1(-0.5 * twice_f[unsure])
+        v *= scale_of[index]
+        return v, accepted
 
-    delta, num_proposals = until_accepted(propose)
-    delta += at
-    return delta, num_proposals
+    return until_accepted(propose)
 
 
 def _from_gamma(

@@ -15,7 +15,7 @@ from pyflowers.closed_form.exact import (
     draw_normal,
     exact_multilevel_normal,
     exact_multilevel_poisson,
-    integrals,
+    poisson_integrals,
 )
 from pyflowers.closed_form.exact.coordinates import Coordinates
 from pyflowers.closed_form.exact.envelope import HyperSampler
@@ -197,7 +197,7 @@ BUGS = {
         Coordinates, "log_slope", lambda f: lambda self, t, u: 0 * f(self, t, u),
     ),
     "sigma for sigma2 in the plants' integrals": (
-        integrals, "_log_poisson", lambda f: lambda n, s, mu, u: f(n, s, mu, 0.5 * u),
+        poisson_integrals, "_log_poisson", lambda f: lambda n, s, mu, u, d: f(n, s, mu, 0.5 * u, d),
     ),
     "sigma for sigma2 in the plants' conditionals": (
         HyperSampler, "draw", lambda f: lambda self, n, rng: _with_root(f(self, n, rng)),

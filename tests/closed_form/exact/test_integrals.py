@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from pyflowers.closed_form.exact import integrals
-from pyflowers.closed_form.exact.integrals import NormalPlants, PoissonPlants, merged
+from pyflowers.closed_form.exact import poisson_integrals
+from pyflowers.closed_form.exact.integrals import merged
+from pyflowers.closed_form.exact.normal_integrals import NormalPlants
+from pyflowers.closed_form.exact.poisson_integrals import PoissonPlants
 from pyflowers.closed_form.vb.distributions import log_variance_prior_constant
 
 NODES, WEIGHTS = (a.astype(np.longdouble) for a in np.polynomial.legendre.leggauss(40))
@@ -110,9 +112,9 @@ def test_normal(num, ss, nu, scale):
 
 
 def test_negative_control_the_rule_needs_its_step(monkeypatch):
-    right = integrals._trapezoid
+    right = poisson_integrals._trapezoid
     monkeypatch.setattr(
-        integrals,
+        poisson_integrals,
         "_trapezoid",
         lambda c, b, tilt, step, *ends: right(c, b, tilt, 3.5 * step, *ends),
     )
@@ -133,3 +135,17 @@ def test_equal_plants_are_merged_and_blocks_add_up():
         together.sum_log_integrals(mu, u), apart.sum_log_integrals(mu, u), rtol=1e-12
     )
     assert together.log_constant == pytest.approx(apart.log_constant, rel=1e-12)
+
+
+@pytest.mark.parametrize("multiplicity", [1.0, 50.0, 1000.0])
+@pytest.mark.parametrize("scale", [0.1, 5.0, 1e3, 1e8])
+def test_rough_sums_err_by_no_more_than_they_may(scale, multiplicity):
+    rng = np.random.default_rng(4)
+    num, total = rng.integers(1, 50, 200).astype(float), rng.poisson(scale, 200).astype(float)
+    plants = PoissonPlants(num, total, np.full(200, multiplicity))
+    u = np.array([-6.0, -2.0, 0.0, 2.0, 4.0, 8.0, 20.0])
+    mu = np.tile(np.log(scale / 25) + np.array([-5.0, -0.5, 0.0, 0.5, 5.0]), (u.size, 1))
+    off = plants.rough().sum_log_integrals(mu, u) - plants.sum_log_integrals(mu, u)
+    rounding = 1e-13 * np.abs(plants.sum_log_integrals(mu, u))
+    assert np.all(np.abs(off) <= poisson_integrals._ROUGH_SUM + rounding)
+    assert np.abs(off).max() > 0
