@@ -215,7 +215,7 @@ def _from_cubes(
         twice_f -= z
         uniform = rng.random(out=z)
         accepted = uniform > twice_f
-        unsure = np.nonzero(~accepted)
+        unsure = np.unravel_index(np.flatnonzero(~accepted), z.shape)
         accepted[unsure] = uniform[unsure] > -np.expm1(-0.5 * twice_f[unsure])
         v *= scale_of[index]
         return v, accepted
