@@ -133,18 +133,19 @@ def _log_poisson(
     step = _steps(b + c, drop)
     left, right = _num_nodes(c, b, step, drop)
     nodes = left + right
-    if nodes.size and nodes.max() - nodes.min() <= _SIMILAR:
+    most = nodes.max()
+    if most <= _MOST_NODES and most - nodes.min() <= _SIMILAR:
         ends = int(left.max()), int(right.max())
         return at_mode + _trapezoid(np.broadcast_to(c, b.shape), b, tilt, step, *ends)
     log_mass = np.empty_like(mode)
     each_c = np.broadcast_to(c, b.shape)
     lower = -1.0
-    for most in (30, 40, 60, 90, _MOST_NODES):
-        part = (nodes > lower) & (nodes <= most)
+    for upper in (30, 40, 60, 90, _MOST_NODES):
+        part = (nodes > lower) & (nodes <= upper)
         if np.any(part):
             ends = int(left[part].max()), int(right[part].max())
             log_mass[part] = _trapezoid(each_c[part], b[part], tilt[part], step[part], *ends)
-        lower = float(most)
+        lower = float(upper)
     part = ~(nodes <= _MOST_NODES)
     if np.any(part):
         log_mass[part] = _two_sided(each_c[part], log_b[part], tilt[part])
