@@ -104,22 +104,37 @@ class Density:
         The prior.
     coordinates : Coordinates
         Of (t, u).
+    rough : Plants, optional
+        What rough values are made of; ``plants.rough()`` if not given.
+
+    Rough values mostly err by less than 1e-5, which is nothing to a spline through them.
     """
 
-    def __init__(self, plants: Plants, region: Region, coordinates: Coordinates) -> None:
+    def __init__(
+        self,
+        plants: Plants,
+        region: Region,
+        coordinates: Coordinates,
+        rough: Plants | None = None,
+    ) -> None:
         self.plants, self.region, self.coordinates = plants, region, coordinates
-        self._rough = plants.rough()
+        self.rough = plants.rough() if rough is None else rough
 
     def on_grid(self, t: FloatArray, u: FloatArray) -> FloatArray:
-        """Return rough values on the grid of `t`, shape (M,), and `u`, shape (U,); shape (U, M).
+        """Return rough values on the grid of `t`, shape (M,), and `u`, shape (U,); shape (U, M)."""
+        return self._at_rows(np.broadcast_to(t, (u.size, t.size)), u, self.rough)
 
-        They err by 1e-5 at most, which is nothing to a spline through them.
-        """
-        return self._at_rows(np.broadcast_to(t, (u.size, t.size)), u, self._rough)
+    def nearly_at(self, t: FloatArray, u: FloatArray) -> FloatArray:
+        """Return rough values at the points (t, u), all of shape (N,)."""
+        return self._at_rows(t[:, None], u, self.rough)[:, 0]
 
     def at(self, t: FloatArray, u: FloatArray) -> FloatArray:
         """Return values at the points (t, u), all of shape (N,)."""
         return self._at_rows(t[:, None], u, self.plants)[:, 0]
+
+    def without_rough_values(self) -> "Density":
+        """Return the same density, whose rough values are exact."""
+        return Density(self.plants, self.region, self.coordinates, self.plants)
 
     def _at_rows(self, t: FloatArray, u: FloatArray, plants: Plants) -> FloatArray:
         each_u = u[:, None]

@@ -5,7 +5,8 @@ statistics have equal integrals and are computed once. They are added up in bloc
 does not grow with their number.
 
 Accuracy: log I within 1e-9, mostly 1e-12, of composite Gauss-Legendre rules in extended precision
-(tests/closed_form/exact/test_integrals.py); of plants made `rough`, the sum within 1e-5.
+(tests/closed_form/exact/test_integrals.py); of plants made `rough`, the sum within 1e-5 where the
+posterior is.
 """
 
 from typing import Protocol
@@ -39,7 +40,7 @@ class Plants(Protocol):
         """Select some of the different plants, each once."""
 
     def rough(self) -> "Plants":
-        """Return the same plants with rules of fewer nodes: the sum errs by 1e-5 at most."""
+        """Return fewer plants, with rules of fewer nodes, whose sum is nearly the same."""
 
     def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
         """Return Σ_p log I_p - log_constant, shape (U, M); `mu` (U, M), `u` (U,)."""

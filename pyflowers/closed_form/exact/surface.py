@@ -9,6 +9,9 @@ plants, so
     grid is refined, each axis by itself, until the spline errs by less than 2e-4 halfway between
     its points, where the density is above e^-14 of its maximum.
 
+All of this is done with rough values. Where these turn out to err by more than the spline may, the
+grid is made again with exact ones.
+
 The box leaves out what is below e^-25 of the maximum on all sides. The spline is no more than a
 proposal: :mod:`.envelope` corrects its error.
 
@@ -26,7 +29,7 @@ from scipy import interpolate
 
 from pyflowers.closed_form.exact.coordinates import Coordinates, Density
 from pyflowers.closed_form.exact.grid import Box, Region, shrunk
-from pyflowers.closed_form.exact.integrals import Plants
+from pyflowers.closed_form.exact.integrals import IntArray, Plants
 from pyflowers.closed_form.exact.tabulated import FloatArray
 from pyflowers.closed_form.vb.priors import MultilevelPrior
 from pyflowers.errors import FitError
@@ -43,6 +46,7 @@ _POORLY_FILLED = 0.25
 _TOLERANCE = 2e-4
 _CHECKED_DROP = 14.0
 _CHECKS = 24
+_EXACT_CHECKS = 16
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Surface:
     log_density : callable
         The spline: (t, u, grid=True or False) to values; on a grid of shape (T, U).
     error : float
-        The largest error seen halfway between the grid's points.
+        The largest error seen halfway between the grid's points, and that of the values on them.
     size : (int, int)
         Points along t and u.
     """
@@ -100,9 +104,13 @@ def tabulate(density: Density, box: Box) -> Surface:
         spline = interpolate.RectBivariateSpline(t, u, values, kx=5, ky=5)
         errors = _errors(density, spline, t, u, values)
         finer = [_next_size(size, error) for size, error in zip(sizes, errors, strict=True)]
-        if finer == sizes:
-            return Surface(box, spline, max(errors), (sizes[0], sizes[1]))
-        sizes = finer
+        if finer != sizes:
+            sizes = finer
+            continue
+        rough = _rough_error(density, t, u, values)
+        if rough <= _TOLERANCE or density.rough is density.plants:
+            return Surface(box, spline, max(errors) + rough, (sizes[0], sizes[1]))
+        density = density.without_rough_values()
     raise FitError(
         "the marginal posterior of mu and sigma2 could not be tabulated: use NUTS instead"
     )
@@ -214,14 +222,26 @@ def _errors(
     within = values > values.max() - _CHECKED_DROP
     at_t, at_u = [], []
     for axis in (0, 1):
-        here = np.argwhere(within & _has_next(within.shape, axis))
-        here = here[np.linspace(0, len(here) - 1, min(len(here), _CHECKS)).round().astype(np.intp)]
+        here = _spread(within & _has_next(within.shape, axis), _CHECKS)
         at_t.append(t[here[:, 0]] + 0.5 * (t[1] - t[0]) * (axis == 0))
         at_u.append(u[here[:, 1]] + 0.5 * (u[1] - u[0]) * (axis == 1))
     both_t, both_u = np.concatenate(at_t), np.concatenate(at_u)
-    off = np.abs(spline(both_t, both_u, grid=False) - density.at(both_t, both_u))
+    off = np.abs(spline(both_t, both_u, grid=False) - density.nearly_at(both_t, both_u))
     along_t, along_u = np.split(off, [at_t[0].size])
     return float(along_t.max()), float(along_u.max())
+
+
+def _rough_error(density: Density, t: FloatArray, u: FloatArray, values: FloatArray) -> float:
+    """Largest error of the rough `values` at some of the points."""
+    here = _spread(values > values.max() - _CHECKED_DROP, _EXACT_CHECKS)
+    exact = density.at(t[here[:, 0]], u[here[:, 1]])
+    return float(np.abs(exact - values[here[:, 0], here[:, 1]]).max())
+
+
+def _spread(within: npt.NDArray[np.bool_], num: int) -> IntArray:
+    """Return at most `num` of the points within, spread over them, as rows of indices."""
+    here = np.argwhere(within)
+    return here[np.linspace(0, len(here) - 1, min(len(here), num)).round().astype(np.intp)]
 
 
 def _has_next(shape: tuple[int, ...], axis: int) -> npt.NDArray[np.bool_]:

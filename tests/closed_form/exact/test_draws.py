@@ -328,6 +328,18 @@ def test_many_plants_against_few_scouts(monkeypatch):
         assert stats.ks_2samp(getattr(first, name), getattr(second, name)).pvalue > 1e-4
 
 
+def test_poor_rough_values_are_noticed_and_replaced(monkeypatch):
+    """Two plants cannot stand for 300; unless that is seen, the evidence is wrong."""
+    totals, counts = simulated(300, 48)
+    good = PoissonSampler(totals, counts)
+    monkeypatch.setattr("pyflowers.closed_form.exact.poisson_integrals._STAND_INS", 2)
+    replaced = PoissonSampler(totals, counts)
+    assert replaced.log_evidence == pytest.approx(good.log_evidence, abs=1e-4)
+    monkeypatch.setattr("pyflowers.closed_form.exact.surface._rough_error", lambda *_: 0.0)
+    unseen = PoissonSampler(totals, counts)
+    assert unseen.log_evidence != pytest.approx(good.log_evidence, abs=1e-2)
+
+
 def test_an_outlier_among_many_plants():
     """One plant a thousand times as rich as all others."""
     totals, counts = simulated(300, 4)

@@ -149,3 +149,24 @@ def test_rough_sums_err_by_no_more_than_they_may(scale, multiplicity):
     rounding = 1e-13 * np.abs(plants.sum_log_integrals(mu, u))
     assert np.all(np.abs(off) <= poisson_integrals._ROUGH_SUM + rounding)
     assert np.abs(off).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("num_plants", "num", "mean", "sd"),
+    [(200, 48, 1.5, 0.8), (200, 48, 1.5, 0.1), (5000, 4, 0.0, 1.0), (5000, 100, 5.0, 2.0)],
+)
+def test_a_few_plants_stand_for_many_of_equal_months(num_plants, num, mean, sd):
+    rng = np.random.default_rng(1)
+    total = rng.poisson(num * np.exp(rng.normal(mean, sd, num_plants))).astype(float)
+    months = np.where(np.arange(num_plants) < 3, num + 1.0, num)
+    (num, total), multiplicity = merged(months, total)
+    plants = PoissonPlants(num, total, multiplicity)
+    few = plants.rough()
+    # Three of other months, and one without flowers.
+    assert few.size <= poisson_integrals._STAND_INS + 4
+    u = 2 * np.log(sd) + np.linspace(-1, 1, 5)
+    mu = np.tile(mean + np.linspace(-0.5, 0.5, 5), (u.size, 1))
+    exact = plants.sum_log_integrals(mu, u)
+    rounding = 1e-13 * np.abs(exact)
+    off = np.abs(few.sum_log_integrals(mu, u) - exact)
+    assert np.all(off <= poisson_integrals._ROUGH_SUM + rounding)
