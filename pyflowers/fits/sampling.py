@@ -32,6 +32,7 @@ from pyflowers.fits.record import (
     plain_inits,
 )
 from pyflowers.programs import Data, Program, find_program
+from pyflowers.programs.reading import with_roles
 
 _UNSET = -(2.0**31)
 """What Stan gives for an ``int`` that a program declares and never sets."""
@@ -102,11 +103,7 @@ def fit(
     """
     chosen = SamplerOptions.of(seed=seed, **options)
     opened = find_program(program, include_paths)
-    roles = {"group": group, "time": time, "value": value}
-    named = {role: name for role, name in roles.items() if name is not None}
-    read = opened.read(
-        data, columns={**columns, **named} if isinstance(columns, Mapping) else columns or named
-    )
+    read = opened.read(data, columns=with_roles(columns, group=group, time=time, value=value))
     # What is wrong with the data or the priors is said before a CmdStan is looked for, or made.
     opened.fill(read, opened.resolve_priors(priors, read), centered=centered)
     return fit_data(

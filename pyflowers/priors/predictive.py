@@ -29,6 +29,7 @@ from pyflowers.fits.posterior import Posterior, quantities
 from pyflowers.fits.sampling import fit_data
 from pyflowers.priors.statistics import Statistic, of_each_draw, quantile_table
 from pyflowers.programs import Capability, Data, Program, find_program
+from pyflowers.programs.reading import with_roles
 
 FloatArray = NDArray[np.float64]
 
@@ -150,10 +151,8 @@ def prior_predictive(
     options = SamplerOptions.of(seed=seed, draws=_per_chain(draws))
     opened = find_program(program, tuple(map(str, include_paths)))
     opened.require(Capability.PRIOR_ONLY)
-    renamed = {**(columns or {}), "group": group, "time": time, "value": value}
-    design = opened.read_design(
-        data, columns={k: v for k, v in renamed.items() if v is not None}, **reading
-    )
+    named = with_roles(columns, group=group, time=time, value=value)
+    design = opened.read_design(data, columns=named, **reading)
     _refuse_infinite(opened, priors or {})
     values = opened.resolve_priors(priors, design)
     _refuse_improper(opened, {**design.values, **values})

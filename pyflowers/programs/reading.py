@@ -24,6 +24,15 @@ TABLE_ROLES = ("group", "time", "value")
 """Short names for columns of the declaration, as in ``--group plot``."""
 
 
+def with_roles(columns: Mapping[str, str] | None, **roles: str | None) -> Any:
+    """Return the user's names of columns and, where they are given, of the columns in some roles.
+
+    What is no mapping is returned as it is, for reading to refuse.
+    """
+    given = {role: name for role, name in roles.items() if name is not None}
+    return {**columns, **given} if isinstance(columns, Mapping) else columns or given
+
+
 def read_data(
     program: Program,
     data: Any,

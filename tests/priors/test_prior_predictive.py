@@ -255,6 +255,16 @@ def run(*words):
     return ended.value.code or 0
 
 
+def test_the_command_takes_other_names_of_columns(tmp_path, capsys):
+    table = tmp_path / "garden.csv"
+    table.write_text("plot,week\nrose,1\nrose,2\ntulip,1\n", encoding="utf-8")
+    words = ["prior", "multilevel_poisson", table, "--group", "plot", "--time", "week"]
+    assert run(*words, "--seed", "1", "--draws", "100") == 0
+    output = capsys.readouterr().out
+    assert "mu_plant[tulip]" in output
+    assert "3 values" in output
+
+
 def test_the_commands(tmp_path, capsys):
     program, _ = own("pumps")
     table = program.with_suffix(".csv")
