@@ -39,7 +39,7 @@ class Ended:
     status : int or None
         Exit status; None if it was killed.
     killed_for : str
-        ``time`` or ``memory``, where it was killed.
+        ``time`` or ``memory``, where it was killed, for memory perhaps by the system.
     peak_bytes : int
         Most memory of the tree at once, while it was measured.
     """
@@ -105,6 +105,8 @@ def run(
             else:
                 spent = time.perf_counter() - looked
                 _wait(process, max(INTERVAL, spent / LOOKING))
+        if process.returncode == -signal.SIGKILL and not killed_for:
+            killed_for = "memory"  # between two looks: nobody else sends this signal
     finally:
         kill(process)
     return Ended(started_at, None if killed_for else process.returncode, killed_for, peak)

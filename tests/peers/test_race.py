@@ -422,6 +422,19 @@ def test_a_run_that_needs_too_much_memory_is_killed(tmp_path):
     )
 
 
+def test_a_run_that_the_system_killed_for_its_memory_says_so(tmp_path):
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    ended = processes.run(
+        [sys.executable, "-c", code],
+        environment={},
+        folder=tmp_path,
+        log=tmp_path / "log",
+        overdue=lambda elapsed: elapsed > 50,
+        measured=lambda: True,
+    )
+    assert (ended.status, ended.killed_for) == (None, "memory")
+
+
 def test_looking_at_a_run_takes_little_of_it(tmp_path, monkeypatch):
     looks = []
 
