@@ -5,9 +5,11 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import pyflowers
 from pyflowers.cli.main import COMMANDS
 
 PYFLOWERS = [sys.executable, "-m", "pyflowers"]
@@ -158,3 +160,18 @@ def test_every_public_name_is_there():
         assert getattr(pyflowers, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = pyflowers.nothing
+
+
+def test_a_function_of_the_working_folder_is_found(tmp_path):
+    """By the installed command, in whose path that folder is not."""
+    pyflowers.fit("iid_normal", seed=1, engine="exact").save(tmp_path / "run")
+    code = "def spread(y):\n    return y.max() - y.min()\n"
+    (tmp_path / "ours.py").write_text(code, encoding="utf-8")
+    words = [Path(sys.executable).with_name("pyflowers"), "check", tmp_path / "run"]
+    words += ["--statistic", "ours:spread"]
+    here = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert "spread" in here.stdout, here.stderr
+    (tmp_path / "empty").mkdir()
+    elsewhere = subprocess.run(words, cwd=tmp_path / "empty", capture_output=True, text=True)
+    assert elsewhere.returncode == 1
+    assert "ours cannot be imported" in elsewhere.stderr

@@ -13,6 +13,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,10 +25,10 @@ from pyflowers.calibration.ranks import of_fit
 from pyflowers.calibration.result import Calibration
 from pyflowers.engines import Engine, SamplerOptions, new_seed
 from pyflowers.errors import ConfigError
-from pyflowers.many import Keep, Task, run_many
+from pyflowers.many import Batch, Keep, Task, run_many
 from pyflowers.priors import prior_predictive
 from pyflowers.programs import Capability, Data, Draws, Program, find_program
-from pyflowers.programs.reading import TABLE_ROLES
+from pyflowers.programs.reading import TABLE_ROLES, with_roles
 
 FEWEST_RANKS = 50
 NUM_RANKS = 100
@@ -105,7 +106,7 @@ def calibrate(
     sims : int
         Number of simulated data sets.
     seed : int, optional
-        Of everything; drawn by default.
+        Of everything; by default that of an earlier run in `out`, else drawn.
     priors : mapping of str to float, optional
         Hyperparameters; every prior must be proper, but for `posterior`.
     quantities : sequence of str
@@ -132,7 +133,7 @@ def calibrate(
     """
     if isinstance(sims, bool) or not isinstance(sims, int) or sims < 1:
         raise ConfigError(f"sims must be a whole number of at least 1, was {sims!r}")
-    chosen = new_seed() if seed is None else seed
+    chosen = _seed_of(out) if seed is None else seed
     # Of these only what is given goes to the tasks: an engine refuses options that it does not use.
     given = dict(options or {})
     sampler = SamplerOptions.of(**{"seed": chosen, **given})
@@ -183,6 +184,14 @@ def calibrate(
     return found
 
 
+def _seed_of(out: str | Path) -> int:
+    """Return the seed of an earlier run, whose simulations go on, or a new one."""
+    known: int | None = None
+    with suppress(ConfigError):  # there is none, or run_many will say what is wrong with it
+        known = Batch(Path(out)).seed
+    return new_seed() if known is None else known
+
+
 def _from_posterior(
     program: str | Path | Program,
     data: Any,
@@ -191,10 +200,8 @@ def _from_posterior(
     setup: Mapping[str, Any],
 ) -> Simulations:
     """Simulate from the posterior given the observed data."""
-    columns = {
-        **(design.pop("columns", None) or {}),
-        **{role: design.pop(role) for role in TABLE_ROLES if role in design},
-    }
+    roles = {role: design.pop(role, None) for role in TABLE_ROLES}
+    columns = with_roles(design.pop("columns", None), **roles)
     opened = find_program(program, tuple(map(str, design.pop("include_paths", ()))))
     read = opened.read(data, columns=columns, **design)
     return simulate_from_posterior(opened, read, options, **setup)

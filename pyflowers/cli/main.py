@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -96,8 +97,20 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit with its status."""
     open_streams()
+    _import_from_here()
     with unwinding_on_signals():
         sys.exit(_status(sys.argv[1:] if args is None else args))
+
+
+def _import_from_here() -> None:
+    """Let ``module:function`` name a file of the working folder, as with ``python -m pyflowers``.
+
+    The folder comes last, so that nothing in it stands in for what is installed.
+    """
+    with suppress(OSError):  # a folder that was removed
+        here = str(Path.cwd())
+        if not {"", here} & set(sys.path):
+            sys.path.append(here)
 
 
 def _status(args: list[str]) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from pyflowers.fits.posterior import element_names, quantities
 from pyflowers.fits.sampling import fit
 from pyflowers.programs import COMPARED, Capability, Data, Program, find_program
 from pyflowers.progress import stage
-from pyflowers.toolchain import compile_source
+from pyflowers.toolchain import CmdStan, compile_source
 
 if TYPE_CHECKING:
     from pyflowers.closed_form.exact import ExactPosterior
@@ -195,6 +196,7 @@ def compare_methods(
     cmdstan: str | Path | None = None,
     include_paths: Sequence[str | Path] = (),
     nuts: Fit | None = None,
+    make_cmdstan: bool = True,
 ) -> Comparison:
     """Approximate one posterior by every method that applies.
 
@@ -218,6 +220,8 @@ def compare_methods(
     nuts : Fit, optional
         A finished fit of this program, data and priors, to save fitting it again; by NUTS, or of
         independent draws.
+    make_cmdstan : bool
+        Whether to make a CmdStan for the approximations where there is none.
 
     Raises
     ------
@@ -234,7 +238,8 @@ def compare_methods(
         raise ConfigError(f"{reference.name}: nothing to compare with: {STREAMED}")
     whole, chosen = reference.data, reference.options.seed
     results = {reference_method(reference): _reference(reference)}
-    failures = _approximations(reference, cmdstan, results)
+    find = partial(cmdstan_for, cmdstan, make=make_cmdstan)
+    failures = _approximations(reference, find, results)
     exact, vb = _closed_form(reference, results, failures)
     afar = reference.program.python.closed_form.vb_from_afar
     ordered = {name: results[name] for name in METHOD_NAMES if name in results}
@@ -252,14 +257,14 @@ def compare_methods(
 
 
 def _approximations(
-    reference: Fit, cmdstan: str | Path | None, results: dict[str, MethodResult]
+    reference: Fit, find: Callable[[], CmdStan], results: dict[str, MethodResult]
 ) -> dict[str, str]:
     """Add Stan's approximations to `results`, and return why any is missing."""
     program, data = reference.program, reference.data
     failures: dict[str, str] = {}
     with stage("Approximating the posterior", len(METHODS)) as advance:
         try:
-            executable = compile_source(program.source, cmdstan=cmdstan_for(cmdstan))
+            executable = compile_source(program.source, cmdstan=find())
         except (ToolchainError, CompileError) as error:
             advance(len(METHODS))
             return dict.fromkeys(METHODS, f"it needs a CmdStan: {error}")

@@ -15,7 +15,7 @@ from pyflowers.engines.cmdstan import CmdStanEngine
 from pyflowers.engines.exact import ExactEngine
 from pyflowers.engines.options import ENGINES, NUTS_USES, SamplerOptions
 from pyflowers.engines.stanli import StanliEngine, stanli_is_installed
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, ToolchainError
 from pyflowers.programs import Program
 from pyflowers.toolchain import CmdStan, available_cmdstan, find_cmdstan
 
@@ -69,9 +69,18 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     return AutoEngine()
 
 
-def cmdstan_for(path: str | Path | None) -> CmdStan:
-    """Return a CmdStan, made if there is none."""
-    return find_cmdstan(path)
+def cmdstan_for(path: str | Path | None, *, make: bool = True) -> CmdStan:
+    """Return a CmdStan; where there is none it is made, or refused.
+
+    Raises
+    ------
+    ToolchainError
+        If there is none.
+    """
+    found = find_cmdstan(path) if make or path is not None else available_cmdstan()
+    if found is None:
+        raise ToolchainError("there is none yet; pyflowers setup makes one")
+    return found
 
 
 class AutoEngine:
@@ -132,5 +141,5 @@ def sample_with(
 
 
 def _instead(program: Program, lack: EngineLacksError) -> LoadedProgram:
-    logger.info("%s; using CmdStan instead", lack)
+    logger.warning("%s; using CmdStan instead", lack)
     return CmdStanEngine(find_cmdstan()).load(program)

@@ -88,9 +88,9 @@ class Check:
         return line if self.passed else f"{line}: {self.advice}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
-    """All checks of a fit.
+    """All checks of a fit; it prints as its sentence.
 
     Attributes
     ----------
@@ -121,6 +121,8 @@ class Verdict:
             f"{len(self.failed)} of {len(self.checks)} diagnostics fail: do not trust this fit"
         ]
         return "\n".join([*lines, *map(str, self.failed)])
+
+    __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain values, for JSON."""

@@ -109,7 +109,7 @@ def function_of(reference: str) -> Callable[..., Any]:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"keep {reference}: it cannot be imported ({error}); put the function into a module "
-            "that is beside your script or installed"
+            "that is installed, beside your script or in the folder where pyflowers is started"
         ) from error
     if not callable(found):
         short = ", ".join(BUILT_IN)

@@ -92,6 +92,13 @@ class Batch:
             running,
         )
 
+    @property
+    def seed(self) -> int | None:
+        """Its seed; None if it was ended before it had one."""
+        with reading(self.folder) as database:
+            known = batch_value(database, "seed")
+        return None if known is None else int(known)
+
     def ledger(self) -> pd.DataFrame:
         """Return a row for each task, in the batch's order, indexed by name.
 

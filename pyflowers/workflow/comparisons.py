@@ -24,7 +24,7 @@ def compare_all(
     fits : sequence of Fit
         Finished fits.
     cmdstan : str or Path, optional
-        For Stan's approximations; by default the embedded one if a fit used it.
+        For Stan's approximations; by default the embedded one if a fit used it, else what there is.
     """
     found: dict[str, Comparison | str] = {}
     for fit in fits:
@@ -35,7 +35,9 @@ def compare_all(
         embedded = fit.record.engine.versions.get("cmdstan", "").startswith("embedded")
         try:
             found[fit.name] = compare_methods(
-                nuts=fit, cmdstan=cmdstan or ("embedded" if embedded else None)
+                nuts=fit,
+                cmdstan=cmdstan or ("embedded" if embedded else None),
+                make_cmdstan=False,  # minutes of compiling would surprise who asks for a report
             )
         except PyflowersError as error:
             found[fit.name] = str(error)

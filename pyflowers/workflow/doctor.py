@@ -71,9 +71,12 @@ def _toolchain() -> Iterator[Finding]:
 
 
 def _cmdstan() -> Iterator[Finding]:
-    from pyflowers.toolchain import find_cmdstan
+    from pyflowers.toolchain import available_cmdstan
 
-    found = find_cmdstan()
+    found = available_cmdstan()
+    if found is None:
+        yield Finding("cmdstan", "none yet; pyflowers setup makes one, with g++ and make")
+        return
     reasons = {
         "CMDSTAN": "because the environment variable CMDSTAN names it",
         "~/.cmdstan": "as the newest under ~/.cmdstan",

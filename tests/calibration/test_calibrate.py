@@ -186,6 +186,17 @@ def test_failed_and_doubtful_fits_stay_in_the_record(tmp_path):
     assert "left out" in " ".join(dropped.notes)
 
 
+def test_a_calibration_without_a_seed_goes_on_where_it_stopped(tmp_path):
+    how = {"out": tmp_path / "sbc", "priors": NORMAL, "engine": "exact", "options": {"draws": 100}}
+    some = pyflowers.calibrate("iid_normal", sims=3, **how)
+    fitted = some.batch.ledger()[["key", "seed", "seconds"]]
+    more = pyflowers.calibrate("iid_normal", sims=3, **how)
+    assert more.seed == some.seed
+    pd.testing.assert_frame_equal(more.batch.ledger()[["key", "seed", "seconds"]], fitted)
+    other = pyflowers.calibrate("iid_normal", sims=3, **{**how, "out": tmp_path / "other"})
+    assert other.seed != some.seed
+
+
 def test_the_command(tmp_path, capsys):
     words = ["sbc", "iid_normal", "--sims", "20", "--seed", "1", "--engine", "stanli"]
     words += ["--chains", "2", "--warmup", "200", "--draws", "300", "--out", str(tmp_path / "sbc")]

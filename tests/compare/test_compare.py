@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
+import pyflowers
 from pyflowers.cli.main import cli
 from pyflowers.compare import METHOD_NAMES, compare_methods
 from pyflowers.compare.statistics import of_functions
@@ -16,6 +17,7 @@ from pyflowers.errors import ConfigError, FitError
 from pyflowers.plots.methods import comparison_figures, coordinate_ascent
 from pyflowers.plots.style import alt_text
 from pyflowers.programs import find_program, shipped_names
+from pyflowers.workflow.comparisons import compare_all
 
 NORMAL = """
 parameters { vector[2] x; real<lower=0> unused; }
@@ -160,6 +162,23 @@ def test_every_method_that_applies_is_there(comparisons):
         assert set(table.index.get_level_values("method")) == set(expected)
         assert table[["5%", "median", "95%"]].notna().all(axis=None)
     assert comparisons["iid_normal"].nuts.diagnostics.passed
+
+
+def test_without_a_cmdstan_none_is_made_unless_that_is_wanted(monkeypatch):
+    monkeypatch.setattr("pyflowers.engines.choose.available_cmdstan", lambda: None)
+
+    def made(path=None):
+        raise AssertionError("a CmdStan was made")
+
+    monkeypatch.setattr("pyflowers.engines.choose.find_cmdstan", made)
+    fit = pyflowers.fit("iid_normal", seed=1, engine="stanli")
+    comparison = compare_methods(nuts=fit, make_cmdstan=False)
+    assert set(comparison.failures) == set(METHODS)
+    assert "none yet; pyflowers setup makes one" in comparison.failures["laplace"]
+    assert list(comparison.results) == ["exact", "nuts", "vb"]
+    assert not isinstance(compare_all([fit])["iid_normal"], str)
+    with pytest.raises(AssertionError, match="was made"):
+        compare_methods(nuts=fit)
 
 
 def test_one_posterior_under_two_names(comparisons):

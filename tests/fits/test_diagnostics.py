@@ -41,7 +41,7 @@ def test_good_draws_pass():
     found = verdict()
     assert found.passed
     assert len(found.checks) == 6
-    assert str(found) == "all 6 diagnostics pass: the draws can be trusted"
+    assert repr(found) == str(found) == "all 6 diagnostics pass: the draws can be trusted"
 
 
 def test_a_chain_elsewhere_fails_r_hat_and_names_the_parameter():

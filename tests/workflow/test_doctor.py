@@ -26,6 +26,12 @@ def test_a_missing_compiler_is_a_finding_with_its_remedy(monkeypatch):
     assert "no-such-compiler is missing" in findings[0].value
 
 
+def test_the_doctor_makes_no_cmdstan(monkeypatch):
+    monkeypatch.setattr("pyflowers.toolchain.available_cmdstan", lambda: None)
+    (finding,) = doctor._guarded(doctor._cmdstan)
+    assert finding == ("cmdstan", "none yet; pyflowers setup makes one, with g++ and make", True)
+
+
 def test_no_exception_ends_the_examination():
     def broken():
         raise RuntimeError("boom")

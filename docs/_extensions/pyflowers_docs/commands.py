@@ -22,7 +22,7 @@ Every command explains itself with `--help`; this page is made from the same tex
 | 0 | done |
 | 1 | an error, said in one line |
 | 2 | wrong usage |
-| 3 | with `--check`, and for `check`, `sbc` and `batch`: done, and something failed its test |
+| 3 | done, and something failed: with `--check`, and of `check`, `sbc`, `batch` and `replay` |
 """
 
 
