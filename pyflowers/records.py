@@ -17,6 +17,22 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pyflowers.errors import ConfigError, PyflowersError
 
 
+def recordable(path: str | Path, what: str, error: type[PyflowersError]) -> Path:
+    """Return a path; refuse one that is no text in UTF-8, which no record could hold.
+
+    Raises
+    ------
+    PyflowersError
+        `error`, whose message begins with `what` the path is of.
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = str(path).encode("utf-8", "backslashreplace").decode()
+        raise error(f"{what} {shown}: its name is not UTF-8; rename it") from None
+    return Path(path)
+
+
 class Record(BaseModel):
     """A group of known keys whose values do not change."""
 

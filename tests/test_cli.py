@@ -162,6 +162,28 @@ def test_every_public_name_is_there():
         _ = pyflowers.nothing
 
 
+def test_a_module_of_the_working_folder_stands_in_for_nothing(tmp_path):
+    """Neither in the command nor in the processes that it starts."""
+    (tmp_path / "random.py").write_text("raise RuntimeError('of the user')\n", encoding="utf-8")
+    config = "models = ['iid_normal']\nfolder = 'out'\n[sampler]\nengine = 'stanli'\n"
+    (tmp_path / "b.toml").write_text(config, encoding="utf-8")
+    command = Path(sys.executable).with_name("pyflowers")
+    fit = ["fit", "iid_normal", "--engine", "stanli", "--plots", "none", "--out", "run"]
+    for words in (fit, ["batch", "b.toml"]):
+        done = subprocess.run([command, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere such a file cannot be")
+def test_a_file_whose_name_is_not_utf_8_is_refused_before_the_fit(tmp_path):
+    name = os.fsencode(tmp_path) + b"/caf\xe9.csv"
+    Path(os.fsdecode(name)).write_text("plant,month,flowers\na,1,2\na,2,3\na,3,4\n")
+    words = ["fit", "iid_normal", "--engine", "stanli", "--data", name, "--out", tmp_path / "run"]
+    done = subprocess.run([*PYFLOWERS, *words], capture_output=True)
+    assert done.returncode == 1
+    assert b"caf\\udce9.csv: its name is not UTF-8; rename it" in done.stderr
+
+
 def test_a_function_of_the_working_folder_is_found(tmp_path):
     """By the installed command, in whose path that folder is not."""
     pyflowers.fit("iid_normal", seed=1, engine="exact").save(tmp_path / "run")

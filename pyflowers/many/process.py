@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from pyflowers.engines.stanli.pool import how_it_ended
 from pyflowers.errors import ToolchainError
 from pyflowers.many.task import Job, Outcome
 from pyflowers.many.worker import READY, STOP
+from pyflowers.modules import module_command, module_environment
 
 SECONDS_TO_STOP = 2.0
 _ONE_THREAD = dict.fromkeys(
@@ -43,13 +41,13 @@ class Worker:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         with worker_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "pyflowers.many.worker", str(worker_end.fileno())],
+                module_command("pyflowers.many.worker", str(worker_end.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 start_new_session=True,
                 pass_fds=(worker_end.fileno(),),
-                env={**os.environ, **_ONE_THREAD, "PYTHONPATH": _python_path()},
+                env=module_environment(**_ONE_THREAD),
             )
         self.line = Connection(own_end.detach())
         self.jobs: deque[Job] = deque()
@@ -188,8 +186,3 @@ def crashed(job: Job, how: str) -> Outcome:
     """Return the outcome of a job whose process has ended."""
     reason = f"its worker process {how}; run it alone with pyflowers fit to see why"
     return Outcome(job.key, reason, lost=True)
-
-
-def _python_path() -> str:
-    """Return where this process imports from, so that the worker imports the same."""
-    return os.pathsep.join(dict.fromkeys(path or str(Path.cwd()) for path in sys.path))

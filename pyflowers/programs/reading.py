@@ -15,6 +15,7 @@ from pyflowers.programs import placeholders
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Column, Declaration
 from pyflowers.programs.inference import complete
+from pyflowers.records import recordable
 from pyflowers.table import Table, from_frame, read_table
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
         raise DataError(
             f"data: a {type(data).__name__} is not a table; give a file, a DataFrame or a mapping"
         )
-    path = Path(data)
+    path = recordable(data, "data", DataError)
     if path.suffix.lower() == ".json" and not _holds_records(path):
         return None
     return read_table(path, **reading)

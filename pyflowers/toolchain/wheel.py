@@ -10,7 +10,6 @@ import calendar
 import logging
 import os
 import platform
-import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from pyflowers.digests import sha256_file
 from pyflowers.disks import temporary_folder
 from pyflowers.errors import ToolchainError
+from pyflowers.modules import module_command
 from pyflowers.progress import stage
 from pyflowers.toolchain.cache import appearing, cache_dir, locked, require_own
 from pyflowers.toolchain.manifest import Care, find_damage, write_manifest
@@ -132,7 +132,7 @@ def download(pinned: Pinned, folder: Path) -> Path:
     requirement = folder / "requirement.txt"
     requirement.write_text(f"{REQUIREMENT} {hashes}\n", encoding="utf-8")
     command = [
-        *(sys.executable, "-m", "pip", "download", "--require-hashes", "-r", str(requirement)),
+        *module_command("pip", "download", "--require-hashes", "-r", str(requirement)),
         *("--no-deps", "--only-binary=:all:", "--platform", pinned.tag),
         *("--python-version", "311", "--implementation", "cp", "--abi", "cp311"),
         *("--dest", str(folder), "--disable-pip-version-check", "--no-input"),

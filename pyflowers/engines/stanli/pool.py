@@ -12,7 +12,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any, cast
 
 from pyflowers.engines.base import ProcessLostError
+from pyflowers.modules import module_command, module_environment
 
 MOST_IDLE = 2
 """Workers kept for later; more exist while as many threads ask at once."""
@@ -88,11 +88,12 @@ class Worker:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pyflowers.engines.stanli.worker"],
+            module_command("pyflowers.engines.stanli.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env=module_environment(),
         )
         self._to = cast(IO[bytes], self._process.stdin)
         self._from = cast(IO[bytes], self._process.stdout)

@@ -16,6 +16,7 @@ from pathlib import Path
 from pyflowers.errors import ConfigError
 from pyflowers.programs.capabilities import Capabilities
 from pyflowers.programs.program import Program
+from pyflowers.records import recordable
 from pyflowers.resources import data_path, stan_folder
 
 LECTURE = ("iid_normal", "multilevel_normal", "multilevel_poisson")
@@ -58,6 +59,7 @@ def find_program(
             f"program: a {type(reference).__name__} is neither a name nor a path; choose one of "
             f"{', '.join(shipped_names())}, or give the path of a .stan file"
         )
+    recordable(reference, "program", ConfigError)
     if isinstance(reference, Path) or reference.endswith(".stan"):
         return Program.open(reference, include_paths=include_paths)
     if include_paths:
