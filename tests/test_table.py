@@ -424,6 +424,12 @@ def test_the_digest_tells_tables_apart():
         frame.iloc[::-1],
     ]
     assert len({read(f).sha256 for f in [frame, *changed]}) == 4
+    # Labels are what is written, numbers are what they are worth.
+    numbered = frame.assign(plant=["1", "2"])
+    spelled = [numbered.assign(plant=plants) for plants in (["1.0", "2.0"], ["01", "02"])]
+    assert len({read(f).sha256 for f in [numbered, *spelled]}) == 3
+    assert read(numbered).sha256 == read(frame.assign(plant=[1, 2])).sha256
+    assert read(frame.assign(flowers=["1.0", "2"])).sha256 == read(frame).sha256
     # A column that is not read is no part of it.
     assert read(frame.assign(gardener="x")).sha256 == read(frame).sha256
 

@@ -18,6 +18,7 @@ from pyflowers.programs.blocks import Blocks
 from pyflowers.programs.declaration import OBS, Column, Columns, Declaration, Size, Value
 from pyflowers.programs.inference import dims_of
 from pyflowers.table import Labels, Table
+from pyflowers.table.cells import is_plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +206,14 @@ def from_table(
         time=time,
         value=observed_source.column if isinstance(observed_source, Column) else "",
         source=table.source,
-        sha256=table.sha256(tuple(table.cells)),
+        sha256=table.sha256(
+            tuple(table.cells),
+            [
+                names[column]
+                for column, found in labels.items()
+                if not all(map(is_plain, found.names))
+            ],
+        ),
         notes=tuple(table.notes),
         declaration=declared,
     )

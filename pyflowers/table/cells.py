@@ -36,6 +36,16 @@ def text_of(cells: pd.Series[Any]) -> NDArray[Any]:
     return np.asarray([str(cell) for cell in cells], dtype=object)
 
 
+def is_plain(text: str) -> bool:
+    """Whether a number is written as it usually is, so that its value says its text."""
+    if text.isdecimal() and text.isascii() and len(text) <= 15:
+        return text[0] != "0" or text == "0"
+    try:
+        return f"{float(text):.15g}" == text
+    except ValueError:
+        return False
+
+
 def distinct(cells: pd.Series[Any]) -> tuple[NDArray[np.int64], list[str]]:
     """Return each cell's number, and the different cells' texts in order of appearance.
 

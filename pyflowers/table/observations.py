@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -172,14 +172,18 @@ class Table:
                 )
         return values
 
-    def sha256(self, columns: tuple[str, ...]) -> str:
-        """Return a digest of some columns' values, independent of the file's format."""
+    def sha256(self, columns: tuple[str, ...], spelled: Collection[str] = ()) -> str:
+        """Return a digest of some columns' values, independent of the file's format.
+
+        Numbers count by their values, but in the columns that are `spelled` by their texts: of
+        labels ``1.0`` is not ``1``.
+        """
         total = hashlib.sha256()
         for name in columns:
             cells = self.column(name)
             values = self._numbers_of(cells)
             total.update(name.encode("utf-8", "surrogatepass") + b"\x1e")
-            if np.isfinite(values).all():
+            if name not in spelled and np.isfinite(values).all():
                 total.update(values.tobytes())
             else:
                 text = "\x1f".join(text_of(cells))
