@@ -136,6 +136,8 @@ def calibrate(
     chosen = _seed_of(out) if seed is None else seed
     # Of these only what is given goes to the tasks: an engine refuses options that it does not use.
     given = dict(options or {})
+    if "seed" in given:
+        raise ConfigError("options: the seed is not one of them; leave it out, and give seed=")
     sampler = SamplerOptions.of(**{"seed": chosen, **given})
     kept = sampler.chains * -(-sampler.draws // sampler.thin)
     thin = kept // num_ranks if num_ranks >= FEWEST_RANKS else 0

@@ -10,12 +10,15 @@ Order and number of workers are in neither.
 from __future__ import annotations
 
 import hashlib
+import math
 import pickle
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from pyflowers.engines import Engine, SamplerOptions
+from pyflowers.engines.cmdstan import values_of
 from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
 from pyflowers.fits.record import package_versions
 from pyflowers.many.keep import keeps
@@ -28,6 +31,8 @@ from pyflowers.programs.source import Source
 
 FORMAT = 1
 """Part of every key: raise it when a change of pyflowers changes results."""
+
+_READING = ("sep", "decimal", "encoding", "time_order")
 
 
 @dataclass
@@ -65,7 +70,7 @@ class Planner:
         ToolchainError
             If there is no engine: no task could be fitted.
         """
-        name = task.name or str(position)
+        name = str(position) if task.name == "" else str(task.name)
         try:
             return self._planned(task, name, position)
         except ToolchainError:
@@ -76,6 +81,7 @@ class Planner:
             return Job(key, name, of, position, seed_of(self.seed, key), refused=reason)
 
     def _planned(self, task: Task, name: str, position: int) -> Job:
+        _refuse_misplaced(task)
         opened = self._open(task)
         program = opened.program
         data = self._read(task, program)
@@ -83,6 +89,7 @@ class Planner:
         priors = program.resolve_priors(task.priors, data)
         whole, _ = program.fill(data, priors, centered=task.centered)
         kept = keeps(task.keep)
+        inits = values_of(task.inits)
         packages = package_versions()
         own_seed = ["batch", self.seed] if task.seed is None else ["own", task.seed]
         key = digest_of(
@@ -94,19 +101,19 @@ class Planner:
                 "data": [data.sha256, data.columns, data.reading],
                 "values": program.stan_values(whole),
                 "options": options.model_dump(exclude={"seed"}),
-                "inits": task.inits,
+                "inits": inits,
                 "keep": [each.digest for each in kept],
                 "repeat": task.repeat,
                 "seed": own_seed,
             }
         )
-        seed = seed_of(self.seed, key) if task.seed is None else task.seed
+        seed = seed_of(self.seed, key) if task.seed is None else options.seed
         work = Work(
             data,
             options.model_copy(update={"seed": seed}),
             dict(task.priors),
             task.centered,
-            task.inits,
+            inits,
             kept,
             opened.engine_key,
         )
@@ -162,6 +169,30 @@ class Planner:
         if self._last_read is None or self._last_read[0] != known_by:
             self._last_read = known_by, program.read(task.data, **how)
         return self._last_read[1]
+
+
+def check_limit(time_limit: Any) -> None:
+    """Refuse a time limit that is no number of seconds.
+
+    Raises
+    ------
+    ConfigError
+        Unless it is None or above 0.
+    """
+    if time_limit is not None and not (
+        isinstance(time_limit, Real) and 0 < float(time_limit) < math.inf
+    ):
+        raise ConfigError(f"time_limit must be a number of seconds above 0, was {time_limit!r}")
+
+
+def _refuse_misplaced(task: Task) -> None:
+    """Refuse what would otherwise be no more than a wrong argument somewhere below."""
+    check_limit(task.time_limit)
+    if "seed" in task.options:
+        raise ConfigError("options: the seed is not one of them; give it to the task itself")
+    for key in task.reading:
+        if key not in _READING:
+            raise ConfigError(f"reading: there is no {key}; it takes {', '.join(_READING)}")
 
 
 @dataclass(frozen=True)

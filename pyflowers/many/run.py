@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sized
@@ -15,7 +14,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.many.bar import Bar, shown
 from pyflowers.many.executor import Executor
 from pyflowers.many.ledger import Ledger
-from pyflowers.many.plan import Planner
+from pyflowers.many.plan import Planner, check_limit
 from pyflowers.many.pool import Pool
 from pyflowers.many.results import Batch
 from pyflowers.many.task import Job, Outcome, Task
@@ -228,9 +227,6 @@ def _executor(given: Any) -> Executor:
 
 
 def _check(time_limit: float | None, retries: int) -> None:
-    if time_limit is not None and not (
-        isinstance(time_limit, int | float) and 0 < time_limit < math.inf
-    ):
-        raise ConfigError(f"time_limit must be a number of seconds above 0, was {time_limit!r}")
+    check_limit(time_limit)
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise ConfigError(f"retries must be a whole number of at least 0, was {retries!r}")
