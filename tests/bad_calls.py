@@ -219,6 +219,11 @@ def _of_fits(fit: pyflowers.Fit, folder: Path) -> Iterator[Call]:
         yield f"report to {str(value)[:9]!r}", lambda v=value: report.write_report([fit], v)
         if value != "":
             yield f"save to {str(value)[:9]!r}", lambda v=value: fit.save(v)
+    for value in (-1, "1", 2**32, 1.5, [1]):
+        yield f"check with seed {value!r}", lambda v=value: pyflowers.check(fit, seed=v)
+        yield f"predict with seed {value!r}", lambda v=value: pyflowers.predict(fit, seed=v)
+    for value in ("100", 1, 2.5, True):
+        yield f"{value!r} replicates", lambda v=value: pyflowers.check(fit, replicates=v)
     for figure in (plots.trace, plots.pairs, plots.ranks):
         for value in (["nope"], [], "mu", [3], 3, [None], {"mu"}):
             if value not in ("mu", {"mu"}):

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pyflowers import convergence
+from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import Quantity, quantity
 from pyflowers.programs import Capability
@@ -92,7 +93,7 @@ def predict(fit: Fit, *, seed: int | None = None) -> Predictions:
         If the program has no ``y_new``.
     """
     fit.program.require(Capability.Y_NEW)
-    seed = fit.options.seed if seed is None else seed
+    seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
     notes: list[str] = []
     if fit.program.python.new_data is None:
         roles = fit.program.declaration.roles

@@ -35,6 +35,7 @@ from pyflowers.checks.groups import GroupMeans, group_codes, outlier_statistic
 from pyflowers.checks.pit import LooPit, loo_pit
 from pyflowers.checks.replicates import blocks, chosen_draws
 from pyflowers.checks.statistics import FloatArray, find_statistics
+from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.programs import Capability, Draws
@@ -190,9 +191,11 @@ def check(
     fit.program.require(Capability.OBSERVED)
     if not fit.data.num_obs:
         raise ConfigError(f"check: {fit.name} was fitted without observations; fit it to data")
-    if replicates is not None and (isinstance(replicates, bool) or replicates < 2):
+    whole = isinstance(replicates, int | np.integer) and not isinstance(replicates, bool)
+    if replicates is not None and not (whole and replicates >= 2):
         raise ConfigError(f"replicates must be a whole number of at least 2, was {replicates!r}")
-    rng = np.random.default_rng([fit.options.seed if seed is None else seed, 3])
+    chosen = fit.options if seed is None else SamplerOptions.of(seed=seed)
+    rng = np.random.default_rng([chosen.seed, 3])
     wanted = find_statistics(statistics, fit.program.counts)
     positions = chosen_draws(fit, replicates)
     labels = fit.data.by_group

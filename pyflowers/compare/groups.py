@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.compare.loo import check_comparable, error_of_sum
+from pyflowers.compare.loo import checked_comparable, error_of_sum
 from pyflowers.compare.refits import predict_held_out
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
@@ -142,7 +142,7 @@ def leave_one_group_out(
     PyflowersError
         If a refit does not finish.
     """
-    check_comparable(fits)
+    fits = checked_comparable(fits)
     labels = group_labels(fits[0], column)
     sets = [np.flatnonzero(labels.codes == g) for g in range(len(labels))]
     found = {fit.name: predict_held_out(fit, sets, advance=advance) for fit in fits}

@@ -21,7 +21,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,7 +145,7 @@ def compare_models(fits: Sequence[Fit], *, refit: bool = False) -> LooComparison
     PyflowersError
         If a refit does not finish.
     """
-    check_comparable(fits)
+    fits = checked_comparable(fits)
     found = [_terms(fit, refit) for fit in fits]
     best = max(found, key=lambda terms: float(terms.elpd.sum())).elpd
     weights = stacking_weights(np.stack([terms.elpd for terms in found]))
@@ -231,8 +231,8 @@ def error_of_sum(terms: NDArray[np.float64]) -> float:
     return float(np.sqrt(terms.size * terms.var()))
 
 
-def check_comparable(fits: Sequence[Fit]) -> None:
-    """Refuse fits whose predictions cannot be compared.
+def checked_comparable(fits: Iterable[Fit]) -> list[Fit]:
+    """Return fits as a list; refuse those whose predictions cannot be compared.
 
     Raises
     ------
@@ -258,3 +258,4 @@ def check_comparable(fits: Sequence[Fit]) -> None:
     names = [fit.name for fit in fits]
     if len(set(names)) < len(names):
         raise ConfigError("PSIS-LOO: a model appears twice; give each once")
+    return fits

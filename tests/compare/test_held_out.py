@@ -164,7 +164,7 @@ def test_points_of_a_large_k_are_left_out_in_truth():
     frame = LECTURE.copy()
     frame.loc[0, "flowers"] = 16
     fit = pyflowers.fit("multilevel_poisson", frame, **HOW)
-    (without,) = compare_models([fit]).models
+    (without,) = compare_models(each for each in [fit]).models
     (model,) = compare_models([fit], refit=True).models
     assert 0 in model.refitted
     assert without.num_bad == model.refitted.size
