@@ -3,10 +3,15 @@
 A function of this kind takes a :class:`~pyflowers.fits.fit.Fit` and its options by name, and
 returns a DataFrame or a mapping of equally long columns. It is named by its module, which the
 workers import; whatever is in that module's file is part of the task's key.
+
+A DataFrame's index is kept as columns before the others, unless it has no name and only counts the
+rows from 0. Levels without a name are called as by ``reset_index``: ``index``, or ``level_0``,
+``level_1``, … of several. No column may be called ``task`` or ``key``, as the batch's own are.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,6 +33,9 @@ Columns = dict[str, NDArray[Any]]
 
 BUILT_IN = {name: f"pyflowers.many.kept:{name}" for name in ("summary", "draws", "ranks")}
 """What can be kept by a short name."""
+
+OWN_COLUMNS = ("task", "key")
+"""What the batch itself calls columns of a table."""
 
 
 @dataclass(frozen=True)
@@ -135,18 +143,39 @@ def _code_of(module: str) -> str:
 
 
 def _columns(table: Any) -> Columns:
-    """Return a table's columns, single values repeated."""
+    """Return a table's columns, a DataFrame's index among them, single values repeated."""
     if isinstance(table, pd.DataFrame):
-        named = table.reset_index() if table.index.name else table
-        table = {str(name): named[name].to_numpy() for name in named}
-    if not isinstance(table, Mapping):
+        whole = _with_index(table)
+        given = [(str(name), whole.iloc[:, i].to_numpy()) for i, name in enumerate(whole)]
+    elif isinstance(table, Mapping):
+        given = [(str(name), values) for name, values in table.items()]
+    else:
         raise TypeError(f"it returned a {type(table).__name__}; return a DataFrame or a mapping")
-    arrays = {str(name): _array(str(name), values) for name, values in table.items()}
+    _check_names([name for name, _ in given])
+    arrays = {name: _array(name, values) for name, values in given}
     lengths = {len(values) for values in arrays.values() if values.ndim}
     if len(lengths) > 1:
         raise ValueError(f"its columns have {sorted(lengths)} rows; make them equally long")
     rows = lengths.pop() if lengths else 1
     return {name: np.broadcast_to(v, (rows,)).copy() for name, v in arrays.items()}
+
+
+def _with_index(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its index as columns, unless it only counts the rows."""
+    index = table.index
+    is_count = index.nlevels == 1 and index.name is None and index.dtype.kind == "i"
+    if is_count and index.equals(pd.RangeIndex(len(index))):
+        return table
+    plain = table.set_axis([str(name) for name in table.columns], axis=1)
+    return plain.reset_index(allow_duplicates=True)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name, times in Counter(names).items():
+        if name in OWN_COLUMNS:
+            raise ValueError(f"its column {name} is called as one of the batch's own; rename it")
+        if times > 1:
+            raise ValueError(f"{times} of its columns, or of its index, are {name}; rename them")
 
 
 def _array(name: str, values: Any) -> NDArray[Any]:
