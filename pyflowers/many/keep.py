@@ -37,6 +37,9 @@ BUILT_IN = {name: f"pyflowers.many.kept:{name}" for name in ("summary", "draws",
 OWN_COLUMNS = ("task", "key")
 """What the batch itself calls columns of a table."""
 
+LARGEST = 2**63 - 1
+"""Whole numbers are kept in 64 bits, one of them for the sign."""
+
 
 @dataclass(frozen=True)
 class Keep:
@@ -176,15 +179,24 @@ def _check_names(names: Sequence[str]) -> None:
             raise ValueError(f"its column {name} is called as one of the batch's own; rename it")
         if times > 1:
             raise ValueError(f"{times} of its columns, or of its index, are {name}; rename them")
+        if "\0" in name:
+            raise ValueError(f"its column {name!r} has a NUL character in its name; rename it")
 
 
 def _array(name: str, values: Any) -> NDArray[Any]:
     array = np.asarray(values)
     if array.ndim > 1:
         raise ValueError(f"its column {name} has {array.ndim} dimensions; give it one")
+    if array.dtype.kind == "u" and array.max(initial=0) > LARGEST:
+        raise ValueError(
+            f"its column {name} has a number above {LARGEST}; give it as text or float"
+        )
     if array.dtype.kind in "biuf":
         return array.astype({"f": "f8", "b": "?"}.get(array.dtype.kind, "i8"))
-    return np.array([str(each) for each in np.atleast_1d(array)], dtype=object).reshape(array.shape)
+    texts = [str(each) for each in np.atleast_1d(array)]
+    if any("\0" in text for text in texts):
+        raise ValueError(f"its column {name} has a text with a NUL character; remove it")
+    return np.array(texts, dtype=object).reshape(array.shape)
 
 
 def keeps(given: Sequence[str | Callable[..., Any] | Keep]) -> tuple[Keep, ...]:

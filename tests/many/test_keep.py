@@ -59,6 +59,10 @@ REFUSED = [
     (FRAME.set_axis(pd.Index(["a", "b"], name="task")), "its column task is called"),
     ({1: [1.0], "1": [2.0]}, "2 of its columns, or of its index, are 1; rename them"),
     (FRAME.rename_axis("mean"), "2 of its columns, or of its index, are mean; rename them"),
+    ({"a\0": [1]}, r"its column 'a\\x00' has a NUL character in its name; rename it"),
+    ({"a": ["b", "c\0d"]}, "its column a has a text with a NUL character; remove it"),
+    ({"a": "c\0d"}, "its column a has a text with a NUL character; remove it"),
+    ({"a": np.array([1, 2**63], "u8")}, f"its column a has a number above {2**63 - 1}; give it"),
     (FRAME["mean"], "it returned a Series; return a DataFrame or a mapping"),
 ]
 
@@ -67,3 +71,9 @@ REFUSED = [
 def test_what_is_no_table(table, sentence):
     with pytest.raises(FitError, match=f"keep returned: .*{sentence}"):
         kept(table)
+
+
+def test_large_numbers_without_a_sign():
+    found = kept({"a": np.array([0, 2**63 - 1], "u8"), "b": np.zeros(2, "u1")})
+    assert found["a"].tolist() == [0, 2**63 - 1]
+    assert kept({"a": np.array([], "u8")})["a"].dtype == "i8"
