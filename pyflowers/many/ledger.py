@@ -20,6 +20,7 @@ from typing import Any
 
 from pyflowers.errors import ConfigError
 from pyflowers.many import shards
+from pyflowers.many.shards import storable_text
 from pyflowers.many.task import Job, Outcome
 
 if sys.platform != "win32":
@@ -147,10 +148,7 @@ class Ledger:
                     "INSERT INTO tasks (key, name, program, position, run, seed, outcome) "
                     "VALUES (?, ?, ?, ?, ?, ?, 'waiting') ON CONFLICT (key) DO UPDATE SET "
                     "name = excluded.name, position = excluded.position, run = excluded.run",
-                    [
-                        (j.key, j.name, j.program, j.position, self.run, j.seed)
-                        for j, _ in self._waiting.values()
-                    ],
+                    [self._expected(job) for job, _ in self._waiting.values()],
                 )
                 self._database.executemany(
                     "UPDATE tasks SET outcome = 'waiting', error = NULL WHERE key = ?",
@@ -172,6 +170,10 @@ class Ledger:
         self._database.close()
         os.close(self._lock)
 
+    def _expected(self, job: Job) -> tuple[Any, ...]:
+        name, program = storable_text(job.name), storable_text(job.program)
+        return job.key, name, program, job.position, self.run, job.seed
+
     def _row(self, outcome: Outcome, shard: int | None) -> tuple[Any, ...]:
         return (
             "failed" if outcome.error else "done",
@@ -179,7 +181,7 @@ class Ledger:
             outcome.attempts,
             self._version(outcome.versions),
             outcome.verdict or None,
-            outcome.error or None,
+            storable_text(outcome.error) or None,
             shard if outcome.tables else None,
             time.time(),
             outcome.key,

@@ -70,6 +70,11 @@ def sync(folder: Path) -> None:
         os.close(descriptor)
 
 
+def storable_text(text: str) -> str:
+    """Write lone surrogates, as in names of files that are not UTF-8, in a form that is text."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def clear(folder: Path, known: Iterable[str]) -> None:
     """Remove what a killed client left: shards that the ledger does not know."""
     listed = set(known)
@@ -144,7 +149,7 @@ def _put_table(group: Any, parts: list[tuple[int, Columns]]) -> None:
             _put_texts(group, f"{variable}_text", (f"{variable}_text",), list(texts))
             values = codes.astype("i4")
         made = group.create_variable(variable, (_ROW,), data=_storable(values))
-        made.attrs["name"] = name
+        made.attrs["name"] = storable_text(name)
         made.attrs["kind"] = parts[0][1][name].dtype.kind
 
 
@@ -155,14 +160,12 @@ def _storable(values: NDArray[Any]) -> NDArray[Any]:
 def _put_texts(group: Any, name: str, dims: tuple[str, ...], texts: list[str]) -> None:
     import h5py
 
-    data = np.array([text.encode("utf-8", "surrogatepass") for text in texts], dtype=object)
+    data = np.array([storable_text(text).encode() for text in texts], dtype=object)
     group.create_variable(name, dims, dtype=h5py.string_dtype(), data=data)
 
 
 def _texts(variable: Any) -> NDArray[Any]:
-    values = [
-        v.decode("utf-8", "surrogatepass") if isinstance(v, bytes) else v for v in variable[:]
-    ]
+    values = [v.decode() if isinstance(v, bytes) else v for v in variable[:]]
     return np.array(values, dtype=object)
 
 

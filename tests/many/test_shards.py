@@ -64,6 +64,25 @@ def note(ledger, *numbers):
     ledger.write([outcome(i) for i in numbers])
 
 
+def test_texts_that_are_not_utf_8(tmp_path):
+    ledger = Ledger(tmp_path / "out")
+    for i in range(2):
+        ledger.expect(Job(f"key {i}", f"caf\udce9 {i}", "\udce9.stan", i, i), again=False)
+    texts = np.array(["\udce9", "é"], dtype=object)
+    done = Outcome("key 0", tables={"t": {"caf\udce9": np.array([1.0, 2.0]), "said": texts}})
+    ledger.write([done, Outcome("key 1", "caf\udce9.csv: no column month")])
+    ledger.close()
+    batch = Batch(tmp_path / "out")
+    assert batch.ledger().index.tolist() == ["caf\\udce9 0", "caf\\udce9 1"]
+    assert batch.ledger()["program"].tolist() == ["\\udce9.stan"] * 2
+    assert batch.failures.tolist() == ["caf\\udce9.csv: no column month"]
+    assert batch.table("t").to_dict("list") == {
+        "task": ["caf\\udce9 0"] * 2,
+        "caf\\udce9": [1.0, 2.0],
+        "said": ["\\udce9", "é"],
+    }
+
+
 def test_a_damaged_shard_is_named(tmp_path):
     path = tmp_path / "000001-0.nc"
     path.write_bytes(b"nonsense")
