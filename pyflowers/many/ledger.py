@@ -31,6 +31,11 @@ KIND = 0x70796662
 """SQLite's application_id of our ledgers: "pyfb"."""
 FORMAT = 1
 
+SECONDS_FOR_READERS = 1.0
+"""How long a client that is done waits for those who are reading."""
+SECONDS_FOR_LOCK = 0.1
+"""How long a client waits for the lock, which :func:`is_running` takes for a moment."""
+
 _TABLES = f"""
 PRAGMA application_id = {KIND};
 PRAGMA user_version = {FORMAT};
@@ -164,11 +169,22 @@ class Ledger:
             self._waiting.clear()
 
     def close(self) -> None:
-        """Close the file, so that nothing is left beside it."""
+        """Close the file, so that nothing is left beside it; a reader may keep it from that."""
         with suppress(sqlite3.Error):
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._leave_log()
         self._database.close()
         os.close(self._lock)
+
+    def _leave_log(self) -> None:
+        """Do without a log, with which none could read it in a folder that he may not write."""
+        end = time.monotonic() + SECONDS_FOR_READERS
+        while time.monotonic() < end:
+            # SQLite does not wait here for readers, however long its timeout.
+            with suppress(sqlite3.Error):
+                self._database.execute("PRAGMA journal_mode = DELETE")
+                return
+            time.sleep(SECONDS_FOR_READERS / 100)
 
     def _expected(self, job: Job) -> tuple[Any, ...]:
         name, program = storable_text(job.name), storable_text(job.program)
@@ -223,11 +239,12 @@ def is_batch(folder: Path) -> bool:
 
 def is_running(folder: Path) -> bool:
     """Whether a client is running a batch now."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.close(_locked(folder))
-    except ConfigError:
-        return True
-    return False
+        # Shared, so that one who asks is not taken for a client by another who asks.
+        return not _lock(descriptor, shared=True)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -242,9 +259,8 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
     if not is_batch(folder):
         raise ConfigError(f"{folder}: it holds no {FILE}; name the folder of a batch")
     try:
-        database = _connected(folder)
+        database = _connected_to_read(folder)
         try:
-            database.execute("PRAGMA query_only = ON")
             _check_format(database, folder)
             yield database
         finally:
@@ -287,6 +303,12 @@ def _connected(folder: Path) -> sqlite3.Connection:
     return database
 
 
+def _connected_to_read(folder: Path) -> sqlite3.Connection:
+    """Open a ledger that may be another's, in a folder that cannot be written."""
+    address = f"{(folder / FILE).absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=30)
+
+
 def _pragma(database: sqlite3.Connection, name: str) -> int:
     return int(database.execute(f"PRAGMA {name}").fetchone()[0])
 
@@ -317,16 +339,26 @@ def _refuse_foreign(folder: Path) -> None:
 def _locked(folder: Path) -> int:
     """Lock a folder itself; the system releases it when this process ends for any reason."""
     descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        end = time.monotonic() + SECONDS_FOR_LOCK
+        while not _lock(descriptor, shared=False):
+            if time.monotonic() > end:
+                raise ConfigError(
+                    f"batch folder {folder}: another pyflowers is running this batch; wait for "
+                    f"it, or see its progress with pyflowers batch --status {folder}"
+                )
+            time.sleep(SECONDS_FOR_LOCK / 20)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _lock(descriptor: int, *, shared: bool) -> bool:
+    """Lock an open folder if no other process forbids it, and return whether it is locked."""
     if sys.platform != "win32":
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            raise ConfigError(
-                f"batch folder {folder}: another pyflowers is running this batch; wait for it, "
-                f"or see its progress with pyflowers batch --status {folder}"
-            ) from error
-        except BaseException:
-            os.close(descriptor)
-            raise
-    return descriptor
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
