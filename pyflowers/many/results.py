@@ -107,7 +107,10 @@ class Batch:
         """
         with reading(self.folder) as database:
             run = batch_value(database, "run")
-            frame = pd.read_sql_query(_LEDGER, database, params=(run,))
+            found = database.execute(_LEDGER, (run,))
+            columns = [each[0] for each in found.description]
+            # Not pandas.read_sql_query, whose error for a damaged file is its own.
+            frame = pd.DataFrame.from_records(found.fetchall(), columns=columns, coerce_float=True)
         versions = [json.loads(text) if isinstance(text, str) else {} for text in frame["versions"]]
         return frame.assign(versions=versions).set_index("name")
 

@@ -128,3 +128,14 @@ def test_one_who_asks_is_no_client_and_refuses_none(tmp_path):
     asker = in_a_thread(asking, 0.03)
     Ledger(tmp_path / "out").close()
     asker.join()
+
+
+def test_a_damaged_page_is_a_sentence(tmp_path):
+    finished(tmp_path / "out", 2000)
+    path = tmp_path / "out" / FILE
+    raw = bytearray(path.read_bytes())
+    assert len(raw) > 100_000
+    raw[-50_000:] = b"\xff" * 50_000
+    path.write_bytes(raw)
+    with pytest.raises(ConfigError, match=r"ledger\.sqlite: it cannot be read .*; check the disk"):
+        Batch(tmp_path / "out").ledger()
