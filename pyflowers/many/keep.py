@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
+from functools import lru_cache
+from importlib import import_module, reload
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,14 @@ class Keep:
         What the function takes besides the fit.
     name : str
         The table's name; the function's by default.
+    code : str
+        Digest of the function's file as it was when :meth:`of` took it; nobody else gives it.
     """
 
     function: str
     options: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
+    code: str = ""
 
     @classmethod
     def of(cls, given: str | Callable[..., Any] | Keep) -> Keep:
@@ -81,13 +84,13 @@ class Keep:
         table = given.name or reference.rpartition(":")[2]
         if not table.isidentifier():
             raise ConfigError(f"keep {table!r}: a table's name is letters, digits and underscores")
-        return cls(reference, dict(given.options), table)
+        return cls(reference, dict(given.options), table, _code_of(_module(reference)))
 
     @property
     def digest(self) -> str:
         """Digest of the function's file, its name and its options."""
         module, _, function = self.function.partition(":")
-        return digest_of([_code_of(module), module, function, self.options, self.name])
+        return digest_of([self.code, module, function, self.options, self.name])
 
     def table_of(self, fit: Fit) -> Columns:
         """Return the table of one fit.
@@ -95,15 +98,36 @@ class Keep:
         Raises
         ------
         FitError
-            If the function fails or returns no table.
+            If the function's file is not the one that was planned with, or the function fails or
+            returns no table.
         """
         try:
+            self._provide()
             return _columns(function_of(self.function)(fit, **self.options))
-        except MemoryError:
+        except (MemoryError, _OtherFileError):
             raise
         except Exception as error:
             reason = str(error) or "no message"
             raise FitError(f"keep {self.name}: {type(error).__name__}: {reason}") from error
+
+    def _provide(self) -> None:
+        """Import the module that was planned with: again, if this process has an older one."""
+        name = _module(self.function)
+        module = import_module(name)
+        try:
+            now = _code_of(name)
+        except ConfigError:  # in an archive, as Dask's upload_file may have put it there
+            return
+        if not self.code or _imported.setdefault(name, now) == self.code:
+            return
+        if now != self.code:
+            raise _OtherFileError(
+                f"keep {self.name}: the file of {name} was edited since the task was planned, or "
+                "is another one on this machine; have the same on all machines, then run the "
+                "batch again and retry what failed"
+            )
+        reload(module)
+        _imported[name] = now
 
 
 def function_of(reference: str) -> Callable[..., Any]:
@@ -138,11 +162,36 @@ def _reference(function: Any) -> str:
     return f"{module}:{name}"
 
 
-@cache
+def _module(reference: str) -> str:
+    return reference.partition(":")[0]
+
+
 def _code_of(module: str) -> str:
-    """Return a digest of a module's file."""
+    """Return a digest of a module's file as it is now, which a notebook's user may have edited."""
     file = getattr(import_module(module), "__file__", None)
-    return sha256_file(Path(file)) if file else ""
+    if not file:
+        return ""
+    try:
+        found = Path(file).stat()
+        return _digest(file, found.st_mtime_ns, found.st_size)
+    except OSError as error:
+        raise ConfigError(
+            f"keep {module}: its file {file} cannot be read ({error.strerror}); put it back, or "
+            "start Python anew"
+        ) from error
+
+
+@lru_cache(maxsize=256)
+def _digest(file: str, _mtime_ns: int, _size: int) -> str:
+    return sha256_file(Path(file))
+
+
+_imported: dict[str, str] = {}
+"""Digest of each module's file as this process has imported it."""
+
+
+class _OtherFileError(FitError):
+    """A function's file is not the one that its task was planned with."""
 
 
 def _columns(table: Any) -> Columns:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, FitError
 from pyflowers.many.keep import Keep, keeps
 from pyflowers.many.keys import digest_of, seed_of
 
@@ -84,6 +84,24 @@ def test_a_function_is_known_by_its_file_and_its_options(tmp_path, monkeypatch):
         Keep.of(Keep("mine_a:f", options)).digest for options in ({}, {"n": 1}, {"n": 2})
     } | {Keep.of("mine_b:f").digest}
     assert len(digests) == 4
+
+
+def test_an_edited_file_is_noticed_by_a_process_that_has_imported_it(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "mine_edited.py"
+    file.write_text("def f(fit):\n    return {'n': 1}\n")
+    before = Keep.of("mine_edited:f")
+    assert before.table_of(None)["n"].tolist() == [1]
+    file.write_text("def f(fit):\n    return {'n': 1 + 1}\n")
+    after = Keep.of("mine_edited:f")
+    assert after.digest != before.digest
+    assert before.table_of(None)["n"].tolist() == [1]  # planned with what is still there
+    assert after.table_of(None)["n"].tolist() == [2]
+    with pytest.raises(FitError, match="keep f: the file of mine_edited was edited since the task"):
+        before.table_of(None)
+    file.unlink()
+    with pytest.raises(ConfigError, match=r"mine_edited\.py cannot be read \(No such file"):
+        Keep.of("mine_edited:f")
 
 
 WRONG = [

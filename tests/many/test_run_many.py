@@ -210,6 +210,17 @@ def test_a_function_of_the_users(run, tasks, tmp_path):
     assert half["odd"].dtype == bool
 
 
+def test_workers_that_stay_open_notice_an_edited_function(tasks, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file, how = tmp_path / "mine_of_workers.py", {"seed": 1, "engine": "stanli"}
+    with Pool(1) as pool:
+        for text, value in (("1", 1), ("1 + 1", 2)):
+            file.write_text(f"def f(fit):\n    return {{'n': {text}}}\n")
+            works = tasks(2, keep=["mine_of_workers:f"])
+            batch = run_many(works, out=tmp_path / "out", executor=pool, **how)
+            assert batch.table("f")["n"].tolist() == [value] * 2
+
+
 def test_ranks_of_true_values(run, tasks, normal, tmp_path):
     low, high = (Keep("ranks", {"true": {"x": value}}) for value in (-50.0, 50.0))
     batch = run([*tasks(1, keep=[low]), *tasks(1, keep=[high])], tmp_path / "out")
