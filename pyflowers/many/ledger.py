@@ -177,7 +177,7 @@ class Ledger:
         os.close(self._lock)
 
     def _leave_log(self) -> None:
-        """Do without a log, with which none could read it in a folder that he may not write."""
+        """Leave no write-ahead log: with one, who may not write the folder could not read it."""
         end = time.monotonic() + SECONDS_FOR_READERS
         while time.monotonic() < end:
             # SQLite does not wait here for readers, however long its timeout.
