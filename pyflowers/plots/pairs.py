@@ -101,6 +101,9 @@ def _span(element: Element) -> tuple[float, float]:
     """Return an axis' limits: the bulk of the draws, so that none far out squeezes the others."""
     tail = (1 - SHOWN_SHARE) / 2
     values = np.log(element.draws) if element.is_heavy else element.draws
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return (1.0, 2.0)  # nothing is shown
     low, high = np.quantile(values, (tail, 1 - tail))
     margin = 0.08 * (high - low) or 0.5
     low, high = max(low - margin, values.min() - margin), min(high + margin, values.max() + margin)

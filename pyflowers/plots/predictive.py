@@ -61,7 +61,7 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     y_rep = _replicates(fit)
     figure = new_figure(2.9, theme)
     ax = figure.subplots()
-    if fit.program.counts:
+    if fit.program.counts and min(float(fit.data.y.min()), float(y_rep.min())) >= 0:
         outside, num, what = _rootogram(ax, fit.data.y, y_rep, theme)
         ax.set_ylabel("observations (√ axis)")
     else:

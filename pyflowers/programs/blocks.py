@@ -32,6 +32,8 @@ _SIZED = {
     **dict.fromkeys(("unit_vector", "sum_to_zero_vector"), 1),
     **dict.fromkeys(("cov_matrix", "corr_matrix", "cholesky_factor_corr"), 2),
     **dict.fromkeys(("matrix", "complex_matrix", "cholesky_factor_cov"), 2),
+    **dict.fromkeys(("row_stochastic_matrix", "column_stochastic_matrix"), 2),
+    "sum_to_zero_matrix": 2,
     **dict.fromkeys(("complex_vector", "complex_row_vector"), 1),
     **dict.fromkeys(("int", "real", "complex", "tuple"), 0),
 }

@@ -172,7 +172,9 @@ def from_table(
     table = table.only(tuple(_existing(table, dict.fromkeys(names.values()))))
     time = declared.table.time
     labels = {
-        column: table.labels(names[column], order=time_order if column == time else "appearance")
+        column: table.labels(
+            names[column], order=time_order if column == time else declared.label_order(column)
+        )
         for column in declared.label_columns
     }
     if declared.table.group and time:

@@ -22,7 +22,7 @@ What the program's text already says is not repeated: see :mod:`.inference`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -41,6 +41,8 @@ class Column(Record):
         The column.
     index : bool
         Whether the program wants the 1-based position of each row's label.
+    order : str
+        Of the labels: ``appearance`` in the rows, or ``value`` for numbers and dates.
     per : str or None
         Another column, for each of whose labels there is one value.
     lower : float or None
@@ -49,6 +51,7 @@ class Column(Record):
 
     column: str
     index: bool = False
+    order: Literal["appearance", "value"] = "appearance"
     per: str | None = None
     lower: float | None = None
 
@@ -205,6 +208,12 @@ class Declaration(Record):
         if twice:
             raise ValueError(f"{twice[0]} is both data and a prior; declare it once")
         return self
+
+    def label_order(self, column: str) -> str:
+        """Return the order of a column's labels."""
+        sources = (source for source in self.data.values() if isinstance(source, Column))
+        by_value = any(s.column == column and s.index and s.order == "value" for s in sources)
+        return "value" if by_value else "appearance"
 
     @property
     def label_columns(self) -> tuple[str, ...]:

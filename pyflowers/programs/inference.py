@@ -69,7 +69,9 @@ def infer(declared: Declaration, blocks: Blocks, columns: Collection[str]) -> di
     for name, variable in blocks.data.items():
         if name in data or name in declared.priors:
             continue
-        if variable.ndim == 1 and name in columns and not _is_index(variable, blocks.data):
+        # What is observed is what it is, an ordinal rating also, and no label.
+        is_index = name != declared.roles.observed and _is_index(variable, blocks.data)
+        if variable.ndim == 1 and name in columns and not is_index:
             data[name] = Column(column=name)
         elif variable.is_int and (name, variable.ndim) in switches:
             data[name] = Value(value=0)
@@ -153,7 +155,8 @@ def _indexes(
 ) -> dict[str, DataSource]:
     """Find the columns of index variables: those of their names."""
     return {
-        name: Column(column=name, index=True)
+        # In order of value, as a program may take neighbours by their positions.
+        name: Column(column=name, index=True, order="value")
         for name, variable in block.items()
         if name not in data
         and name not in declared.priors
@@ -203,7 +206,7 @@ def draft(variable: Variable, block: Declared) -> str:
     if variable.ndim == 0:
         bounds = any(v.upper == variable.name or variable.name in v.sizes for v in block.values())
         return (
-            f'{variable.name} = {{ size = "obs" }}  # or the column whose labels it counts'
+            f'{variable.name} = {{ size = "obs" }}  # or the column whose labels it counts, or a value'
             if variable.is_int and bounds
             else f"{variable.name} = {{ value = 1 }}  # or under [priors], to be changed by --prior"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,12 +61,21 @@ class Source:
         return read_blocks(self.text)
 
     def write(self, folder: Path) -> Path:
-        """Write all files into `folder` and return the program's path there."""
-        for name, text in self.files.items():
+        """Write the program into `folder` and return its path there.
+
+        What it includes is written beside it by its name, or, where a name leads out of the folder,
+        put in its place.
+        """
+        first = next(iter(self.files))
+        files = self.files
+        if not all(map(_stays_inside, files)):
+            first = Path(first).name
+            files = {first: self.text.encode()}
+        for name, text in files.items():
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text)
-        return folder / next(iter(self.files))
+        return folder / first
 
     def _expanded(self, name: str, inside: tuple[str, ...]) -> str:
         def included(match: re.Match[str]) -> str:
@@ -75,6 +85,12 @@ class Source:
             return self._expanded(target, (*inside, name))
 
         return _INCLUDE.sub(included, self.files[name].decode("utf-8", "replace"))
+
+
+def _stays_inside(name: str) -> bool:
+    """Whether a relative name stays in the folder where it is written."""
+    plain = posixpath.normpath(name.replace("\\", "/"))
+    return not (plain.startswith(("/", "..")) or Path(plain).is_absolute())
 
 
 def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -> Source:

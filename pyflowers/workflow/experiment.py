@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyflowers.engines import Engine, LoadedProgram, find_engine, refuse_unused
 from pyflowers.engines.choose import load_with
-from pyflowers.errors import ConfigError, DataError
+from pyflowers.errors import ConfigError, DataError, FitError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.folder import check_run_folder
 from pyflowers.fits.record import FILE, RunRecord, read_record
@@ -114,13 +114,23 @@ def save(fit: Fit, folder: Path, plots: str) -> None:
     ------
     ConfigError
         If the folder holds something else, or cannot be written.
+    FitError
+        If a figure cannot be drawn; the run is saved without figures then.
     """
     if plots == "none":
         fit.save(folder)
         return
     from pyflowers.plots import run_images
 
-    fit.save(folder, run_images(fit, plots))
+    try:
+        images = run_images(fit, plots)
+    except Exception as error:
+        fit.save(folder)
+        raise FitError(
+            f"{folder}: the run is saved, but its figures could not be drawn "
+            f"({type(error).__name__}: {error}); report this, and use --plots none until then"
+        ) from error
+    fit.save(folder, images)
 
 
 def _tasks(experiment: Experiment) -> list[_Task]:

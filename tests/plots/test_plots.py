@@ -17,13 +17,14 @@ from text_layout import collisions
 import pyflowers
 from pyflowers import plots
 from pyflowers.compare import compare_models
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots.chains import _rank_counts
 from pyflowers.plots.choice import choose
 from pyflowers.plots.style import WIDTH, applied, fitted, label, text_width
 from pyflowers.programs import Capability
 from pyflowers.programs.densities import prior_density
+from pyflowers.workflow.experiment import save
 
 FIT_FIGURES = ("trace_first_chain", "trace", "ranks", "pairs", "prior_posterior", "predictive")
 MODELS = ("iid_normal", "multilevel_normal", "multilevel_poisson")
@@ -220,6 +221,45 @@ def test_shrinkage_shows_the_medians_and_the_extremes(three, sixty):
     assert len(drawn) == 30
     assert average.min() in drawn
     assert average.max() in drawn
+
+
+def test_draws_that_are_missing_or_infinite_are_drawn_around(tmp_path):
+    """Generated quantities may have some; without the figures the whole run would be lost."""
+
+    def spoil(draws, stats):
+        draws["mu"][0, :100] = np.nan
+        draws["mu"][1, :100] = np.inf
+        draws["sigma2"][:] = np.nan
+
+    fit = synthetic_fit("iid_normal", table(["1", "2"], 4), change=spoil)
+    for figure in (plots.pairs, plots.trace, plots.ranks):
+        figure(fit).savefig(tmp_path / "figure.png")
+
+
+def test_a_figure_that_cannot_be_drawn_loses_no_run(tmp_path, monkeypatch):
+    def broken(*_):
+        raise ValueError("no luck")
+
+    monkeypatch.setattr(plots, "run_images", broken)
+    fit = synthetic_fit("iid_normal", table(["1", "2"], 4))
+    with pytest.raises(FitError, match=r"the run is saved, but .*no luck"):
+        save(fit, tmp_path / "run", "png")
+    assert pyflowers.Fit.load(tmp_path / "run").num_draws == fit.num_draws
+
+
+def test_negative_whole_numbers_are_no_counts(own_program):
+    text = """
+    data { int N; array[N] int y; }
+    parameters { real<lower=0> a; }
+    model { a ~ exponential(1); target += -a * sum(abs(to_vector(y))); }
+    generated quantities {
+      array[N] int y_rep;
+      for (n in 1:N) y_rep[n] = poisson_rng(2) - 2;
+    }
+    """
+    program = own_program("differences", text)
+    fit = pyflowers.fit(program, pd.DataFrame({"y": [-1, 0, 2, -3]}), seed=1, engine="stanli")
+    assert "share of observations below" in texts_of(plots.predictive(fit))
 
 
 @pytest.mark.parametrize("name", ["iid_normal", "multilevel_poisson"])

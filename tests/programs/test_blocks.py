@@ -158,3 +158,11 @@ def test_what_is_read_is_what_stanc_says(program):
             for name, variable in block.items()
         }
         assert found == want
+
+
+@pytest.mark.parametrize(
+    "kind", ["row_stochastic_matrix", "column_stochastic_matrix", "sum_to_zero_matrix"]
+)
+def test_the_matrices_of_later_stans_are_parameters(kind):
+    (found,) = read_blocks(f"parameters {{ {kind}[3, 2] p; }}").parameters.values()
+    assert (found.name, found.ndim) == ("p", 2)

@@ -3,10 +3,12 @@
 import re
 import tomllib
 
+import pandas as pd
 import pytest
 from own_programs import DECLARATION, TRIAL
 
 from pyflowers.errors import ConfigError
+from pyflowers.programs import Program, find_program
 from pyflowers.programs.blocks import read_blocks
 from pyflowers.programs.declaration import Column, Declaration, Size, Value
 from pyflowers.programs.inference import complete, dims_of
@@ -40,7 +42,7 @@ def refusal(data, columns, declaration=None):
             {
                 "N": Size(size="obs"),
                 "P": Size(size="plot"),
-                "plot": Column(column="plot", index=True),
+                "plot": Column(column="plot", index=True, order="value"),
                 "y": Column(column="y"),
             },
         ),
@@ -79,6 +81,30 @@ def test_what_is_declared_is_not_inferred():
     assert found["y"] == Column(column="weight")
     assert found["g"].column == "rat"
     assert (found["N"], found["P"]) == (Size(size="obs"), Size(size="rat"))
+
+
+def test_an_ordinal_outcome_is_no_label():
+    """Its categories in order of appearance, or without those that do not occur, are others."""
+    block = "int N; int K; array[N] int<lower=1, upper=K> y;"
+    found = completed(block, ["y"], {"data": {"K": {"value": 5}}})
+    assert found.data["y"] == Column(column="y")
+    assert "K = { size" in refusal(block, ["y"])
+
+
+def test_an_inferred_index_counts_in_order_of_value(own_program):
+    text = """
+    data { int N; int T; array[N] int<lower=1, upper=T> t; vector[N] y; }
+    parameters { vector[T] g; }
+    model { g[2:T] ~ normal(g[1:(T - 1)], 1); y ~ normal(g[t], 1); }
+    """
+    frame = pd.DataFrame({"t": [10, 2, 1, 10], "y": [1.0, 2.0, 3.0, 4.0]})
+    program = find_program(own_program("walk", text))
+    data = program.read(frame)
+    assert data.values["t"].tolist() == [3, 2, 1, 3]
+    assert data.labels["t"].names == ("1", "2", "10")
+    declared = {"data": {"t": {"column": "t", "index": True}}}
+    by_rows = Program.open(program.reference, declaration=declared).read(frame)
+    assert by_rows.values["t"].tolist() == [1, 2, 3, 1]
 
 
 def test_a_matrix_gives_two_sizes():
@@ -145,7 +171,10 @@ def test_the_error_prints_lines_that_a_declaration_takes():
         ("matrix[3, 2] x;", 'x = { columns = ["...", "..."] }'),
         ("array[2, 3, 4] real a;", "a = { value = [...] }"),
         ("real<lower=0> s;", "s = { value = 1 }  # or under [priors], to be changed by --prior"),
-        ("int N; vector[N] y;", 'N = { size = "obs" }  # or the column whose labels it counts'),
+        (
+            "int N; vector[N] y;",
+            'N = { size = "obs" }  # or the column whose labels it counts, or a value',
+        ),
     ],
 )
 def test_the_line_for_each_shape(data, line):

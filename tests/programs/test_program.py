@@ -1,5 +1,6 @@
 """A program: its capabilities, what to add for those that it lacks, its priors."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pyflowers.programs import (
     Program,
     find_program,
 )
+from pyflowers.programs.source import Source, read_source
 
 BARE = "data { int N; vector[N] x; } parameters { real mu; } model { x ~ normal(mu, 1); }"
 
@@ -248,6 +250,28 @@ def test_files_that_are_no_program(tmp_path):
         Program.open(tmp_path / "folder.stan")
     with pytest.raises(ConfigError, match="--include: iid_normal includes no files; leave it out"):
         find_program("iid_normal", ("lib",))
+
+
+@pytest.mark.parametrize("include", ["../outside.stan", "sub/../../outside.stan", "absolute"])
+def test_an_include_is_never_written_outside_of_the_folder(tmp_path, include):
+    models = tmp_path / "models"
+    (models / "sub").mkdir(parents=True)
+    outside = tmp_path / "outside.stan"
+    outside.write_text("real mu;\n")
+    name = str(outside) if include == "absolute" else include
+    (models / "m.stan").write_text(f"parameters {{\n#include {name}\n}}\n")
+    source = read_source(models / "m.stan")
+    target = tmp_path / "a" / "build"
+    target.mkdir(parents=True)
+    before = outside.stat().st_mtime_ns
+    path = source.write(target)
+    assert [p for p in tmp_path.rglob("*.stan") if p.parent not in (models, tmp_path)] == [path]
+    assert outside.stat().st_mtime_ns == before
+    assert "real mu;" in path.read_text()
+    # A folder of a run that somebody sent names its files itself.
+    sent = Source(Path("m.stan"), {str(tmp_path / "overwritten.stan"): b"model { }"})
+    assert sent.write(target).parent == target
+    assert not (tmp_path / "overwritten.stan").exists()
 
 
 def test_includes_are_part_of_the_program(own_program, tmp_path):
