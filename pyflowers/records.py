@@ -7,8 +7,10 @@ errors; values do not change.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -187,3 +189,14 @@ def _records_in(annotated: Any) -> list[type[Record]]:
     if isinstance(annotation, type) and issubclass(annotation, Record):
         return [annotation]
     return [each for part in get_args(annotation) for each in _records_in(part)]
+
+
+def plain(value: Any) -> Any:
+    """Return numbers and containers as JSON has them; what is not a finite number is null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if hasattr(value, "tolist"):  # of NumPy, which need not be imported for this
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pyflowers.cli.console import say
+from pyflowers.cli.results import say_json
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _show(table: pd.DataFrame, record: dict[str, Any], cautions: list[str], as_j
     from pyflowers.cli.tables import print_models
 
     if as_json:
-        say(json.dumps({**record, "cautions": cautions}, indent=2, ensure_ascii=False))
+        say_json({**record, "cautions": cautions})
         return
     print_models(table)
     for caution in cautions:

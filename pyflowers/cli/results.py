@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyflowers.cli.console import say
+from pyflowers.records import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,13 +96,18 @@ def write(
             table.to_csv(new / file)
         for file, figure in figures().items():
             figure.savefig(new / file, dpi=150)
-        text = json.dumps({"kind": name, **record}, indent=2, ensure_ascii=False)
+        text = json_of({"kind": name, **record})
         (new / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
 def say_json(record: Mapping[str, Any]) -> None:
     """Print a record."""
-    say(json.dumps(record, indent=2, ensure_ascii=False))
+    say(json_of(record))
+
+
+def json_of(record: Mapping[str, Any]) -> str:
+    """Return a record as JSON, which knows neither infinity nor what is not a number."""
+    return json.dumps(plain(record), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def _kind(name: str) -> FolderKind:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pyflowers.cli.console import say, styled
 from pyflowers.cli.options import data_options, prior_option, reading_of
+from pyflowers.cli.results import say_json
 
 MOST_ELEMENTS = 110
 """Quantities up to which the exact posterior is integrated as well."""
@@ -61,7 +62,7 @@ def command(program: str | None, as_json: bool, **options: Any) -> None:
         factors = {name: _parameters(factor) for name, factor in result.factors.items()}
         records = json.loads(summary.to_json(orient="index", double_precision=15))
         record = {**about, "factors": factors, "parameters": records}
-        say(json.dumps(record, indent=2, ensure_ascii=False))
+        say_json(record)
         return
     _print(chosen.about, summary, about)
     for note in notes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pyflowers import outputs
 from pyflowers.engines import LARGEST_SEED
 from pyflowers.errors import ConfigError
 from pyflowers.outputs import FolderKind, new_folder
+from pyflowers.records import plain
 from pyflowers.versions import version
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ class Lecture:
             "tables": self.tables,
             "results": self.results,
         }
-        plain: dict[str, Any] = _plain(record)
-        return plain
+        found: dict[str, Any] = plain(record)
+        return found
 
     def save(self, folder: str | Path) -> Path:
         """Write ``findings.md``, ``results.json`` and the figures as PNG.
@@ -171,14 +171,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, (int, np.integer)) else str(value)
-
-
-def _plain(value: Any) -> Any:
-    """Return numbers and containers as JSON has them; what is not a finite number is null."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -205,8 +205,9 @@ def draft(variable: Variable, block: Declared) -> str:
     """Return the line of a declaration that a variable of this shape most likely needs."""
     if variable.ndim == 0:
         bounds = any(v.upper == variable.name or variable.name in v.sizes for v in block.values())
+        counts = "or the column whose labels it counts, or a value"
         return (
-            f'{variable.name} = {{ size = "obs" }}  # or the column whose labels it counts, or a value'
+            f'{variable.name} = {{ size = "obs" }}  # {counts}'
             if variable.is_int and bounds
             else f"{variable.name} = {{ value = 1 }}  # or under [priors], to be changed by --prior"
         )

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -9,6 +10,7 @@ from synthetic_fits import synthetic_fit, table
 
 from pyflowers.checks import ecdf
 from pyflowers.cli.main import cli, main
+from pyflowers.cli.results import json_of
 from pyflowers.errors import ConfigError, DataError
 
 
@@ -115,3 +117,10 @@ def test_what_cannot_be_done_is_said_in_one_sentence(folder, words, error, messa
 
 def test_a_contrast_needs_an_expression(folder):
     assert run("contrast", folder).exit_code == 2
+
+
+def test_what_json_does_not_know_is_null():
+    record = {"k_hat": np.inf, "terms": np.array([1.0, np.nan]), "n": np.int64(3), "on": True}
+    text = json_of(record)
+    assert json.loads(text) == {"k_hat": None, "terms": [1.0, None], "n": 3, "on": True}
+    assert "Infinity" not in text
