@@ -85,6 +85,21 @@ class BatchConfig(Record):
         within_record(keeps, names)
         return names
 
+    @model_validator(mode="after")
+    def _priors_of_models(self) -> Self:
+        stems = [Path(name).stem for name in self.models]
+        for name in self.priors:
+            if name not in stems:
+                raise ValueError(
+                    f"priors.{name}: it is none of the batch's models; name one of "
+                    f"{', '.join(stems)}"
+                )
+        for model, stem in zip(self.models, stems, strict=True):
+            if not model.endswith(".stan") and stem in self.priors:
+                program = within_record(find_program, model)
+                within_record(program.resolve_priors, self.priors[stem])
+        return self
+
 
 @dataclass(frozen=True)
 class Tasks:

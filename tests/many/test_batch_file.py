@@ -98,6 +98,14 @@ WRONG = [
         'models = ["iid_normal"]\n[[variants]]\nname = "a"\nsampler = { seed = 1 }',
         "seed applies to the whole batch",
     ),
+    (
+        'models = ["iid_normal", "a/own.stan"]\n[priors.iid_norml]\nmu_sd = 5',
+        "priors.iid_norml: it is none of the batch's models; name one of iid_normal, own",
+    ),
+    (
+        'models = ["iid_normal"]\n[priors.iid_normal]\nmu_std = 5',
+        "prior mu_std: iid_normal has no such prior",
+    ),
 ]
 
 
