@@ -21,7 +21,13 @@ from pyflowers.many.keep import keeps
 from pyflowers.programs import find_program
 from pyflowers.records import Record, read_toml, within_record
 from pyflowers.table import Table, read_table
-from pyflowers.workflow.config import DataConfig, SamplerConfig, refuse_cmdstan
+from pyflowers.workflow.config import (
+    DataConfig,
+    SamplerConfig,
+    check_models,
+    refuse_cmdstan,
+    refuse_twice,
+)
 
 
 class BatchData(DataConfig):
@@ -79,6 +85,18 @@ class BatchConfig(Record):
     retries: Annotated[int, Field(ge=0, strict=True)] = 2
     folder: Path | None = None
 
+    @field_validator("models")
+    @classmethod
+    def _each_model_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return check_models(names, "tasks")
+
+    @field_validator("variants")
+    @classmethod
+    def _each_variant_once(cls, variants: tuple[Variant, ...]) -> tuple[Variant, ...]:
+        names = (variant.name for variant in variants)
+        refuse_twice(names, "variant", "tasks are named after the variants")
+        return variants
+
     @field_validator("keep")
     @classmethod
     def _importable(cls, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -96,8 +114,7 @@ class BatchConfig(Record):
                 )
         for model, stem in zip(self.models, stems, strict=True):
             if not model.endswith(".stan") and stem in self.priors:
-                program = within_record(find_program, model)
-                within_record(program.resolve_priors, self.priors[stem])
+                within_record(find_program(model).resolve_priors, self.priors[stem])
         return self
 
 
@@ -161,9 +178,6 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
     """
     path = Path(path)
     config = _relative_to(BatchConfig.parse(read_toml(path), str(path)), path.parent)
-    for name in config.models:
-        if not name.endswith(".stan"):
-            find_program(name)
     return config, Tasks(config, _tables(config.data, path))
 
 

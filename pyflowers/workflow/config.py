@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -57,6 +59,41 @@ def refuse_cmdstan(values: Any) -> Any:
     return values
 
 
+def refuse_twice(names: Iterable[str], what: str, named: str) -> None:
+    """Refuse one name of two things, inside a pydantic validator.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The names.
+    what : str
+        What has them, in the singular.
+    named : str
+        What is named after them.
+    """
+    counts = Counter(names)
+    if counts and max(counts.values()) > 1:
+        raise ValueError(f"a {what} appears twice; name each once ({named})")
+
+
+def check_models(names: tuple[str, ...], named: str) -> tuple[str, ...]:
+    """Refuse unknown programs and two of one name, inside a pydantic validator.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of shipped programs and paths of others.
+    named : str
+        What is named after the programs, in the plural.
+    """
+    for name in names:
+        if not name.endswith(".stan"):
+            within_record(find_program, name)
+    stems = (Path(name).stem for name in names)
+    refuse_twice(stems, "model", f"{named} are named after the programs")
+    return names
+
+
 class SamplerConfig(SamplerOptions):
     """How to sample; without a seed one is drawn and recorded."""
 
@@ -92,15 +129,7 @@ class Experiment(Record):
     @field_validator("models")
     @classmethod
     def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if not name.endswith(".stan"):
-                within_record(find_program, name)
-        stems = [Path(name).stem for name in names]
-        if len(set(stems)) < len(stems):
-            raise ValueError(
-                "a model appears twice; name each once (run folders are named after the programs)"
-            )
-        return names
+        return check_models(names, "run folders")
 
     @model_validator(mode="after")
     def _known_priors(self) -> Self:
