@@ -6,6 +6,7 @@ file, unknown keys are errors, and no executable is named, as in :mod:`pyflowers
 
 from __future__ import annotations
 
+import glob
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -187,7 +188,7 @@ def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
         return _parts(read_table(data.file, **data.reading), data.by)
     if not data.files:
         return [("", data.file)]
-    found = sorted({file for pattern in data.files for file in _matching(pattern)})
+    found = sorted({file for pattern in data.files for file in _matching(pattern, path.parent)})
     if not found:
         raise ConfigError(f"{path}: data.files: no file matches {', '.join(data.files)}")
     stems = [file.stem for file in found]
@@ -195,9 +196,11 @@ def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
     return [(file.stem if unique else str(file), file) for file in found]
 
 
-def _matching(pattern: str) -> list[Path]:
-    absolute = Path(pattern)
-    return sorted(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
+def _matching(pattern: str, folder: Path) -> Iterator[Path]:
+    """Find files by a pattern relative to a folder, whose own name may hold any characters."""
+    literal = glob.escape(str(Path.cwd() / folder))
+    absolute = Path(os.path.normpath(Path(literal) / pattern))
+    return Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor)))
 
 
 def _parts(table: Table, by: str) -> list[tuple[str, Any]]:
@@ -219,7 +222,7 @@ def _parts(table: Table, by: str) -> list[tuple[str, Any]]:
 
 
 def _relative_to(config: BatchConfig, folder: Path) -> BatchConfig:
-    """Resolve the file's paths against its folder."""
+    """Resolve the file's paths against its folder; patterns stay as they are."""
 
     def resolve(path: str | Path) -> str:
         return os.path.normpath(Path.cwd() / folder / path)
@@ -229,10 +232,7 @@ def _relative_to(config: BatchConfig, folder: Path) -> BatchConfig:
         "models": tuple(resolve(n) if n.endswith(".stan") else n for n in config.models),
         "include_paths": tuple(Path(resolve(path)) for path in config.include_paths),
         "data": data.model_copy(
-            update={
-                "file": None if data.file is None else Path(resolve(data.file)),
-                "files": tuple(map(resolve, data.files)),
-            }
+            update={"file": None if data.file is None else Path(resolve(data.file))}
         ),
         "folder": None if config.folder is None else Path(resolve(config.folder)),
     }

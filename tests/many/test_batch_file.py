@@ -84,6 +84,20 @@ def test_parts_of_one_table(tmp_path):
     assert (first.priors, third.priors) == ({}, {"mu_sd": 5})
 
 
+@pytest.mark.parametrize("pattern", ["sites/[ab].csv", "../*/sites/?.csv", "{here}/*/*/*.csv"])
+def test_a_folder_of_any_name_is_no_pattern(tmp_path, monkeypatch, pattern):
+    folder = tmp_path / "trial [2024] *"
+    (folder / "sites").mkdir(parents=True)
+    for name in "ab":
+        (folder / "sites" / f"{name}.csv").write_text("plant,month,flowers\n1,1,3\n")
+    pattern = pattern.format(here=tmp_path)
+    text = f'models = ["iid_normal"]\n[data]\nfiles = ["{pattern}"]\n'
+    (folder / "b.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    _, tasks = read_batch(f"{folder.name}/b.toml")
+    assert [task.data for task in tasks] == [folder / "sites" / f"{name}.csv" for name in "ab"]
+
+
 WRONG = [
     ("", "the key models is missing"),
     ('models = ["nosuch"]', "no program is named 'nosuch'"),
