@@ -85,17 +85,23 @@ def _override(experiment: Experiment, given: Mapping[str, Any]) -> Experiment:
         changes["include_paths"] = given["include_paths"]
     program = given.get("program")
     if program is not None:
-        changes["models"] = [program]
-        if [program] != list(experiment.models):
+        if (program,) != experiment.models:
             # A report of one model must not take the place of that of all.
             changes["output"]["report"] = None
-    models = changes.get("models", experiment.models)
+        experiment = _of_program(experiment, program)
     if "priors" in given:
-        names = [Path(name).stem for name in models]
+        names = [Path(name).stem for name in experiment.models]
         changes["priors"] = {
             name: {**experiment.priors.get(name, {}), **given["priors"]} for name in names
         }
     return experiment.with_values(**changes)
+
+
+def _of_program(experiment: Experiment, program: str) -> Experiment:
+    """Return the experiment of one program, without priors of the file's other programs."""
+    others = {Path(name).stem for name in experiment.models} - {Path(program).stem}
+    priors = {name: values for name, values in experiment.priors.items() if name not in others}
+    return experiment.model_copy(update={"models": (program,), "priors": priors})
 
 
 def _finished(outcome: Outcome, show: Callable[[Fit], None]) -> None:

@@ -146,6 +146,20 @@ def test_the_command_line_overrides_the_file(write, tmp_path, executables):
         run("fit", "--config", both, "--prior", "mu_std=1")
 
 
+@pytest.mark.parametrize(
+    ("program", "kept"), [("a.stan", {"a": {"s": 1.0}}), (MODEL, {}), ("c.stan", {})]
+)
+def test_a_program_of_the_command_line_leaves_the_priors_of_the_others_out(tmp_path, program, kept):
+    path = tmp_path / "e.toml"
+    path.write_text("models = ['a.stan', 'b.stan']\n[priors.a]\ns = 1\n[priors.b]\ns = 2\n")
+    file = read_config(path)
+    alone = _override(file, {"program": program})
+    assert (alone.models, alone.priors) == ((program,), kept)
+    changed = _override(file, {"program": program, "priors": {"mu_sd": 3.0}})
+    name = Path(program).stem
+    assert changed.priors == {name: {**kept.get(name, {}), "mu_sd": 3.0}}
+
+
 def test_no_option_of_fit_is_ignored_beside_a_file(write):
     """Each overrides a key, or is handled by itself."""
     overriding = {option for keys in _SECTIONS.values() for option in keys}
