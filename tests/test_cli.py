@@ -96,6 +96,7 @@ ERRORS = [
     (["replay", "absent"], 1, "absent: it is not a run folder"),
     (["new", "mine"], 2, "give --from NAME for a new program"),
     (["fit"], 2, "NAME|PROGRAM.stan is missing"),
+    (["loo", "run", "--by-group", "--no-refit"], 2, "leave --no-refit or --by-group out"),
     (["ftt"], 2, "No such command 'ftt'"),
 ]
 

@@ -56,6 +56,10 @@ def command(
         raise click.UsageError(
             "--column is used only with --by-group; add --by-group, or leave --column out"
         )
+    if by_group and not refit:
+        raise click.UsageError(
+            "--by-group always fits again, without each group; leave --no-refit or --by-group out"
+        )
     fits = [Fit.load(folder) for folder in folders]
     if not by_group:
         found = compare_models(fits, refit=refit)
