@@ -97,6 +97,10 @@ ERRORS = [
     (["new", "mine"], 2, "give --from NAME for a new program"),
     (["fit"], 2, "NAME|PROGRAM.stan is missing"),
     (["loo", "run", "--by-group", "--no-refit"], 2, "leave --no-refit or --by-group out"),
+    *(
+        (["report", "run", "--out", "r.html", option, value], 1, f"error: {option}: a report of")
+        for option, value in (("--chains", 4), ("--runs", "runs"), ("--column", "time=month"))
+    ),
     (["ftt"], 2, "No such command 'ftt'"),
 ]
 

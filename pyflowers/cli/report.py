@@ -110,11 +110,13 @@ def write(
 
 
 def _refuse_options(ctx: click.Context, options: dict[str, Any]) -> None:
-    for name in options:
-        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        given_here = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if name in options and given_here:
             raise ConfigError(
-                f"--{name.replace('_', '-').removesuffix('s')}: a report of run folders takes "
-                "no fitting options; leave out one or the other"
+                f"{parameter.opts[0]}: a report of run folders takes no fitting options; leave "
+                "out one or the other"
             )
 
 
