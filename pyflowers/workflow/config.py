@@ -195,7 +195,7 @@ def to_toml(experiment: Experiment) -> str:
     lines = [f"{key} = {_toml(value)}" for key, value in top.items() if value]
     priors = values.pop("priors", {})
     columns = values.get("data", {}).pop("columns", {})
-    sections = [*values.items(), *((f"priors.{k}", v) for k, v in priors.items())]
+    sections = [*values.items(), *((f"priors.{_key(k)}", v) for k, v in priors.items())]
     if columns:
         sections.append(("data.columns", columns))
     for section, content in sections:

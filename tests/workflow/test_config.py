@@ -130,6 +130,13 @@ def test_a_file_comes_back_as_it_was(write):
     assert read_config(write(to_toml(experiment), "again.toml")) == experiment
 
 
+@pytest.mark.parametrize("name", ["my model", "a.b", 'say "x"', "Blüte"])
+def test_priors_of_a_program_of_any_name_come_back(write, name):
+    values = {"models": [f"/p/{name}.stan"], "priors": {name: {"tau": 2.0}}}
+    experiment = Experiment.parse(values, "test")
+    assert read_config(write(to_toml(experiment))).priors == experiment.priors
+
+
 def test_values_of_the_command_line_are_checked_too():
     changed = Experiment().with_values(sampler={"seed": 7}, models=["iid_normal"])
     assert (changed.sampler.seed, changed.models) == (7, ("iid_normal",))
