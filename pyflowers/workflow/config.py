@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -204,13 +205,14 @@ def to_toml(experiment: Experiment) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Write a value; JSON's strings, numbers, booleans and lists are TOML's, too."""
-    return json.dumps(value, ensure_ascii=True)
+    """Write a value in ASCII; JSON's is TOML's, too, but for characters that JSON writes as two."""
+    text = json.dumps(value, ensure_ascii=False)
+    return re.sub(r"[^ -~]", lambda found: f"\\U{ord(found[0]):08x}", text)
 
 
 def _key(name: str) -> str:
     plain = name.replace("_", "").replace("-", "")
-    return name if plain.isascii() and plain.isalnum() else json.dumps(name)
+    return name if plain.isascii() and plain.isalnum() else _toml(name)
 
 
 def _relative_to(experiment: Experiment, folder: Path) -> Experiment:
