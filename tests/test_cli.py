@@ -129,10 +129,12 @@ def test_the_official_cmdstan_is_built_with_as_many_jobs_as_the_help_says(
     monkeypatch, tmp_path, words, cores
 ):
     asked = []
-    stand_in = SimpleNamespace(
-        install_cmdstan=lambda **how: asked.append(how) or True,
-        cmdstan_path=lambda: str(tmp_path),
-    )
+
+    def install(**how):
+        asked.append(how)
+        return True
+
+    stand_in = SimpleNamespace(install_cmdstan=install, cmdstan_path=lambda: str(tmp_path))
     monkeypatch.setattr("pyflowers.engines.cmdstan.import_cmdstanpy", lambda: stand_in)
     done = CliRunner().invoke(cli, ["setup", "--official", "latest", *words])
     assert done.exit_code == 0, done.output
