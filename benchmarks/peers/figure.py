@@ -75,13 +75,19 @@ def draw(rows: Sequence[Row], theme: Theme = LIGHT) -> StyledFigure:
     return figure
 
 
+def instead(row: Row) -> str:
+    """Return what stands in a panel in place of a median."""
+    ended = row.unfinished
+    if ended is not None and ended.status == "stopped":
+        return "too large" if "memory" in ended.reason else "too slow"
+    return "no draws" if row.first is not None else "–"
+
+
 def mark(panel: Any, row: Row, measure: Measure | None, height: int, theme: Theme) -> None:
     """Draw a median with its spread; hollow where the posterior is another one."""
     colour, marker = colour_and_marker(row.method.family, theme)
     if measure is None:
-        late = row.unfinished is not None and row.unfinished.status == "stopped"
-        note = "too slow" if late else "no draws" if row.first is not None else "–"
-        say(panel, note, height, theme)
+        say(panel, instead(row), height, theme)
         return
     panel.plot(
         [measure.low, measure.high], [height, height], color=colour, linewidth=2.2, alpha=0.5

@@ -159,6 +159,7 @@ def sentences(rows: Sequence[Row]) -> list[str]:
 def _of_size(rows: Sequence[Row]) -> list[str]:
     racing = [row for row in rows if row.is_right or row.method.family == "peer"]
     found = [
+        *_alone(racing),
         *_beaten(racing, "least ESS per second", _rate, higher=True),
         *_beaten(racing, "time to the first posterior", _first, higher=False),
         *_beaten(racing, "time to a further posterior", _further, higher=False),
@@ -180,6 +181,18 @@ def _further(row: Row) -> Measure | None:
 
 
 Reading = Callable[[Row], Measure | None]
+
+
+def _alone(rows: Sequence[Row]) -> list[str]:
+    """Say so where peers were tried, and none had a posterior."""
+    first = [row for row in rows if row.first is not None]
+    tried = any(row.method.family == "peer" for row in rows)
+    if not (first and tried) or any(row.method.family == "peer" for row in first):
+        return []
+    names = " and ".join(f"*{row.method.label}*" for row in first)
+    return [
+        f"No peer has a posterior within the limits; {names} {'have' if len(first) > 1 else 'has'}."
+    ]
 
 
 def _best(rows: Iterable[Row], value: Reading, *, higher: bool) -> tuple[Row, Measure] | None:

@@ -105,6 +105,16 @@ def test_estimates_are_compared_by_time_alone():
     assert "lme4 has its estimates later" in text
 
 
+def test_a_size_that_no_peer_finishes_is_told():
+    ended = {"status": "stopped", "first": None, "further": None, "ess": None}
+    peer = result("nutpie", reason="first posterior with 90% of the machine's memory", **ended)
+    text = told(result("pyflowers-exact"), peer)
+    assert "No peer has a posterior within the limits; *pyflowers, exact* has." in text
+    assert "No peer" not in told(result("pyflowers-exact"))
+    drawn = figure.draw(rows_of([result("pyflowers-exact"), peer]))
+    assert [text.get_text() for text in drawn.axes[0].texts] == ["too large"]
+
+
 def test_nothing_measured_is_no_sentence():
     assert told() == ""
     assert "Nothing has been measured yet." in page.generated([])
