@@ -69,7 +69,7 @@ def draft_declaration(path: Path, columns: Collection[str], include_paths: tuple
     known = infer(Declaration(), blocks, columns)
     lines = [
         f"# How a table becomes the data of {path.name}. The columns of the table:",
-        f"# {', '.join(columns)}",
+        f"# {', '.join(' '.join(column.split()) for column in columns)}",
         'title = ""',
         'story = ""',
         "",

@@ -227,6 +227,11 @@ def _make(
     except ValueError as error:
         raise CompileError(f"{program.name} does not compile: {error}") from error
     executable = program.with_suffix(".exe" if os.name == "nt" else "")
+    if any(character.isspace() for character in str(executable)):
+        raise CompileError(
+            f"{program.name} does not compile: make cannot read the space in {executable.parent}, "
+            "the folder for temporary files; set TMPDIR to another"
+        )
     words = options.compose(filename_in_msg=program.name)
     done = run([*make().split(), *words, executable.as_posix()], cwd=cmdstan.path)
     if done.returncode != 0:

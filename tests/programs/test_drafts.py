@@ -1,5 +1,7 @@
 """New programs: copies of shipped ones and drafted declarations, and nothing overwritten."""
 
+import tomllib
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,13 @@ def test_a_draft_says_what_is_known_and_marks_the_rest(tmp_path, capsys):
     assert run("new", tmp_path / "bees.stan", "--data", tmp_path / "bees.csv") == 0
     assert (tmp_path / "bees.toml").read_text() == DRAFT
     assert "fill in the marked lines" in capsys.readouterr().out
+
+
+def test_a_header_over_two_lines_stays_in_its_comment(tmp_path):
+    (tmp_path / "bees.stan").write_text(PROGRAM)
+    text = draft_declaration(tmp_path / "bees.stan", ["hive", "number of\nbees"], ())
+    assert text.splitlines()[1] == "# hive, number of bees"
+    assert tomllib.loads(text)
 
 
 def test_nothing_is_overwritten(tmp_path, capsys):

@@ -53,6 +53,17 @@ def test_a_program_is_compiled_once_in_a_place_of_its_own(small_cache, cmdstan, 
     assert left == []
 
 
+def test_a_space_in_the_folder_for_temporary_files_is_named(
+    small_cache, cmdstan, tmp_path, monkeypatch
+):
+    (tmp_path / "my files").mkdir()
+    (tmp_path / "p.stan").write_text(PROGRAM)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "my files"))
+    with pytest.raises(CompileError, match=r"the space in .*my files.*; set TMPDIR to another"):
+        compile_program(tmp_path / "p.stan", cmdstan=cmdstan)
+    assert list((tmp_path / "my files").iterdir()) == []
+
+
 def truncate(path):
     size = path.stat().st_size
     with path.open("rb+") as file:
