@@ -1,9 +1,10 @@
 """Cached executables: a Stan program in, its executable out, compiled at most once.
 
 An executable is content-addressed. Its key is made of the program's text with its includes, the
-options for stanc and C++, CmdStan's identity and the compiler's version; a change in any of them
-is another executable. It is built away from the program, under a lock, moved into place in one
-step, and checked before each use. Nothing is written beside the program.
+options for stanc and C++, also those of make's environment, CmdStan's identity and the compiler's
+version; a change in any of them is another executable. It is built away from the program, under a
+lock, moved into place in one step, and checked before each use. Nothing is written beside the
+program.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ from pyflowers.toolchain.compiler import (
 from pyflowers.toolchain.locate import CmdStan, adopt_builds, find_cmdstan, whole
 from pyflowers.toolchain.manifest import Care
 from pyflowers.toolchain.processes import ending_children, run
+
+_READ_BY_MAKE = {"O", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "LDLIBS", "STANCFLAGS", "STANC3_VERSION"}
+"""Variables of the environment that change what CmdStan's makefile compiles, besides STAN_…."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +122,8 @@ def compile_source(
         With the compiler's message, if it does not compile.
     """
     cmdstan = whole(cmdstan or find_cmdstan(), Care.RUN)
-    options = json.dumps([stanc_options or {}, cpp_options or {}], sort_keys=True, default=str)
     key = digest(
-        *(source.name, source.sha256, options),
+        *(source.name, source.sha256, _options_text(stanc_options or {}, cpp_options or {})),
         *(cmdstan.version, cmdstan.identity, compiler(), compiler_version()),
     )
     folder = cache_dir() / "executables" / f"{source.safe_name}-{key[:24]}"
@@ -131,6 +134,17 @@ def compile_source(
             if not _is_sound(path, cmdstan):
                 _build(source, folder, cmdstan, stanc_options or {}, cpp_options or {})
     return Executable(path, key, source, cmdstan)
+
+
+def _options_text(stanc_options: Mapping[str, Any], cpp_options: Mapping[str, Any]) -> str:
+    """Return all options as text, those that make takes from the environment among them."""
+    of_make = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _READ_BY_MAKE or name.startswith("STAN_")
+    }
+    given = [stanc_options, cpp_options, *([of_make] if of_make else [])]
+    return json.dumps(given, sort_keys=True, default=str)
 
 
 def compile_sources(

@@ -10,7 +10,7 @@ import pytest
 
 from pyflowers.digests import digest
 from pyflowers.errors import CompileError, ConfigError, ToolchainError
-from pyflowers.toolchain import compile_program
+from pyflowers.toolchain import build, compile_program
 from pyflowers.toolchain.cache import appearing, locked
 from pyflowers.toolchain.compiler import compiler
 
@@ -62,6 +62,17 @@ def test_a_space_in_the_folder_for_temporary_files_is_named(
     with pytest.raises(CompileError, match=r"the space in .*my files.*; set TMPDIR to another"):
         compile_program(tmp_path / "p.stan", cmdstan=cmdstan)
     assert list((tmp_path / "my files").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["CXXFLAGS", "O", "STAN_THREADS", "STANCFLAGS"])
+def test_what_make_reads_from_the_environment_is_part_of_the_key(monkeypatch, name):
+    for known in ("CXXFLAGS", "O", "STAN_THREADS", "STANCFLAGS"):
+        monkeypatch.delenv(known, raising=False)
+    before = build._options_text({}, {"STAN_OPENCL": True})
+    monkeypatch.setenv("STANDARD", "1")
+    assert build._options_text({}, {"STAN_OPENCL": True}) == before
+    monkeypatch.setenv(name, "1")
+    assert build._options_text({}, {"STAN_OPENCL": True}) != before
 
 
 def truncate(path):
