@@ -26,7 +26,7 @@ from pyflowers.programs.shipped import example_of, python_of
 from pyflowers.programs.source import Source
 
 DRAWS = "draws.nc"
-_SUMMARY, _DIAGNOSTICS, _PLOTS = "summary.csv", "diagnostics.json", "plots"
+_SUMMARY, _DIAGNOSTICS, PLOTS = "summary.csv", "diagnostics.json", "plots"
 
 
 class Run(NamedTuple):
@@ -45,7 +45,7 @@ def _is_run(record: Mapping[str, Any]) -> bool:
 def _files_of_format_1(folder: Path) -> Sequence[str]:
     """Name the files of a folder of pyflowers 0.1, whose run.json did not list them."""
     names = ("trace_first_chain", "trace", "pairs", "ranks")
-    plots = [f"{_PLOTS}/{name}.{suffix}" for name in names for suffix in ("png", "svg", "pdf")]
+    plots = [f"{PLOTS}/{name}.{suffix}" for name in names for suffix in ("png", "svg", "pdf")]
     return [DRAWS, _SUMMARY, _DIAGNOSTICS, FILE, *plots]
 
 
@@ -86,12 +86,12 @@ def save(run: Run, folder: Path, plots: Mapping[str, Any] | None = None) -> Path
         text = json.dumps(run.verdict.to_dict(), indent=2, ensure_ascii=False)
         (new / _DIAGNOSTICS).write_text(text + "\n", encoding="utf-8")
         (new / FILE).write_text(run.record.to_json(), encoding="utf-8")
-        (new / _PLOTS).mkdir()
+        (new / PLOTS).mkdir()
         for name, figure in (plots or {}).items():
             if isinstance(figure, bytes):
-                (new / _PLOTS / name).write_bytes(figure)
+                (new / PLOTS / name).write_bytes(figure)
             else:
-                figure.savefig(new / _PLOTS / name, dpi=150)
+                figure.savefig(new / PLOTS / name, dpi=150)
     return folder
 
 

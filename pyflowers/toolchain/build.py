@@ -38,8 +38,13 @@ from pyflowers.toolchain.locate import CmdStan, adopt_builds, find_cmdstan, whol
 from pyflowers.toolchain.manifest import Care
 from pyflowers.toolchain.processes import ending_children, run
 
-_READ_BY_MAKE = {"O", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "LDLIBS", "STANCFLAGS", "STANC3_VERSION"}
-"""Variables of the environment that change what CmdStan's makefile compiles, besides STAN_…."""
+_READ_BY_MAKE = {
+    *("O", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "LDLIBS", "STANCFLAGS", "STANC3_VERSION"),
+    *("STAN_THREADS", "STAN_MPI", "STAN_OPENCL", "STAN_CPP_OPTIMS", "STAN_NO_RANGE_CHECKS"),
+    *("STAN_MODEL_FVAR_VAR", "PRECOMPILED_HEADERS"),
+}
+"""Variables of the environment that change what CmdStan's makefile compiles. STAN_NUM_THREADS is
+not one of them: CmdStanPy sets it, and executables read it."""
 
 
 @dataclass(frozen=True)
@@ -138,11 +143,7 @@ def compile_source(
 
 def _options_text(stanc_options: Mapping[str, Any], cpp_options: Mapping[str, Any]) -> str:
     """Return all options as text, those that make takes from the environment among them."""
-    of_make = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _READ_BY_MAKE or name.startswith("STAN_")
-    }
+    of_make = {name: value for name, value in os.environ.items() if name in _READ_BY_MAKE}
     given = [stanc_options, cpp_options, *([of_make] if of_make else [])]
     return json.dumps(given, sort_keys=True, default=str)
 

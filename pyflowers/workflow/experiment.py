@@ -10,7 +10,7 @@ from pyflowers.engines import Engine, LoadedProgram, find_engine, refuse_unused
 from pyflowers.engines.choose import load_with
 from pyflowers.errors import ConfigError, DataError, FitError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.folder import check_run_folder
+from pyflowers.fits.folder import PLOTS, check_run_folder
 from pyflowers.fits.record import FILE, RunRecord, read_record
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Data, Program, find_program
@@ -91,8 +91,10 @@ def run_experiment(
     outcomes = []
     for task in tasks:
         outcome = _run(task, experiment, engine, show_progress, announce)
-        if outcome.fit is not None and outcome.refitted:
-            save(outcome.fit, outcome.folder, experiment.output.plots)
+        if outcome.fit is not None:
+            plots = experiment.output.plots
+            if outcome.refitted or _lacks_figures(outcome.folder, plots):
+                save(outcome.fit, outcome.folder, plots)
         finished(outcome)
         outcomes.append(outcome)
     return outcomes
@@ -217,6 +219,11 @@ def _run(
         show_progress=show_progress,
     )
     return Outcome(name, task.folder, done, refitted=reasons)
+
+
+def _lacks_figures(folder: Path, plots: str) -> bool:
+    """Whether a run has no figure of the format that is wanted now."""
+    return plots != "none" and not any((folder / PLOTS).glob(f"*.{plots}"))
 
 
 def _reasons(task: _Task, experiment: Experiment, loaded: LoadedProgram) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def test_what_make_reads_from_the_environment_is_part_of_the_key(monkeypatch, na
     for known in ("CXXFLAGS", "O", "STAN_THREADS", "STANCFLAGS"):
         monkeypatch.delenv(known, raising=False)
     before = build._options_text({}, {"STAN_OPENCL": True})
-    monkeypatch.setenv("STANDARD", "1")
+    monkeypatch.setenv("STAN_NUM_THREADS", "2")
     assert build._options_text({}, {"STAN_OPENCL": True}) == before
     monkeypatch.setenv(name, "1")
     assert build._options_text({}, {"STAN_OPENCL": True}) != before

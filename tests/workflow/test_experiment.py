@@ -126,6 +126,12 @@ def test_fit_config_refits_what_changed_and_says_why(write, tmp_path, executable
     assert f"{MODEL}: nothing changed, taken from {folder}" in second.output
     assert (folder / "draws.nc").read_bytes() == draws
 
+    # Figures of another format are drawn of the same draws.
+    other = run("fit", "--config", write(), "--plots", "png")
+    assert "nothing changed" in other.output
+    assert {path.suffix for path in (folder / "plots").iterdir()} == {".png"}
+    assert (folder / "draws.nc").read_bytes() == draws
+
     third = run("fit", "--config", write(), "--seed", "4")
     assert f"{MODEL}: fitted, because seed was 3 and is 4" in third.output
 
