@@ -77,7 +77,7 @@ def cmdstan_for(path: str | Path | None, *, make: bool = True) -> CmdStan:
     ToolchainError
         If there is none.
     """
-    found = find_cmdstan(path) if make or path is not None else available_cmdstan()
+    found = find_cmdstan(path) if make else available_cmdstan(path)
     if found is None:
         raise ToolchainError("there is none yet; pyflowers setup makes one")
     return found

@@ -96,15 +96,22 @@ def _is_in_cache(cmdstan: CmdStan) -> bool:
     return cmdstan.origin == "embedded" and cmdstan.path.parent == cache_dir()
 
 
-def available_cmdstan() -> CmdStan | None:
+def available_cmdstan(path: str | Path | None = None) -> CmdStan | None:
     """Return the CmdStan that :func:`find_cmdstan` would use if it had to make none.
+
+    Parameters
+    ----------
+    path : str or Path, optional
+        As :func:`find_cmdstan` takes it.
 
     Raises
     ------
     ToolchainError
         If one is named or installed and cannot be used.
     """
-    found = _installed()
+    if path is not None and path != "embedded":
+        return find_cmdstan(path)
+    found = _installed() if path is None else None
     if found is not None:
         return found
     home = embedded_home()

@@ -37,7 +37,8 @@ def compare_all(
             found[fit.name] = compare_methods(
                 nuts=fit,
                 cmdstan=cmdstan or ("embedded" if embedded else None),
-                make_cmdstan=False,  # minutes of compiling would surprise who asks for a report
+                # Minutes of compiling would surprise a user who asks for a report.
+                make_cmdstan=cmdstan is not None,
             )
         except PyflowersError as error:
             found[fit.name] = str(error)
