@@ -170,3 +170,6 @@ def test_a_few_plants_stand_for_many_of_equal_months(num_plants, num, mean, sd):
     rounding = 1e-13 * np.abs(exact)
     off = np.abs(few.sum_log_integrals(mu, u) - exact)
     assert np.all(off <= poisson_integrals._ROUGH_SUM + rounding)
+    with_all_nodes = PoissonPlants(*poisson_integrals._stand_ins(num, total, multiplicity))
+    off = np.abs(with_all_nodes.sum_log_integrals(mu, u) - exact)
+    assert np.all(off <= 1e-6 + rounding)
