@@ -19,6 +19,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pyflowers.errors import ConfigError, PyflowersError
 
 
+def storable_text(text: str) -> str:
+    """Write lone surrogates, as in names of files that are not UTF-8, in a form that is text."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def recordable(path: str | Path, what: str, error: type[PyflowersError]) -> Path:
     """Return a path; refuse one that is no text in UTF-8, which no record could hold.
 
@@ -30,8 +35,9 @@ def recordable(path: str | Path, what: str, error: type[PyflowersError]) -> Path
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        shown = str(path).encode("utf-8", "backslashreplace").decode()
-        raise error(f"{what} {shown}: its name is not UTF-8; rename it") from None
+        raise error(
+            f"{what} {storable_text(str(path))}: its name is not UTF-8; rename it"
+        ) from None
     return Path(path)
 
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from pyflowers.errors import ConfigError
 from pyflowers.many import shards
-from pyflowers.many.shards import storable_text
 from pyflowers.many.task import Job, Outcome
+from pyflowers.records import storable_text
 
 if sys.platform != "win32":
     import fcntl

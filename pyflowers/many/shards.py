@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from pyflowers.errors import DataError
 from pyflowers.many.keep import Columns
+from pyflowers.records import storable_text
 
 FOLDER = "shards"
 _PART = ".part"
@@ -68,11 +69,6 @@ def sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def storable_text(text: str) -> str:
-    """Write lone surrogates, as in names of files that are not UTF-8, in a form that is text."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def clear(folder: Path, known: Iterable[str]) -> None:
