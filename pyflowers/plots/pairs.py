@@ -189,12 +189,16 @@ def _left_out(diverging: NDArray[np.bool_]) -> str:
 
 
 def _outside(shown: Sequence[Element], spans: Sequence[tuple[float, float]]) -> str:
-    """Say how many draws lie beyond the axes."""
-    beyond = np.zeros(shown[0].draws.shape, dtype=bool)
+    """Say how many draws lie beyond the axes, and how many are no numbers."""
+    missing, beyond = np.zeros((2, *shown[0].draws.shape), dtype=bool)
     for element, (low, high) in zip(shown, spans, strict=True):
+        missing |= ~np.isfinite(element.draws)
         beyond |= (element.draws < low) | (element.draws > high)
-    num = int(beyond.sum())
-    return f"{num} of {beyond.size} draws lie beyond the axes." if num else ""
+    counts = (
+        (int((beyond & ~missing).sum()), "lie beyond the axes"),
+        (int(missing.sum()), "are missing or infinite"),
+    )
+    return " ".join(f"{num} of {beyond.size} draws {what}." for num, what in counts if num)
 
 
 def _alt(fit: Fit, shown: Sequence[Element], diverging: NDArray[np.bool_]) -> str:

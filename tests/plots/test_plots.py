@@ -234,6 +234,8 @@ def test_draws_that_are_missing_or_infinite_are_drawn_around(tmp_path):
     fit = synthetic_fit("iid_normal", table(["1", "2"], 4), change=spoil)
     for figure in (plots.pairs, plots.trace, plots.ranks):
         figure(fit).savefig(tmp_path / "figure.png")
+    notes = [text for text in texts_of(plots.pairs(fit)) if "draws" in text]
+    assert any("2000 of 2000 draws are missing or infinite." in text for text in notes)
 
 
 def test_a_figure_that_cannot_be_drawn_loses_no_run(tmp_path, monkeypatch):
