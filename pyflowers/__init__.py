@@ -1,11 +1,11 @@
 """Stan-backed hierarchical models of repeated counts and measurements.
 
 >>> import pyflowers
->>> fit = pyflowers.fit("multilevel_poisson", "data/flowers.csv", seed=1)
+>>> fit = pyflowers.fit("multilevel_poisson", seed=1)
 >>> list(fit.summary().index)
 ['mu', 'sigma2', 'mu_plant[1]', 'mu_plant[2]', 'mu_plant[3]']
->>> print(fit.diagnostics)
-all 6 diagnostics pass: the draws can be trusted
+>>> print(fit.verdict.sentence)
+the sampling converged
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
         PyflowersError,
         ToolchainError,
     )
-    from pyflowers.fits.diagnostics import Verdict
     from pyflowers.fits.fit import Fit
     from pyflowers.fits.sampling import fit
+    from pyflowers.fits.verdict import Verdict
     from pyflowers.many import Batch, Keep, Task, run_many
     from pyflowers.priors import PriorPredictive, Sensitivity, prior_predictive, prior_sensitivity
     from pyflowers.programs import (
@@ -87,7 +87,7 @@ _HOMES = {
         *("CompileError", "ConfigError", "DataError", "FitError"),
         *("PyflowersError", "ToolchainError"),
     ),
-    "pyflowers.fits.diagnostics": ("Verdict",),
+    "pyflowers.fits.verdict": ("Verdict",),
     "pyflowers.fits.fit": ("Fit",),
     "pyflowers.fits.sampling": ("fit",),
     "pyflowers.many": ("Batch", "Keep", "Task", "run_many"),

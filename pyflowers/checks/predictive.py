@@ -38,6 +38,8 @@ from pyflowers.checks.statistics import FloatArray, find_statistics
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.verdict import Check as Judgement
+from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Draws
 from pyflowers.table import Labels
 
@@ -131,6 +133,12 @@ class PredictiveChecks:
         """Whether all checks pass."""
         return not self.failed
 
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the fit, with what these checks found of the data."""
+        claim = f"the model reproduces the data in these {len(self.checks)} respects"
+        return self.fit.verdict.also(Part("data", tuple(map(_judged, self.checks)), claim=claim))
+
     def table(self) -> pd.DataFrame:
         """Return a row for each check: observed, median and 90% of replicated values, p, mcse."""
         rows = {}
@@ -159,6 +167,17 @@ class PredictiveChecks:
         findings = "; ".join(f"{check.finding} (p = {check.p_value:.3g})" for check in self.failed)
         num = len(self.failed)
         return f"{num} of {len(self.checks)} predictive checks FAIL: {findings}"
+
+
+def _judged(found: Check) -> Judgement:
+    """Return a check as the verdict has it."""
+    limit, relation = (LIMIT, "≥") if found.p_value < 0.5 else (1 - LIMIT, "≤")
+    source = "Gelman, Meng and Stern (1996)"
+    about = f"{found.finding} (p = {found.p_value:.3g})"
+    return Judgement(
+        *(found.name, found.p_value, limit, relation, found.passed, "", source),
+        *("", about),
+    )
 
 
 def check(

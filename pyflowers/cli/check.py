@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say, say_verdict, styled
 from pyflowers.cli.results import about, open_run, result_options, result_seed, rows_of, say_json
 from pyflowers.cli.results import write as write_result
 
@@ -41,7 +41,7 @@ def command(run: Path, as_json: bool, out: Path | None, **options: Any) -> int:
 
     RUN is a run folder of pyflowers fit. Each statistic of the data is compared with that of data
     replicated from the posterior: p is the share of these in which it is larger, counting half of
-    the ties. Exits with 3 if a diagnostic of the run or a check fails.
+    the ties. Exits with 3 if any part of the verdict fails.
     """
     from pyflowers.checks import check
 
@@ -52,7 +52,7 @@ def command(run: Path, as_json: bool, out: Path | None, **options: Any) -> int:
         *(fit, run),
         num_replicates=found.num_replicates,
         passed=found.passed,
-        diagnostics_passed=fit.diagnostics.passed,
+        verdict=found.verdict.to_dict(),
         checks=rows_of(table),
         pit=_pit(found),
         notes=list(found.notes),
@@ -62,7 +62,7 @@ def command(run: Path, as_json: bool, out: Path | None, **options: Any) -> int:
         say_json(record)
     else:
         _show(found, out)
-    return 0 if found.passed and fit.diagnostics.passed else EXIT_CHECKS_FAIL
+    return 0 if found.verdict.passed else EXIT_CHECKS_FAIL
 
 
 def figures(found: PredictiveChecks) -> dict[str, Figure]:
@@ -115,8 +115,7 @@ def _show(found: PredictiveChecks, out: Path | None) -> None:
     print_indexed(table, "checks.csv")
     for note in found.notes:
         say(f"note: {note}")
-    for verdict, passed in ((fit.diagnostics, fit.diagnostics.passed), (found, found.passed)):
-        say(styled(f"verdict: {verdict}", fg="green" if passed else "red"))
+    say_verdict(found.verdict)
     say(f"replicated data sets: {found.num_replicates}")
     if out is not None:
         say(f"checks: {out}")

@@ -64,7 +64,7 @@ def fit_config(path: Path, given: Mapping[str, Any], show: Callable[[Fit], None]
         finished=lambda outcome: _finished(outcome, show),
     )
     _report(outcomes, experiment, given.get("cmdstan"))
-    passed = all(outcome.fit and outcome.fit.diagnostics.passed for outcome in outcomes)
+    passed = all(outcome.fit and outcome.fit.verdict.passed for outcome in outcomes)
     return passed or not experiment.output.check
 
 

@@ -12,9 +12,12 @@ import os
 import re
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from pyflowers.fits.verdict import Verdict
 
 BROKEN_PIPE = 141
 """What a shell reports of a program that SIGPIPE ended."""
@@ -53,6 +56,12 @@ def label(text: str) -> str:
 def say(*pieces: str) -> None:
     """Print a line of text and of styled text."""
     write("".join(_piece(piece) for piece in pieces) + "\n")
+
+
+def say_verdict(verdict: Verdict) -> None:
+    """Print a verdict in the colour of its result: only a fit that can be trusted is green."""
+    colour = "green" if verdict.trusted else None if verdict.passed else "red"
+    say(styled(f"verdict: {verdict}", fg=colour))
 
 
 def write(text: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say, say_verdict, styled
 from pyflowers.cli.results import about, open_run, result_options, say_json
 from pyflowers.cli.results import write as write_result
 from pyflowers.programs.capabilities import Capability
@@ -50,8 +50,8 @@ def command(run: Path, expressions: tuple[str, ...], as_json: bool, out: Path | 
     for file, table in tables.items():
         if len(table):
             print_indexed(table, file)
-    if not fit.diagnostics.passed:
-        say(styled(f"verdict: {fit.diagnostics}", fg="red"))
+    if not fit.verdict.passed:
+        say_verdict(fit.verdict)
     if out is not None:
         say(f"contrasts: {out}")
 

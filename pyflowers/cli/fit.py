@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say, say_verdict, styled
 from pyflowers.cli.options import (
     data_options,
     engine_options,
@@ -34,7 +34,11 @@ EXIT_DIAGNOSTICS_FAIL = 3
 @prior_option
 @engine_options
 @include_option
-@click.option("--check", is_flag=True, help="Exit with 3 if a diagnostic fails.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Exit with 3 if a diagnostic fails, or the prior contradicts the data.",
+)
 @click.option(
     "--plots",
     type=click.Choice(["png", "svg", "pdf", "none"]),
@@ -72,7 +76,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     save(fit, out, plots)
     show(fit)
     say(f"run folder: {out}")
-    return EXIT_DIAGNOSTICS_FAIL if check and not fit.diagnostics.passed else 0
+    return EXIT_DIAGNOSTICS_FAIL if check and not fit.verdict.passed else 0
 
 
 def run_fit(
@@ -111,6 +115,5 @@ def show(fit: Fit) -> None:
             f"note: Stan rejected {sum(messages.values())} proposals, most often with {most!r}; "
             "harmless if they are few and early"
         )
-    colour = "green" if fit.diagnostics.passed else "red"
-    say(styled(f"verdict: {fit.diagnostics}", fg=colour))
+    say_verdict(fit.verdict)
     say(f"seed: {fit.options.seed}, engine: {fit.record.engine.name}")

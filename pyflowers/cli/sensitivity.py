@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say, say_verdict, styled
 
 if TYPE_CHECKING:
     from pyflowers.outputs import FolderKind
@@ -34,10 +34,12 @@ def command(folder: Path, out: Path | None) -> None:
 
     if out is not None:
         check_folder(out, folder_kind())
-    found = prior_sensitivity(Fit.load(folder))
+    fit = Fit.load(folder)
+    found = prior_sensitivity(fit)
     if out is not None:
         write(found, out)
     show(found)
+    say_verdict(fit.verdict.also(found.part))
     if out is not None:
         say(f"sensitivity: {out}")
 

@@ -1,7 +1,13 @@
-"""Draws in, a verdict out, which says whether a fit can be trusted.
+"""Draws in, what the computation and the prior are worth out: two of the verdict's three parts.
 
 Every check names its statistic, its worst value and where that is, its threshold and the source of
-the threshold, and what to do when it fails. A failed check is a value, not an exception.
+the threshold, and what to do when it fails. The advice follows the cause: divergences come first,
+since they may be why chains disagree; chains that disagree widely are not helped by longer runs.
+
+A prior is in conflict with the data where the posterior median of one of its parameters lies beyond
+its central 99%: the data then ask for what the prior all but excludes. Of a vector the most extreme
+element is judged, at a level divided by their number, so that long vectors raise no more false
+alarms than numbers.
 
 References
 ----------
@@ -12,22 +18,26 @@ References
 .. [3] Betancourt (2016), Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte
    Carlo, arXiv:1604.00695; 0.3 is the threshold of CmdStan's ``diagnose``.
 .. [4] Devroye (1986), Non-Uniform Random Variate Generation, section II.3.
+.. [5] Evans and Moshonov (2006), Checking for prior-data conflict, Bayesian Analysis 1(4), where a
+   tail probability under the prior says whether the data are surprising to it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pyflowers.convergence import e_bfmi
+from pyflowers.engines import SamplerOptions
 from pyflowers.fits.posterior import Posterior, element_names, stacked
 from pyflowers.fits.summary import format_number
+from pyflowers.fits.verdict import Check, Part
+from pyflowers.programs import Capability, Data, Program
 
 R_HAT_AT_MOST = 1.01
 ESS_PER_CHAIN_AT_LEAST = 100
@@ -36,120 +46,31 @@ DRAWS_AT_LEAST = 4 * ESS_PER_CHAIN_AT_LEAST
 EXCESS_AT_MOST = 1e-6
 """Rounding error: where a density is above its hat, too little of it is drawn."""
 
-IDLE = (
-    "the draws are independent, made without a Markov chain that could fail to converge, so "
-    "R-hat and ESS are shown but not judged"
-)
+CENTRAL = 0.99
+"""Probability of a prior's central interval, which a posterior median should not leave."""
 
-_LONGER = "run longer: double --warmup and --draws, and look at the traceplots"
-_DIVERGENCES = (
-    "raise adapt_delta towards 0.99; if divergences stay, change the parametrisation or the prior"
-)
+IDLE = "there is no Markov chain that could fail to converge: R-hat and ESS are not judged"
 
+_DISAGREE = 1.1
+"""R-hat above which chains have not found the same posterior."""
 
-@dataclass(frozen=True)
-class Check:
-    """One diagnostic and whether it passed.
+_DEFAULTS = SamplerOptions(seed=0)
 
-    Attributes
-    ----------
-    name : str
-        The statistic, such as ``R-hat``.
-    value : float
-        Its worst value.
-    threshold : float
-        The value that it must not pass.
-    relation : str
-        ``≤`` or ``≥``: how value and threshold must compare.
-    passed : bool
-        Whether they do.
-    where : str
-        The parameter or chain with the worst value, where that means something.
-    source : str
-        Where the threshold comes from.
-    advice : str
-        What to do next when the check fails.
-    """
+_FEW = 0.01
+"""Share of divergent transitions up to which smaller steps usually help."""
 
-    name: str
-    value: float
-    threshold: float
-    relation: str
-    passed: bool
-    where: str
-    source: str
-    advice: str
-
-    def __str__(self) -> str:
-        mark = "passed" if self.passed else "FAILED"
-        at = f" ({self.where})" if self.where else ""
-        value, threshold = format_number(self.value), f"{self.threshold:g}"
-        line = f"{mark}  {self.name} {value}{at}, must be {self.relation} {threshold}"
-        return line if self.passed else f"{line}: {self.advice}"
-
-
-@dataclass(frozen=True, repr=False)
-class Verdict:
-    """All checks of a fit; it prints as its sentence.
-
-    Attributes
-    ----------
-    checks : tuple of Check
-        What was judged.
-    note : str
-        What was not judged, and why.
-    """
-
-    checks: tuple[Check, ...]
-    note: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether every check passed."""
-        return all(check.passed for check in self.checks)
-
-    @property
-    def failed(self) -> tuple[Check, ...]:
-        """The checks that failed."""
-        return tuple(check for check in self.checks if not check.passed)
-
-    def __str__(self) -> str:
-        if self.passed:
-            passed = f"all {len(self.checks)} diagnostics pass: the draws can be trusted"
-            return f"{passed} ({self.note})" if self.note else passed
-        lines = [
-            f"{len(self.failed)} of {len(self.checks)} diagnostics fail: do not trust this fit"
-        ]
-        return "\n".join([*lines, *map(str, self.failed)])
-
-    __repr__ = __str__
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain values, for JSON."""
-        checks = [asdict(check) for check in self.checks]
-        for check in checks:
-            if not math.isfinite(check["value"]):
-                check["value"] = None
-        return {"passed": self.passed, "checks": checks, "note": self.note}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Verdict:
-        """Rebuild what :meth:`to_dict` returned."""
-        checks = [
-            Check(**{**check, "value": math.nan if check["value"] is None else check["value"]})
-            for check in values["checks"]
-        ]
-        return cls(tuple(checks), values.get("note", ""))
+_SLOW = 20
+"""Factor above which a longer run is no remedy for a small ESS."""
 
 
 def diagnose(
     posterior: Posterior,
     stats: Mapping[str, NDArray[np.float64]],
     summary: pd.DataFrame,
-    max_treedepth: int = 10,
+    options: SamplerOptions = _DEFAULTS,
     independent: Mapping[str, float] | None = None,
-) -> Verdict:
-    """Judge a fit.
+) -> Part:
+    """Judge the computation of a fit.
 
     Parameters
     ----------
@@ -159,30 +80,52 @@ def diagnose(
         Sampler statistics by Stan's names.
     summary : DataFrame
         What :func:`pyflowers.fits.summary.summarize` says of these draws.
-    max_treedepth : int
-        The bound that the sampler was given.
+    options : SamplerOptions
+        How they were sampled.
     independent : mapping of str to float, optional
         For independent draws, what their sampler says of itself; R-hat and ESS are idle then.
 
     Returns
     -------
-    Verdict
-        R-hat, bulk and tail ESS over all parameters; divergences, tree depth and E-BFMI where the
-        sampler was NUTS.
+    Part
+        Divergences, tree depth and E-BFMI where the sampler was NUTS; R-hat, bulk and tail ESS
+        over all parameters.
     """
     if independent is not None:
-        return Verdict(tuple(_independent(posterior, summary, independent)), IDLE)
-    checks = _convergence(posterior, summary) if posterior else []
+        checks = _independent(posterior, summary, independent)
+        return Part("computation", tuple(checks), IDLE, "the draws are independent and finite")
+    found: dict[str, Check] = {}
     if "divergent__" in stats:
-        checks.append(_divergences(stats))
+        found["divergences"] = _divergences(stats["divergent__"], options)
     if "treedepth__" in stats:
-        checks.append(_treedepth(stats, max_treedepth))
+        found["treedepth hits"] = _treedepth(stats["treedepth__"], options)
     if "energy__" in stats:
-        checks.append(_e_bfmi(stats))
-    return Verdict(tuple(checks))
+        found["E-BFMI"] = _e_bfmi(stats["energy__"])
+    if posterior:
+        found |= _convergence(posterior, summary)
+    checks = [_by_cause(check, found, options) for check in found.values()]
+    return Part("computation", tuple(checks), "", "the sampling converged")
 
 
-def _convergence(posterior: Posterior, summary: pd.DataFrame) -> list[Check]:
+def _by_cause(check: Check, found: Mapping[str, Check], options: SamplerOptions) -> Check:
+    """Replace advice that would not help, given what else failed."""
+    if check.passed or check.name in ("divergences", "E-BFMI"):
+        return check
+    r_hat = found.get("R-hat")
+    if r_hat is not None and r_hat is not check and not r_hat.value <= _DISAGREE:
+        if options.chains == 1:
+            return check
+        return replace(check, advice="make the chains agree first (see R-hat)")
+    divergences = found.get("divergences")
+    if divergences is not None and not divergences.passed:
+        return replace(check, advice="remove the divergences first")
+    treedepth = found.get("treedepth hits")
+    if treedepth is not None and treedepth is not check and not treedepth.passed:
+        return replace(check, advice="avoid the treedepth hits first")
+    return check
+
+
+def _convergence(posterior: Posterior, summary: pd.DataFrame) -> dict[str, Check]:
     """R-hat and ESS of every element that varies; one that never does has neither."""
     draws = stacked(posterior)
     names = np.asarray(element_names(posterior))
@@ -190,14 +133,40 @@ def _convergence(posterior: Posterior, summary: pd.DataFrame) -> list[Check]:
     varies = ~(draws.max((0, 1)) == draws.min((0, 1)))
     # A parameter that no chain ever moved is a stuck sampler, not a constant to leave out.
     judged = varies if varies.any() else np.ones_like(varies)
-    enough = ESS_PER_CHAIN_AT_LEAST * draws.shape[0]
-    found = {name: summary[name].to_numpy(float) for name in ("r_hat", "ess_bulk", "ess_tail")}
+    num_chains, num_draws = draws.shape[:2]
+    enough = ESS_PER_CHAIN_AT_LEAST * num_chains
     source = "Vehtari et al. (2021)"
-    return [
-        _worst("R-hat", found["r_hat"], names, judged, "≤", R_HAT_AT_MOST, source),
-        _worst("bulk ESS", found["ess_bulk"], names, judged, "≥", enough, source),
-        _worst("tail ESS", found["ess_tail"], names, judged, "≥", enough, source),
-    ]
+    r_hat = _worst("R-hat", summary["r_hat"], names, judged, "≤", R_HAT_AT_MOST, source)
+    found = {"R-hat": replace(r_hat, advice=_on_r_hat(r_hat.value, num_chains))}
+    for name, column in (("bulk ESS", "ess_bulk"), ("tail ESS", "ess_tail")):
+        size = _worst(name, summary[column], names, judged, "≥", enough, source)
+        found[name] = replace(size, advice=_on_size(size, num_draws))
+    return found
+
+
+def _on_r_hat(value: float, num_chains: int) -> str:
+    """Return what to do about an R-hat, by how far it is above its limit."""
+    if num_chains == 1:
+        return "R-hat compares chains: run at least 2, better 4 (--chains 4)"
+    if math.isnan(value):
+        return "its draws never change, or are not finite: look at the traceplot"
+    if value <= _DISAGREE:
+        return "run longer: double --warmup and --draws"
+    return (
+        "the chains disagree, and a longer run rarely helps: look in the traceplot for chains that "
+        "stay apart (several modes) or wander (parameters that the data cannot tell apart), and "
+        "change the model or its prior"
+    )
+
+
+def _on_size(check: Check, num_draws: int) -> str:
+    """Return what to do about an ESS: by how much to run longer, where that is a remedy."""
+    factor = check.threshold / check.value if check.value > 0 else math.inf
+    if not factor <= _SLOW:
+        return "the chains move too slowly for a longer run to help: change the parametrisation"
+    wanted = 1.2 * factor * num_draws
+    digit = 10 ** max(0, math.floor(math.log10(wanted)) - 1)
+    return f"run longer: --draws {math.ceil(wanted / digit) * digit}"
 
 
 def _independent(
@@ -230,40 +199,116 @@ def _independent(
 
 def _worst(
     name: str,
-    values: Any,
-    names: Any,
-    judged: Any,
+    of_all: ArrayLike,
+    names: NDArray[np.str_],
+    judged: NDArray[np.bool_],
     relation: str,
     threshold: float,
     source: str,
 ) -> Check:
     """Judge the worst of several values; one that is not a number is the worst of all."""
-    values, names = values[judged], names[judged]
+    values, names = np.asarray(of_all, dtype=float)[judged], names[judged]
     badness = values if relation == "≤" else -values
     position = int(np.argmax(np.where(np.isnan(badness), np.inf, badness)))
     value = float(values[position])
     passed = value <= threshold if relation == "≤" else value >= threshold
-    where = str(names[position])
-    return Check(name, value, threshold, relation, bool(passed), where, source, _LONGER)
+    return Check(name, value, threshold, relation, bool(passed), str(names[position]), source, "")
 
 
-def _divergences(stats: Mapping[str, NDArray[np.float64]]) -> Check:
-    num = int(stats["divergent__"].sum())
+def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Check:
+    num = int(divergent.sum())
+    if num <= _FEW * divergent.size and options.adapt_delta < 0.99:
+        advice = (
+            "raise --adapt-delta to 0.99; if divergences stay, change the parametrisation or the "
+            "prior"
+        )
+    else:
+        advice = (
+            "smaller steps will not remove them: change the parametrisation (of group effects, to "
+            "the non-centred one or from it), or use a narrower prior on the scales"
+        )
     source = "Betancourt (2017), section 6.2"
-    return Check("divergences", num, 0, "≤", num == 0, "", source, _DIVERGENCES)
+    return Check("divergences", num, 0, "≤", num == 0, "", source, advice)
 
 
-def _treedepth(stats: Mapping[str, NDArray[np.float64]], max_treedepth: int) -> Check:
-    num = int((stats["treedepth__"] >= max_treedepth).sum())
-    advice = f"raise max_treedepth above {max_treedepth}, or rescale the parameters"
+def _treedepth(depth: NDArray[np.float64], options: SamplerOptions) -> Check:
+    num = int((depth >= options.max_treedepth).sum())
+    advice = f"raise --max-treedepth above {options.max_treedepth}, or rescale the parameters"
     source = "Stan Reference Manual, Efficient MCMC sampling"
     return Check("treedepth hits", num, 0, "≤", num == 0, "", source, advice)
 
 
-def _e_bfmi(stats: Mapping[str, NDArray[np.float64]]) -> Check:
-    values = e_bfmi(stats["energy__"])
+def _e_bfmi(energy: NDArray[np.float64]) -> Check:
+    values = e_bfmi(energy)
     names = np.array([f"chain {i + 1}" for i in range(len(values))])
     judged = np.ones(len(values), dtype=bool)
     check = _worst("E-BFMI", values, names, judged, "≥", E_BFMI_AT_LEAST, "Betancourt (2016)")
     advice = "the tails are explored slowly: reparametrise, or use priors with lighter tails"
-    return Check(**{**asdict(check), "advice": advice})
+    return replace(check, advice=advice)
+
+
+# The prior
+
+
+def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
+    """Judge whether the prior contradicts the data.
+
+    Parameters
+    ----------
+    program : Program
+        Its declared priors, those of ``[parameters.NAME]``, are judged. Their arguments are data,
+        so that effects of groups, whose prior is part of the model, are not among them.
+    data : Data
+        The filled data block.
+    summary : DataFrame
+        The posterior's, with medians.
+
+    Returns
+    -------
+    Part
+        A check for each proper prior: the posterior median that is furthest out in it.
+    """
+    if program.can(Capability.OBSERVED) and not data.num_obs:
+        return Part("prior", note="there are no observations to compare it with")
+    elements: dict[str, list[str]] = {}
+    for element in map(str, summary.index):
+        elements.setdefault(element.partition("[")[0], []).append(element)
+    checks = [
+        check
+        for name in program.declaration.parameters
+        if name in elements
+        and (check := _against_prior(program, data, name, summary.loc[elements[name], "median"]))
+    ]
+    note = "" if checks else "no prior is declared that could be compared with the posterior"
+    claim = f"each posterior median lies within the central {CENTRAL:.0%} of its prior"
+    return Part("prior", tuple(checks), note, claim)
+
+
+def _against_prior(
+    program: Program, data: Data, name: str, medians: pd.Series[float]
+) -> Check | None:
+    prior = program.prior_of(name, data.values)
+    if prior is None or prior.quantile is None or not np.isfinite(medians).all():
+        return None
+    tail = (1 - CENTRAL) / 2 / len(medians)
+    low, high = prior.quantile(tail), prior.quantile(1 - tail)
+    values = medians.to_numpy(dtype=float)
+    outside = np.maximum(values - high, low - values)
+    position = int(np.argmax(outside))
+    worst, value = str(medians.index[position]), float(values[position])
+    above = value - high >= low - value
+    limit, prob = (high, 1 - tail) if above else (low, tail)
+    far = "above" if above else "below"
+    at = f"the {100 * prob:.3g}% quantile of its prior {prior.text}"
+    return Check(
+        f"median of {worst}",
+        value,
+        limit,
+        "≤" if above else "≥",
+        bool(outside[position] <= 0),
+        at,
+        "Evans and Moshonov (2006)",
+        program.prior_on_scale(name, data),
+        f"{worst}: its posterior median, {format_number(value)}, lies {far} "
+        f"{format_number(limit)}, {at}",
+    )

@@ -19,12 +19,13 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits import folder as run_folder
 from pyflowers.fits import idata as inference_data
 from pyflowers.fits import netcdf
-from pyflowers.fits.diagnostics import Verdict, diagnose
+from pyflowers.fits.diagnostics import diagnose, examine_prior
 from pyflowers.fits.groups import Group
 from pyflowers.fits.keep import kept_elements, without_draws
 from pyflowers.fits.posterior import Posterior, quantities
 from pyflowers.fits.record import RunRecord, read_record
 from pyflowers.fits.summary import summarize
+from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Data, Program
 from pyflowers.records import as_path
 
@@ -163,15 +164,21 @@ class Fit:
         return summarize(self.posterior, missing, self.streamed)
 
     @cached_property
-    def diagnostics(self) -> Verdict:
-        """The verdict, see :func:`pyflowers.fits.diagnostics.diagnose`."""
+    def diagnostics(self) -> Part:
+        """Whether the sampling worked, see :func:`pyflowers.fits.diagnostics.diagnose`."""
         return diagnose(
-            self.posterior,
-            self.stats,
-            self._summary,
-            self.options.max_treedepth,
-            self.record.independent,
+            self.posterior, self.stats, self._summary, self.options, self.record.independent
         )
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The three parts of the verdict; :func:`pyflowers.check` examines the data's."""
+        if self.program.can(Capability.Y_REP) and self.program.can(Capability.OBSERVED):
+            note = "pyflowers check compares the data with what the model predicts"
+        else:
+            note = "the program has no replicated data, y_rep, to compare the data with"
+        prior = examine_prior(self.program, self.data, self._summary)
+        return Verdict(self.diagnostics, prior, Part("data", note=note))
 
     def save(self, folder: str | Path, plots: Mapping[str, Any] | None = None) -> Path:
         """Write a run folder.
@@ -191,7 +198,7 @@ class Fit:
         target = as_path(folder, "a run folder")
         record = self.record.model_copy(update={"omitted_groups": self.omitted_groups})
         contents = run_folder.Run(
-            netcdf.to_bytes(self.groups()), self._summary, self.diagnostics, record
+            netcdf.to_bytes(self.groups()), self._summary, self.verdict, record
         )
         return run_folder.save(contents, target, plots)
 
@@ -230,16 +237,16 @@ class Fit:
         return cls(without_draws(program), data, draws, stats, record, table[rows])
 
     def __repr__(self) -> str:
-        passed = "passed" if self.diagnostics.passed else "FAILED"
         return (
             f"<pyflowers.Fit of {self.name}: {self.num_chains} chains × {self.num_draws} draws of "
-            f"{', '.join(self.posterior)}; diagnostics {passed}; seed {self.options.seed}>"
+            f"{', '.join(self.posterior)}; diagnostics {self.diagnostics.status}; "
+            f"seed {self.options.seed}>"
         )
 
     def _repr_html_(self) -> str:
         """Return the summary and the verdict, for notebooks."""
         table = self.summary().round(3).to_html(border=0)
-        return f"<h4>{escape(self.name)}</h4>{table}<pre>{escape(str(self.diagnostics))}</pre>"
+        return f"<h4>{escape(self.name)}</h4>{table}<pre>{escape(str(self.verdict))}</pre>"
 
 
 def checked_fits(fits: Any, what: str) -> list[Fit]:

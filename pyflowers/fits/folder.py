@@ -2,7 +2,7 @@
 
 draws.nc          InferenceData
 summary.csv       the summary table
-diagnostics.json  every check of the verdict
+diagnostics.json  the verdict: computation, prior and data, with every check
 run.json          program and data digests, engine, seed, every option, versions, times
 plots/            figures
 """
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from pyflowers.errors import DataError
-from pyflowers.fits.diagnostics import Verdict
 from pyflowers.fits.record import FILE, RunRecord
+from pyflowers.fits.verdict import Verdict
 from pyflowers.outputs import FolderKind, check_folder, new_folder
 from pyflowers.programs import Program
 from pyflowers.programs.declaration import Declaration

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from pyflowers.fits.diagnostics import Verdict, diagnose
+from pyflowers.fits.diagnostics import diagnose
 from pyflowers.fits.posterior import quantity
 from pyflowers.fits.summary import summarize
+from pyflowers.fits.verdict import Part
 from pyflowers.lectures.lecture import Settings
 from pyflowers.lectures.measures import FloatArray
 from pyflowers.lectures.networks import Network, Task, Weights
@@ -49,7 +50,7 @@ class Posterior:
     method : str
     network : Network
     weights : mapping of arrays, shaped (chain, draw, …)
-    verdict : Verdict or None
+    verdict : Part or None
         On the weights; ADVI's single set of independent draws has none.
     seconds : float
     gradients : int
@@ -64,7 +65,7 @@ class Posterior:
     method: str
     network: Network
     weights: Weights
-    verdict: Verdict | None
+    verdict: Part | None
     seconds: float
     gradients: int = 0
     acceptance: float = float("nan")
@@ -74,7 +75,7 @@ class Posterior:
         """Return each draw's f at x, shape (chain, draw, n)."""
         return self.network.predict(self.weights, x)
 
-    def function_verdict(self, x: FloatArray) -> Verdict | None:
+    def function_verdict(self, x: FloatArray) -> Part | None:
         """Judge R-hat and ESS of f at x, which does not depend on the copy that the weights are in.
 
         ADVI's draws are independent and have no verdict.
@@ -92,13 +93,13 @@ class Posterior:
         return f.mean(axis=(0, 1)), np.sqrt(variance), np.sqrt(variance + noise)
 
 
-def value(verdict: Verdict | None, name: str) -> float:
+def value(verdict: Part | None, name: str) -> float:
     """Return one statistic of a verdict, or not a number without one."""
     checks = verdict.checks if verdict else ()
     return next((check.value for check in checks if check.name == name), float("nan"))
 
 
-def judge(draws: dict[str, FloatArray]) -> Verdict:
+def judge(draws: dict[str, FloatArray]) -> Part:
     """Judge R-hat and ESS of draws shaped (chain, draw, …)."""
     posterior = {name: quantity(name, values, Data({})) for name, values in draws.items()}
     return diagnose(posterior, {}, summarize(posterior))

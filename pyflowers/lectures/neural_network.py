@@ -46,8 +46,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pyflowers.fits.diagnostics import Verdict
 from pyflowers.fits.summary import format_number
+from pyflowers.fits.verdict import Part
 from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import FloatArray
 from pyflowers.lectures.network_figures import likelihood_figure, prediction_figure, weights_figure
@@ -219,7 +219,7 @@ def _too_long(acceptance: float) -> str:
     return ": ε is too long for this posterior, and chains get stuck" if acceptance < 0.4 else ""
 
 
-def _brief(verdict: Verdict | None) -> str:
+def _brief(verdict: Part | None) -> str:
     """Say whether a verdict passes, and by which numbers it does not."""
     if verdict is None or verdict.passed:
         return "passes"

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pyflowers.engines.approximate import Approximation, approximate
-from pyflowers.fits.diagnostics import Verdict
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit
+from pyflowers.fits.verdict import Part
 from pyflowers.lectures.lecture import Settings
 from pyflowers.lectures.measures import Draws, Efficiency, FloatArray, smallest_ess
 from pyflowers.progress import logger
@@ -32,7 +32,7 @@ class Nuts:
     fit: Fit
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Part:
         """The fit's own diagnostics."""
         return self.fit.diagnostics
 

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from pyflowers.engines import Engine, SamplerOptions, find_engine
 from pyflowers.errors import ConfigError
-from pyflowers.fits.diagnostics import Verdict
 from pyflowers.fits.posterior import Posterior, quantities
 from pyflowers.fits.sampling import fit_data
+from pyflowers.fits.verdict import Part
 from pyflowers.priors.statistics import Statistic, of_each_draw, quantile_table
 from pyflowers.programs import Capability, Data, Program, find_program
 from pyflowers.programs.reading import with_roles
@@ -56,7 +56,7 @@ class PriorPredictive:
         Of all random numbers.
     drawn_by : str
         ``numpy``, or the engine that sampled with ``prior_only = 1``.
-    verdict : Verdict or None
+    verdict : Part or None
         On the sampling; None where draws are independent.
     notes : tuple of str
         What qualifies the draws.
@@ -70,7 +70,7 @@ class PriorPredictive:
     priors: Mapping[str, float]
     seed: int
     drawn_by: str
-    verdict: Verdict | None = None
+    verdict: Part | None = None
     notes: tuple[str, ...] = ()
 
     @property

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import Quantity
+from pyflowers.fits.verdict import Check, Part
 from pyflowers.priors.conclusions import CONCLUSIONS, LOCATIONS, conclusions, scale_of
 from pyflowers.priors.distance import cumulative_jensen_shannon
 from pyflowers.priors.scaling import LOCAL, SHOWN, Scaled, power_scale
@@ -54,6 +55,10 @@ CHANCE = 0.05
 CONFLICT = "possible prior-data conflict"
 DOMINANT = "strong prior or weak likelihood"
 
+DECIDES = 1.0
+"""Change of a median, in posterior standard deviations, for a doubling of the prior, from which the
+prior's weight decides the answer: four times a :data:`SHIFT`, which is only worth a remark."""
+
 _BLOCK = 2_000_000
 """Values that are held at once, of draws times elements or observations."""
 
@@ -71,6 +76,9 @@ class Sensitivity:
     distances : DataFrame
         A row for each element, a column for each component: the sensitivity, NaN where it is
         refused.
+    shifts : Series
+        By how much the median of each element changes for a doubling of the prior's weight, in
+        posterior standard deviations; NaN where it is refused.
     conclusions : DataFrame
         A row for each component, element and conclusion: ``posterior``, at the powers 0.8 and
         1.25, ``per_doubling``, and ``moves``, which is ``rises``, ``falls`` or empty.
@@ -81,8 +89,25 @@ class Sensitivity:
     name: str
     components: tuple[Scaled, ...]
     distances: pd.DataFrame
+    shifts: pd.Series[float]
     conclusions: pd.DataFrame
     notes: tuple[str, ...] = ()
+
+    @property
+    def part(self) -> Part:
+        """What this adds to the verdict on the prior; nothing where scaling it was refused."""
+        shifts = self.shifts.dropna()
+        if shifts.empty:
+            return Part("prior")
+        where, shift = str(shifts.idxmax()), float(shifts.max())
+        check = Check(
+            *("shift per doubling of the prior", shift, DECIDES, "≤", shift <= DECIDES, where),
+            "Kallioinen et al. (2024), section 2.3",
+            "choose a prior by what is known beforehand, and compare",
+            f"{where}: its median moves by {shift:.2g} sd when the prior counts twice",
+        )
+        claim = f"no median moves by more than {DECIDES:g} sd when it counts twice"
+        return Part("prior", (check,), claim=claim)
 
     def table(self) -> pd.DataFrame:
         """Return sensitivity and diagnosis of each element."""
@@ -164,8 +189,22 @@ def prior_sensitivity(fit: Fit) -> Sensitivity:
     distances = pd.concat([part[0] for part in parts]) if parts else pd.DataFrame(columns=columns)
     found = pd.concat([part[1] for part in parts]) if parts else pd.DataFrame()
     return Sensitivity(
-        fit.name, tuple(components), distances, _judged(_without_missing(found, fit)), tuple(notes)
+        fit.name,
+        tuple(components),
+        distances,
+        _shifts(found),
+        _judged(_without_missing(found, fit)),
+        tuple(notes),
     )
+
+
+def _shifts(found: pd.DataFrame) -> pd.Series[float]:
+    """Return the change of each median for a doubling of the prior, in posterior sd."""
+    if found.empty:
+        return pd.Series(dtype=float)
+    medians = found.xs("prior", level="component").xs("median", level="conclusion")
+    unit = medians["unit"].where(medians["unit"] > 0)
+    return (medians["per_doubling"].abs() / unit).astype(float)
 
 
 def _total_log_lik(fit: Fit) -> FloatArray:

@@ -297,6 +297,10 @@ def _no_notes(data: Data) -> list[str]:
     return []
 
 
+def _none_suggested(data: Data) -> Mapping[str, float]:
+    return {}
+
+
 def _nothing_missing(data: Data) -> Sequence[MissingMoment]:
     return ()
 
@@ -319,6 +323,9 @@ class Capabilities:
         Refuses data, priors included, with a ``DataError``, and returns notes on the rest.
     check_priors : callable
         Refuses priors that do not go together, with a ``ConfigError``.
+    priors_on_scale : callable
+        Observed data to hyperparameters of a wide prior on their scale, for when the prior in use
+        contradicts them.
     missing_moments : callable
         Says which moments of the posterior do not exist.
     choices : mapping of str to callable
@@ -331,5 +338,6 @@ class Capabilities:
     closed_form: ClosedForm = ClosedForm()
     check: Callable[[Data], list[str]] = _no_notes
     check_priors: Callable[[Mapping[str, float]], object] = _no_check
+    priors_on_scale: Callable[[Data], Mapping[str, float]] = _none_suggested
     missing_moments: Callable[[Data], Sequence[MissingMoment]] = _nothing_missing
     choices: Mapping[str, Callable[[Data], Any]] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,14 @@ class PriorDensity:
         range.
     sd : float
         Standard deviation, or NaN where there is none.
+    quantile : callable or None
+        A probability to its quantile; None if it is improper.
     """
 
     text: str
     density: Density | None
     sd: float
+    quantile: Callable[[float], float] | None
 
 
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
@@ -70,7 +74,7 @@ def prior_density(expression: str, values: Mapping[str, Any]) -> PriorDensity:
     if not (in_range and np.isfinite(numbers).all()):
         flat = match[1] == "scaled_inv_chi_square" and numbers[0] <= 0
         text = "flat on (0, ∞)" if flat else f"{match[1]}({', '.join(f'{x:g}' for x in numbers)})"
-        return PriorDensity(text, None, float("nan"))
+        return PriorDensity(text, None, float("nan"), None)
     made: PriorDensity = family(*numbers)
     return made
 
@@ -90,7 +94,7 @@ def _normal(mean: float, sd: float) -> PriorDensity:
     def density(x: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi)))
 
-    return PriorDensity(f"N({mean:g}, {sd:g}²)", density, sd)
+    return PriorDensity(f"N({mean:g}, {sd:g}²)", density, sd, NormalDist(mean, sd).inv_cdf)
 
 
 def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
@@ -104,7 +108,13 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
         log_density = log_constant - (half + 1) * np.log(inside) - rate / inside
         return np.asarray(np.where(x > 0, np.exp(log_density), 0.0))
 
-    return PriorDensity(f"scaled-inv-χ²({nu:g}, {scale:g}²)", density, float(sd))
+    def quantile(prob: float) -> float:
+        from scipy.special import gammainccinv
+
+        # rate / x is a gamma variable of shape half, and large where x is small.
+        return float(rate / gammainccinv(half, prob))
+
+    return PriorDensity(f"scaled-inv-χ²({nu:g}, {scale:g}²)", density, float(sd), quantile)
 
 
 def _of_scipy(text: str, name: str, sd: float, *shapes: float, **scale: float) -> PriorDensity:
@@ -113,7 +123,12 @@ def _of_scipy(text: str, name: str, sd: float, *shapes: float, **scale: float) -
 
         return np.asarray(getattr(stats, name).pdf(x, *shapes, **scale))
 
-    return PriorDensity(text, density, sd)
+    def quantile(prob: float) -> float:
+        from scipy import stats
+
+        return float(getattr(stats, name).ppf(prob, *shapes, **scale))
+
+    return PriorDensity(text, density, sd, quantile)
 
 
 def _family(name: str, scipy_name: str, num: int, arguments: Callable[..., Any]) -> Any:

@@ -68,13 +68,34 @@ def improper_priors(program: Program, values: Mapping[str, Any]) -> dict[str, st
     return found
 
 
+def prior_on_scale(program: Program, parameter: str, data: Data) -> str:
+    """Say how to give a parameter a prior on the scale of the data."""
+    y = data.y
+    seen = f"the observed {data.value_name} have mean {y.mean():.4g} and sd {y.std():.3g}; "
+    advice = (seen if y.size else "") + "choose a prior by what is known beforehand"
+    suggested = program.python.priors_on_scale(data)
+    if suggested:
+        options = " ".join(f"--prior {name}={value:g}" for name, value in suggested.items())
+        return f"{advice}, or a wide one on the scale of the data: {options}"
+    names = _arguments(program, parameter)
+    if not names:
+        return f"{advice}: change it in {program.path.name} and in {program.declared_in}"
+    return f"{advice}, with {' and '.join(f'--prior {name}=…' for name in names)}"
+
+
 def _proper(program: Program, parameter: str) -> str:
     """Say how to give a parameter a proper prior: the hyperparameters in its expression."""
-    expression = program.declaration.parameters[parameter].prior
-    names = [n for n in program.declaration.priors if re.search(rf"\b{n}\b", expression)]
+    names = _arguments(program, parameter)
     if not names:
+        expression = program.declaration.parameters[parameter].prior
         return f"correct {expression} in {program.declared_in}, or the data that it names"
     return f"give a proper one, such as {' '.join(f'--prior {name}=1' for name in names)}"
+
+
+def _arguments(program: Program, parameter: str) -> list[str]:
+    """Return the hyperparameters in a parameter's prior."""
+    expression = program.declaration.parameters[parameter].prior
+    return [n for n in program.declaration.priors if re.search(rf"\b{n}\b", expression)]
 
 
 def _known_priors(program: Program) -> str:

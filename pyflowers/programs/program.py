@@ -376,6 +376,10 @@ class Program:
         """
         return hyperparameters.improper_priors(self, values)
 
+    def prior_on_scale(self, parameter: str, data: Data) -> str:
+        """Say how to give a parameter, which declares its prior, one on the scale of the data."""
+        return hyperparameters.prior_on_scale(self, parameter, data)
+
     def log_axis(self, parameter: str) -> bool | None:
         """Whether a parameter belongs on a logarithmic axis; None if the draws are to say."""
         declared = self.declaration.parameters.get(parameter.partition("[")[0])

@@ -14,6 +14,7 @@ from pyflowers.checks import Check, PredictiveChecks, check
 from pyflowers.compare import Comparison, LooComparison, compare_models
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.verdict import Verdict
 from pyflowers.priors import Sensitivity, prior_sensitivity
 from pyflowers.programs import Capability, Data
 
@@ -111,10 +112,17 @@ class Material:
             key=lambda data: (data.has_table, bool(data.by_group), bool(data.by_time)),
         )
 
-    @property
-    def passed(self) -> bool:
-        """Whether every diagnostic of every fit passed."""
-        return all(fit.diagnostics.passed for fit in self.fits)
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict on each fit by name: with its predictive checks and its power-scaling."""
+        found = {}
+        for fit in self.fits:
+            checks, sensitivity = self.checks.get(fit.name), self.sensitivities[fit.name]
+            verdict = fit.verdict if checks is None else checks.verdict
+            found[fit.name] = (
+                verdict if isinstance(sensitivity, str) else verdict.also(sensitivity.part)
+            )
+        return found
 
     @cached_property
     def _checks(self) -> tuple[dict[str, PredictiveChecks], dict[str, str]]:

@@ -10,9 +10,9 @@ import re
 
 from markupsafe import Markup, escape
 
-from pyflowers.fits.diagnostics import Check
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.summary import format_cell, format_number
+from pyflowers.fits.verdict import Check
 
 
 def number(value: float, text: str | None = None) -> Markup:
@@ -34,15 +34,7 @@ def check_number(fit: Fit, check: Check) -> Markup:
     return Markup(
         '<data value="{}" data-file="{}/diagnostics.json" data-row="{}" data-column="value">'
         "{}</data>"
-    ).format(repr(float(check.value)), fit.name, check.name, check_text(check))
-
-
-def check_text(check: Check) -> str:
-    """Return a check's value; R-hat with the digits that tell 1.004 from 1.01."""
-    column = {"R-hat": "r_hat", "bulk ESS": "ess_bulk", "tail ESS": "ess_tail"}.get(check.name, "")
-    if not column and float(check.value).is_integer():
-        return f"{check.value:.0f}"
-    return format_cell(column, check.value)
+    ).format(repr(float(check.value)), fit.name, check.name, check.number)
 
 
 _OPTION = re.compile(r"--[a-z][\w-]*")

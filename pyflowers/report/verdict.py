@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.verdict import Check, Verdict
 from pyflowers.report import calibration, predictive
 from pyflowers.report.material import Material, Table
 from pyflowers.report.numbers import check_number, listing, unbroken
@@ -29,63 +30,69 @@ class Banner:
 
 
 def banner(material: Material) -> Banner:
-    """Judge the answer by the model that it is based on; failures of the others are a warning."""
-    best = _code(material.best)
-    is_wrong = material.best.diagnostics.passed and not material.is_calibrated(material.best)
-    if is_wrong or (material.passed and material.uncalibrated):
-        return _not_calibrated(material)
-    if material.passed and material.failed_checks:
-        return Banner("warn", _does_not_fit(material))
-    if material.passed and not material.refused:
-        return Banner("pass", Markup("{} can be trusted.").format(_these(material)))
-    if material.passed:
+    """Judge the answer by the model that it rests on; failures of the others are a warning."""
+    best, verdict = _code(material.best), material.verdicts[material.best.name]
+    if (
+        verdict.computation.failed
+        or verdict.prior.failed
+        or not material.is_calibrated(material.best)
+    ):
+        lead = Markup("Do not trust the answer: it rests on {}, {}.")
+        return Banner("fail", lead.format(best, _flaw(material, verdict)))
+    if verdict.data.failed:
+        lead = "Read the answer with care: it rests on {}, which does not reproduce the data."
+        return Banner("warn", Markup(lead).format(best))
+    if not verdict.trusted:
+        missing = [Markup(_QUESTIONS[part.name]) for part in verdict.parts if not part.checks]
+        lead = Markup("The answer rests on {}, of which it was not examined {}.")
+        return Banner("warn", lead.format(best, listing(missing)))
+    others = [
+        _code(fit)
+        for fit in material.fits
+        if not (material.verdicts[fit.name].passed and material.is_calibrated(fit))
+    ]
+    if others:
+        lead = Markup("The answer can be trusted: it rests on {}. {} did not pass.")
+        return Banner("warn", lead.format(best, listing(others)))
+    if material.refused:
         num = len(material.refused)
         unfitted = "one model was" if num == 1 else f"{num} models were"
-        return Banner(
-            "warn", Markup("{} can be trusted; {} not fitted.").format(_these(material), unfitted)
-        )
-    if material.best.diagnostics.passed:
-        lead = "The answer can be trusted: it rests on {}, whose diagnostics pass."
-        return Banner("warn", Markup(lead).format(best))
-    if len(material.fits) == 1:
-        return Banner("fail", Markup("Do not trust the answer."))
-    lead = "Do not trust the answer: it rests on {}, whose diagnostics fail."
-    return Banner("fail", Markup(lead).format(best))
+        lead = Markup("{} can be trusted; {} not fitted.")
+        return Banner("warn", lead.format(_these(material), unfitted))
+    return Banner("pass", Markup("{} can be trusted.").format(_these(material)))
 
 
-def _not_calibrated(material: Material) -> Banner:
-    """Say that the diagnostics pass and that a calibration fails."""
+_QUESTIONS = {
+    "computation": "whether its sampling converged",
+    "prior": "whether its prior suits the data",
+    "data": "whether it reproduces the data",
+}
+
+
+def _flaw(material: Material, verdict: Verdict) -> str:
+    """Say what is wrong with the model of the answer."""
+    if verdict.computation.failed:
+        return "whose diagnostics fail"
     if not material.is_calibrated(material.best):
-        lead = "Do not trust the answer: it rests on {}, whose computation is not calibrated."
-        return Banner("fail", Markup(lead).format(_code(material.best)))
-    names = list(dict.fromkeys(found.name for found in material.uncalibrated))
-    lead = "The answer rests on {}; the computation of {} is not calibrated."
-    wrong = listing([Markup("<code>{}</code>").format(name) for name in names])
-    return Banner("warn", Markup(lead).format(_code(material.best), wrong))
-
-
-def _does_not_fit(material: Material) -> Markup:
-    """Say that the draws are sound and that a model does not describe the data."""
-    failing = [found.fit for found in material.checks.values() if found.failed]
-    verb = "does" if len(failing) == 1 else "do"
-    return Markup(
-        "The draws can be trusted, but {} {} not reproduce the data in every way."
-    ).format(listing([_code(fit) for fit in failing]), verb)
+        return "whose computation is not calibrated"
+    return "whose prior contradicts the data"
 
 
 def in_a_word(material: Material) -> str:
     """Say whether all fits can be trusted, some or none."""
-    sound = [fit.diagnostics.passed and material.is_calibrated(fit) for fit in material.fits]
-    if all(sound):
+    trusted = [
+        material.verdicts[fit.name].trusted and material.is_calibrated(fit) for fit in material.fits
+    ]
+    if all(trusted):
         return "Yes."
-    return "Not all." if any(sound) else "No."
+    return "Not all." if any(trusted) else "No."
 
 
 def headline(material: Material) -> Markup:
     """Say in a sentence or two which fits can be trusted."""
     total = sum(len(fit.diagnostics.checks) for fit in material.fits)
     of = "" if len(material.fits) == 1 else f" of {len(material.fits)} fits"
-    if material.passed:
+    if all(fit.diagnostics.passed for fit in material.fits):
         passed = Markup("All {} diagnostics{} pass.").format(total, of)
         return _joined(passed, *_notes(material), *_other_checks(material))
     failed = [fit for fit in material.fits if not fit.diagnostics.passed]
@@ -98,8 +105,19 @@ def headline(material: Material) -> Markup:
 
 
 def _other_checks(material: Material) -> list[Markup]:
-    """Return how the predictive checks and the calibrations went."""
-    return [predictive.headline(material), calibration.headline(material)]
+    """Return how the priors, the predictive checks and the calibrations went."""
+    return [_of_priors(material), predictive.headline(material), calibration.headline(material)]
+
+
+def _of_priors(material: Material) -> Markup:
+    """Say whose prior contradicts the data."""
+    priors = {fit.name: material.verdicts[fit.name].prior for fit in material.fits}
+    failed = [_code(fit) for fit in material.fits if priors[fit.name].failed]
+    if failed:
+        return Markup("The prior of {} contradicts the data.").format(listing(failed))
+    return Markup(
+        "No prior contradicts the data." if any(p.checks for p in priors.values()) else ""
+    )
 
 
 def _joined(*sentences: Markup) -> Markup:
@@ -117,31 +135,39 @@ def _notes(material: Material) -> list[Markup]:
 
 def failures(material: Material) -> list[Markup]:
     """Return a sentence for each failed diagnostic, predictive check and calibration."""
-    diagnostics = [
-        Markup("<code>{}</code>: {} {}{}, must be {} {}. {}.").format(
-            fit.name,
-            check.name,
-            check_number(fit, check),
-            Markup(" ({})").format(check.where) if check.where else "",
-            check.relation,
-            f"{check.threshold:g}",
-            unbroken(check.advice[:1].upper() + check.advice[1:]),
+    found = [
+        Markup("<code>{}</code>: {}. {}.").format(
+            fit.name, _result(fit, check), unbroken(check.advice[:1].upper() + check.advice[1:])
         )
         for fit in material.fits
-        for check in fit.diagnostics.failed
+        for part in (material.verdicts[fit.name].computation, material.verdicts[fit.name].prior)
+        for check in part.failed
     ]
-    return [*diagnostics, *calibration.failures(material), *predictive.failures(material)]
+    return [*found, *calibration.failures(material), *predictive.failures(material)]
+
+
+def _result(fit: Fit, check: Check) -> Markup:
+    """Return what a failed check found: what it means in words, or its numbers."""
+    if check.finding:
+        return Markup("{}").format(check.finding)
+    where = Markup(" ({})").format(check.where) if check.where else ""
+    return Markup("{} {}{}, must be {} {}").format(
+        check.name, check_number(fit, check), where, check.relation, f"{check.threshold:.4g}"
+    )
 
 
 def table(material: Material) -> Table:
     """Return a row for each diagnostic and a column for each fit."""
-    names = list(
-        dict.fromkeys(check.name for fit in material.fits for check in fit.diagnostics.checks)
-    )
+    names = list(dict.fromkeys(check.name for fit in material.fits for check in _of_sampling(fit)))
     rows = [[name, *_row(material, name)] for name in names]
     head = ["Diagnostic", *(fit.name for fit in material.fits), "Must be", "Threshold from"]
     caption = "Diagnostics: the worst value of each fit, and where it is"
     return Table(caption, head, rows, text_columns=[len(head) - 1])
+
+
+def _of_sampling(fit: Fit) -> tuple[Check, ...]:
+    """Return the checks that ``diagnostics.json`` of a run holds."""
+    return (*fit.verdict.computation.checks, *fit.verdict.prior.checks)
 
 
 def _row(material: Material, name: str) -> list[Markup | str]:
@@ -149,17 +175,17 @@ def _row(material: Material, name: str) -> list[Markup | str]:
     limit, source = "", ""
     for fit in material.fits:
         cells.append(_cell(fit, name))
-        for check in fit.diagnostics.checks:
+        for check in _of_sampling(fit):
             if check.name == name:
                 # ESS is judged per chain, so that its threshold may differ between fits.
-                required = f"{check.relation} {check.threshold:g}"
+                required = f"{check.relation} {check.threshold:.4g}"
                 limit = required if limit in ("", required) else f"{limit} or {required}"
                 source = check.source
     return [*cells, limit, source]
 
 
 def _cell(fit: Fit, name: str) -> Markup:
-    for check in fit.diagnostics.checks:
+    for check in _of_sampling(fit):
         if check.name == name:
             kind, word = ("pass", "passed") if check.passed else ("fail", "FAILED")
             where = Markup("<small>{}</small>").format(check.where) if check.where else ""

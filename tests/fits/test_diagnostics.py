@@ -1,6 +1,10 @@
 """The verdict and the summary: each check fails on draws made to fail it, and only there."""
 
+import itertools
 import json
+import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,10 +12,15 @@ import pytest
 from scipy import stats as distributions
 from synthetic_fits import synthetic_fit, table
 
-from pyflowers.fits.diagnostics import Verdict, diagnose
+import pyflowers
+from pyflowers.engines import SamplerOptions, find_engine
+from pyflowers.fits.diagnostics import diagnose, examine_prior
 from pyflowers.fits.posterior import Quantity
+from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.summary import format_cell, format_number, summarize
-from pyflowers.programs import MissingMoment
+from pyflowers.fits.verdict import Check, Part, Verdict
+from pyflowers.programs import Data, MissingMoment, Program, find_program
+from pyflowers.programs.densities import prior_density
 from pyflowers.table import from_frame
 
 
@@ -21,7 +30,7 @@ def posterior(draws=None):
     return {"x": Quantity("x", draws, ("plant",), (("a", "[b]"),))}
 
 
-def verdict(draws=None, max_treedepth=10, **stats):
+def computation(draws=None, options=None, **stats):
     found = posterior(draws)
     shape = found["x"].values.shape[:2]
     stats = {
@@ -30,7 +39,7 @@ def verdict(draws=None, max_treedepth=10, **stats):
         "energy__": np.random.default_rng(2).normal(size=shape),
         **stats,
     }
-    return diagnose(found, stats, summarize(found), max_treedepth)
+    return diagnose(found, stats, summarize(found), SamplerOptions(seed=1, **(options or {})))
 
 
 def names_of_failed(found):
@@ -38,20 +47,19 @@ def names_of_failed(found):
 
 
 def test_good_draws_pass():
-    found = verdict()
+    found = computation()
     assert found.passed
     assert len(found.checks) == 6
-    assert repr(found) == str(found) == "all 6 diagnostics pass: the draws can be trusted"
+    assert repr(found) == str(found) == "all 6 diagnostics pass"
 
 
 def test_a_chain_elsewhere_fails_r_hat_and_names_the_parameter():
     draws = np.random.default_rng(2).normal(size=(4, 1000, 2))
     draws[3, :, 1] += 1
-    found = verdict(draws)
+    found = computation(draws)
     assert "R-hat" in names_of_failed(found)
     assert found.failed[0].where == "x[[b]]"
-    assert "run longer" in str(found)
-    assert "do not trust this fit" in str(found)
+    assert "the chains disagree" in found.failed[0].advice
 
 
 def test_a_slow_chain_fails_both_effective_sizes():
@@ -60,7 +68,7 @@ def test_a_slow_chain_fails_both_effective_sizes():
     draws[:, 0] = steps[:, 0]
     for t in range(1, 1000):
         draws[:, t] = 0.98 * draws[:, t - 1] + np.sqrt(1 - 0.98**2) * steps[:, t]
-    assert {"bulk ESS", "tail ESS"} <= names_of_failed(verdict(draws))
+    assert {"bulk ESS", "tail ESS"} <= names_of_failed(computation(draws))
 
 
 def test_divergences_treedepth_and_energy():
@@ -69,16 +77,16 @@ def test_divergences_treedepth_and_energy():
     depth = np.full((4, 1000), 9.0)
     depth[0, 0] = 10
     walk = np.random.default_rng(4).normal(size=(4, 1000)).cumsum(1)
-    assert names_of_failed(verdict(divergent__=diverging)) == {"divergences"}
-    assert names_of_failed(verdict(treedepth__=depth)) == {"treedepth hits"}
-    assert names_of_failed(verdict(treedepth__=depth, max_treedepth=12)) == set()
-    assert names_of_failed(verdict(energy__=walk)) == {"E-BFMI"}
+    assert names_of_failed(computation(divergent__=diverging)) == {"divergences"}
+    assert names_of_failed(computation(treedepth__=depth)) == {"treedepth hits"}
+    assert names_of_failed(computation(options={"max_treedepth": 12}, treedepth__=depth)) == set()
+    assert names_of_failed(computation(energy__=walk)) == {"E-BFMI"}
 
 
 def test_the_worst_chains_energy_is_named():
     energy = np.random.default_rng(4).normal(size=(4, 1000))
     energy[2] = energy[2].cumsum()
-    (check,) = verdict(energy__=energy).failed
+    (check,) = computation(energy__=energy).failed
     assert check.where == "chain 3"
     assert check.value < 0.3
 
@@ -90,24 +98,146 @@ def test_a_sampler_without_these_statistics_is_not_asked_for_them():
 
 
 def test_draws_that_are_stuck_or_not_a_number_fail():
-    assert not verdict(np.zeros((4, 1000, 2))).passed
+    assert not computation(np.zeros((4, 1000, 2))).passed
     draws = np.random.default_rng(5).normal(size=(4, 1000, 2))
     draws[1, 3, 0] = np.nan
-    assert not verdict(draws).passed
+    assert not computation(draws).passed
 
 
 def test_a_constant_beside_parameters_is_left_out():
     draws = np.random.default_rng(6).normal(size=(4, 1000, 2))
     draws[..., 1] = 1.0
-    assert verdict(draws).passed
+    assert computation(draws).passed
+
+
+def slow_chains(share):
+    """Chains that share so much of their noise from draw to draw."""
+    steps = np.random.default_rng(3).normal(size=(4, 1000, 2))
+    draws = steps.copy()
+    for t in range(1, 1000):
+        draws[:, t] = share * draws[:, t - 1] + np.sqrt(1 - share**2) * steps[:, t]
+    return draws
+
+
+def advice(found):
+    return {check.name: check.advice for check in found.failed}
+
+
+def test_advice_is_chosen_by_the_size_of_the_failure():
+    far = np.random.default_rng(2).normal(size=(4, 1000, 2))
+    near = far.copy()
+    far[3] += 5
+    near[3] += 0.4
+    assert 1.01 < computation(near).failed[0].value < 1.1
+    assert "run longer" in advice(computation(near))["R-hat"]
+    assert "run longer" not in " ".join(advice(computation(far)).values())
+    assert advice(computation(far))["bulk ESS"] == "make the chains agree first (see R-hat)"
+
+
+def test_a_longer_run_is_advised_by_as_much_as_is_missing():
+    (check,) = [c for c in computation(slow_chains(0.85)).failed if c.name == "bulk ESS"]
+    times = int(check.advice.removeprefix("run longer: --draws ")) / 1000
+    assert 400 / check.value < times < 1.5 * 400 / check.value
+
+
+def test_divergences_come_first_and_many_are_not_a_matter_of_step_size():
+    diverging = np.zeros((4, 1000))
+    diverging[2, :5] = 1
+    draws = np.random.default_rng(2).normal(size=(4, 1000, 2))
+    draws[3] += 0.4
+    few = advice(computation(draws, divergent__=diverging))
+    assert next(iter(few)) == "divergences"
+    assert "--adapt-delta" in few["divergences"]
+    assert few["R-hat"] == "remove the divergences first"
+    diverging[:, :200] = 1
+    assert "--adapt-delta" not in advice(computation(divergent__=diverging))["divergences"]
+    again = advice(computation(options={"adapt_delta": 0.99}, divergent__=np.eye(4, 1000)))
+    assert "--adapt-delta" not in again["divergences"]
+
+
+def test_treedepth_hits_of_chains_that_disagree_are_not_a_matter_of_treedepth():
+    depth = np.full((4, 1000), 10.0)
+    draws = np.random.default_rng(2).normal(size=(4, 1000, 2))
+    assert "--max-treedepth" in advice(computation(draws, treedepth__=depth))["treedepth hits"]
+    draws[3] += 5
+    assert "R-hat" in advice(computation(draws, treedepth__=depth))["treedepth hits"]
+
+
+def test_one_chain_has_no_r_hat():
+    one = np.random.default_rng(2).normal(size=(1, 1000, 2))
+    assert "at least 2" in advice(computation(one, options={"chains": 1}))["R-hat"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "threshold", "relation", "printed"),
+    [
+        ("R-hat", 1.0100021, 1.01, "≤", "1.010002"),
+        ("R-hat", 1.0113, 1.01, "≤", "1.011"),
+        ("bulk ESS", 399.92, 400, "≥", "399.9"),
+        ("bulk ESS", 12.3, 400, "≥", "12"),
+        ("E-BFMI", 0.29999, 0.3, "≥", "0.29999"),
+        ("divergences", 69, 0, "≤", "69"),
+        ("R-hat", np.nan, 1.01, "≤", "–"),
+        ("R-hat", np.inf, 1.01, "≤", "inf"),
+    ],
+)
+def test_a_failed_value_is_printed_with_the_digits_that_show_it(
+    name, value, threshold, relation, printed
+):
+    assert Check(name, value, threshold, relation, False, "", "", "").number == printed
+
+
+# --- The verdict's three parts --------------------------------------------------------------------
+
+
+def part(name, *passed, claim="it holds"):
+    checks = tuple(
+        Check(f"c{i}", 1.0, 2.0, "≤" if ok else "≥", ok, "", "a source", f"advice {i}")
+        for i, ok in enumerate(passed)
+    )
+    return Part(name, checks, "" if checks else "why not", claim)
+
+
+def test_only_three_parts_that_passed_can_be_trusted():
+    """All 27 combinations: what is said, and what counts as passed and as trusted."""
+    kinds = {"passed": (True, True), "failed": (True, False), "not examined": ()}
+    for statuses in itertools.product(kinds, repeat=3):
+        names = ("computation", "prior", "data")
+        found = Verdict(*(part(n, *kinds[s]) for n, s in zip(names, statuses, strict=True)))
+        assert tuple(each.status for each in found.parts) == statuses
+        assert found.trusted == (statuses == ("passed",) * 3)
+        assert found.passed == ("failed" not in statuses)
+        assert ("can be trusted" in str(found)) == found.trusted
+        assert ("do not trust" in str(found)) == (statuses[0] == "failed")
+        assert str(found).count("not examined") >= statuses.count("not examined")
+        for name, status in zip(names[1:], statuses[1:], strict=True):
+            wrong = {"prior": "the prior contradicts", "data": "does not reproduce"}[name]
+            if statuses[0] != "failed":
+                assert (wrong in found.sentence) == (status == "failed")
+
+
+def test_advice_that_several_checks_share_is_given_once():
+    same = [Check(f"c{i}", 3.0, 2.0, "≤", False, "", "", "do this", f"c{i} is high") for i in "ab"]
+    found = Verdict(part("computation", True), Part("prior", tuple(same)), part("data"))
+    assert str(found).splitlines()[3:6] == ["    ca is high", "    cb is high", "      → do this"]
+
+
+def test_more_checks_of_a_part_join_those_that_it_has():
+    found = Verdict(part("computation", True), part("prior", True, claim="a"), part("data"))
+    grown = found.also(part("prior", False, claim="b")).also(part("data", True, claim="c"))
+    assert [each.status for each in grown.parts] == ["passed", "failed", "passed"]
+    assert grown.prior.claim == "a, and b"
+    assert grown.data.note == ""
+    assert found.also(Part("prior")) == found
 
 
 def test_a_verdict_survives_json():
     draws = np.random.default_rng(5).normal(size=(4, 1000, 2))
     draws[1, 3, 0] = np.nan
-    for found in (verdict(), verdict(draws)):
-        back = Verdict.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False)))
-        assert str(back) == str(found)
+    for found in (computation(), computation(draws)):
+        whole = Verdict(found, part("prior", True, False), part("data"))
+        back = Verdict.from_dict(json.loads(json.dumps(whole.to_dict(), allow_nan=False)))
+        assert str(back) == str(whole)
 
 
 # --- The summary ----------------------------------------------------------------------------------
@@ -222,3 +352,115 @@ def test_numbers_have_three_digits(value, text):
 )
 def test_cells_of_the_summary(column, value, text):
     assert format_cell(column, value) == text
+
+
+# --- The prior ------------------------------------------------------------------------------------
+
+ON_SCALE = ("mu_mean", "mu_sd", "sigma2_scale")
+
+
+@pytest.fixture(scope="module")
+def masses():
+    """Body masses in grams with the means, sd and numbers of three species of penguins."""
+    rng = np.random.default_rng(1)
+    species = {"Adelie": (3701, 459, 151), "Chinstrap": (3733, 384, 68), "Gentoo": (5076, 504, 123)}
+    rows = [(s, i, mass) for s, of in species.items() for i, mass in enumerate(rng.normal(*of))]
+    return pd.DataFrame(rows, columns=["species", "bird", "mass"])
+
+
+def fit_masses(name, masses, **priors):
+    columns = {"group": "species", "time": "bird", "value": "mass"}
+    return pyflowers.fit(name, masses, engine="exact", seed=1, priors=priors, **columns)
+
+
+@pytest.mark.parametrize("name", ["iid_normal", "multilevel_normal"])
+def test_a_prior_that_the_data_contradict_fails_and_one_on_their_scale_passes(name, masses):
+    found = fit_masses(name, masses).verdict
+    assert found.computation.passed
+    assert found.prior.status == "failed"
+    assert "sigma2: its posterior median" in str(found)
+    assert f"the observed mass have mean {masses['mass'].mean():.4g}" in str(found)
+    options = dict(re.findall(r"--prior (\w+)=([\d.e+]+)", found.prior.failed[0].advice))
+    assert tuple(options) == ON_SCALE
+    advised = fit_masses(name, masses, **{k: float(v) for k, v in options.items()}).verdict
+    assert advised.prior.status == "passed"
+    assert not advised.trusted  # the data were not examined
+
+
+def test_the_lectures_data_suit_the_lectures_priors():
+    for name in ("iid_normal", "multilevel_normal", "multilevel_poisson"):
+        found = pyflowers.fit(name, engine="exact", seed=1).verdict
+        assert [check.name for check in found.prior.checks] == ["median of mu", "median of sigma2"]
+        assert found.prior.status == "passed"
+
+
+@pytest.mark.parametrize("name", ["iid_normal", "multilevel_normal", "semiconjugate_normal"])
+@pytest.mark.parametrize(("center", "spread"), [(123_456, 1), (-0.003, 1e-5), (4202, 802), (7, 0)])
+def test_a_suggested_prior_covers_the_data(name, center, spread):
+    program = find_program(name)
+    y = center + spread * np.array([-1.2, -0.4, 0.3, 1.3])
+    data = SimpleNamespace(y=y, num_obs=4)
+    mean, sd, scale = program.python.priors_on_scale(data).values()
+    assert abs(y.mean() - mean) <= sd
+    assert scale > 0
+
+
+def test_a_program_without_declared_priors_is_not_examined(masses):
+    shipped = find_program("iid_normal")
+    bare = shipped.declaration.model_dump(exclude_defaults=True) | {"parameters": {}}
+    program = Program.open(shipped.path, declaration=bare)
+    data = {"N": 3, "y": [1.0, 2.0, 3.0]}
+    found = pyflowers.fit(program, data, engine="stanli", seed=1, draws=200, warmup=200).verdict
+    assert found.prior.status == "not examined"
+    assert "no prior is declared" in str(found)
+
+
+def test_a_long_vector_raises_no_more_alarms_than_a_number():
+    """The limit of the most extreme of K medians is a quantile at a level divided by K."""
+    summary = pd.DataFrame(
+        {"median": np.zeros(1001)}, index=["mu", *map("x[{}]".format, range(1000))]
+    )
+    program = SimpleNamespace(
+        can=lambda _: False,
+        declaration=SimpleNamespace(parameters={"mu": None, "x": None}),
+        prior_of=lambda name, values: prior_density("std_normal()", {}),
+        prior_on_scale=lambda name, data: "",
+    )
+
+    def limits(value):
+        summary.loc["x[3]", "median"] = summary.loc["mu", "median"] = value
+        return [c.passed for c in examine_prior(program, Data({}), summary).checks]
+
+    assert limits(2.5) == [True, True]
+    assert limits(-3.0) == [False, True]
+    assert limits(-4.6) == [False, False]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "priors"),
+    [
+        ("iid_normal", {}),
+        ("multilevel_normal", {"sigma2_plant_nu": 1, "sigma2_plant_scale": 2}),
+        ("multilevel_poisson", {"mu_mean": 1, "mu_sd": 1, "sigma2_nu": 5, "sigma2_scale": 0.5}),
+    ],
+)
+def test_the_prior_is_accused_of_at_most_2_in_100_data_sets_drawn_from_it(name, priors):
+    program, rng = find_program(name), np.random.default_rng(1)
+    values = program.resolve_priors(priors)
+    design, _ = program.fill(program.read(), values)
+    drawn = program.python.prior.draw(design, 500, rng)
+    exact, alarms = find_engine("exact"), 0
+    for i in range(500):
+        one = {quantity: draws[:, i : i + 1] for quantity, draws in drawn.items()}
+        y = np.ravel(one["y_rep"] if "y_rep" in one else program.y_rep(one, design, rng))
+        data = replace(design, values={**design.values, design.observed: y})
+        found = fit_data(
+            program,
+            data,
+            SamplerOptions(seed=i, draws=250),
+            priors=priors,
+            engine=exact,
+        )
+        alarms += bool(found.verdict.prior.failed)
+    assert alarms <= 10

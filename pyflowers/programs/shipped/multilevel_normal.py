@@ -23,6 +23,7 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.moments import inv_chi2_moments, t_moments
 from pyflowers.programs.shipped.normal_density import LOG_2_PI, log_pdf
 from pyflowers.programs.shipped.population import (
+    POPULATION_PRIOR,
     between_exceeds_error,
     draw_population,
     draws_of_plants,
@@ -34,7 +35,12 @@ from pyflowers.programs.shipped.population import (
     plant_sizes,
     population_density,
 )
-from pyflowers.programs.shipped.top_priors import draw_variance, variance_constant, variance_density
+from pyflowers.programs.shipped.top_priors import (
+    draw_variance,
+    priors_on_scale,
+    variance_constant,
+    variance_density,
+)
 
 _PROPER = "a proper prior, such as --prior sigma2_plant_nu=1 --prior sigma2_plant_scale=2"
 _REMEDY = f"add months or give {_PROPER}"
@@ -235,6 +241,9 @@ CAPABILITIES = Capabilities(
     closed_form=ClosedForm(exact=_exact, vb=_vb, draw=_draw, log_constant=_log_constant),
     check=_check,
     check_priors=_check_priors,
+    priors_on_scale=lambda data: priors_on_scale(
+        POPULATION_PRIOR, float(data.y.mean()), float(data.y.std())
+    ),
     missing_moments=_missing_moments,
     choices={"centered": _prefers_centered},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.moments import inv_chi2_moments
 from pyflowers.programs.shipped.counts import draw_counts
 from pyflowers.programs.shipped.population import (
+    POPULATION_PRIOR,
     between_exceeds_error,
     draw_population,
     draws_of_plants,
@@ -31,6 +33,7 @@ from pyflowers.programs.shipped.population import (
     plant_sizes,
     population_density,
 )
+from pyflowers.programs.shipped.top_priors import priors_on_scale
 
 
 def _log_lik(draws: Draws, data: Data) -> NDArray[np.float64]:
@@ -112,6 +115,9 @@ CAPABILITIES = Capabilities(
     prior=PriorModel(_draw_prior, population_density),
     closed_form=ClosedForm(exact=_exact, draw=_draw, log_constant=_log_constant),
     check=notes_on_population,
+    priors_on_scale=lambda data: priors_on_scale(
+        POPULATION_PRIOR, math.log(max(data.y.mean(), 0.5 / data.num_obs)), 1.0
+    ),
     missing_moments=lambda data: inv_chi2_moments(
         "sigma2", _num_informative(data) + data["sigma2_nu"]
     ),

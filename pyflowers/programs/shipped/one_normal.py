@@ -20,7 +20,7 @@ from pyflowers.programs.capabilities import (
 from pyflowers.programs.data import Data
 from pyflowers.programs.moments import inv_chi2_moments
 from pyflowers.programs.shipped.normal_density import LOG_2_PI, log_pdf
-from pyflowers.programs.shipped.top_priors import top_density, top_draws
+from pyflowers.programs.shipped.top_priors import priors_on_scale, top_density, top_draws
 
 if TYPE_CHECKING:
     from pyflowers.closed_form.exact import NormalExact
@@ -61,6 +61,9 @@ class OneNormal:
                 draw=self._draw,
                 vb_from_afar=self._vb_from_afar,
                 log_constant=lambda data: -0.5 * data.num_obs * LOG_2_PI,
+            ),
+            priors_on_scale=lambda data: priors_on_scale(
+                self.hyperparameters, float(data.y.mean()), float(data.y.std())
             ),
             # sigma2 has N more degrees of freedom than its prior.
             missing_moments=lambda data: inv_chi2_moments(

@@ -12,7 +12,8 @@ from pyflowers.programs.capabilities import Draws, GroupDraws, IndependentDraws
 from pyflowers.programs.data import Data
 from pyflowers.programs.shipped.top_priors import top_density, top_draws
 
-_PRIOR = ("mu_mean", "mu_sd", "sigma2_nu", "sigma2_scale")
+POPULATION_PRIOR = ("mu_mean", "mu_sd", "sigma2_nu", "sigma2_scale")
+"""What the data block calls the prior of mu and sigma2."""
 
 
 def plant_codes(data: Data) -> NDArray[np.int64]:
@@ -53,14 +54,14 @@ def draw_population(
     plants : array, shape (1, num_draws, P)
         A value for each plant.
     """
-    mu, sigma2 = top_draws([data[name] for name in _PRIOR], num_draws, rng)
+    mu, sigma2 = top_draws([data[name] for name in POPULATION_PRIOR], num_draws, rng)
     deviation = rng.normal(size=(*mu.shape, int(data["P"])))
     return {"mu": mu, "sigma2": sigma2}, mu[..., None] + np.sqrt(sigma2)[..., None] * deviation
 
 
 def population_density(draws: Draws, data: Data) -> NDArray[np.float64]:
     """Return the log prior density of mu and sigma2, shape (chain, draw)."""
-    return top_density(draws["mu"], draws["sigma2"], [data[name] for name in _PRIOR])
+    return top_density(draws["mu"], draws["sigma2"], [data[name] for name in POPULATION_PRIOR])
 
 
 def multilevel_prior(data: Data) -> Any:

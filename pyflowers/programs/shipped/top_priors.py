@@ -43,6 +43,28 @@ def draw_variance(
         return nu * scale**2 / rng.chisquare(nu, shape)
 
 
+def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[str, float]:
+    """Return m, s and scale of priors on a scale, rounded, since they are meant to be wide.
+
+    Two and a half times the spread for a mean, as rstanarm's and Bambi's default priors have it.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What the program calls m, s, nu and scale.
+    center, spread : float
+        Where the values are and by how much they differ.
+    """
+    spread = spread if spread > 0 else max(abs(center), 1.0)
+    digits = -math.floor(math.log10(spread))
+    wide = 2.5 * spread
+    return {
+        names[0]: round(center, digits),
+        names[1]: round(wide, -math.floor(math.log10(wide))),
+        names[3]: round(spread, digits),
+    }
+
+
 def top_density(mean: FloatArray, variance: FloatArray, prior: Sequence[float]) -> FloatArray:
     """Return the log density of both, m, s, nu and scale given."""
     m, s, nu, scale = map(float, prior)

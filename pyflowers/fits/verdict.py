@@ -1,0 +1,271 @@
+"""The verdict on a fit, in three parts: computation, prior and data.
+
+Did the sampling work, does the prior suit the data, does the model reproduce them? Each part has
+passed, failed or was not examined. Only a fit whose three parts have passed can be trusted: draws
+may be those of the posterior, and the posterior that of an absurd prior, or of a model that these
+data contradict. Poor checks are values, not exceptions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Literal
+
+from pyflowers.fits.summary import format_cell
+
+PartName = Literal["computation", "prior", "data"]
+
+_NOUNS = {"computation": "diagnostic", "prior": "prior check", "data": "predictive check"}
+_COLUMNS = {"R-hat": "r_hat", "bulk ESS": "ess_bulk", "tail ESS": "ess_tail"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was examined and whether it passed.
+
+    Attributes
+    ----------
+    name : str
+        The statistic, such as ``R-hat``.
+    value : float or int
+        Its worst value; a count is an int.
+    threshold : float
+        The value that it must not pass.
+    relation : str
+        ``≤`` or ``≥``: how value and threshold must compare.
+    passed : bool
+        Whether they do.
+    where : str
+        The parameter or chain with the worst value, where that means something.
+    source : str
+        Where the threshold comes from.
+    advice : str
+        What to do next when the check fails.
+    finding : str
+        What a failure means, in words, where the numbers do not say it.
+    """
+
+    name: str
+    value: float
+    threshold: float
+    relation: str
+    passed: bool
+    where: str
+    source: str
+    advice: str
+    finding: str = ""
+
+    @property
+    def number(self) -> str:
+        """The value as it is printed: a failed one with the digits that show the failure."""
+        if isinstance(self.value, int):
+            return str(self.value)
+        text = format_cell(_COLUMNS.get(self.name, ""), self.value)
+        for digits in range(4, 18):
+            if self.passed or not math.isfinite(self.value) or not self._holds(float(text)):
+                break
+            text = f"{self.value:.{digits}g}"
+        return text
+
+    def _holds(self, value: float) -> bool:
+        return value <= self.threshold if self.relation == "≤" else value >= self.threshold
+
+    @property
+    def result(self) -> str:
+        """What was found: the numbers, or what a failure means."""
+        if self.finding and not self.passed:
+            return self.finding
+        at = f" ({self.where})" if self.where else ""
+        return f"{self.name} {self.number}{at}, must be {self.relation} {self.threshold:.4g}"
+
+    def __str__(self) -> str:
+        return f"passed  {self.result}" if self.passed else f"FAILED  {self.result}: {self.advice}"
+
+
+@dataclass(frozen=True, repr=False)
+class Part:
+    """What was examined of one kind; it prints as its result.
+
+    Attributes
+    ----------
+    name : str
+        ``computation``, ``prior`` or ``data``.
+    checks : tuple of Check
+        What was examined; empty if nothing was.
+    note : str
+        What was not examined, and why.
+    claim : str
+        What it means that all checks pass.
+    """
+
+    name: PartName
+    checks: tuple[Check, ...] = ()
+    note: str = ""
+    claim: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return not self.failed
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that failed."""
+        return tuple(check for check in self.checks if not check.passed)
+
+    @property
+    def status(self) -> str:
+        """``passed``, ``failed`` or ``not examined``."""
+        if not self.checks:
+            return "not examined"
+        return "passed" if self.passed else "failed"
+
+    @property
+    def tally(self) -> str:
+        """How many checks passed or failed, in words."""
+        total, num = len(self.checks), len(self.failed)
+        if num:
+            verb = "fails" if num == 1 else "fail"
+            return f"{num} of {total} {self._noun(total)} {verb}"
+        every, verb = ("all ", "pass") if total > 1 else ("", "passes")
+        return f"{every}{total} {self._noun(total)} {verb}"
+
+    @property
+    def brief(self) -> str:
+        """What came of it, in a line."""
+        if not self.checks:
+            return self.note
+        result = self.tally if self.failed or self.name == "computation" else self.claim
+        return f"{result} ({self.note})" if self.note else result
+
+    def _noun(self, num: int) -> str:
+        return _NOUNS[self.name] + ("s" if num != 1 else "")
+
+    def __str__(self) -> str:
+        if not self.checks:
+            return f"not examined ({self.note})" if self.note else "not examined"
+        note = f" ({self.note})" if self.note else ""
+        return "\n".join([f"{self.tally}{note}", *map(str, self.failed)])
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the part as plain values, for JSON."""
+        checks = [asdict(check) for check in self.checks]
+        for check in checks:
+            if not math.isfinite(check["value"]):
+                check["value"] = None
+        return {"status": self.status, "checks": checks, "note": self.note, "claim": self.claim}
+
+    @classmethod
+    def from_dict(cls, name: PartName, values: dict[str, Any]) -> Part:
+        """Rebuild what :meth:`to_dict` returned."""
+        checks = [
+            Check(**{**check, "value": math.nan if check["value"] is None else check["value"]})
+            for check in values["checks"]
+        ]
+        return cls(name, tuple(checks), values["note"], values["claim"])
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """The three parts of the judgement on a fit; it prints as its sentences.
+
+    Attributes
+    ----------
+    computation : Part
+        Whether the draws are those of the posterior: R-hat, ESS, divergences, and so on.
+    prior : Part
+        Whether the prior contradicts the data.
+    data : Part
+        Whether the model reproduces the data: predictive checks, where they were run.
+    """
+
+    computation: Part
+    prior: Part
+    data: Part
+
+    @property
+    def parts(self) -> tuple[Part, Part, Part]:
+        """Computation, prior and data, in this order."""
+        return self.computation, self.prior, self.data
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing that was examined failed."""
+        return not self.failed
+
+    @property
+    def trusted(self) -> bool:
+        """Whether all three parts were examined and passed."""
+        return all(part.status == "passed" for part in self.parts)
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that failed, of all parts."""
+        return tuple(check for part in self.parts for check in part.failed)
+
+    def also(self, part: Part) -> Verdict:
+        """Return the verdict with more checks of one part."""
+        known: Part = getattr(self, part.name)
+        if not known.checks or not part.checks:
+            grown = part if part.checks else known
+        else:
+            claim = f"{known.claim}, and {part.claim}"
+            grown = replace(known, checks=(*known.checks, *part.checks), claim=claim)
+        return Verdict(*(grown if each is known else each for each in self.parts))
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence, without what failed and what to do."""
+        if self.trusted:
+            return f"this fit can be trusted: {_joined([part.claim for part in self.parts])}"
+        wrong = [_DENIALS[p.name] for p in (self.prior, self.data) if p.failed]
+        if self.computation.failed:
+            return f"do not trust this fit: {self.computation.tally}"
+        if not self.computation.checks:
+            return _joined(wrong) or "the sampling was not examined"
+        return self.computation.claim + (f", but {_joined(wrong)}" if wrong else "")
+
+    def __str__(self) -> str:
+        lines = [self.sentence]
+        for part in self.parts:
+            status = "FAILED" if part.failed else part.status
+            lines.append(f"  {part.name:<11}  {status:<12}  {part.brief}".rstrip())
+            for advice, checks in groupby(part.failed, attrgetter("advice")):
+                lines += [f"    {check.result}" for check in checks]
+                lines.append(f"      → {advice}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain values, for JSON."""
+        return {
+            "passed": self.passed,
+            "trusted": self.trusted,
+            "sentence": self.sentence,
+            **{part.name: part.to_dict() for part in self.parts},
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Verdict:
+        """Rebuild what :meth:`to_dict` returned."""
+        names: tuple[PartName, ...] = ("computation", "prior", "data")
+        return cls(*(Part.from_dict(name, values[name]) for name in names))
+
+
+_DENIALS = {
+    "prior": "the prior contradicts the data",
+    "data": "the model does not reproduce the data",
+}
+
+
+def _joined(clauses: Sequence[str]) -> str:
+    if len(clauses) <= 1:
+        return "".join(clauses)
+    return f"{', '.join(clauses[:-1])} and {clauses[-1]}"
