@@ -192,11 +192,18 @@ class Calibration:
     def notes(self) -> list[str]:
         """Return the limitations of the ranks, a sentence each."""
         sentences = []
+        ledger = self.batch.ledger()
         errors = self.batch.failures
         if len(errors):
             sentences.append(
-                f"{len(errors)} of {len(self.batch.ledger())} fits failed and have no ranks; "
+                f"{len(errors)} of {len(ledger)} fits failed and have no ranks; "
                 f"the first error is: {errors.iloc[0]}"
+            )
+        poor = int((ledger["verdict"] == "doubtful").sum())
+        if poor:
+            sentences.append(
+                f"{poor} of {len(ledger)} fits fail diagnostics; pyflowers batch --status "
+                f"{self.batch.folder} says which"
             )
         if self.num_doubtful:
             what = "left out" if self.drop else "counted anyway"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,16 @@ import click
 
 from pyflowers.cli.console import say, styled
 from pyflowers.cli.options import cmdstan_option
+from pyflowers.cli.results import rows_of, say_json
 
 if TYPE_CHECKING:
-    from pyflowers.many import Batch
+    import pandas as pd
+
+    from pyflowers.many import Batch, Progress
     from pyflowers.workflow.batch import BatchConfig, Tasks
 
 EXIT_TASKS_FAILED = 3
-_MOST_FAILURES = 5
+_MOST_NAMED = 5
 
 
 @click.command("batch")
@@ -37,23 +41,34 @@ _MOST_FAILURES = 5
 )
 @cmdstan_option
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the batch.")
+@click.option("--check", is_flag=True, help="Exit with status 3 also if a fit is doubtful.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Fit every table and variant that FILE.toml names, one core for each fit.
 
     DIR holds a ledger with a row for each task, and what was kept from each fit. Run the same
-    command again to continue where it stopped; what has changed is fitted again. Exit status 3
-    means that the batch is complete but some tasks failed.
+    command again to continue where it stopped; what has changed is fitted again. A fit has passed,
+    is doubtful (it ended, but its diagnostics fail) or has failed. Exit status 3 means that the
+    batch is complete but some tasks failed or, with --check, are doubtful.
     """
     file, status = options.pop("file"), options.pop("status")
+    check, as_json = options.pop("check"), options.pop("as_json")
     if (file is None) == (status is None):
         raise click.UsageError("Give either FILE.toml or --status DIR.", ctx)
     if status is not None:
         from pyflowers.many import Batch
 
-        _show(Batch(status))
-        return 0
-    return run_batch(ctx, file, **options)
+        batch = Batch(status)
+    else:
+        batch = run_batch(ctx, file, **options)
+    progress = batch.progress
+    if as_json:
+        say_json(_record(batch, progress))
+    else:
+        _show(batch, progress)
+    is_poor = (progress.failed and (check or file)) or (progress.doubtful and check)
+    return EXIT_TASKS_FAILED if is_poor else 0
 
 
 def run_batch(
@@ -63,8 +78,8 @@ def run_batch(
     out: Path | None,
     scheduler: str | None,
     **options: Any,
-) -> int:
-    """Run a file's batch and report the outcome."""
+) -> Batch:
+    """Run a file's batch."""
     from pyflowers.workflow.batch import read_batch
 
     config, tasks = read_batch(file)
@@ -75,11 +90,8 @@ def run_batch(
         from pyflowers.many.cluster import connected
 
         with connected(scheduler) as client:
-            batch = _run(config, tasks, out=folder, executor=client, **options)
-    else:
-        batch = _run(config, tasks, out=folder, **options)
-    _show(batch)
-    return EXIT_TASKS_FAILED if batch.progress.failed else 0
+            return _run(config, tasks, out=folder, executor=client, **options)
+    return _run(config, tasks, out=folder, **options)
 
 
 def _run(config: BatchConfig, tasks: Tasks, **options: Any) -> Batch:
@@ -95,22 +107,55 @@ def _run(config: BatchConfig, tasks: Tasks, **options: Any) -> Batch:
     )
 
 
-def _show(batch: Batch) -> None:
-    progress = batch.progress
+def _show(batch: Batch, progress: Progress) -> None:
     total = "an unknown number" if progress.total is None else str(progress.total)
     state = "running" if progress.running else "not running"
-    say(f"{batch.folder}: {progress.done} of {total} done, {progress.failed} failed ({state})")
+    finished = progress.done + progress.failed
+    say(
+        f"{batch.folder}: {finished} of {total} finished: {progress.passed} passed, "
+        f"{progress.doubtful} doubtful, {progress.failed} failed ({state})"
+    )
     if progress.running and progress.rate is not None:
         left = progress.seconds_left
         ends = f", {_duration(left)} left" if left is not None else ""
         say(f"rate: {progress.rate:.3g} fits a second{ends}")
+    if progress.doubtful:
+        causes = [f"{name} in {num}" for name, num in progress.failed_diagnostics.items()]
+        say(f"diagnostics fail in the doubtful fits: {', '.join(causes)}")
+        _name(batch, "doubtful", "yellow")
+        folder = str(batch.folder)
+        say(f"all of them: column verdict of pyflowers.Batch({folder!r}).ledger() and its tables")
     if progress.failed:
-        failures = batch.failures
-        for name, reason in failures.head(_MOST_FAILURES).items():
-            say(styled(f"failed: {name}", fg="red"), f": {reason}")
-        if len(failures) > _MOST_FAILURES:
-            say(f"and {len(failures) - _MOST_FAILURES} more")
-        say("run them again with --retry-failed")
+        _name(batch, "failed", "red")
+        say("run the failed ones again with --retry-failed")
+
+
+def _name(batch: Batch, verdict: str, colour: str) -> None:
+    """Name the first tasks of a verdict, and why."""
+    poor = _poor(batch)
+    reasons = poor.loc[poor["verdict"] == verdict, "reason"]
+    for name, reason in reasons.head(_MOST_NAMED).items():
+        say(styled(f"{verdict}: {name}", fg=colour), f": {reason}")
+    if len(reasons) > _MOST_NAMED:
+        say(f"and {len(reasons) - _MOST_NAMED} more")
+
+
+def _poor(batch: Batch) -> pd.DataFrame:
+    """Return verdict and reason of each task that is doubtful or failed, by name."""
+    ledger = batch.ledger()
+    poor = ledger[ledger["verdict"].isin(["doubtful", "failed"])]
+    reason = poor["error"].fillna(poor["failed_diagnostics"])
+    return poor[["verdict"]].assign(reason=reason).rename_axis("task")
+
+
+def _record(batch: Batch, progress: Progress) -> dict[str, Any]:
+    return {
+        "kind": "batch",
+        "folder": str(batch.folder),
+        **asdict(progress),
+        "seconds_left": progress.seconds_left,
+        "not_passed": rows_of(_poor(batch)),
+    }
 
 
 def _duration(seconds: float) -> str:

@@ -9,32 +9,30 @@ from typing import Any
 
 
 class Bar:
-    """Counts done and failed tasks; the rate and the time left are those of this run alone."""
+    """Counts tasks by verdict; the rate and the time left are those of this run alone."""
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
-        self._failed = 0
+        self._poor = {"doubtful": 0, "failed": 0}
 
-    def skip(self, failed: bool) -> None:
+    def skip(self, verdict: str) -> None:
         """Count a task of an earlier run, which took none of this run's time."""
         if not self._bar.disable:
             self._bar.initial += 1
-        self._count(failed)
+        self.advance(verdict)
 
-    def advance(self, failed: bool) -> None:
+    def advance(self, verdict: str) -> None:
         """Count a task of this run."""
-        self._count(failed)
-
-    def _count(self, failed: bool) -> None:
-        if failed:
-            self._failed += 1
-            self._bar.set_postfix_str(f"{self._failed} failed", refresh=False)
+        if verdict in self._poor:
+            self._poor[verdict] += 1
+            told = ", ".join(f"{number} {what}" for what, number in self._poor.items() if number)
+            self._bar.set_postfix_str(told, refresh=False)
         self._bar.update(1)
 
 
 @contextmanager
 def shown(total: int | None) -> Iterator[Bar]:
-    """Show done, failed, rate and time left, where the standard error is a terminal."""
+    """Show finished, doubtful and failed fits, rate and time left, where stderr is a terminal."""
     from tqdm import tqdm
 
     # smoothing=0: the mean rate of the run, whose forecast does not jump about with each task.

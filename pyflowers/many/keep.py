@@ -6,7 +6,8 @@ workers import; whatever is in that module's file is part of the task's key.
 
 A DataFrame's index is kept as columns before the others, unless it has no name and only counts the
 rows from 0. Levels without a name are called as by ``reset_index``: ``index``, or ``level_0``,
-``level_1``, … of several. No column may be called ``task`` or ``key``, as the batch's own are.
+``level_1``, … of several. No column may be called ``task``, ``verdict`` or ``key``, as the batch's
+own are.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Columns = dict[str, NDArray[Any]]
 BUILT_IN = {name: f"pyflowers.many.kept:{name}" for name in ("summary", "draws", "ranks")}
 """What can be kept by a short name."""
 
-OWN_COLUMNS = ("task", "key")
+OWN_COLUMNS = ("task", "verdict", "key")
 """What the batch itself calls columns of a table."""
 
 LARGEST = 2**63 - 1

@@ -60,6 +60,13 @@ CREATE TABLE tasks (
 ) WITHOUT ROWID;
 """
 
+JUDGED = """CASE WHEN tasks.outcome <> 'done' THEN tasks.outcome
+WHEN tasks.verdict = 'passed' THEN 'passed' ELSE 'doubtful' END"""
+"""What users are told of a task: ``passed``, ``doubtful``, ``failed`` or ``waiting``.
+
+The column ``verdict`` holds ``passed`` or the diagnostics that fail, as :class:`Outcome` does.
+"""
+
 
 class Ledger:
     """The ledger of a batch, open for writing and locked against another client.
@@ -114,10 +121,13 @@ class Ledger:
             self._database.executemany("REPLACE INTO batch VALUES (?, ?)", values.items())
 
     def state(self, key: str) -> tuple[str, int]:
-        """Return a task's outcome and the run that last asked for it; ``new`` and 0 without any."""
+        """Return what is known of a task and the run that last asked for it.
+
+        ``passed``, ``doubtful``, ``failed`` or ``waiting``; ``new`` and 0 without any.
+        """
         if key in self._waiting:
             return "waiting", self.run
-        found = self._database.execute("SELECT outcome, run FROM tasks WHERE key = ?", (key,))
+        found = self._database.execute(f"SELECT {JUDGED}, run FROM tasks WHERE key = ?", (key,))
         return found.fetchone() or ("new", 0)
 
     def expect(self, job: Job, *, again: bool) -> None:

@@ -1,9 +1,10 @@
-"""A batch read back: which tasks are done, which failed and why, and the tables that were kept."""
+"""A batch read back: which fits passed, are doubtful or failed, and the tables that were kept."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +13,18 @@ import pandas as pd
 
 from pyflowers.errors import ConfigError
 from pyflowers.many import shards
-from pyflowers.many.ledger import batch_value, is_running, reading
+from pyflowers.many.ledger import JUDGED, batch_value, is_running, reading
 
 RECENT = 100
 """Outcomes from whose times the present rate is told."""
 
-_LEDGER = """
-SELECT t.name, t.program, t.outcome, t.seed, t.seconds, t.attempts, t.verdict, t.error,
-       v.said AS versions, t.key
-FROM tasks AS t LEFT JOIN versions AS v ON v.id = t.versions
-WHERE t.run = ? ORDER BY t.position
+_FAILED_DIAGNOSTICS = "CASE WHEN tasks.outcome = 'done' THEN nullif(tasks.verdict, 'passed') END"
+
+_LEDGER = f"""
+SELECT name, program, outcome, {JUDGED} AS verdict, {_FAILED_DIAGNOSTICS} AS failed_diagnostics,
+       seed, seconds, attempts, error, versions.said AS versions, key
+FROM tasks LEFT JOIN versions ON versions.id = tasks.versions
+WHERE run = ? ORDER BY position
 """
 
 
@@ -31,8 +34,15 @@ class Progress:
 
     Attributes
     ----------
-    done, failed : int
-        Tasks of the batch as it was last asked for, earlier runs included.
+    passed : int
+        Fits whose diagnostics all pass, of the batch as it was last asked for, earlier runs
+        included.
+    doubtful : int
+        Fits that ended, but with diagnostics that fail.
+    failed : int
+        Tasks that have no fit.
+    failed_diagnostics : mapping of str to int
+        For each diagnostic how many fits it fails for, the most frequent first.
     total : int or None
         All of its tasks; None if their number was not known beforehand.
     rate : float or None
@@ -41,11 +51,18 @@ class Progress:
         Whether a client is at it now.
     """
 
-    done: int
+    passed: int
+    doubtful: int
     failed: int
+    failed_diagnostics: Mapping[str, int]
     total: int | None
     rate: float | None
     running: bool
+
+    @property
+    def done(self) -> int:
+        """Fits that ended and whose tables were kept, the doubtful ones among them."""
+        return self.passed + self.doubtful
 
     @property
     def seconds_left(self) -> float | None:
@@ -67,16 +84,19 @@ class Batch:
 
     folder: Path
 
+    def __init__(self, folder: str | Path) -> None:
+        object.__setattr__(self, "folder", Path(folder))
+
     @property
     def progress(self) -> Progress:
         """Its progress, which can be asked for while the batch runs."""
         with reading(self.folder) as database:
             run = batch_value(database, "run") or "0"
-            counts = dict(
-                database.execute(
-                    "SELECT outcome, count(*) FROM tasks WHERE run = ? GROUP BY outcome", (run,)
-                ).fetchall()
-            )
+            counts = database.execute(
+                f"SELECT {JUDGED}, {_FAILED_DIAGNOSTICS}, count(*) FROM tasks WHERE run = ? "
+                "GROUP BY 1, 2",
+                (run,),
+            ).fetchall()
             last = database.execute(
                 "SELECT finished FROM tasks WHERE run = ? AND finished > ? "
                 "ORDER BY finished DESC LIMIT ?",
@@ -84,9 +104,16 @@ class Batch:
             ).fetchall()
             total = batch_value(database, "total")
         running = is_running(self.folder)
+        verdicts: Counter[str] = Counter()
+        diagnostics: Counter[str] = Counter()
+        for verdict, failing, number in counts:
+            verdicts[verdict] += number
+            diagnostics.update(dict.fromkeys(failing.split(", ") if failing else (), number))
         return Progress(
-            counts.get("done", 0),
-            counts.get("failed", 0),
+            verdicts["passed"],
+            verdicts["doubtful"],
+            verdicts["failed"],
+            dict(diagnostics.most_common()),
             int(total) if total else None,
             _rate([when for (when,) in last], running),
             running,
@@ -102,8 +129,10 @@ class Batch:
     def ledger(self) -> pd.DataFrame:
         """Return a row for each task, in the batch's order, indexed by name.
 
-        ``program``, ``outcome`` (``done``, ``failed`` or ``waiting``), ``seed``, ``seconds``,
-        ``attempts``, ``verdict``, ``error``, ``versions`` and ``key``.
+        ``program``; ``outcome`` (``done``, ``failed`` or ``waiting``); ``verdict`` (``passed``,
+        ``doubtful`` where a fit is done but diagnostics fail, ``failed`` or ``waiting``);
+        ``failed_diagnostics``; ``seed``, ``seconds``, ``attempts``, ``error``, ``versions`` and
+        ``key``.
         """
         with reading(self.folder) as database:
             run = batch_value(database, "run")
@@ -131,8 +160,8 @@ class Batch:
         Returns
         -------
         DataFrame
-            The rows of all tasks in the batch's order; the first column, ``task``, is the task's
-            name.
+            The rows of all tasks in the batch's order. The first columns are ``task``, the task's
+            name, and ``verdict``: ``passed``, or ``doubtful`` where the fit's diagnostics fail.
 
         Raises
         ------
@@ -143,13 +172,13 @@ class Batch:
         """
         with reading(self.folder) as database:
             rows = database.execute(
-                "SELECT s.file, t.key, t.name, t.position FROM tasks AS t "
-                "JOIN shards AS s ON s.id = t.shard WHERE t.run = ? AND t.outcome = 'done'",
+                f"SELECT file, key, position, name, {JUDGED} FROM tasks "
+                "JOIN shards ON shards.id = tasks.shard WHERE run = ? AND outcome = 'done'",
                 (batch_value(database, "run"),),
             ).fetchall()
-        of_shard: dict[str, dict[str, tuple[int, str]]] = {}
-        for file, key, task, position in rows:
-            of_shard.setdefault(file, {})[key] = (position, task)
+        of_shard: dict[str, dict[str, tuple[int, str, str]]] = {}
+        for file, key, *of_task in rows:
+            of_shard.setdefault(file, {})[key] = tuple(of_task)
         frames = [
             frame
             for file, known in of_shard.items()
@@ -170,16 +199,20 @@ class Batch:
 
 
 def _tables(
-    path: Path, name: str, known: Mapping[str, tuple[int, str]]
+    path: Path, name: str, known: Mapping[str, tuple[int, str, str]]
 ) -> list[tuple[int, pd.DataFrame]]:
     """Return position and table of each task of a shard."""
     found = []
     for whole in shards.read(path, name):
         for key, frame in whole.groupby("key", sort=False):
             if key in known:
-                position, task = known[str(key)]
-                found.append((position, frame.drop(columns="key").assign(task=task)))
-    return [(p, f[["task", *(c for c in f if c != "task")]]) for p, f in found]
+                position, task, verdict = known[str(key)]
+                table = frame.drop(columns="key")
+                if "verdict" not in table:  # up to 0.2.0 a kept table could have its own
+                    table.insert(0, "verdict", verdict)
+                table.insert(0, "task", task)
+                found.append((position, table))
+    return found
 
 
 def _rate(finished: list[float], running: bool) -> float | None:

@@ -158,7 +158,7 @@ class _Run:
         """Yield the tasks that are to be run, and note the others."""
         for position, task in enumerate(tasks):
             job = self._planner.plan(task, position)
-            outcome, run = self._ledger.state(job.key)
+            state, run = self._ledger.state(job.key)
             if run == self._ledger.run:
                 logger.warning(
                     "task %s: it is the same as an earlier one and is not run twice; to run it "
@@ -167,10 +167,10 @@ class _Run:
                 )
                 continue
             self._num_tasks += 1
-            failed = outcome == "failed" and not self._retry_failed
-            self._ledger.expect(job, again=outcome == "failed" and self._retry_failed)
-            if outcome == "done" or failed:
-                self._bar.skip(failed)
+            again = state == "failed" and self._retry_failed
+            self._ledger.expect(job, again=again)
+            if state in ("passed", "doubtful", "failed") and not again:
+                self._bar.skip(state)
                 self._write(now=False)
             elif job.refused:
                 self._take([Outcome(job.key, job.refused)])
@@ -181,7 +181,7 @@ class _Run:
         for outcome in outcomes:
             self._unwritten.append(outcome)
             self._bytes += outcome.size
-            self._bar.advance(bool(outcome.error))
+            self._bar.advance(outcome.judged)
         self._write(now=False)
 
     def _write(self, *, now: bool) -> None:

@@ -138,6 +138,13 @@ class Outcome:
     lost: bool = False
 
     @property
+    def judged(self) -> str:
+        """``passed``, ``doubtful`` or ``failed``, as the ledger tells them apart."""
+        if self.error:
+            return "failed"
+        return "passed" if self.verdict == "passed" else "doubtful"
+
+    @property
     def size(self) -> int:
         """About how many bytes its tables take."""
         return sum(v.nbytes for columns in self.tables.values() for v in columns.values())

@@ -1,5 +1,7 @@
 """``pyflowers batch``: a file in, a batch and its status out."""
 
+import json
+
 import pytest
 
 from pyflowers import Batch, ConfigError
@@ -55,15 +57,58 @@ def test_all_combinations(folder):
 def test_a_batch_its_status_and_its_failures(folder, capsys):
     code, out, err = call(capsys, folder / "b.toml", "--workers", 2)
     assert (code, err) == (0, "")
-    assert "8 of 8 done, 0 failed (not running)" in out
+    assert "8 of 8 finished: " in out
+    assert ", 0 failed (not running)" in out
     assert len(Batch(folder / "out").table("draws")) == 4 * 100 + 4 * 120
     (folder / "sites" / "s2.json").write_text('{"k": 1}')
     code, out, _ = call(capsys, folder / "b.toml", "--workers", 1)
     assert code == 3
-    assert "8 of 12 done, 4 failed" in out
+    assert "12 of 12 finished: " in out
+    assert ", 4 failed (not running)" in out
     assert "failed: s2/short/0: " in out
     assert "--retry-failed" in out
     assert call(capsys, "--status", folder / "out")[:2] == (0, out)
+
+
+def test_doubtful_fits_are_counted_apart(folder, capsys):
+    # An ESS of 200 is out of reach for 2 chains of 3 draws, and easy for 2 of 2,000.
+    (folder / "b.toml").write_text(
+        NORMAL.replace("warmup = 100\ndraws = 50", "warmup = 300\ndraws = 2000")
+        .replace("draws = 60", "draws = 3, warmup = 3")
+        .replace("repeats = 2", "repeats = 1")
+    )
+    (folder / "sites" / "s2.json").write_text('{"k": 1}')
+    assert call(capsys, folder / "b.toml", "--workers", 1)[0] == 3
+    (folder / "sites" / "s2.json").unlink()
+    code, out, _ = call(capsys, folder / "b.toml", "--workers", 1)
+    assert code == 0
+    first, second, third, *_ = out.splitlines()
+    assert first.endswith("out: 4 of 4 finished: 2 passed, 2 doubtful, 0 failed (not running)")
+    assert "bulk ESS in 2" in second
+    assert third.startswith("doubtful: s0/long: ")
+    assert "--retry-failed" not in out
+    assert call(capsys, "--status", folder / "out") == (0, out, "")
+    assert call(capsys, folder / "b.toml", "--check")[0] == 3
+    code, out, _ = call(capsys, "--status", folder / "out", "--check", "--json")
+    assert code == 3
+    found = json.loads(out)
+    counts = ("total", "passed", "doubtful", "failed", "running")
+    assert [found[name] for name in counts] == [4, 2, 2, 0, False]
+    assert found["failed_diagnostics"]["bulk ESS"] == 2
+    assert [(row["task"], row["verdict"]) for row in found["not_passed"]] == [
+        ("s0/long", "doubtful"),
+        ("s1/long", "doubtful"),
+    ]
+
+    batch = Batch(str(folder / "out"))
+    verdicts = {"s0/short": "passed", "s0/long": "doubtful"}
+    verdicts |= {"s1/short": "passed", "s1/long": "doubtful"}
+    assert batch.ledger()["verdict"].to_dict() == verdicts
+    assert "bulk ESS" in batch.ledger().loc["s0/long", "failed_diagnostics"]
+    for name in ("summary", "draws"):
+        table = batch.table(name)
+        assert list(table)[:2] == ["task", "verdict"]
+        assert table.groupby("task")["verdict"].unique().str.join("").to_dict() == verdicts
 
 
 def test_parts_of_one_table(tmp_path):

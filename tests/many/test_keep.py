@@ -56,6 +56,7 @@ def test_an_index_beside_a_column_of_its_name_and_columns_of_two_levels():
 
 REFUSED = [
     ({"key": [1]}, "its column key is called as one of the batch's own; rename it"),
+    ({"verdict": [1]}, "its column verdict is called as one of the batch's own; rename it"),
     (FRAME.set_axis(pd.Index(["a", "b"], name="task")), "its column task is called"),
     ({1: [1.0], "1": [2.0]}, "2 of its columns, or of its index, are 1; rename them"),
     (FRAME.rename_axis("mean"), "2 of its columns, or of its index, are mean; rename them"),

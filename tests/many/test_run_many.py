@@ -50,10 +50,13 @@ def test_a_task_is_the_fit_with_its_seed(run, tasks, normal, tmp_path):
     )
     draws = batch.table("draws").query("task == 'site 1'")
     assert np.array_equal(draws["x"].to_numpy(), fit.draws["x"].ravel())
-    kept = batch.table().query("task == 'site 1'").drop(columns="task").set_index("parameter")
+    kept = batch.table().query("task == 'site 1'").set_index("parameter")
+    kept = kept.drop(columns=["task", "verdict"])
     pd.testing.assert_frame_equal(kept, fit.summary().rename_axis("parameter"), check_exact=True)
     row = ledger.loc["site 1"]
-    assert row["verdict"]
+    assert row["verdict"] == ("passed" if fit.diagnostics.passed else "doubtful")
+    failing = ", ".join(check.name for check in fit.diagnostics.failed)
+    assert (row["failed_diagnostics"] or "") == failing
     assert row["seconds"] > 0
     assert row["versions"]["engine"] == "stanli"
 
@@ -81,7 +84,7 @@ def test_the_lectures_fit_is_that_of_a_fit_alone(run, tmp_path):
     draws = batch.table("draws")
     assert np.array_equal(draws["mu"], fit.draws["mu"].ravel())
     assert np.array_equal(draws["mu_plant[2]"], fit.draws["mu_plant"][..., 1].ravel())
-    kept = batch.table().drop(columns="task").set_index("parameter")
+    kept = batch.table().drop(columns=["task", "verdict"]).set_index("parameter")
     pd.testing.assert_frame_equal(kept, fit.summary().rename_axis("parameter"), check_exact=True)
 
 

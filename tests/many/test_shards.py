@@ -78,9 +78,20 @@ def test_texts_that_are_not_utf_8(tmp_path):
     assert batch.failures.tolist() == ["caf\\udce9.csv: no column month"]
     assert batch.table("t").to_dict("list") == {
         "task": ["caf\\udce9 0"] * 2,
+        "verdict": ["doubtful"] * 2,
         "caf\\udce9": [1.0, 2.0],
         "said": ["\\udce9", "é"],
     }
+
+
+def test_a_column_verdict_that_0_2_0_kept_is_not_replaced(tmp_path):
+    ledger = Ledger(tmp_path / "out")
+    ledger.expect(job(0), again=False)
+    ledger.write([Outcome("key 0", verdict="R-hat", tables={"t": {"verdict": np.array([7.0])}})])
+    ledger.close()
+    batch = Batch(tmp_path / "out")
+    assert batch.table("t").to_dict("list") == {"task": ["name 0"], "verdict": [7.0]}
+    assert batch.ledger()["verdict"].tolist() == ["doubtful"]
 
 
 def test_a_damaged_shard_is_named(tmp_path):
@@ -102,7 +113,7 @@ def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
         with pytest.raises(ConfigError, match=r"No space left on device.*it goes on where it"):
             note(ledger, 2)
     assert len(list((tmp_path / "out" / "shards").iterdir())) == 1
-    assert [ledger.state(f"key {i}")[0] for i in range(4)] == ["done", "done", "waiting", "new"]
+    assert [ledger.state(f"key {i}")[0] for i in range(4)] == ["passed", "passed", "waiting", "new"]
     note(ledger, 3)
     ledger.close()
     assert Batch(tmp_path / "out").table("t")["a"].tolist() == [0.0, 1.0, 3.0]

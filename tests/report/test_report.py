@@ -422,7 +422,9 @@ def calibration_of(fit, tmp_path, *, right):
             return pd.concat(frames, ignore_index=True)
 
         def ledger(self):
-            return pd.DataFrame({"outcome": ["done"] * 200, "error": [None] * 200})
+            return pd.DataFrame(
+                {"outcome": ["done"] * 200, "verdict": ["passed"] * 200, "error": [None] * 200}
+            )
 
     record = fit.record
     return Calibration(
