@@ -99,15 +99,15 @@ _HOMES = {
     ),
     "pyflowers.table": ("Table", "from_frame", "read_table"),
 }
-_MODULES = {
-    "checks": "pyflowers.checks",
-    "compare": "pyflowers.compare",
-    "exact": "pyflowers.closed_form.exact",
-    "plots": "pyflowers.plots",
-    "report": "pyflowers.report",
-    "samplers": "pyflowers.samplers",
-    "vb": "pyflowers.closed_form.vb",
+_MODULES = ("checks", "compare", "exact", "plots", "report", "samplers", "vb")
+_COMMANDS = {
+    "batch": "run_many",
+    "loo": "compare_models",
+    "prior": "prior_predictive",
+    "sbc": "calibrate",
+    "sensitivity": "prior_sensitivity",
 }
+"""Commands whose function has another name."""
 
 
 def __getattr__(name: str) -> Any:
@@ -118,12 +118,13 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(import_module(home), name)
     if name in _MODULES:
-        return import_module(_MODULES[name])
+        return import_module(f"pyflowers.{name}")
     if name == "__version__":
         from pyflowers.versions import version
 
         return version("pyflowers")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    hint = f"; did you mean {_COMMANDS[name]}?" if name in _COMMANDS else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -64,6 +64,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def run_figures(fit: Fit, suffix: str = "png") -> dict[str, Figure]:
     """Return the figures of a run folder by file name.
 

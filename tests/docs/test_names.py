@@ -1,0 +1,59 @@
+"""What the README and the documentation call a module or import from pyflowers is there."""
+
+import importlib
+import re
+from types import ModuleType
+
+import pytest
+from site_parts import DOCS, extension
+
+PAGES = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
+NAME = re.compile(r"(?<![\w./-])pyflowers(?:\.[A-Za-z]\w*)+")
+IMPORT = re.compile(
+    r"^(?:>>> )?(import pyflowers\b.*|from pyflowers\b[\w.]* import (?:\([^)]*\)|.*))$",
+    re.MULTILINE,
+)
+CALLED_MODULES = re.compile(r"\bmodules? ((?:`pyflowers[\w.]+`(?:,? and |,? or |, )?)+)")
+
+
+def resolved(name):
+    """Return what a dotted name stands for, its packages imported."""
+    package, *parts = name.split(".")
+    found = importlib.import_module(package)
+    for part in parts:
+        package = f"{package}.{part}"
+        found = getattr(found, part) if hasattr(found, part) else importlib.import_module(package)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_of_a_page(page):
+    text = page.read_text(encoding="utf-8")
+    if "pyflowers.many.cluster" in text:
+        pytest.importorskip("distributed")
+    for name in dict.fromkeys(NAME.findall(text)):
+        if isinstance(resolved(name), ModuleType):
+            importlib.import_module(name)
+    for found in CALLED_MODULES.findall(re.sub(r"\s+", " ", text)):
+        for name in NAME.findall(found):
+            importlib.import_module(name)
+    for statement in IMPORT.findall(text):
+        exec(statement, {})
+
+
+def test_every_package_of_the_reference_is_imported_by_its_name():
+    for name, package in extension("api").packages():
+        module = importlib.import_module(name)
+        exec(f"from {name} import {', '.join(package.__all__)}", {})
+        assert module.__all__ == package.__all__
+        assert resolved(name) is module
+
+
+def test_a_commands_name_leads_to_its_function():
+    import pyflowers
+
+    with pytest.raises(AttributeError, match=r"'loo'; did you mean compare_models\?$"):
+        _ = pyflowers.loo
+    for name in pyflowers._COMMANDS.values():
+        assert callable(getattr(pyflowers, name))
+    assert sorted(dir(pyflowers.plots)) == sorted(pyflowers.plots.__all__)
