@@ -55,7 +55,21 @@ class ProgramRecord(Record):
 
 
 class DataRecord(Record):
-    """The data: where they came from, and a digest of what was read."""
+    """The data: where they came from, and a digest of what was read.
+
+    Attributes
+    ----------
+    source : str or None
+        The file, if there was one.
+    sha256 : str
+        Digest of what was read.
+    rows : int or None
+        Rows of the table.
+    columns : mapping of str to str
+        The table's names of the declaration's columns.
+    reading : mapping of str to str
+        How the file was read, such as its ``sep``.
+    """
 
     source: str | None
     sha256: str
@@ -65,7 +79,17 @@ class DataRecord(Record):
 
 
 class EngineRecord(Record):
-    """The engine: its name, a digest of what it ran, and its versions."""
+    """The engine that sampled.
+
+    Attributes
+    ----------
+    name : str
+        ``cmdstan``, ``stanli`` or ``exact``.
+    key : str
+        Digest of what it ran.
+    versions : mapping of str to str
+        Its versions.
+    """
 
     name: str
     key: str
@@ -73,7 +97,15 @@ class EngineRecord(Record):
 
 
 class TimesRecord(Record):
-    """Seconds: of all chains together, and of each in warm-up and sampling."""
+    """Seconds that the fit took.
+
+    Attributes
+    ----------
+    wall_seconds : float
+        Of all chains together.
+    chains : tuple of mapping
+        Of each chain, in warm-up and sampling.
+    """
 
     model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
     wall_seconds: float
@@ -85,13 +117,17 @@ class RunRecord(Record):
 
     Attributes
     ----------
-    program, data, engine, options, times
-        See their types.
+    format : int
+        The version of this format.
+    program, data, engine, times : table
+        See the section of this name.
+    options : table
+        The sampler's options, as in an experiment file.
     priors : mapping
         Hyperparameters as used.
     centered : bool or None
         The parametrisation as used; None if the program has no choice.
-    inits
+    inits : value
         Initial values as they were given.
     notes : tuple of str
         What qualifies the fit.

@@ -57,20 +57,40 @@ class Column(Record):
 
 
 class Columns(Record):
-    """A matrix whose columns are columns of the table."""
+    """A matrix whose columns are columns of the table.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns, in their order.
+    per : str or None
+        Another column, for each of whose labels there is one row of the matrix.
+    """
 
     columns: Annotated[tuple[str, ...], Field(min_length=1)]
     per: str | None = None
 
 
 class Size(Record):
-    """The number of rows (``obs``), of a column's labels, or of a matrix's columns."""
+    """The number of rows, of a column's labels, or of a matrix's columns.
+
+    Attributes
+    ----------
+    size : str
+        ``obs`` for the rows, a column for its labels, or a matrix's variable for its columns.
+    """
 
     size: str
 
 
 class Value(Record):
-    """A constant; a scalar may be computed from the data instead, where the program says so."""
+    """A constant; a scalar may be computed from the data instead, where the program says so.
+
+    Attributes
+    ----------
+    value : number or array
+        What the variable is.
+    """
 
     model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
     value: Any
@@ -112,8 +132,10 @@ class Prior(Record):
     ----------
     value : float
         The default.
-    lower, above : float or None
-        The smallest value allowed, or one that it must exceed.
+    lower : float or None
+        The smallest value allowed.
+    above : float or None
+        A value that it must exceed.
     description : str
         What it means.
     """
@@ -156,8 +178,14 @@ class Roles(Record):
     ----------
     observed : str
         The data variable that the model describes.
-    log_lik, y_rep, y_new, lprior : str
-        Pointwise log likelihood, replicated data, new data and log prior density.
+    log_lik : str
+        The log likelihood of each observation.
+    y_rep : str
+        Replicated data, one value for each observation.
+    y_new : str
+        New data of the groups in the data.
+    lprior : str
+        The log density of the prior.
     y_new_group : str
         New data of a group that is not in the data.
     prior_only : str
@@ -180,14 +208,40 @@ class Roles(Record):
 
 
 class TableRoles(Record):
-    """Which columns group the rows and order them within a group."""
+    """Which columns group the rows and order them within a group.
+
+    Attributes
+    ----------
+    group : str
+        The column of the groups' labels.
+    time : str
+        The column that orders the rows of a group.
+    """
 
     group: str = ""
     time: str = ""
 
 
 class Declaration(Record):
-    """All that a declaration may say; each part has a default."""
+    """All that a declaration may say; each part has a default.
+
+    Attributes
+    ----------
+    title : str
+        The program in a few words, for tables and reports.
+    equation : str
+        Its model as a formula.
+    story : str
+        Its model in a sentence.
+    source : str
+        Where the model is published.
+    example : str
+        A table beside the program, which is read where no data are given.
+    omit : tuple of str
+        Quantities of the program that are neither summarised nor kept.
+    table, data, dims, priors, parameters, roles : table
+        See the section of this name.
+    """
 
     title: str = ""
     equation: str = ""

@@ -55,7 +55,17 @@ class BatchData(DataConfig):
 
 
 class Variant(Record):
-    """What one variant of the batch changes."""
+    """What one variant of the batch changes.
+
+    Attributes
+    ----------
+    name : str
+        Part of the names of its tasks.
+    priors : mapping of str to float
+        Hyperparameters to change.
+    sampler : mapping
+        Keys of the section ``sampler`` to change, but for ``seed`` and ``engine``.
+    """
 
     name: Annotated[str, Field(min_length=1)]
     priors: dict[str, float] = Field(default_factory=dict)
@@ -72,7 +82,29 @@ class Variant(Record):
 
 
 class BatchConfig(Record):
-    """Everything that a batch's file says."""
+    """Everything that a batch's file says.
+
+    Attributes
+    ----------
+    models : tuple of str
+        Names of shipped programs and paths of ``.stan`` files; each is fitted to each table.
+    include_paths : tuple of path
+        Where files that the programs include are looked for.
+    priors : mapping of str to mapping
+        For each model the hyperparameters to change.
+    data, sampler, variants : table
+        See the section of this name.
+    keep : tuple of str
+        What to keep of each fit: ``summary``, ``draws``, ``draws:mu,sigma2``, ``module:function``.
+    repeats : int
+        How often each combination is fitted, each time with another seed.
+    time_limit : float or None
+        Seconds that a fit may take; by default any number.
+    retries : int
+        How often a fit is begun again whose process has ended under it.
+    folder : path or None
+        The batch's folder; ``--out`` overrides it.
+    """
 
     models: Annotated[tuple[str, ...], Field(min_length=1)]
     include_paths: tuple[Path, ...] = ()

@@ -25,7 +25,29 @@ from pyflowers.records import Record, read_toml, within_record
 
 
 class DataConfig(Record):
-    """The table and the names of its columns; without a file, each program's own example."""
+    """The table and the names of its columns.
+
+    Attributes
+    ----------
+    file : path or None
+        The table; by default each program's own example.
+    group : str or None
+        The column that groups the rows; by default as the declaration names it.
+    time : str or None
+        The column that orders the rows of a group; likewise.
+    value : str or None
+        The column that is observed; likewise.
+    columns : mapping of str to str
+        The table's names of other columns of the declaration.
+    sep : str or None
+        What separates the columns of a text file.
+    decimal : str or None
+        Its decimal mark.
+    encoding : str or None
+        Its encoding.
+    time_order : str
+        How times are ordered: by ``value``, or by ``appearance`` in the rows.
+    """
 
     file: Path | None = None
     group: str | None = None
@@ -96,7 +118,15 @@ def check_models(names: tuple[str, ...], named: str) -> tuple[str, ...]:
 
 
 class SamplerConfig(SamplerOptions):
-    """How to sample; without a seed one is drawn and recorded."""
+    """How to sample; without a seed one is drawn and recorded.
+
+    Attributes
+    ----------
+    centered : bool or None
+        The parametrisation of a program that has a choice; by default the program's own.
+    engine : str
+        What samples.
+    """
 
     seed: Annotated[int | None, Field(ge=0, le=2**32 - 1, strict=True)] = None  # type: ignore[assignment]
     centered: bool | None = None
@@ -109,7 +139,19 @@ class SamplerConfig(SamplerOptions):
 
 
 class OutputConfig(Record):
-    """Where the run folders go, one for each model, and what else is written."""
+    """Where the run folders go, one for each model, and what else is written.
+
+    Attributes
+    ----------
+    folder : path
+        Where the run folders are.
+    plots : str
+        The format of the figures in the run folders.
+    report : path or None
+        An HTML report to write; by default none.
+    check : bool
+        Whether diagnostics that fail give exit status 3.
+    """
 
     folder: Path = Path("results")
     plots: Literal["png", "svg", "pdf", "none"] = "png"
@@ -118,7 +160,19 @@ class OutputConfig(Record):
 
 
 class Experiment(Record):
-    """Everything that a file says."""
+    """Everything that a file says.
+
+    Attributes
+    ----------
+    models : tuple of str
+        Names of shipped programs and paths of ``.stan`` files.
+    include_paths : tuple of path
+        Where files that the programs include are looked for.
+    priors : mapping of str to mapping
+        For each model the hyperparameters to change.
+    data, sampler, output : table
+        See the section of this name.
+    """
 
     models: Annotated[tuple[str, ...], Field(min_length=1)] = LECTURE
     include_paths: tuple[Path, ...] = ()

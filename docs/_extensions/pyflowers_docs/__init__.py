@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyflowers_docs import api, commands, directives, execute, gallery, links, records
+from pyflowers_docs import api, commands, directives, execute, gallery, links
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect the parts in the order in which a build needs them."""
-    for part in (api, commands, records, execute, directives, gallery, links):
+    for part in (api, commands, execute, directives, gallery, links):
         part.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

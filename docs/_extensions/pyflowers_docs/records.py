@@ -1,38 +1,33 @@
-"""The keys of declaration, experiment, batch and run files, from the pydantic models."""
+"""The keys of declaration, experiment, batch and run files, from the pydantic models.
+
+The pages hold the tables, so that they are read on GitHub too: each follows a comment that names
+its record, ``<!-- record-keys pyflowers.workflow.config:DataConfig -->``. ``scripts/docs`` renews
+them.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from docutils import nodes
-from numpydoc.docscrape import NumpyDocString
 from pydantic import BaseModel
-from sphinx.util.docutils import SphinxDirective
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-
-
-def setup(app: Sphinx) -> None:
-    """Name the directive."""
-    app.add_directive("record-keys", RecordKeys)
+_TABLE = re.compile(r"(<!-- record-keys (\S+):(\S+) -->\n\n)(?:\|.*\n)*")
+_ATTRIBUTE = re.compile(r"^(\w[\w, ]*) : .*\n((?: +.*\n?)+)", re.MULTILINE)
 
 
-class RecordKeys(SphinxDirective):
-    """A table of a record's keys: ``{record-keys} pyflowers.workflow.config:DataConfig``."""
+def renewed(page: str) -> str:
+    """Return a page with its tables of keys as the records are now."""
 
-    required_arguments = 1
+    def table(found: re.Match[str]) -> str:
+        record = getattr(import_module(found[2]), found[3])
+        return found[1] + "".join(f"{row}\n" for row in table_of(record))
 
-    def run(self) -> list[nodes.Node]:
-        """Write the table as Markdown and parse it."""
-        from importlib import import_module
-
-        module, name = self.arguments[0].split(":")
-        record = getattr(import_module(module), name)
-        self.env.note_dependency(Path(import_module(module).__file__ or ""))
-        return self.parse_text_to_nodes("\n".join(table_of(record)))
+    return _TABLE.sub(table, page)
 
 
 def table_of(record: type[BaseModel]) -> list[str]:
@@ -41,12 +36,14 @@ def table_of(record: type[BaseModel]) -> list[str]:
     meanings = _meanings(record)
     rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for key, field in schema["properties"].items():
-        required = key in schema.get("required", ())
-        default = "required" if required else f"`{json.dumps(_default(record, key, field))}`"
+        value = kind(field, schema)
+        default = f"`{json.dumps(_default(record, key, field))}`"
+        if key in schema.get("required", ()):
+            default = "required"
+        elif value.startswith("table ("):
+            default = "see below"
         meaning = field.get("description") or meanings.get(key, "")
-        rows.append(
-            f"| `{key}` | {kind(field, schema)} | {default} | {meaning} |".replace("``", "`")
-        )
+        rows.append(f"| `{key}` | {value} | {default} | {meaning} |".replace("``", "`"))
     return rows
 
 
@@ -93,7 +90,7 @@ def _referred(reference: str, schema: dict[str, Any]) -> str:
 
 def _bounds(field: dict[str, Any]) -> str:
     words = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    told = [f"{sign} {field[key]:g}" for key, sign in words.items() if key in field]
+    told = [f"{sign} {field[key]:.12g}" for key, sign in words.items() if key in field]
     return f", {' and '.join(told)}" if told else ""
 
 
@@ -101,12 +98,14 @@ def _meanings(record: type[BaseModel]) -> dict[str, str]:
     """Return what the docstring's Attributes say of each key; records inherit."""
     found: dict[str, str] = {}
     for each in reversed(record.__mro__):
-        doc = (
-            NumpyDocString(each.__doc__ or "")
-            if issubclass(each, BaseModel)
-            else {"Attributes": []}
-        )
-        for attribute in doc["Attributes"]:
-            for name in attribute.name.split(","):
-                found[name.strip()] = " ".join(attribute.desc).replace("``", "`")
+        doc = inspect.cleandoc(each.__doc__ or "") if issubclass(each, BaseModel) else ""
+        for names, meaning in _ATTRIBUTE.findall(doc.partition("Attributes\n---")[2]):
+            for name in names.split(","):
+                found[name.strip()] = " ".join(meaning.split()).replace("``", "`")
     return found
+
+
+if __name__ == "__main__":
+    for path in (Path(__file__).parents[2] / "reference").glob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(renewed(text), encoding="utf-8")

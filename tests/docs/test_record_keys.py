@@ -1,0 +1,28 @@
+"""The reference's tables of keys, which the pages hold so that they are read without a site."""
+
+import re
+
+from site_parts import DOCS, extension
+
+PAGES = sorted((DOCS / "reference").glob("*.md"))
+
+
+def test_tables_are_those_of_the_records():
+    records = extension("records")
+    tables = 0
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert records.renewed(text) == text, f"{page.name}: run scripts/docs"
+        assert "{record-keys}" not in text
+        tables += len(re.findall(r"<!-- record-keys \S+ -->\n\n\| key \|", text))
+    assert tables == sum(page.read_text("utf-8").count("record-keys") for page in PAGES) >= 20
+
+
+def test_a_stale_table_is_renewed():
+    renewed = extension("records").renewed
+    named = "<!-- record-keys pyflowers.workflow.batch:BatchData -->\n\n"
+    stale = renewed(f"{named}| key |\n| `gone` |\n\nafter\n")
+    assert "gone" not in stale
+    assert stale == renewed(f"{named}\nafter\n")
+    assert "| `by` | text | `null` | A column of `file`; a task for each of its labels. |" in stale
+    assert stale.endswith("\n\nafter\n")
