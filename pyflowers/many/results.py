@@ -208,7 +208,7 @@ def _tables(
             if key in known:
                 position, task, verdict = known[str(key)]
                 table = frame.drop(columns="key")
-                if "verdict" not in table:  # up to 0.2.0 a kept table could have its own
+                if "verdict" not in table:  # tables of older batches may have their own
                     table.insert(0, "verdict", verdict)
                 table.insert(0, "task", task)
                 found.append((position, table))

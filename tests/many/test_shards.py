@@ -84,7 +84,7 @@ def test_texts_that_are_not_utf_8(tmp_path):
     }
 
 
-def test_a_column_verdict_that_0_2_0_kept_is_not_replaced(tmp_path):
+def test_a_column_verdict_of_an_older_batch_is_not_replaced(tmp_path):
     ledger = Ledger(tmp_path / "out")
     ledger.expect(job(0), again=False)
     ledger.write([Outcome("key 0", verdict="R-hat", tables={"t": {"verdict": np.array([7.0])}})])
