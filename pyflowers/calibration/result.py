@@ -199,12 +199,6 @@ class Calibration:
                 f"{len(errors)} of {len(ledger)} fits failed and have no ranks; "
                 f"the first error is: {errors.iloc[0]}"
             )
-        poor = int((ledger["verdict"] == "doubtful").sum())
-        if poor:
-            sentences.append(
-                f"{poor} of {len(ledger)} fits fail diagnostics; pyflowers batch --status "
-                f"{self.batch.folder} says which"
-            )
         if self.num_doubtful:
             what = "left out" if self.drop else "counted anyway"
             some = "1 fit has" if self.num_doubtful == 1 else f"{self.num_doubtful} fits have"

@@ -49,7 +49,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
     DIR holds a ledger with a row for each task, and what was kept from each fit. Run the same
     command again to continue where it stopped; what has changed is fitted again. A fit has passed,
-    is doubtful (it ended, but its diagnostics fail) or has failed. Exit status 3 means that the
+    is doubtful (it ended, but its verdict fails) or has failed. Exit status 3 means that the
     batch is complete but some tasks failed or, with --check, are doubtful.
     """
     file, status = options.pop("file"), options.pop("status")
@@ -120,8 +120,8 @@ def _show(batch: Batch, progress: Progress) -> None:
         ends = f", {_duration(left)} left" if left is not None else ""
         say(f"rate: {progress.rate:.3g} fits a second{ends}")
     if progress.doubtful:
-        causes = [f"{name} in {num}" for name, num in progress.failed_diagnostics.items()]
-        say(f"diagnostics fail in the doubtful fits: {', '.join(causes)}")
+        causes = [f"{name} in {num}" for name, num in progress.failed_checks.items()]
+        say(f"what fails in the doubtful fits: {', '.join(causes)}")
         _name(batch, "doubtful", "yellow")
         folder = str(batch.folder)
         say(f"all of them: column verdict of pyflowers.Batch({folder!r}).ledger() and its tables")
@@ -144,7 +144,7 @@ def _poor(batch: Batch) -> pd.DataFrame:
     """Return verdict and reason of each task that is doubtful or failed, by name."""
     ledger = batch.ledger()
     poor = ledger[ledger["verdict"].isin(["doubtful", "failed"])]
-    reason = poor["error"].fillna(poor["failed_diagnostics"])
+    reason = poor["error"].fillna(poor["failed_checks"])
     return poor[["verdict"]].assign(reason=reason).rename_axis("task")
 
 

@@ -57,7 +57,7 @@ class Bench:
         lost = False
         try:
             fit, tables = _fitted(self._ready[program_id], pickle.loads(raw))
-            verdict = ", ".join(each.name for each in fit.diagnostics.failed) or "passed"
+            verdict = ", ".join(each.name for each in fit.verdict.failed) or "passed"
             seconds = time.perf_counter() - started
             return Outcome(key, "", seconds, _versions(fit), verdict, tables)
         except PyflowersError as error:

@@ -18,10 +18,10 @@ from pyflowers.many.ledger import JUDGED, batch_value, is_running, reading
 RECENT = 100
 """Outcomes from whose times the present rate is told."""
 
-_FAILED_DIAGNOSTICS = "CASE WHEN tasks.outcome = 'done' THEN nullif(tasks.verdict, 'passed') END"
+_FAILED_CHECKS = "CASE WHEN tasks.outcome = 'done' THEN nullif(tasks.verdict, 'passed') END"
 
 _LEDGER = f"""
-SELECT name, program, outcome, {JUDGED} AS verdict, {_FAILED_DIAGNOSTICS} AS failed_diagnostics,
+SELECT name, program, outcome, {JUDGED} AS verdict, {_FAILED_CHECKS} AS failed_checks,
        seed, seconds, attempts, error, versions.said AS versions, key
 FROM tasks LEFT JOIN versions ON versions.id = tasks.versions
 WHERE run = ? ORDER BY position
@@ -35,13 +35,13 @@ class Progress:
     Attributes
     ----------
     passed : int
-        Fits whose diagnostics all pass, of the batch as it was last asked for, earlier runs
+        Fits whose verdict passes, of the batch as it was last asked for, earlier runs
         included.
     doubtful : int
-        Fits that ended, but with diagnostics that fail.
+        Fits that ended, but whose verdict fails: a diagnostic, or the prior.
     failed : int
         Tasks that have no fit.
-    failed_diagnostics : mapping of str to int
+    failed_checks : mapping of str to int
         For each diagnostic how many fits it fails for, the most frequent first.
     total : int or None
         All of its tasks; None if their number was not known beforehand.
@@ -54,7 +54,7 @@ class Progress:
     passed: int
     doubtful: int
     failed: int
-    failed_diagnostics: Mapping[str, int]
+    failed_checks: Mapping[str, int]
     total: int | None
     rate: float | None
     running: bool
@@ -93,7 +93,7 @@ class Batch:
         with reading(self.folder) as database:
             run = batch_value(database, "run") or "0"
             counts = database.execute(
-                f"SELECT {JUDGED}, {_FAILED_DIAGNOSTICS}, count(*) FROM tasks WHERE run = ? "
+                f"SELECT {JUDGED}, {_FAILED_CHECKS}, count(*) FROM tasks WHERE run = ? "
                 "GROUP BY 1, 2",
                 (run,),
             ).fetchall()
@@ -105,15 +105,15 @@ class Batch:
             total = batch_value(database, "total")
         running = is_running(self.folder)
         verdicts: Counter[str] = Counter()
-        diagnostics: Counter[str] = Counter()
+        checks: Counter[str] = Counter()
         for verdict, failing, number in counts:
             verdicts[verdict] += number
-            diagnostics.update(dict.fromkeys(failing.split(", ") if failing else (), number))
+            checks.update(dict.fromkeys(failing.split(", ") if failing else (), number))
         return Progress(
             verdicts["passed"],
             verdicts["doubtful"],
             verdicts["failed"],
-            dict(diagnostics.most_common()),
+            dict(checks.most_common()),
             int(total) if total else None,
             _rate([when for (when,) in last], running),
             running,
@@ -130,8 +130,8 @@ class Batch:
         """Return a row for each task, in the batch's order, indexed by name.
 
         ``program``; ``outcome`` (``done``, ``failed`` or ``waiting``); ``verdict`` (``passed``,
-        ``doubtful`` where a fit is done but diagnostics fail, ``failed`` or ``waiting``);
-        ``failed_diagnostics``; ``seed``, ``seconds``, ``attempts``, ``error``, ``versions`` and
+        ``doubtful`` where a fit is done but its verdict fails, ``failed`` or ``waiting``);
+        ``failed_checks``; ``seed``, ``seconds``, ``attempts``, ``error``, ``versions`` and
         ``key``.
         """
         with reading(self.folder) as database:
@@ -161,7 +161,7 @@ class Batch:
         -------
         DataFrame
             The rows of all tasks in the batch's order. The first columns are ``task``, the task's
-            name, and ``verdict``: ``passed``, or ``doubtful`` where the fit's diagnostics fail.
+            name, and ``verdict``: ``passed``, or ``doubtful`` where the verdict fails.
 
         Raises
         ------

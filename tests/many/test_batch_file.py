@@ -94,7 +94,7 @@ def test_doubtful_fits_are_counted_apart(folder, capsys):
     found = json.loads(out)
     counts = ("total", "passed", "doubtful", "failed", "running")
     assert [found[name] for name in counts] == [4, 2, 2, 0, False]
-    assert found["failed_diagnostics"]["bulk ESS"] == 2
+    assert found["failed_checks"]["bulk ESS"] == 2
     assert [(row["task"], row["verdict"]) for row in found["not_passed"]] == [
         ("s0/long", "doubtful"),
         ("s1/long", "doubtful"),
@@ -104,7 +104,7 @@ def test_doubtful_fits_are_counted_apart(folder, capsys):
     verdicts = {"s0/short": "passed", "s0/long": "doubtful"}
     verdicts |= {"s1/short": "passed", "s1/long": "doubtful"}
     assert batch.ledger()["verdict"].to_dict() == verdicts
-    assert "bulk ESS" in batch.ledger().loc["s0/long", "failed_diagnostics"]
+    assert "bulk ESS" in batch.ledger().loc["s0/long", "failed_checks"]
     for name in ("summary", "draws"):
         table = batch.table(name)
         assert list(table)[:2] == ["task", "verdict"]
