@@ -40,8 +40,8 @@ def banner(material: Material) -> Banner:
         lead = Markup("Do not trust the answer: it rests on {}, {}.")
         return Banner("fail", lead.format(best, _flaw(material, verdict)))
     if verdict.data.failed:
-        lead = "Read the answer with care: it rests on {}, which does not reproduce the data."
-        return Banner("warn", Markup(lead).format(best))
+        care = "Read the answer with care: it rests on {}, which does not reproduce the data."
+        return Banner("warn", Markup(care).format(best))
     if not verdict.trusted:
         missing = [Markup(_QUESTIONS[part.name]) for part in verdict.parts if not part.checks]
         lead = Markup("The answer rests on {}, of which it was not examined {}.")
