@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from pyflowers.engines.choose import cmdstan_for
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.keep import STREAMED
-from pyflowers.fits.posterior import element_names, quantities
+from pyflowers.fits.posterior import quantities
 from pyflowers.fits.sampling import fit
 from pyflowers.programs import COMPARED, Capability, Data, Program, find_program
 from pyflowers.progress import stage
@@ -127,8 +128,12 @@ class Comparison:
 
     @property
     def elements(self) -> list[str]:
-        """The name of every element that is compared."""
-        return element_names(self.nuts.posterior)
+        """The name of every element that varies, so that there is something to compare."""
+        return [
+            name
+            for quantity in self.nuts.posterior.values()
+            for name in itertools.compress(quantity.elements, quantity.varies)
+        ]
 
     def position(self, element: str) -> tuple[str, tuple[int, ...]]:
         """Return the quantity of an element and its position in it."""

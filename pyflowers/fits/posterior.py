@@ -48,6 +48,12 @@ class Quantity:
         return self.values.reshape(*self.values.shape[:2], -1)
 
     @property
+    def varies(self) -> NDArray[np.bool_]:
+        """Whether each element differs between draws; one that is not a number counts as such."""
+        flat = self.flat
+        return np.asarray((flat != flat[:1, :1]).any((0, 1)))
+
+    @property
     def is_whole(self) -> bool:
         """Whether its values are whole numbers."""
         return self.values.dtype.kind in "iu"

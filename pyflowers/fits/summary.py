@@ -43,7 +43,8 @@ def summarize(
     -------
     DataFrame
         A row for each element, such as ``mu_plant[2]``. ``attrs["notes"]`` holds a sentence for
-        each quantity whose moments do not exist, or of which some draws are not finite.
+        each quantity whose moments do not exist, or of which some draws are not finite. What is
+        the same in every draw, such as an element that a type fixes, has neither ESS nor R-hat.
 
     Notes
     -----
@@ -71,11 +72,18 @@ def summarize(
             columns[column][[place[row] for row in rows]] = np.nan
         subject = _some(rows) if some else moment.parameter
         notes.append(f"{subject}: {moment.reason}; read its median")
+    fixed = list[str]()
     for quantity in posterior.values():
+        fixed += itertools.compress(quantity.elements, ~quantity.varies)
         odd = np.ravel(~np.isfinite(quantity.flat).all((0, 1)))
         if odd.any():
             found = _some(list(itertools.compress(quantity.elements, odd)))
             notes.append(f"{found}: some draws are missing or infinite")
+    fixed = [name for name in fixed if name in place]
+    if 0 < len(fixed) < len(names):  # where nothing varies it is the sampler that is stuck
+        columns["ess_bulk"][[place[name] for name in fixed]] = np.nan
+        columns["ess_tail"][[place[name] for name in fixed]] = np.nan
+        notes.append(f"{_some(fixed)}: the same in every draw, so without ESS and R-hat")
     order = MEDIAN_FIRST if reported else COLUMNS
     # At once: a DataFrame that is changed step by step takes longer than the statistics.
     table = pd.DataFrame({column: columns[column] for column in order}, index=names)

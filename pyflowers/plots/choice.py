@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -62,7 +63,8 @@ def choose(fit: Fit, most: int, parameters: Sequence[str] | None = None) -> Choi
     -------
     Choice
         Of vectors, the elements with the largest R-hat, as many of each vector; ties go to those
-        that come first. The choice is the same every time.
+        that come first. What is the same in every draw is left out where anything else varies.
+        The choice is the same every time.
 
     Raises
     ------
@@ -72,9 +74,15 @@ def choose(fit: Fit, most: int, parameters: Sequence[str] | None = None) -> Choi
     posterior = fit.posterior
     names = element_names(posterior)
     wanted = _wanted(names, parameters)
+    varying = {
+        name
+        for quantity in posterior.values()
+        for name in itertools.compress(quantity.elements, quantity.varies)
+    }
+    wanted = [name for name in wanted if name in varying] or wanted
     if len(wanted) <= most:
         return Choice(_take(posterior, wanted), "")
-    r_hat = dict(zip(names, fit.summary()["r_hat"].to_numpy(float), strict=True))
+    r_hat = fit.summary()["r_hat"].to_dict()
     kept = set(_worst_of_each(wanted, r_hat, most))
     shown = [name for name in wanted if name in kept]
     note = (

@@ -251,6 +251,20 @@ def test_the_summary_is_what_numpy_says():
     np.testing.assert_allclose(row[["mean", "sd", "median", "5%", "95%"]].astype(float), want)
 
 
+def test_what_never_varies_has_no_ess():
+    """Such as the corner of a Cholesky factor, which its type fixes at 1."""
+    draws = np.random.default_rng(6).normal(size=(4, 1000, 2))
+    draws[..., 0] = 1.0
+    found = summarize(posterior(draws))
+    assert found.loc["x[a]", "mean"] == 1
+    assert found.loc["x[a]", ["ess_bulk", "ess_tail", "r_hat"]].isna().all()
+    assert found.loc["x[[b]]", ["ess_bulk", "ess_tail", "r_hat"]].notna().all()
+    assert found.attrs["notes"] == ["x[a]: the same in every draw, so without ESS and R-hat"]
+    stuck = summarize(posterior(np.ones((4, 1000, 2))))
+    assert stuck.attrs["notes"] == []
+    assert (stuck["ess_bulk"] == 4000).all()
+
+
 def test_moments_are_missing_element_by_element():
     """One element's moments, and not those of its neighbours, are blank; the note names it."""
     draws = np.random.default_rng(1).normal(size=(4, 200, 5))

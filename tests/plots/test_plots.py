@@ -238,6 +238,18 @@ def test_draws_that_are_missing_or_infinite_are_drawn_around(tmp_path):
     assert any("2000 of 2000 draws are missing or infinite." in text for text in notes)
 
 
+def test_what_never_varies_is_not_drawn():
+    def fix(draws, stats):
+        draws["mu_plant"][..., 0] = 1.0
+
+    fit = synthetic_fit("multilevel_poisson", table(["1", "2", "3"], 4), change=fix)
+    names = ["mu", "sigma2", "mu_plant[2]", "mu_plant[3]"]
+    assert [element.name for element in choose(fit, 8).shown] == names
+    assert "of 4 parameters" in choose(fit, 3).note
+    (alone,) = choose(fit, 8, ["mu_plant[1]"]).shown  # what is asked for by name
+    assert alone.name == "mu_plant[1]"
+
+
 def test_a_figure_that_cannot_be_drawn_loses_no_run(tmp_path, monkeypatch):
     def broken(*_):
         raise ValueError("no luck")
