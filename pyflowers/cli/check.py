@@ -68,9 +68,11 @@ def command(run: Path, as_json: bool, out: Path | None, **options: Any) -> int:
 def figures(found: PredictiveChecks) -> dict[str, Figure]:
     """Return the figures of a check by file name, as far as the program allows them."""
     from pyflowers import plots
+    from pyflowers.programs import Capability
 
     made = {"checks.png": plots.predictive_checks(found), "replicated.png": _replicated(found)}
-    if found.groups is not None:
+    # With a mean for each group every observed mean is in the middle of its interval.
+    if found.groups is not None and not found.fit.program.can(Capability.GROUP_MEAN):
         made["groups.png"] = plots.group_intervals(found)
     if found.pit is not None:
         made["loo_pit.png"] = plots.pit_ecdf(found)

@@ -63,7 +63,7 @@ def fit_config(path: Path, given: Mapping[str, Any], show: Callable[[Fit], None]
         announce=say,
         finished=lambda outcome: _finished(outcome, show),
     )
-    _report(outcomes, experiment, given.get("cmdstan"))
+    _report(outcomes, experiment)
     passed = all(outcome.fit and outcome.fit.verdict.passed for outcome in outcomes)
     return passed or not experiment.output.check
 
@@ -111,11 +111,11 @@ def _finished(outcome: Outcome, show: Callable[[Fit], None]) -> None:
         say(f"run folder: {outcome.folder}")
 
 
-def _report(outcomes: list[Outcome], experiment: Experiment, cmdstan: str | None) -> None:
+def _report(outcomes: list[Outcome], experiment: Experiment) -> None:
     path = experiment.output.report
     if path is None:
         return
     from pyflowers.cli.report import write
 
-    write(outcomes, path, cmdstan)
+    write(outcomes, path)
     say(f"report: {path}")

@@ -84,14 +84,13 @@ def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **optio
             show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
             announce=say,
         )
-    write(outcomes, out, cmdstan, calibrations)
+    write(outcomes, out, calibrations)
     say(f"report: {out}")
 
 
 def write(
     outcomes: Sequence[Outcome],
     out: Path,
-    cmdstan: str | None,
     calibrations: Sequence[Calibration] = (),
 ) -> None:
     """Compare the methods on each model, then write the report of them all."""
@@ -104,7 +103,7 @@ def write(
         fits,
         out,
         refused=refused,
-        comparisons=partial(compare_all, fits, cmdstan),
+        comparisons=partial(compare_all, fits),
         calibrations=calibrations,
     )
 

@@ -15,11 +15,13 @@ from pyflowers.cli.console import label, say, write
 from pyflowers.fits.summary import format_cell, format_number
 
 MOST_ROWS = 60
+MOST_ELEMENTS = 10
+"""Elements of each quantity that are printed where a table has too many rows."""
 
 
 def print_summary(table: pd.DataFrame) -> None:
     """Print a summary with three significant digits, and its notes."""
-    shown = table.head(MOST_ROWS)
+    shown = _cut(table)
     grid = _grid(["parameter"], list(shown.columns))
     for name, row in shown.iterrows():
         cells = [format_cell(str(column), float(value)) for column, value in row.items()]
@@ -30,6 +32,19 @@ def print_summary(table: pd.DataFrame) -> None:
         say(f"{len(table) - len(shown)} more rows are in summary.csv")
     for note in table.attrs.get("notes", []):
         say(f"note: {note}")
+
+
+def _cut(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table, or of a long one the first elements of each quantity.
+
+    So that a thousand groups do not hide the population's parameters, or a new group.
+    """
+    if len(table) <= MOST_ROWS:
+        return table
+    names = [key if isinstance(key, str) else "/".join(map(str, key)) for key in table.index]
+    quantity = pd.Series([name.partition("[")[0] for name in names])
+    first = quantity.groupby(quantity).cumcount() < MOST_ELEMENTS
+    return table[first.to_numpy()].head(MOST_ROWS)
 
 
 def print_comparison(table: pd.DataFrame) -> None:
@@ -48,7 +63,7 @@ def print_comparison(table: pd.DataFrame) -> None:
 
 def print_quantiles(table: pd.DataFrame, more_in: str) -> None:
     """Print a table of numbers, a row for each name."""
-    shown = table.head(MOST_ROWS)
+    shown = _cut(table)
     grid = _grid([str(table.index.name)], list(shown.columns))
     for name, row in shown.iterrows():
         grid.add_row(Text(label(str(name))), *(_plain(value) for value in row))
@@ -74,7 +89,7 @@ def print_moves(table: pd.DataFrame, more_in: str) -> None:
 
 def print_indexed(table: pd.DataFrame, file: str) -> None:
     """Print a table whose index names its rows; `file` has the rows that are too many."""
-    shown = table.head(MOST_ROWS)
+    shown = _cut(table)
     grid = _grid([str(name) for name in table.index.names], list(shown.columns))
     before: tuple[object, ...] = ()
     for key, row in zip(shown.index, shown.itertuples(index=False), strict=True):

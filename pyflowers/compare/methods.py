@@ -15,7 +15,6 @@ import pandas as pd
 
 from pyflowers.compare.statistics import of_draws, of_functions
 from pyflowers.engines.approximate import METHODS, Approximation, approximate, k_hat_verdict
-from pyflowers.engines.choose import cmdstan_for
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.keep import STREAMED
@@ -23,7 +22,7 @@ from pyflowers.fits.posterior import quantities
 from pyflowers.fits.sampling import fit
 from pyflowers.programs import COMPARED, Capability, Data, Program, find_program
 from pyflowers.progress import stage
-from pyflowers.toolchain import CmdStan, compile_source
+from pyflowers.toolchain import CmdStan, compile_source, find_cmdstan
 
 if TYPE_CHECKING:
     from pyflowers.closed_form.exact import ExactPosterior
@@ -201,7 +200,7 @@ def compare_methods(
     cmdstan: str | Path | None = None,
     include_paths: Sequence[str | Path] = (),
     nuts: Fit | None = None,
-    make_cmdstan: bool = True,
+    approximations: bool = True,
 ) -> Comparison:
     """Approximate one posterior by every method that applies.
 
@@ -225,8 +224,8 @@ def compare_methods(
     nuts : Fit, optional
         A finished fit of this program, data and priors, to save fitting it again; by NUTS, or of
         independent draws.
-    make_cmdstan : bool
-        Whether to make a CmdStan for the approximations where there is none.
+    approximations : bool
+        Whether to run ADVI, Laplace and Pathfinder, too, which need a CmdStan.
 
     Raises
     ------
@@ -243,8 +242,8 @@ def compare_methods(
         raise ConfigError(f"{reference.name}: nothing to compare with: {STREAMED}")
     whole, chosen = reference.data, reference.options.seed
     results = {reference_method(reference): _reference(reference)}
-    find = partial(cmdstan_for, cmdstan, make=make_cmdstan)
-    failures = _approximations(reference, find, results)
+    find = partial(find_cmdstan, cmdstan)
+    failures = _approximations(reference, find, results) if approximations else {}
     exact, vb = _closed_form(reference, results, failures)
     afar = reference.program.python.closed_form.vb_from_afar
     ordered = {name: results[name] for name in METHOD_NAMES if name in results}

@@ -15,9 +15,9 @@ from pyflowers.engines.cmdstan import CmdStanEngine
 from pyflowers.engines.exact import ExactEngine
 from pyflowers.engines.options import ENGINES, NUTS_USES, SamplerOptions
 from pyflowers.engines.stanli import StanliEngine, stanli_is_installed
-from pyflowers.errors import ConfigError, ToolchainError
+from pyflowers.errors import ConfigError
 from pyflowers.programs import Program
-from pyflowers.toolchain import CmdStan, available_cmdstan, find_cmdstan
+from pyflowers.toolchain import available_cmdstan, find_cmdstan
 
 _WITHOUT_CMDSTAN: Mapping[str, Callable[[], Engine]] = {
     "stanli": StanliEngine,
@@ -56,31 +56,17 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
             )
         return _WITHOUT_CMDSTAN[name]()
     if name == "cmdstan":
-        return CmdStanEngine(cmdstan_for(cmdstan))
-    found = cmdstan_for(cmdstan) if cmdstan is not None else available_cmdstan()
+        return CmdStanEngine(find_cmdstan(cmdstan))
+    found = find_cmdstan(cmdstan) if cmdstan is not None else available_cmdstan()
     if found is not None:
         return CmdStanEngine(found)
     if not stanli_is_installed():
-        return CmdStanEngine(cmdstan_for(None))
+        return CmdStanEngine(find_cmdstan(None))
     logger.info(
         "There is no CmdStan yet, so the interpreter stanli is used; pyflowers setup makes a "
         "CmdStan"
     )
     return AutoEngine()
-
-
-def cmdstan_for(path: str | Path | None, *, make: bool = True) -> CmdStan:
-    """Return a CmdStan; where there is none it is made, or refused.
-
-    Raises
-    ------
-    ToolchainError
-        If there is none.
-    """
-    found = find_cmdstan(path) if make else available_cmdstan(path)
-    if found is None:
-        raise ToolchainError("there is none yet; pyflowers setup makes one")
-    return found
 
 
 class AutoEngine:

@@ -82,7 +82,7 @@ def choose(fit: Fit, most: int, parameters: Sequence[str] | None = None) -> Choi
     wanted = [name for name in wanted if name in varying] or wanted
     if len(wanted) <= most:
         return Choice(_take(posterior, wanted), "")
-    r_hat = fit.summary()["r_hat"].to_dict()
+    r_hat = {str(name): float(value) for name, value in fit.summary()["r_hat"].items()}
     kept = set(_worst_of_each(wanted, r_hat, most))
     shown = [name for name in wanted if name in kept]
     note = (

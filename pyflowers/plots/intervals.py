@@ -84,8 +84,9 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     Parameters
     ----------
     checks : PredictiveChecks
-        Of data with groups. Of more than 30 groups, those are drawn whose observed means are
-        farthest out among the replicated ones.
+        Of data with groups, and a model without a mean of its own for each: such a mean follows
+        the observed one, so that nothing would stand out. Of more than 30 groups, those are drawn
+        whose observed means are farthest out among the replicated ones.
     theme : Theme
         Colours.
 
@@ -102,11 +103,14 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     width = np.maximum(levels[4] - levels[0], 1e-300)
     shown = np.argsort(-np.abs(groups.observed - levels[2]) / width, kind="stable")[:MOST_ROWS]
     shown = np.sort(shown)
-    note = ""
+    note = (
+        "Where a model fits a mean to each group, observed means lie near the middle however badly "
+        "it fits."
+    )
     if shown.size < groups.observed.size:
-        note = (
-            f"Of {groups.observed.size} groups the {shown.size} are shown whose observed means are "
-            "farthest out among the replicated ones."
+        note += (
+            f" Of {groups.observed.size} groups the {shown.size} are shown whose observed means "
+            "are farthest out among the replicated ones."
         )
     names = [groups.labels.names[i] for i in shown]
     figure, ax = _rows(names, groups.labels.column, theme)
@@ -133,7 +137,7 @@ def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     found : Predictions
-        Of more than 30 values, the 15 largest and the 15 smallest medians are drawn.
+        Of more than 30 groups, those with the 15 largest and the 15 smallest medians are drawn.
     theme : Theme
         Colours.
     """
@@ -146,8 +150,10 @@ def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
         for element in part.quantity.elements
     ]
     shown, note = np.arange(len(names)), ""
-    if len(names) > MOST_ROWS:
-        shown, note = _extremes(-levels[2], "medians")
+    num = len(parts[0].quantity.elements)
+    if num > MOST_ROWS:
+        groups, note = _extremes(-levels[2, :num], "medians")
+        shown = np.concatenate([groups, shown[num:]])
     figure, ax = _rows([names[i] for i in shown], "", theme)
     _draw(ax, levels[:, shown], theme)
     # A new group's tail may be so long that nothing else could be read.

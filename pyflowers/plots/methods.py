@@ -33,6 +33,9 @@ MOST_PANELS = 9
 MOST_RATIO = 100
 """Upper over lower end of a logarithmic axis up to which it has ticks within a decade."""
 
+HIGHEST_PEAK = 2.5
+"""Peak that fits into a panel of densities, relative to that of the truth."""
+
 LARGEST = 1e150
 """Draws beyond it have squares that are no longer floats."""
 
@@ -78,6 +81,7 @@ def coordinate_ascent(
     figure, axes = panels(4, 2, 2.3, theme, sharex=True, sharey=True)
     for axis, state, title in zip(axes, states, _STATES, strict=True):
         log_q = state.factors[location].logpdf(x) + state.factors[scale].logpdf(sigma2)
+        plain_ticks(axis.yaxis)  # no power of ten above the axis, where the title is
         _contours(axis, x, z, target, theme.ink, "-")
         _contours(axis, x, z, log_q + log_jacobian, theme.alarm, "--")
         axis.set_title(
@@ -101,32 +105,38 @@ def coordinate_ascent(
 @styled
 def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     """Overlay the marginal densities of each parameter by all methods."""
-    names = comparison.elements
-    shown = names[:MOST_PANELS]
+    shown = shown_elements(comparison)
     columns = min(3, len(shown))
     figure, axes = panels(len(shown), columns, 1.75, theme)
+    is_cut = False
     colours = _colours(comparison, theme)
     for axis, name in zip(axes, shown, strict=True):
         logarithmic = _on_log_axis(comparison, name)
         low, high = _reach(comparison, name, logarithmic)
+        top, highest = 0.0, 0.0
         for method, result in comparison.results.items():
             grid, density = _density(comparison, method, name, (low, high), logarithmic)
             if grid is None:
                 continue
-            width = 2.2 if method in ("exact", comparison.reference) else 1.1
+            is_thick = method in ("exact", comparison.reference)
+            width = 2.2 if is_thick else 1.1
             axis.plot(grid, density, color=colours[method], linewidth=width, label=_name(result))
+            # A method that is far too sure of itself must not flatten the others.
+            top = max(top, float(density.max()) * HIGHEST_PEAK) if is_thick else top
+            highest = max(highest, float(density.max()))
         if logarithmic:
             _logarithmic(axis)
         axis.set_xlim(low, high)
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, min(top, 1.05 * highest) or None)
+        is_cut = is_cut or highest > top
         axis.set_yticks([])
         log = " (log axis)" if logarithmic else ""
         axis.set_xlabel(fitted(name, panel_width(columns) - text_width(log)) + log)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=3)
-    left_out = f"{len(names) - len(shown)} more parameters are in the table." * (names != shown)
+    notes = [_left_out(comparison), "Peaks above the axes are cut off." if is_cut else ""]
     alt = f"Marginal densities of {', '.join(map(str, shown))} by {len(labels)} methods."
-    return finish(figure, alt, left_out)
+    return finish(figure, alt, " ".join(filter(None, notes)))
 
 
 @styled
@@ -161,13 +171,12 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
 @styled
 def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     """Draw the median and the 5% to 95% interval of each parameter by each method."""
-    names = comparison.elements
-    shown = names[:MOST_PANELS]
+    shown = shown_elements(comparison)
     columns = min(3, len(shown))
     figure, axes = panels(len(shown), columns, 1.75, theme, sharey=True)
     methods = list(comparison.results)
     colours = _colours(comparison, theme)
-    rows = np.arange(len(methods))
+    rows, is_beyond = np.arange(len(methods)), False
     tints = [colours[method] for method in methods]
     reference = comparison.results["exact" if "exact" in methods else comparison.reference]
     for axis, name in zip(axes, shown, strict=True):
@@ -176,19 +185,36 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
             np.array([values[quantile] for values in found]) for quantile in ("5%", "median", "95%")
         )
         axis.hlines(rows, low, high, colors=tints, linewidth=2)
-        axis.scatter(median, rows, s=16, c=tints, zorder=3)
+        is_log = _on_log_axis(comparison, name)
+        left, right = _reach(comparison, name, is_log)
+        is_beyond = is_beyond or bool(((median < left) | (median > right)).any())
+        for row, (x, tint) in enumerate(zip(median, tints, strict=True)):
+            marker = "<" if x < left else ">" if x > right else "o"
+            axis.scatter(np.clip(x, left, right), row, s=16, c=tint, marker=marker, zorder=3)
         for quantile in ("5%", "median", "95%"):
             position = reference.quantities.loc[name, quantile]
             axis.axvline(position, color=theme.muted, linewidth=0.6, linestyle=":")
-        if _on_log_axis(comparison, name):
+        axis.set_xlim(left, right)
+        if is_log:
             _logarithmic(axis)
         axis.set_xlabel(fitted(name, panel_width(columns) - 0.3))
         axis.grid(visible=False, axis="y")
     axes[0].set_yticks(rows, [METHOD_NAMES[method] for method in methods])
     axes[0].invert_yaxis()
-    left_out = f"{len(names) - len(shown)} more parameters are in the table." * (names != shown)
+    beyond = "An arrow is a median beyond the axis." if is_beyond else ""
+    notes = [_left_out(comparison), beyond]
     alt = f"Medians and 5% to 95% intervals of {', '.join(shown)} by {len(methods)} methods."
-    return finish(figure, alt, left_out)
+    return finish(figure, alt, " ".join(filter(None, notes)))
+
+
+def shown_elements(comparison: Comparison) -> list[str]:
+    """Return the elements that figures, and the report's table, have room for: scalars first."""
+    return sorted(comparison.elements, key=lambda name: "[" in name)[:MOST_PANELS]
+
+
+def _left_out(comparison: Comparison) -> str:
+    num, total = len(shown_elements(comparison)), len(comparison.elements)
+    return f"{num} of {total} parameters are shown." if num < total else ""
 
 
 def comparison_figures(comparison: Comparison, suffix: str = "png") -> dict[str, Figure]:
@@ -284,13 +310,13 @@ def _colours(comparison: Comparison, theme: Theme) -> dict[str, str]:
 
 
 def _reach(comparison: Comparison, name: str, logarithmic: bool) -> tuple[float, float]:
-    """Return an axis that holds every method's 5% to 95% interval with room to spare."""
-    tables = [result.quantities for result in comparison.results.values()]
-    low = min(float(table["5%"][name]) for table in tables)
-    high = max(float(table["95%"][name]) for table in tables)
+    """Return an axis that holds the 5% to 95% interval of the truth with room to spare."""
+    truth = comparison.results["exact" if "exact" in comparison.results else comparison.reference]
+    low, high = (float(truth.quantities[quantile][name]) for quantile in ("5%", "95%"))
     if logarithmic:
         return low / 2.5, high * 2.5
-    return low - 0.45 * (high - low), high + 0.45 * (high - low)
+    margin = 0.7 * (high - low) or 1.0
+    return low - margin, high + margin
 
 
 def _density(

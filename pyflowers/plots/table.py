@@ -26,6 +26,9 @@ from pyflowers.table import Labels
 
 MOST_GROUPS = 24
 MOST_TICKS = 6
+NEAR_ZERO = 0.2
+"""Smallest observation over the largest up to which an axis begins at 0."""
+
 ROW_CHARACTERS = 66
 """Characters that fit below a row of panels; of more, the labels are drawn upright."""
 
@@ -87,8 +90,10 @@ def _numbered(groups: Labels) -> Labels:
 
 
 def _limits(data: Data) -> tuple[float, float]:
-    """Return an axis that holds all observations, and 0."""
-    low, high = min(0.0, float(data.y.min())), max(0.0, float(data.y.max()))
+    """Return an axis that holds all observations, and 0 where the smallest count is near it."""
+    low, high = float(data.y.min()), float(data.y.max())
+    if 0 < low < NEAR_ZERO * high:
+        low = 0.0
     margin = 0.09 * ((high - low) or 1.0)
     return low - margin, high + margin
 
@@ -141,6 +146,8 @@ def _time_ticks(axes: list[Axes], times: Labels, columns: int) -> None:
             ax.tick_params(axis="x", rotation=90)
         if i + columns >= len(axes):
             ax.tick_params(labelbottom=True)
+            # Above an empty place labels take its room, not that of the whole row.
+            ax.xaxis.set_in_layout(i // columns == (len(axes) - 1) // columns)
             ax.set_xlabel(fitted(times.column, panel_width(columns)))
 
 

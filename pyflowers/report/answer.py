@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
 from pyflowers.compare.loo import FEW_OBSERVATIONS, SMALL_DIFFERENCE, ModelLoo
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import Quantity
 from pyflowers.plots.comparison import Z_90
-from pyflowers.programs import Capability, Data
+from pyflowers.programs import Capability
 from pyflowers.report.material import Material
 from pyflowers.report.numbers import interval, isolated, listing, number, summary_number
 from pyflowers.table import Labels
 
 MOST_NAMED = 6
-"""Groups up to which the answer names each; of more, the lowest and the highest."""
+"""Elements of a quantity up to which the answer names each; of more, the lowest and the highest."""
 
-MOST_SCALARS = 12
-"""Parameters of a single number that the answer names."""
+MOST_QUANTITIES = 12
+"""Quantities that the answer names."""
 
 
 def question(material: Material) -> Markup:
@@ -28,17 +32,22 @@ def question(material: Material) -> Markup:
         return Markup("What does the posterior say, and can it be trusted?")
     value = isolated(data.value_name)
     columns = [isolated(data.name_of(column)) for column in (data.group, data.time) if column]
-    if not any(fit.program.can(Capability.GROUP_MEAN) for fit in material.fits):
+    means = [fit for fit in material.fits if fit.program.can(Capability.GROUP_MEAN)]
+    if not means or not data.group:
         by = Markup(" by {}").format(listing(columns)) if columns else Markup("")
         return Markup("What do the data say about {}{}{}").format(value, by, which)
-    how = Markup("How many {} per {} are to be expected{}")
-    if not _are_counts(data):
-        how = Markup("What values of {} are to be expected per {}{}")
-    return how.format(value, listing(columns), which)
+    counts = [fit for fit in means if fit.program.counts]
+    how = Markup("How many {} are to be expected of each {}{}")
+    if not counts:
+        how = Markup("What values of {} are to be expected of each {}{}")
+    of = isolated(_mean_unit(counts[0])) if counts else value
+    return how.format(of, columns[0], which)
 
 
-def _are_counts(data: Data) -> bool:
-    return bool(np.all(data.y >= 0) and np.all(data.y == np.floor(data.y)))
+def _mean_unit(fit: Fit) -> str:
+    """Return the unit of a group's mean, such as flowers per month."""
+    mean = fit.program.declaration.roles.group_mean
+    return fit.program.unit_of(mean, fit.data) or fit.data.value_name
 
 
 def answer(material: Material) -> list[Markup]:
@@ -53,38 +62,64 @@ def answer(material: Material) -> list[Markup]:
 
 
 def _expected(material: Material, fit: Fit) -> list[Markup]:
-    """State the expected values under the model that predicts best."""
-    if fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None:
-        return [_paragraph(_of_each_group(material, fit))]
+    """State the expected values, and the quantities, of the model that predicts best."""
     if not fit.posterior:
         return [_paragraph(Markup("{} has no parameters to estimate.").format(_code(fit)))]
-    scalars = [name for name, quantity in fit.posterior.items() if not quantity.dims]
-    num = len(material.summaries[fit.name])
-    named = scalars[:MOST_SCALARS]
-    rest = Markup("Its summary table has all {} quantities.").format(num)
-    if not named:
-        return [_paragraph(Markup("{} has no scalar parameters. {}").format(_code(fit), rest))]
     begin = Markup("Under {}, these are the posterior medians:").format(_code(fit))
-    items = Markup("").join(
-        Markup("<li>{}</li>").format(_scalar(material, fit, name)) for name in named
-    )
+    parts, left = [_paragraph(begin)], dict(fit.posterior)
+    if fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None:
+        left.pop(fit.program.declaration.roles.group_mean)
+        parts = [_paragraph(_of_each_group(material, fit))]
+        if left:
+            parts.append(_paragraph(Markup("The posterior medians of its other quantities are:")))
+    named = [q for q in sorted(left.values(), key=_size) if q.varies.any()][:MOST_QUANTITIES]
+    items = Markup("").join(_quantity(material, fit, quantity) for quantity in named)
+    num = Markup("The summary table has all {} numbers.").format(len(material.summaries[fit.name]))
+    more = any(_size(quantity) > MOST_NAMED for quantity in left.values()) or len(named) < len(left)
     return [
-        _paragraph(begin),
-        Markup("<ul>{}</ul>").format(items),
-        _paragraph(rest) if num > len(named) else Markup(""),
+        *parts,
+        Markup("<ul>{}</ul>").format(items) if items else Markup(""),
+        _paragraph(num) if more else Markup(""),
     ]
 
 
-def _scalar(material: Material, fit: Fit, name: str) -> Markup:
-    """Describe one number: its median, unit, interval and meaning."""
+def _size(quantity: Quantity) -> int:
+    return int(quantity.flat.shape[2])
+
+
+def _quantity(material: Material, fit: Fit, quantity: Quantity) -> Markup:
+    """Describe a quantity: its meaning, and the median and interval of its elements that vary."""
+    name, table = quantity.name, material.summaries[fit.name]
     declared = fit.program.declaration.parameters.get(name)
-    unit = fit.program.unit_of(name, fit.data)
     meaning = declared.description if declared is not None else ""
-    return Markup("<code>{}</code>{}: {}{} (90% interval {})").format(
-        *(name, Markup(", {}").format(_lower(meaning)) if meaning else ""),
-        *(_median(material, fit, name), _times(unit)),
-        _90(material, fit, name),
+    head = Markup("<code>{}</code>{}").format(
+        name, Markup(", {}").format(_lower(meaning)) if meaning else ""
     )
+    times = _times(fit.program.unit_of(name, fit.data))
+    rows = list(itertools.compress(quantity.elements, quantity.varies))
+    values = [
+        Markup("{}{} (90% interval {})").format(
+            _median(material, fit, row), times, _90(material, fit, row)
+        )
+        for row in _named(rows, table)
+    ]
+    if not quantity.dims:
+        return Markup("<li>{}: {}</li>").format(head, values[0])
+    each = [
+        Markup("{} for <code>{}</code>").format(value, row)
+        for value, row in zip(values, _named(rows, table), strict=True)
+    ]
+    if len(rows) <= MOST_NAMED:
+        return Markup("<li>{}: {}</li>").format(head, listing(each))
+    return Markup("<li>{}: {} numbers, from {} up to {}</li>").format(head, len(rows), *each)
+
+
+def _named(rows: list[str], table: pd.DataFrame) -> list[str]:
+    """Return rows, or of many those with the lowest and the highest median."""
+    if len(rows) <= MOST_NAMED:
+        return rows
+    order = np.argsort(table.loc[rows, "median"].to_numpy(float), kind="stable")
+    return [rows[order[0]], rows[order[-1]]]
 
 
 def _times(unit: str) -> Markup:
@@ -106,18 +141,14 @@ def _paragraph(text: Markup) -> Markup:
 def _of_each_group(material: Material, fit: Fit) -> Markup:
     groups = fit.data.by_group
     assert groups is not None  # _expected asks
-    mean = fit.posterior[fit.program.declaration.roles.group_mean]
-    per = isolated(fit.program.unit_of(mean.name, fit.data) or fit.data.value_name)
-    rows = list(mean.elements)
-    medians = material.summaries[fit.name].loc[rows, "median"].to_numpy()
-    order = np.argsort(medians, kind="stable")
-    named = range(len(rows)) if len(rows) <= MOST_NAMED else [int(order[0]), int(order[-1])]
+    rows = list(fit.posterior[fit.program.declaration.roles.group_mean].elements)
     values = [
         Markup("{} for {} (90% interval {})").format(
-            _median(material, fit, rows[i]), _group(groups, i), _90(material, fit, rows[i])
+            _median(material, fit, row), _group(groups, rows.index(row)), _90(material, fit, row)
         )
-        for i in named
+        for row in _named(rows, material.summaries[fit.name])
     ]
+    per = isolated(_mean_unit(fit))
     if len(rows) <= MOST_NAMED:
         return Markup("Under {}, the posterior medians of {} are {}.").format(
             _code(fit), per, listing(values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from pyflowers.programs import Capability
 from pyflowers.report.embed import Drawing, Embedded
 from pyflowers.report.material import Material, Table
 from pyflowers.report.numbers import summary_number
+from pyflowers.report.provenance import shown_path
 
 MOST_ROWS = 300
 """Rows of a summary table on the page; what is left out is in summary.csv, and the page says so."""
@@ -32,6 +34,7 @@ class Chapter:
     title: str
     story: str
     formulas: list[str]
+    program: list[tuple[str, str]]
     priors: Table | None
     summary: Table
     notes: list[str]
@@ -45,14 +48,15 @@ def chapter(material: Material, fit: Fit, figures: list[Embedded]) -> Chapter:
     notes = [*summary.attrs.get("notes", []), *fit.record.notes]
     if len(summary) > MOST_ROWS:
         notes.append(
-            f"{MOST_ROWS} of {len(summary)} rows are shown, single numbers first; all are in "
+            f"{MOST_ROWS} of {len(summary)} rows are shown, short quantities first; all are in "
             "summary.csv."
         )
     return Chapter(
         name=fit.name,
         title=program.title,
-        story=program.declaration.story or f"Its program is {program.path}.",
+        story=program.declaration.story,
         formulas=_formulas(fit),
+        program=[(shown_path(name), text) for name, text in fit.record.program.files.items()],
         priors=_priors(fit),
         summary=_summary(material, fit),
         notes=notes,
@@ -153,7 +157,9 @@ def _formulas(fit: Fit) -> list[str]:
 
 def _summary(material: Material, fit: Fit) -> Table:
     whole = material.summaries[fit.name]
-    shown = sorted(map(str, whole.index), key=lambda name: name.endswith("]"))[:MOST_ROWS]
+    names = [str(name) for name in whole.index]
+    size = Counter(name.partition("[")[0] for name in names)
+    shown = sorted(names, key=lambda name: size[name.partition("[")[0]])[:MOST_ROWS]
     table = whole.loc[shown]
     columns = [str(column) for column in table.columns]
     rows = [

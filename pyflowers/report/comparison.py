@@ -11,6 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from pyflowers.compare import METHOD_NAMES, Comparison
+from pyflowers.engines.approximate import K_HAT_USABLE
 from pyflowers.fits.fit import Fit
 from pyflowers.plots import methods as figures
 from pyflowers.programs import Capability
@@ -18,11 +19,8 @@ from pyflowers.report.embed import Drawing
 from pyflowers.report.material import Material, Table
 from pyflowers.report.numbers import listing, number, unbroken
 
-MOST_ELEMENTS = 8
-"""Parameters of a table; the others are said to be left out."""
-
-_IN_TABLE = ("exact", "nuts", "independent", "vb")
-"""Methods of the table where there are any but the reference; the figures show the others, too."""
+MOST_WIDTH = 2.0
+"""Width of a 90% interval relative to the reference's up to which nothing is said of it."""
 
 _COLUMNS = ("median", "5%", "95%", "mean", "sd", "width_ratio")
 
@@ -78,7 +76,7 @@ def _of(fit: Fit, found: Comparison | str) -> MethodComparison:
     table, note = _table(found)
     return MethodComparison(
         fit.name,
-        [p for p in (_widths(found), _distance(found), note) if p],
+        [p for p in (_widths(found), _distance(found), *_disagreements(found), note) if p],
         table,
         _drawings(found),
     )
@@ -107,24 +105,50 @@ def _distance(found: Comparison) -> Markup:
     ).format(number(vb.elbo), number(vb.kl))
 
 
+def _disagreements(found: Comparison) -> list[Markup]:
+    """Say of each approximation that is far from the reference where it is farthest."""
+    table, name = found.table(), METHOD_NAMES[found.reference]
+    reference = table.xs(found.reference, level="method").loc[found.elements]
+    sentences = []
+    for method, result in found.results.items():
+        if method in ("exact", "vb", found.reference):
+            continue
+        own = table.xs(method, level="method").loc[found.elements]
+        faults = []
+        outside = (own["median"] < reference["5%"]) | (own["median"] > reference["95%"])
+        if outside.any():
+            away = (own["median"] - reference["median"]).abs() / reference["sd"].fillna(1)
+            at = str(away.where(outside, 0.0).idxmax())
+            medians = number(own["median"][at]), number(reference["median"][at])
+            told = Markup("its median of <code>{}</code> is {} and that of {} is {}")
+            faults.append(told.format(at, medians[0], name, medians[1]))
+        ratio = own["width_ratio"].fillna(1.0)
+        at = str(ratio.where(ratio > 1, 1 / ratio).idxmax())
+        if not 1 / MOST_WIDTH <= ratio[at] <= MOST_WIDTH:
+            told = Markup("its 90% interval of <code>{}</code> is {} times as wide")
+            faults.append(told.format(at, number(ratio[at])))
+        if result.k_hat > K_HAT_USABLE:
+            told = Markup("its Pareto k-hat is {}, above {}")
+            faults.append(told.format(number(result.k_hat), f"{K_HAT_USABLE:g}"))
+        if faults:
+            told = Markup("{} does not agree with {}: {}. Do not use it here.")
+            sentences.append(told.format(METHOD_NAMES[method], name, listing(faults)))
+    return sentences
+
+
 def _table(found: Comparison) -> tuple[Table, Markup]:
     whole: pd.DataFrame = found.table()
-    names = list(dict.fromkeys(whole.index.get_level_values("parameter")))
-    shown = [name for name in names if "[" not in name]
-    shown += [name for name in names if "[" in name][: MOST_ELEMENTS - len(shown)]
+    shown = figures.shown_elements(found)
     rows: list[list[Markup | str]] = []
-    few = [method for method in found.results if method in _IN_TABLE]
-    methods = few if len(few) > 1 else list(found.results)
     for name in shown:
         for method, row in whole.loc[name].iterrows():
-            if method not in methods:
-                continue
             cells = [number(float(row[column])) for column in _COLUMNS]
             rows.append([Markup("<code>{}</code>").format(name), METHOD_NAMES[str(method)], *cells])
     caption = f"Posterior of {found.program.name} by each method"
     head = ["Parameter", "Method", *_COLUMNS[:-1], f"90% width / {METHOD_NAMES[found.reference]}"]
-    left = len(names) - len(shown)
-    note = Markup("The table leaves out {} more parameters.").format(left) if left else Markup("")
+    total = len(found.elements)
+    note = Markup("The table has {} of {} parameters.").format(len(shown), total)
+    note = note if len(shown) < total else Markup("")
     return Table(caption, head, rows, text_columns=[1]), note
 
 

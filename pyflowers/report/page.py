@@ -112,7 +112,8 @@ def render_report(
     """
     fits = checked_fits(fits, "report")
     compare = comparisons if callable(comparisons) else partial(dict, comparisons or {})
-    material = Material(fits, dict(refused or {}), compare, tuple(calibrations))
+    reasons = {k: provenance.without_folders(v, fits) for k, v in (refused or {}).items()}
+    material = Material(fits, reasons, compare, tuple(calibrations))
     page = _environment().get_template("report.html.j2")
     with stage("Drawing the report", 2) as advance:
         context = _context(material, out, advance)
@@ -133,6 +134,8 @@ def _environment() -> Environment:
 
 def _context(material: Material, out: Path, advance: Any) -> dict[str, Any]:
     data, calibration = material.data, calibration_section(material)
+    alone = material.fits[0] if len(material.fits) == 1 else None
+    title, columns = alone.program.declaration.title if alone else "", _columns(data, material)
     _ = material.summaries, material.loo  # here once, and not in each process that draws
 
     def in_numbers() -> tuple[list[MethodComparison], PriorSection, PredictiveSection]:
@@ -153,7 +156,8 @@ def _context(material: Material, out: Path, advance: Any) -> dict[str, Any]:
     context = {
         "css": Markup(_css()),
         "material": material,
-        "title": _title(data, material),
+        "title": title or columns,
+        "subtitle": columns if title else "",
         "question": answer.question(material),
         "answer": answer.answer(material),
         "banner": verdict.banner(material),
@@ -181,10 +185,11 @@ def _context(material: Material, out: Path, advance: Any) -> dict[str, Any]:
         "calibration": calibration,
         "calibration_figures": of_calibration[0],
         "has_vb": any(fit.program.can(Capability.VB) for fit in material.fits),
-        "titles": _titles(material),
+        "titles": _titles(material, bool(methods)),
         "drawn": _sampler(material),
         "only_nuts": only_nuts(material),
         "command": provenance.command(material, out),
+        "has_paths": provenance.has_paths(material),
         "needs_file": provenance.needs_file(material),
         "provenance": provenance.tables(material),
     }
@@ -212,12 +217,13 @@ def _only(figures: Sequence[Embedded]) -> Embedded | None:
     return next(iter(figures), None)
 
 
-def _titles(material: Material) -> dict[str, str]:
-    """Return the headings of the sections by id, in order."""
+def _titles(material: Material, has_methods: bool) -> dict[str, str]:
+    """Return the headings of the sections by id, in order; without methods, none of them."""
     alone = len(material.fits) == 1
     has_vb = any(fit.program.can(Capability.VB) for fit in material.fits)
     drawn = _sampler(material)
     against = "closed-form VB" if has_vb else "other methods"
+    methods = {"methods": f"{drawn[:1].upper()}{drawn[1:]} against {against}"}
     return {
         "answer": "The question and the answer",
         "verdict": f"The verdict: can {'this fit' if alone else 'these fits'} be trusted?",
@@ -225,7 +231,7 @@ def _titles(material: Material) -> dict[str, str]:
         "models": "The model" if alone else "Each model",
         "checks": f"Would the {'model' if alone else 'models'} produce data like these?",
         "comparison": "How well the model predicts" if alone else "The models side by side",
-        "methods": f"{drawn[:1].upper()}{drawn[1:]} against {against}",
+        **(methods if has_methods else {}),
         "sensitivity": "What depends on the prior",
         "calibration": "Is the computation right?",
         "provenance": "Provenance",
@@ -244,7 +250,8 @@ def _css() -> str:
     return (files("pyflowers.report") / "templates" / "report.css").read_text(encoding="utf-8")
 
 
-def _title(data: Data, material: Material) -> str:
+def _columns(data: Data, material: Material) -> str:
+    """Say which columns the report is of; without a table, which program."""
     if not data.has_table or not data.observed:
         return material.fits[0].name
     by = [data.name_of(column) for column in (data.group, data.time) if column]

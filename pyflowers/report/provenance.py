@@ -19,6 +19,18 @@ FRAME = "data.csv"
 """The file that the command names for data that came from Python and not from a file."""
 
 
+def shown_path(path: str | Path) -> str:
+    """Return a path as a report that is mailed may show it: relative, or only the name.
+
+    What lies in the current folder is named from there; of any other absolute path the folders,
+    which may be those of a user's home, are left out.
+    """
+    if not Path(path).is_absolute():
+        return str(path)
+    inside = Path(path).is_relative_to(Path.cwd())
+    return str(Path(path).relative_to(Path.cwd())) if inside else Path(path).name
+
+
 def command(material: Material, out: Path) -> str:
     """Return the command that makes the report again, as a shell takes it.
 
@@ -26,34 +38,52 @@ def command(material: Material, out: Path) -> str:
     own, have a ``pyflowers fit`` each before a report of their run folders.
     """
     fits = material.fits
-    references = [fit.record.program.reference for fit in fits]
+    references = [shown_path(fit.record.program.reference) for fit in fits]
     names = [*references, *material.refused]
     if _agree(fits):
         priors = {k: v for fit in fits for k, v in _changed_priors(fit).items()}
         models = [word for name in names for word in ("--model", name)]
         words = ["pyflowers", "report", *(models if tuple(names) != LECTURE else [])]
         words += _options(fits[0], priors)
-        return shlex.join([*words, *_calibrations(material), "--out", str(out)])
+        return shlex.join([*words, *_calibrations(material), "--out", shown_path(out)])
     folders = [f"{out.stem}_runs/{fit.name}" for fit in fits]
     lines = [
         shlex.join([*fit_command(fit), "--out", folder])
         for fit, folder in zip(fits, folders, strict=True)
     ]
-    last = ["pyflowers", "report", *folders, *_calibrations(material), "--out", str(out)]
+    last = ["pyflowers", "report", *folders, *_calibrations(material), "--out", shown_path(out)]
     return " && ".join([*lines, shlex.join(last)])
 
 
 def _calibrations(material: Material) -> list[str]:
-    folders = [str(found.batch.folder) for found in material.calibrations]
+    folders = [shown_path(found.batch.folder) for found in material.calibrations]
     return [word for folder in folders for word in ("--calibration", folder)]
 
 
 def fit_command(fit: Fit) -> list[str]:
     """Return the words of the ``pyflowers fit`` that repeats a run, without its ``--out``."""
-    words = ["pyflowers", "fit", fit.record.program.reference]
+    words = ["pyflowers", "fit", shown_path(fit.record.program.reference)]
     for folder in fit.record.program.include_paths:
-        words += ["--include", folder]
+        words += ["--include", shown_path(folder)]
     return [*words, *_options(fit, _changed_priors(fit))]
+
+
+def without_folders(text: str, fits: Sequence[Fit]) -> str:
+    """Return a message without the folders of the data, the user and the current one."""
+    sources = [Path(fit.record.data.source or "") for fit in fits]
+    folders = [source.parent for source in sources if source.is_absolute()]
+    for folder in [*folders, Path.cwd(), Path.home()]:
+        text = text.replace(str(folder / "x")[:-1], "")
+    return text
+
+
+def has_paths(material: Material) -> bool:
+    """Whether the command names files of the user's."""
+    return any(
+        fit.record.program.reference.endswith(".stan")
+        or (Path(fit.record.data.source or "").suffix != "" and "--data" in _options(fit, {}))
+        for fit in material.fits
+    )
 
 
 def needs_file(material: Material) -> bool:
@@ -93,10 +123,10 @@ def _run(record: RunRecord) -> dict[str, Any]:
     return {
         **record.options.model_dump(exclude_unset=True),
         "parametrisation": centered,
-        "data": record.data.source or "none",
+        "data": shown_path(record.data.source or "none"),
         "data SHA-256": record.data.sha256,
         "columns": columns or "–",
-        "program": record.program.path,
+        "program": Path(record.program.path).name,
         "program SHA-256": record.program.sha256,
         "engine": record.engine.name,
         "engine's key": record.engine.key,
@@ -153,7 +183,7 @@ def _options(fit: Fit, priors: Mapping[str, float]) -> list[str]:
     source = record.data.source
     example = fit.program.example
     if source and source != str(example):
-        words += ["--data", source if Path(source).suffix else FRAME]
+        words += ["--data", shown_path(source) if Path(source).suffix else FRAME]
     roles = _roles(fit)
     for role, name in roles.items():
         words += [f"--{role}", name]

@@ -1,7 +1,6 @@
 """Methods side by side: each is what it says, and the table says what separates them."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -165,24 +164,16 @@ def test_every_method_that_applies_is_there(comparisons):
     assert comparisons["iid_normal"].nuts.diagnostics.passed
 
 
-def test_without_a_cmdstan_none_is_made_unless_that_is_wanted(monkeypatch):
-    monkeypatch.setattr("pyflowers.engines.choose.available_cmdstan", lambda _: None)
-
+def test_a_report_asks_for_no_approximation_and_no_cmdstan(monkeypatch):
     def made(path=None):
         raise AssertionError("a CmdStan was made")
 
-    monkeypatch.setattr("pyflowers.engines.choose.find_cmdstan", made)
+    monkeypatch.setattr("pyflowers.compare.methods.find_cmdstan", made)
     fit = pyflowers.fit("iid_normal", seed=1, engine="stanli")
-    comparison = compare_methods(nuts=fit, make_cmdstan=False)
-    assert set(comparison.failures) == set(METHODS)
-    assert "none yet; pyflowers setup makes one" in comparison.failures["laplace"]
+    (comparison,) = compare_all([fit]).values()
+    assert comparison.failures == {}
     assert list(comparison.results) == ["exact", "nuts", "vb"]
-    # Nor for the report of a run that the embedded one made, on another machine.
-    elsewhere = fit.record.engine.model_copy(update={"versions": {"cmdstan": "embedded 2.35.0"}})
-    brought = replace(fit, record=fit.record.model_copy(update={"engine": elsewhere}))
-    for each in (fit, brought):
-        (of_report,) = compare_all([each]).values()
-        assert set(of_report.failures) == set(METHODS)
+    assert compare_all([pyflowers.fit("multilevel_poisson", seed=1, engine="stanli")]) == {}
     with pytest.raises(AssertionError, match="was made"):
         compare_methods(nuts=fit)
 

@@ -110,7 +110,7 @@ def open_page(browser):
 def report(lecture_fits, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
     fits = list(lecture_fits.values())
-    return write_report(fits, path, comparisons=compare_all(fits, "embedded"))
+    return write_report(fits, path, comparisons=compare_all(fits))
 
 
 def outside(requests, path):
@@ -130,7 +130,7 @@ def test_the_lectures_report_opens(open_page, report, width, scheme):
     decoded = page.eval_on_selector_all(
         "img", "nodes => nodes.map(n => n.complete && n.naturalWidth > 0 && n.naturalHeight > 0)"
     )
-    assert len(decoded) == 30
+    assert len(decoded) == 28
     assert all(decoded)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -195,7 +195,7 @@ def test_no_label_is_executed_and_all_are_shown(open_page, tmp_path, place):
         assert page.evaluate("window.pwned") is None
         assert seen["console"] == []
         assert outside(seen["requests"], path) == []
-        assert page.locator("main > section").count() == 10
+        assert page.locator("main > section").count() == 9
         shown = " ".join(page.inner_text("body").split())
         wanted = {"plant": plants, "month": months, "column": columns}[place]
         assert [text for text in wanted if " ".join(text.split()) not in shown] == []

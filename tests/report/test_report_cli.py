@@ -99,8 +99,8 @@ def test_a_users_own_program_has_a_report(tmp_path, executables):
     data.write_text('{"N": 3, "y": [1, 2, 4]}')
     fit = pyflowers.fit(program, data, seed=1, draws=200, warmup=200, cmdstan="embedded")
     html = render_report([Fit.load(fit.save(tmp_path / "run"))])
-    assert re.findall(r'<section id="(\w+)"', html) == SECTIONS
-    assert f"pyflowers report --model {program} --data {data} --seed 1" in command_of(html)
+    assert re.findall(r'<section id="(\w+)"', html) == [s for s in SECTIONS if s != "methods"]
+    assert "pyflowers report --model mine.stan --data mine.json --seed 1" in command_of(html)
 
 
 def test_a_calibration_goes_from_its_folder_into_the_report(lecture_fits, tmp_path):
@@ -114,6 +114,6 @@ def test_a_calibration_goes_from_its_folder_into_the_report(lecture_fits, tmp_pa
     run("report", folder, "--calibration", tmp_path / "sbc", "--out", out)
     html = out.read_text(encoding="utf-8")
     assert "is calibrated: over 20 data sets all 3 quantities stay inside the 99.99% band" in html
-    assert f"--calibration {tmp_path / 'sbc'}" in command_of(html)
+    assert "--calibration sbc" in command_of(html)
     with pytest.raises(ConfigError, match="it holds no finished calibration; name the folder"):
         run("report", folder, "--calibration", tmp_path / "run", "--out", out)
