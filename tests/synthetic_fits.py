@@ -3,9 +3,12 @@
 Tests of what Stan does use the fixture ``lecture_fits``.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
+from pyflowers.compare.methods import MethodResult
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.record import (
@@ -115,3 +118,23 @@ def _draws(name, data, rng, shape):
         "sigma2": sigma2,
         "mu_plant": rng.gamma(total + 0.5, 1 / num, whole),
     }
+
+
+def with_pathfinder(comparison):
+    """The comparison with a Pathfinder that is in the wrong place and far too sure of itself."""
+    nuts = comparison.results["nuts"]
+    centre = nuts.quantities["95%"] + 2 * (nuts.quantities["95%"] - nuts.quantities["5%"])
+    # Of mu it is beside the posterior; of sigma2 within it.
+    centre["sigma2"] = nuts.quantities.loc["sigma2", "median"]
+    rng = np.random.default_rng(1)
+    draws = {
+        name: rng.normal(centre[name], 0.02 * centre[name], (1, 1000)) for name in centre.index
+    }
+    quantities = nuts.quantities.copy()
+    for name, values in draws.items():
+        for column in ("5%", "median", "95%"):
+            level = {"5%": 0.05, "median": 0.5, "95%": 0.95}[column]
+            quantities.loc[name, column] = np.quantile(values, level)
+        quantities.loc[name, ["mean", "sd"]] = values.mean(), values.std()
+    found = MethodResult("pathfinder", quantities, 0.1, draws, 1000, 1000.0, k_hat=2.5)
+    return replace(comparison, results={**comparison.results, "pathfinder": found})

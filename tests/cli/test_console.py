@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -61,6 +62,18 @@ def test_a_terminal_without_styles_gets_none(capsys, monkeypatch, variable, valu
     shown = capsys.readouterr().out
     assert "verdict name" in shown
     assert not re.search("\x1b\\[[34]", shown)
+
+
+def test_many_groups_hide_no_population_parameter(capsys):
+    """Of a table that is too long, short quantities are printed whole, wherever they are."""
+    names = ["mu", *(f"mu_plant[{i}]" for i in range(118)), "beta[1]", "beta[2]", "rho"]
+    print_summary(pd.DataFrame({"mean": np.arange(len(names), dtype=float)}, index=names))
+    printed = capsys.readouterr().out
+    shown = [line.split()[0] for line in printed.splitlines() if line.strip()]
+    assert [name for name in names if name in shown] == [*names[:11], *names[-3:]]
+    assert "108 more rows are in summary.csv" in printed
+    print_summary(pd.DataFrame({"mean": np.arange(60.0)}, index=names[:60]))
+    assert "mu_plant[58]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("code", "status"), [(errno.EPIPE, 141), (errno.ENOSPC, 1)])

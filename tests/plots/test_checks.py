@@ -70,9 +70,12 @@ def test_a_forest_is_in_the_order_of_its_medians(three):
 
 
 def test_many_groups_are_left_out_and_counted(seventy):
-    for name in ("forest", "predictions", "group_intervals"):
+    for name, num in (("forest", 30), ("predictions", 31), ("group_intervals", 30)):
         figure = drawn(seventy, name)
-        assert len(figure.axes[0].get_yticks()) == 30
+        assert len(figure.axes[0].get_yticks()) == num
+    last = drawn(seventy, "predictions").axes[0].get_yticklabels()[-1]
+    assert last.get_text() == "new plant"
+    assert "however badly it fits" in plots.alt_text(drawn(seventy, "group_intervals"))
     assert "40 between them are left out" in plots.alt_text(drawn(seventy, "forest"))
 
 

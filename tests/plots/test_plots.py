@@ -11,7 +11,7 @@ import pytest
 from example_fits import QUICK, SLOW, example_fit, table_of
 from matplotlib.figure import Figure
 from scipy.integrate import quad
-from synthetic_fits import read, synthetic_fit, table
+from synthetic_fits import read, synthetic_fit, table, with_pathfinder
 from text_layout import collisions
 
 import pyflowers
@@ -19,11 +19,14 @@ from pyflowers import plots
 from pyflowers.compare import compare_models
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
+from pyflowers.plots import methods
 from pyflowers.plots.chains import _rank_counts
 from pyflowers.plots.choice import choose
 from pyflowers.plots.style import WIDTH, applied, fitted, label, text_width
 from pyflowers.programs import Capability
 from pyflowers.programs.densities import prior_density
+from pyflowers.table import from_frame
+from pyflowers.workflow.comparisons import compare_all
 from pyflowers.workflow.experiment import save
 
 FIT_FIGURES = ("trace_first_chain", "trace", "ranks", "pairs", "prior_posterior", "predictive")
@@ -202,6 +205,41 @@ def test_observations_show_missing_months_and_say_what_is_left_out(sixty):
     crosses = [c for axes in plots.observations(data).axes for c in axes.collections]
     drawn = sum(len(collection.get_offsets()) for collection in crosses)
     assert drawn == 2 * len(data.by_time) - data.num_obs > 0
+
+
+@pytest.mark.parametrize(("values", "at_zero"), [([194.0, 300, 466], False), ([1, 5, 9], True)])
+def test_an_axis_of_observations_begins_at_0_where_that_is_near(values, at_zero):
+    frame = pd.DataFrame({"plant": list("aabb"), "month": [1, 2, 1, 2], "flowers": [3.0, *values]})
+    frame.loc[0, "flowers"] = values[0]
+    data = read("iid_normal", from_frame(frame))
+    low, high = plots.observations(data).axes[0].get_ylim()
+    assert (low <= 0) == at_zero
+    assert low < values[0] < values[-1] < high
+
+
+def test_rows_of_panels_are_evenly_spaced():
+    """Labels above an empty place do not push the last row down."""
+    figure = plots.observations(read("iid_normal", table([f"p{i}" for i in range(18)], 4)))
+    figure.draw_without_rendering()
+    tops = [ax.get_position().y1 for ax in figure.axes[::4]]
+    assert len(tops) == 5
+    assert np.ptp(np.diff(tops)) < 0.002
+
+
+def test_a_method_that_is_far_too_narrow_flattens_no_density():
+    fit = synthetic_fit("iid_normal", table(["a", "b"], 8))
+    comparison = with_pathfinder(compare_all([fit])["iid_normal"])
+    of_mu, of_sigma2 = methods.method_marginals(comparison).axes
+    exact, nuts, *_, pathfinder = (line.get_ydata().max() for line in of_sigma2.lines)
+    assert pathfinder > 10 * exact
+    for ax in (of_mu, of_sigma2):
+        exact, nuts, *_ = (line.get_ydata().max() for line in ax.lines)
+        assert ax.get_ylim()[1] < 3 * max(exact, nuts)
+    figure = methods.interval_forest(comparison)
+    note = " ".join(texts_of(figure))
+    assert "An arrow is a median beyond the axis." in note
+    low, high = comparison.results["exact"].quantities.loc["mu", ["5%", "95%"]]
+    assert np.ptp(figure.axes[0].get_xlim()) < 3 * (high - low)
 
 
 def test_a_missing_month_breaks_the_line():

@@ -17,6 +17,7 @@ import pyflowers
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.summary import format_cell
 from pyflowers.report import render_report
+from pyflowers.report.provenance import shown_path
 from pyflowers.resources import flowers_csv
 
 NAMESPACE = "{http://www.w3.org/1999/xhtml}"
@@ -130,7 +131,7 @@ def faults(page):
     for node in page.nodes("p", "li", "figcaption"):
         text = text_of(node)
         in_list = node.tag.endswith("li")
-        if node.get("class") in ("kicker", "note") or (list(node)[:1] and in_list):
+        if node.get("class") in ("kicker", "note", "subtitle") or (list(node)[:1] and in_list):
             continue
         begins_with_code = len(node) > 0 and not (node.text or "").strip()
         for pattern, what in _FAULTY:
@@ -214,6 +215,47 @@ def test_the_answer_names_each_single_number_with_its_meaning(example):
         assert f": {median}" in output
         assert output.endswith(f"(90% interval {low} to {high})")
     assert f"The summary table has all {len(summary)} numbers." in page.output("answer")
+
+
+def test_the_answer_states_each_vector(example):
+    """Short ones whole, long ones by their lowest and highest median."""
+    fit, page = example
+    summary, answer = fit.summary(), page.output("answer")
+    vectors = [quantity for quantity in fit.posterior.values() if quantity.dims]
+    for quantity in vectors:
+        rows = list(quantity.elements)
+        medians = summary.loc[rows, "median"]
+        ends = (medians.idxmin(), medians.idxmax())
+        for row in rows if len(rows) <= 6 else ends:
+            low, high = (format_cell("", summary.loc[row, key]) for key in ("5%", "95%"))
+            assert f"(90% interval {low} to {high}) for {row}" in answer
+        assert len(rows) <= 6 or f"{len(rows)} numbers, from" in answer
+    assert vectors
+
+
+def test_the_page_holds_the_program_and_no_folder(example):
+    fit, page = example
+    programs = [text_of(node) for node in page.nodes("details")]
+    assert [" ".join(text.split()) for text in fit.record.program.files.values()] == [
+        text.removeprefix(f"The program: {fit.name}.stan ") for text in programs
+    ]
+    whole = text_of(page.tree)
+    for folder in (Path(fit.record.program.path).parent, Path.home(), Path.cwd()):
+        assert f"{folder}{os.sep}" not in whole
+    assert Path(fit.record.program.path).is_absolute()  # there was one to show
+
+
+def test_files_of_the_current_folder_are_named_from_it_and_messages_name_no_folder(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert shown_path(tmp_path / "data" / "x.csv") == str(Path("data", "x.csv"))
+    assert shown_path("../x.csv") == "../x.csv"
+    assert shown_path(tmp_path.parent / "x.csv") == "x.csv"
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 8))
+    refused = {"m": f"{Path.home() / 'x.csv'}, row 3: it is bad; {tmp_path / 'y.csv'} is not"}
+    page = report(fit, refused=refused)
+    assert "m was not fitted. x.csv, row 3: it is bad; y.csv is not." in page.output("verdict")
 
 
 def test_what_does_not_apply_is_not_there(example):

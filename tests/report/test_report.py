@@ -15,13 +15,15 @@ import html5lib
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic_fits import synthetic_fit, table
+from synthetic_fits import synthetic_fit, table, with_pathfinder
 
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.summary import format_cell
 from pyflowers.report import render_report, write_report
+from pyflowers.report.comparison import compared as methods_of
 from pyflowers.report.embed import to_svg
+from pyflowers.report.material import Material
 from pyflowers.workflow.comparisons import compare_all
 
 SECTIONS = [
@@ -294,6 +296,21 @@ def test_missing_months_and_left_out_plants_are_said():
     assert "36 are left out" in alts
     assert "are left out, and are in the summary table" in alts
     assert "the 60 groups (plant) run from" in text_of(by_id(page, "answer"))
+
+
+def test_a_method_that_disagrees_is_said_to():
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 4))
+    found = with_pathfinder(compare_all([fit])["iid_normal"])
+    (section,) = methods_of(Material([fit], compare=lambda: {"iid_normal": found}))
+    told = [text_of(parse(f"<!DOCTYPE html><title>t</title>{p}")) for p in section.paragraphs]
+    (sentence,) = [text for text in told if "Pathfinder" in text]
+    assert re.search(
+        r"Pathfinder does not agree with NUTS: its median of mu is [\d.]+ and", sentence
+    )
+    assert "times as wide and its Pareto k-hat is 2.50, above 0.7. Do not use it here." in sentence
+    assert not any("ADVI" in text for text in told)
+    rows = [str(row[1]) for row in section.table.rows]
+    assert rows.count("Pathfinder") == 2
 
 
 def test_the_same_fits_make_the_same_file(html, runs):
