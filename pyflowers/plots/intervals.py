@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from pyflowers.checks import Predictions, PredictiveChecks
 
 MOST_ROWS = 30
+MOST_INSIDE = 0.75
+"""Share of observed means within 50% intervals from which it is said to be no evidence of fit."""
+
 PROBS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -103,10 +106,14 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     width = np.maximum(levels[4] - levels[0], 1e-300)
     shown = np.argsort(-np.abs(groups.observed - levels[2]) / width, kind="stable")[:MOST_ROWS]
     shown = np.sort(shown)
-    note = (
-        "Where a model fits a mean to each group, observed means lie near the middle however badly "
-        "it fits."
-    )
+    inside = (groups.observed >= levels[1]) & (groups.observed <= levels[3])
+    note = ""
+    if inside.mean() > MOST_INSIDE:
+        note = (
+            f"{int(inside.sum())} of {groups.observed.size} observed means lie in their 50% "
+            "intervals. So they do wherever a model has a mean for each group, however badly it "
+            "fits otherwise."
+        )
     if shown.size < groups.observed.size:
         note += (
             f" Of {groups.observed.size} groups the {shown.size} are shown whose observed means "
@@ -127,7 +134,7 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
         f"Observed means of {num} groups against those replicated by {checks.fit.name}: "
         f"{int(outside.sum())} lie outside their 90% interval."
     )
-    return finish(figure, alt, note)
+    return finish(figure, alt, note.strip())
 
 
 @styled

@@ -76,6 +76,8 @@ def test_many_groups_are_left_out_and_counted(seventy):
     last = drawn(seventy, "predictions").axes[0].get_yticklabels()[-1]
     assert last.get_text() == "new plant"
     assert "however badly it fits" in plots.alt_text(drawn(seventy, "group_intervals"))
+    pooled = synthetic_fit("iid_normal", table([f"p{i}" for i in range(20)], 9))
+    assert "however badly" not in plots.alt_text(drawn(pooled, "group_intervals"))
     assert "40 between them are left out" in plots.alt_text(drawn(seventy, "forest"))
 
 
