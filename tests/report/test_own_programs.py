@@ -265,7 +265,8 @@ def test_what_does_not_apply_is_not_there(example):
         assert word not in output
     assert "This fit can be trusted. All 6 diagnostics pass." in page.output("banner")
     assert "How well the model predicts" in page.output("comparison")
-    assert f"pyflowers report --model {fit.name}.stan --data" in output
+    program = shown_path(fit.record.program.reference)
+    assert f"pyflowers report --model {program} --data" in output
     names = ["trace", "rank", "pair", "prior", "predictive", "predictive checks", "sensitivity"]
     chapter = page.alts[1:]
     assert len(chapter) == len(names)
@@ -294,7 +295,7 @@ def test_own_and_shipped_programs_of_one_table(folder, lecture_fits):
     assert re.search(r"that of rate is lower by [\d.]+ \(90% interval", answer)
     assert "These fits can be trusted. All 18 diagnostics of 3 fits pass." in page.output("banner")
     command = text_of(page.nodes("pre")[-1])
-    assert "pyflowers fit rate.stan --data flowers.csv --seed 1" in command
+    assert f"pyflowers fit rate.stan --data {shown_path(flowers_csv())} --seed 1" in command
     assert len(page.alts) == 1 + 4 + 6 + 5 + 1 + 1 + 1
     assert "One rate for all rate" in page.output("models")
 
