@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -145,7 +146,13 @@ def import_cmdstanpy() -> Any:
     """
     with _importing:
         if "cmdstanpy" not in sys.modules:
-            with _xarray_later(), _temporary_files_in(lasting_folder()):
+            with (
+                _xarray_later(),
+                _temporary_files_in(lasting_folder()),
+                warnings.catch_warnings(),
+            ):
+                # In a notebook without ipywidgets tqdm says so; its bars are then drawn as text.
+                warnings.filterwarnings("ignore", message="IProgress not found")
                 import_module("cmdstanpy")
     return import_module("cmdstanpy")
 
