@@ -21,6 +21,7 @@ import numpy as np
 
 from pyflowers.cores import usable_cores
 from pyflowers.disks import lasting_folder, temporary_folder
+from pyflowers.display import INTERVAL
 from pyflowers.engines.base import Keep, Sample
 from pyflowers.engines.options import NUTS_USES, SamplerOptions
 from pyflowers.engines.words import count_messages, last_words
@@ -83,6 +84,7 @@ class CmdStanProgram:
         cores: int | None = None,
         inits: Any = None,
         keep: Keep | None = None,
+        interval: float = INTERVAL,
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""

@@ -46,8 +46,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pyflowers.display import format_number
 from pyflowers.fits.diagnostics import Verdict
-from pyflowers.fits.summary import format_number
 from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import FloatArray
 from pyflowers.lectures.network_figures import likelihood_figure, prediction_figure, weights_figure

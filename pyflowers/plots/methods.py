@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pyflowers.compare import METHOD_NAMES
 from pyflowers.compare.statistics import element_of
+from pyflowers.display import percent
 from pyflowers.errors import ConfigError
 from pyflowers.plots.density import kernel_density
 from pyflowers.plots.style import (
@@ -160,7 +161,7 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
 
 @styled
 def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the median and the 5% to 95% interval of each parameter by each method."""
+    """Draw the median and the interval of each parameter by each method."""
     names = comparison.elements
     shown = names[:MOST_PANELS]
     columns = min(3, len(shown))
@@ -172,13 +173,10 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     reference = comparison.results["exact" if "exact" in methods else comparison.reference]
     for axis, name in zip(axes, shown, strict=True):
         found = [comparison.results[method].quantities.loc[name] for method in methods]
-        low, median, high = (
-            np.array([values[quantile] for values in found]) for quantile in ("5%", "median", "95%")
-        )
+        median, low, high = np.transpose([values.iloc[:3] for values in found])
         axis.hlines(rows, low, high, colors=tints, linewidth=2)
         axis.scatter(median, rows, s=16, c=tints, zorder=3)
-        for quantile in ("5%", "median", "95%"):
-            position = reference.quantities.loc[name, quantile]
+        for position in reference.quantities.loc[name].iloc[:3]:
             axis.axvline(position, color=theme.muted, linewidth=0.6, linestyle=":")
         if _on_log_axis(comparison, name):
             _logarithmic(axis)
@@ -187,7 +185,8 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     axes[0].set_yticks(rows, [METHOD_NAMES[method] for method in methods])
     axes[0].invert_yaxis()
     left_out = f"{len(names) - len(shown)} more parameters are in the table." * (names != shown)
-    alt = f"Medians and 5% to 95% intervals of {', '.join(shown)} by {len(methods)} methods."
+    interval = percent(comparison.nuts.interval)
+    alt = f"Medians and {interval} intervals of {', '.join(shown)} by {len(methods)} methods."
     return finish(figure, alt, left_out)
 
 
@@ -221,7 +220,7 @@ def _one_normal(comparison: Comparison) -> tuple[str, str]:
 
 def _on_log_axis(comparison: Comparison, name: str) -> bool:
     """Whether a parameter is declared for a logarithmic axis, and can be drawn on one."""
-    lowest = min(float(result.quantities["5%"][name]) for result in comparison.results.values())
+    lowest, _ = _ends(comparison, name)
     return bool(comparison.program.log_axis(name)) and lowest > 0
 
 
@@ -283,11 +282,15 @@ def _colours(comparison: Comparison, theme: Theme) -> dict[str, str]:
     return {method: palette.get(method, theme.ink) for method in comparison.results}
 
 
+def _ends(comparison: Comparison, name: str) -> tuple[float, float]:
+    """Return the lowest and the highest end of the methods' intervals."""
+    ends = np.array([r.quantities.loc[name].iloc[1:3] for r in comparison.results.values()])
+    return float(ends[:, 0].min()), float(ends[:, 1].max())
+
+
 def _reach(comparison: Comparison, name: str, logarithmic: bool) -> tuple[float, float]:
-    """Return an axis that holds every method's 5% to 95% interval with room to spare."""
-    tables = [result.quantities for result in comparison.results.values()]
-    low = min(float(table["5%"][name]) for table in tables)
-    high = max(float(table["95%"][name]) for table in tables)
+    """Return an axis that holds every method's interval with room to spare."""
+    low, high = _ends(comparison, name)
     if logarithmic:
         return low / 2.5, high * 2.5
     return low - 0.45 * (high - low), high + 0.45 * (high - low)

@@ -6,8 +6,9 @@ import numpy as np
 from markupsafe import Markup
 
 from pyflowers.compare.loo import FEW_OBSERVATIONS, SMALL_DIFFERENCE, ModelLoo
+from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit
-from pyflowers.plots.comparison import Z_90
+from pyflowers.plots.comparison import half_width
 from pyflowers.programs import Capability, Data
 from pyflowers.report.material import Material
 from pyflowers.report.numbers import interval, isolated, listing, number, summary_number
@@ -80,10 +81,10 @@ def _scalar(material: Material, fit: Fit, name: str) -> Markup:
     declared = fit.program.declaration.parameters.get(name)
     unit = fit.program.unit_of(name, fit.data)
     meaning = declared.description if declared is not None else ""
-    return Markup("<code>{}</code>{}: {}{} (90% interval {})").format(
+    return Markup("<code>{}</code>{}: {}{} ({} interval {})").format(
         *(name, Markup(", {}").format(_lower(meaning)) if meaning else ""),
         *(_median(material, fit, name), _times(unit)),
-        _90(material, fit, name),
+        *(percent(fit.interval), _interval(material, fit, name)),
     )
 
 
@@ -113,8 +114,9 @@ def _of_each_group(material: Material, fit: Fit) -> Markup:
     order = np.argsort(medians, kind="stable")
     named = range(len(rows)) if len(rows) <= MOST_NAMED else [int(order[0]), int(order[-1])]
     values = [
-        Markup("{} for {} (90% interval {})").format(
-            _median(material, fit, rows[i]), _group(groups, i), _90(material, fit, rows[i])
+        Markup("{} for {} ({} interval {})").format(
+            *(_median(material, fit, rows[i]), _group(groups, i)),
+            *(percent(fit.interval), _interval(material, fit, rows[i])),
         )
         for i in named
     ]
@@ -140,8 +142,9 @@ def _ranking(material: Material) -> Markup:
     if len(loo.models) == 1:
         return Markup("")
     behind = [
-        Markup("that of <code>{}</code> is lower by {} (90% interval {})").format(
-            model.name, number(-model.difference), _difference_interval(model)
+        Markup("that of <code>{}</code> is lower by {} ({} interval {})").format(
+            *(model.name, number(-model.difference), percent(material.best.interval)),
+            _difference_interval(model, material.best.interval),
         )
         for model in loo.models[1:]
     ]
@@ -153,8 +156,9 @@ def _ranking(material: Material) -> Markup:
     )
 
 
-def _difference_interval(model: ModelLoo) -> Markup:
-    low, high = (-model.difference + sign * Z_90 * model.difference_se for sign in (-1, 1))
+def _difference_interval(model: ModelLoo, probability: float) -> Markup:
+    half = half_width(probability) * model.difference_se
+    low, high = -model.difference - half, -model.difference + half
     return interval(number(low), number(high))
 
 
@@ -186,6 +190,7 @@ def _median(material: Material, fit: Fit, row: str) -> Markup:
     return summary_number(fit, material.summaries[fit.name], row, "median")
 
 
-def _90(material: Material, fit: Fit, row: str) -> Markup:
+def _interval(material: Material, fit: Fit, row: str) -> Markup:
     table = material.summaries[fit.name]
-    return interval(summary_number(fit, table, row, "5%"), summary_number(fit, table, row, "95%"))
+    _, low, high = interval_quantiles(fit.interval)
+    return interval(summary_number(fit, table, row, low), summary_number(fit, table, row, high))

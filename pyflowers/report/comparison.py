@@ -11,6 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from pyflowers.compare import METHOD_NAMES, Comparison
+from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit
 from pyflowers.plots import methods as figures
 from pyflowers.programs import Capability
@@ -23,8 +24,6 @@ MOST_ELEMENTS = 8
 
 _IN_TABLE = ("exact", "nuts", "independent", "vb")
 """Methods of the table where there are any but the reference; the figures show the others, too."""
-
-_COLUMNS = ("median", "5%", "95%", "mean", "sd", "width_ratio")
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,14 @@ def _widths(found: Comparison) -> Markup:
     ratio = found.table()["width_ratio"].xs("vb", level="method").dropna()
     low, high = str(ratio.idxmin()), str(ratio.idxmax())
     return Markup(
-        "The 90% intervals of closed-form VB are {} ({}) to {} ({}) times as wide as those "
+        "The {} intervals of closed-form VB are {} ({}) to {} ({}) times as wide as those "
         "of {}: mean-field VB leaves out how parameters depend on each other."
-    ).format(number(ratio[low]), low, number(ratio[high]), high, METHOD_NAMES[found.reference])
+    ).format(
+        *(percent(found.nuts.interval), number(ratio[low]), low),
+        number(ratio[high]),
+        high,
+        METHOD_NAMES[found.reference],
+    )
 
 
 def _distance(found: Comparison) -> Markup:
@@ -113,16 +117,18 @@ def _table(found: Comparison) -> tuple[Table, Markup]:
     shown = [name for name in names if "[" not in name]
     shown += [name for name in names if "[" in name][: MOST_ELEMENTS - len(shown)]
     rows: list[list[Markup | str]] = []
+    columns = [*interval_quantiles(found.nuts.interval), "mean", "sd", "width_ratio"]
     few = [method for method in found.results if method in _IN_TABLE]
     methods = few if len(few) > 1 else list(found.results)
     for name in shown:
         for method, row in whole.loc[name].iterrows():
             if method not in methods:
                 continue
-            cells = [number(float(row[column])) for column in _COLUMNS]
+            cells = [number(float(row[column])) for column in columns]
             rows.append([Markup("<code>{}</code>").format(name), METHOD_NAMES[str(method)], *cells])
     caption = f"Posterior of {found.program.name} by each method"
-    head = ["Parameter", "Method", *_COLUMNS[:-1], f"90% width / {METHOD_NAMES[found.reference]}"]
+    width = f"{percent(found.nuts.interval)} width / {METHOD_NAMES[found.reference]}"
+    head = ["Parameter", "Method", *columns[:-1], width]
     left = len(names) - len(shown)
     note = Markup("The table leaves out {} more parameters.").format(left) if left else Markup("")
     return Table(caption, head, rows, text_columns=[1]), note
@@ -132,7 +138,8 @@ def _drawings(found: Comparison) -> list[Drawing]:
     made: list[Drawing] = [
         (
             partial(figures.interval_forest, found),
-            "Medians and 90% intervals of each method; pyflowers compare has the numbers.",
+            f"Medians and {percent(found.nuts.interval)} intervals of each method; pyflowers "
+            "compare has the numbers.",
         ),
         (partial(figures.method_marginals, found), "Marginal densities by each method."),
     ]

@@ -10,9 +10,9 @@ import re
 
 from markupsafe import Markup, escape
 
+from pyflowers.display import format_cell, format_number
 from pyflowers.fits.diagnostics import Check
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.summary import format_cell, format_number
 
 
 def number(value: float, text: str | None = None) -> Markup:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from pyflowers.cli import console
 from pyflowers.cli.console import label, say, shown, styled
 from pyflowers.cli.main import cli
-from pyflowers.cli.tables import print_summary
+from pyflowers.cli.tables import print_table
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_a_terminal_without_styles_gets_none(capsys, monkeypatch, variable, valu
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv(variable, value)
     say(styled("verdict", fg="red"), " ", styled("name", bold=True))
-    print_summary(pd.DataFrame({"mean": [1.0], "r_hat": [1.2]}, index=["mu"]))
+    print_table(pd.DataFrame({"mean": [1.0], "r_hat": [1.2]}, index=["mu"]))
     shown = capsys.readouterr().out
     assert "verdict name" in shown
     assert not re.search("\x1b\\[[34]", shown)

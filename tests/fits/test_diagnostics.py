@@ -8,9 +8,10 @@ import pytest
 from scipy import stats as distributions
 from synthetic_fits import synthetic_fit, table
 
+from pyflowers.display import format_cell, format_number
 from pyflowers.fits.diagnostics import Verdict, diagnose
 from pyflowers.fits.posterior import Quantity
-from pyflowers.fits.summary import format_cell, format_number, summarize
+from pyflowers.fits.summary import summarize
 from pyflowers.programs import MissingMoment
 from pyflowers.table import from_frame
 
