@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from io import StringIO
+from itertools import product
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -120,6 +121,42 @@ def interval_quantiles(*intervals: float) -> dict[str, float]:
     return {"median": 0.5, **{percent(end): end for end in sorted(ends)}}
 
 
+def element_table(
+    found: Mapping[str, Mapping[str, Any]], labels: Mapping[str, Sequence[Any]] | None = None
+) -> pd.DataFrame:
+    """Return a row for each element of each quantity.
+
+    Parameters
+    ----------
+    found : mapping of str to mapping of str to array
+        The columns of each quantity, in its shape.
+    labels : mapping of str to sequence, optional
+        The elements of each axis of a quantity; counted from 1 by default.
+    """
+    import numpy as np
+    import pandas as pd
+
+    parts = []
+    for name, columns in found.items():
+        arrays = np.broadcast_arrays(*map(np.asarray, columns.values()))
+        axes = (labels or {}).get(name) or [range(1, num + 1) for num in arrays[0].shape]
+        rows = [f"{name}[{','.join(map(str, at))}]" if at else name for at in product(*axes)]
+        index = pd.Index(rows, name="parameter")
+        cells = {column: np.ravel(a) for column, a in zip(columns, arrays, strict=True)}
+        parts.append(pd.DataFrame(cells, index=index))
+    return pd.concat(parts)
+
+
+def draws_table(draws: Mapping[str, Any], num_axes: int, interval: float) -> pd.DataFrame:
+    """Return quantiles of draws, whose first axes count them: they exist of every distribution."""
+    import numpy as np
+
+    probs = interval_quantiles(interval)
+    axes = tuple(range(num_axes))
+    levels = {name: np.quantile(v, list(probs.values()), axis=axes) for name, v in draws.items()}
+    return element_table({name: dict(zip(probs, v, strict=True)) for name, v in levels.items()})
+
+
 def percent(prob: float) -> str:
     """Return a probability as a percentage, such as ``2.5%``."""
     return f"{100 * prob:.10g}%"
@@ -172,7 +209,8 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
         grid.add_row(*(Text(label(each)) for each in (*names, *cells)))
     text = StringIO()
     # A terminal that is too narrow wraps the table, but nothing is cut off.
-    console = Console(file=text, highlight=False, width=1000, force_terminal=colours)
+    how = {"force_terminal": colours, "force_jupyter": False}  # it would display the text itself
+    console = Console(file=text, highlight=False, width=1000, **how)
     console.width = console.measure(grid).maximum
     console.print(grid)
     return text.getvalue()
