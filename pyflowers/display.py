@@ -209,8 +209,13 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
         grid.add_row(*(Text(label(each)) for each in (*names, *cells)))
     text = StringIO()
     # A terminal that is too narrow wraps the table, but nothing is cut off.
-    how = {"force_terminal": colours, "force_jupyter": False}  # it would display the text itself
-    console = Console(file=text, highlight=False, width=1000, **how)
+    console = Console(
+        file=text,
+        highlight=False,
+        width=1000,
+        force_terminal=colours,
+        force_jupyter=False,  # in a notebook it would show the text by itself
+    )
     console.width = console.measure(grid).maximum
     console.print(grid)
     return text.getvalue()

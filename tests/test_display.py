@@ -140,7 +140,13 @@ def test_a_selection_of_the_summary(fit):
         fit.summary(["nu"])
 
 
-@pytest.mark.parametrize("command", [("check",), ("predict",), ("contrast", "mu"), ("report",)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *[("check",), ("predict",), ("contrast", "mu")],
+        pytest.param(("report",), marks=pytest.mark.slow),
+    ],
+)
 def test_commands_take_an_interval(fit, tmp_path, command):
     fit.save(tmp_path / "run")
     name, *more = command
