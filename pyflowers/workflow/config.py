@@ -122,7 +122,13 @@ class OutputConfig(Record):
 
 
 class Experiment(Record):
-    """Everything that a file says."""
+    """Everything that a file says.
+
+    Attributes
+    ----------
+    interval : float
+        Probability of the intervals that tables, figures and the report show.
+    """
 
     models: Annotated[tuple[str, ...], Field(min_length=1)] = LECTURE
     include_paths: tuple[Path, ...] = ()
