@@ -17,6 +17,8 @@ from pyflowers.display import interval_quantiles, text_table
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.priors import prior_predictive, prior_sensitivity
+from pyflowers.workflow.config import Experiment
+from pyflowers.workflow.experiment import run_experiment
 
 DATA = table(["a", "<b>"], 6)
 
@@ -170,6 +172,17 @@ def test_a_summary_made_while_drawing_keeps_its_interval(tmp_path):
     assert list(loaded.summary())[1:3] == names
     with pytest.raises(ConfigError, match=r"fit again with an interval of 0\.9$"):
         loaded.summary(interval=0.9)
+
+
+def test_an_experiment_shows_another_interval_without_fitting_again(tmp_path):
+    sampler = {"seed": 1, "engine": "stanli", "draws": 200, "warmup": 200}
+    output = {"folder": tmp_path / "runs", "plots": "none"}
+    how = {"models": ("iid_normal",), "sampler": sampler, "output": output}
+    for interval, columns in ((0.95, ["2.5%", "97.5%"]), (0.9, ["5%", "95%"])):
+        (outcome,) = run_experiment(Experiment().with_values(interval=interval, **how))
+        assert bool(outcome.refitted) == (interval == 0.95)
+        assert outcome.fit.interval == interval
+        assert list(pd.read_csv(outcome.folder / "summary.csv"))[2:4] == columns
 
 
 CELLS = """
