@@ -16,6 +16,7 @@ from pyflowers.cli.main import cli
 from pyflowers.display import interval_quantiles, text_table
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
+from pyflowers.plots.style import StyledFigure
 from pyflowers.priors import prior_predictive, prior_sensitivity
 from pyflowers.workflow.config import Experiment
 from pyflowers.workflow.experiment import run_experiment
@@ -72,7 +73,9 @@ def test_a_fit_prints_as_its_command_does(fit, tmp_path):
 
 
 def test_a_figure_is_an_image_in_a_notebook(fit):
-    assert pyflowers.plots.trace(fit, ["mu"])._repr_png_().startswith(b"\x89PNG")
+    figure = pyflowers.plots.trace(fit, ["mu"])
+    assert isinstance(figure, StyledFigure)
+    assert figure._repr_png_().startswith(b"\x89PNG")
 
 
 def test_a_long_table_says_how_many_rows_are_left_out():
