@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.checks.ecdf import from_ranks, p_value
+from pyflowers.display import Line, Shown, heading, in_file, verdict
 from pyflowers.errors import ConfigError
 from pyflowers.many import Batch
 from pyflowers.outputs import FileKind, new_file
@@ -47,8 +48,8 @@ class _Record(Record):
     priors: dict[str, float]
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration(Shown):
     """What simulation-based calibration found.
 
     Attributes
@@ -225,7 +226,19 @@ class Calibration:
             )
         return sentences
 
-    def __str__(self) -> str:
+    def contents(self) -> list[Line]:
+        """Return the table, its notes, and the verdict."""
+        return [
+            heading(self.name, f"{self.num_fits} fits"),
+            in_file(self.table(), "calibration.csv"),
+            *(f"note: {note}" for note in self.notes),
+            verdict(self.sentence, not self.failed),
+            f"seed: {self.seed}",
+        ]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a sentence."""
         if self.failed:
             return (
                 f"{len(self.failed)} of {len(self.quantities)} quantities are not calibrated: "

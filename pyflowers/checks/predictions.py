@@ -7,19 +7,20 @@ Both are draws of the posterior predictive distribution, so their quantiles are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from pyflowers import convergence
+from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import Quantity, quantity
 from pyflowers.programs import Capability
 
-PROBS = {"5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95}
-"""Quantiles of a prediction: its median, and the ends of its 50 and 90% intervals."""
+INNER = 0.5
+"""Probability of the narrower of a prediction's two intervals."""
 
 NEW = "new"
 
@@ -37,11 +38,11 @@ class Prediction:
     """
 
     title: str
-    quantity: Quantity
+    quantity: Quantity = field(repr=False)
 
 
-@dataclass(frozen=True, eq=False)
-class Predictions:
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictions(Shown):
     """What a fit predicts.
 
     Attributes
@@ -67,16 +68,26 @@ class Predictions:
         return {part.title: part.quantity.values for part in self.parts}
 
     def table(self) -> pd.DataFrame:
-        """Return median, 50 and 90% intervals and the median's Monte Carlo error of each value.
+        """Return the median, two intervals and the median's Monte Carlo error of each value.
+
+        The intervals are the fit's and one of 50%.
 
         Quantiles of counts are values that occur: the smallest with at least that probability up
         to it.
         """
-        parts = [_summary(part) for part in self.parts]
-        return pd.concat(parts)
+        return pd.concat([_summary(each, self.fit.interval) for each in self.parts])
+
+    def contents(self) -> list[Line]:
+        """Return the table and its notes."""
+        return [
+            heading(self.fit.name, self.fit.program.about),
+            in_file(self.table(), "predictions.csv"),
+            *(f"note: {note}" for note in self.notes),
+            f"seed: {self.seed}",
+        ]
 
 
-def predict(fit: Fit, *, seed: int | None = None) -> Predictions:
+def predict(fit: Fit, *, seed: int | None = None, interval: float | None = None) -> Predictions:
     """Predict each group's next observation, and a group that is not in the data.
 
     Parameters
@@ -86,12 +97,15 @@ def predict(fit: Fit, *, seed: int | None = None) -> Predictions:
     seed : int, optional
         Of the predictions; that of the fit by default. What a program of one's own has drawn as
         ``y_new`` and ``y_new_group`` in Stan is taken as it is.
+    interval : float, optional
+        Probability of the wider interval that is shown; that of the fit by default.
 
     Raises
     ------
     ConfigError
-        If the program has no ``y_new``.
+        If the program has no ``y_new``, or the interval does not lie between 0 and 1.
     """
+    fit = fit.with_interval(interval)
     fit.program.require(Capability.Y_NEW)
     seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
     notes: list[str] = []
@@ -144,14 +158,15 @@ def _new_group(fit: Fit, rng: np.random.Generator, notes: list[str]) -> list[Pre
     return [Prediction(f"new {group}", Quantity("y_new", values, ("group",), label)), *found]
 
 
-def _summary(part: Prediction) -> pd.DataFrame:
+def _summary(part: Prediction, interval: float) -> pd.DataFrame:
+    probs = interval_quantiles(INNER, interval)
     draws = np.asarray(part.quantity.flat, dtype=np.float64)
     if np.all(draws == np.floor(draws)):
         pooled = draws.reshape(-1, draws.shape[-1])
-        quantiles = np.quantile(pooled, list(PROBS.values()), axis=0, method="inverted_cdf")
+        quantiles = np.quantile(pooled, list(probs.values()), axis=0, method="inverted_cdf")
     else:
-        quantiles = convergence.quantiles(draws, list(PROBS.values()))
-    columns = dict(zip(PROBS, quantiles, strict=True))
+        quantiles = convergence.quantiles(draws, list(probs.values()))
+    columns = dict(zip(probs, quantiles, strict=True))
     columns["mcse"] = convergence.mcse_quantile(draws, 0.5)
     index = pd.MultiIndex.from_product(
         [[part.title], part.quantity.elements], names=["prediction", "value"]

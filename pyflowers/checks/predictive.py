@@ -24,7 +24,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,7 @@ from pyflowers.checks.groups import GroupMeans, group_codes, outlier_statistic
 from pyflowers.checks.pit import LooPit, loo_pit
 from pyflowers.checks.replicates import blocks, chosen_draws
 from pyflowers.checks.statistics import FloatArray, find_statistics
+from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
@@ -78,7 +79,7 @@ class Check:
     p_value: float
     mcse: float
     observed: float
-    replicated: FloatArray
+    replicated: FloatArray = field(repr=False)
 
     @property
     def passed(self) -> bool:
@@ -96,8 +97,8 @@ class Check:
         return f"{self.meaning}: {side} than the model's"
 
 
-@dataclass(frozen=True, eq=False)
-class PredictiveChecks:
+@dataclass(frozen=True, eq=False, repr=False)
+class PredictiveChecks(Shown):
     """All predictive checks of a fit.
 
     Attributes
@@ -140,19 +141,18 @@ class PredictiveChecks:
         return self.fit.verdict.also(Part("data", tuple(map(_judged, self.checks)), claim=claim))
 
     def table(self) -> pd.DataFrame:
-        """Return a row for each check: observed, median and 90% of replicated values, p, mcse."""
+        """Return a row for each check: observed, median and interval of replicated values, p, mcse.
+
+        The interval is the fit's.
+        """
+        probs = interval_quantiles(self.fit.interval)
         rows = {}
         for check in self.checks:
-            low, median, high = (
-                np.quantile(check.replicated, (0.05, 0.5, 0.95))
-                if check.replicated.size
-                else (np.nan,) * 3
-            )
+            replicated = check.replicated if check.replicated.size else np.array([np.nan])
+            quantiles = np.quantile(replicated, list(probs.values()))
             rows[check.name] = {
                 "observed": check.observed,
-                "median": median,
-                "5%": low,
-                "95%": high,
+                **dict(zip(probs, quantiles, strict=True)),
                 "p_value": check.p_value,
                 "mcse": check.mcse,
                 "passed": check.passed,
@@ -161,7 +161,19 @@ class PredictiveChecks:
         table.index.name = "check"
         return table
 
-    def __str__(self) -> str:
+    def contents(self) -> list[Line]:
+        """Return the table, its notes, and the verdict."""
+        return [
+            heading(self.fit.name, self.fit.program.about),
+            in_file(self.table(), "checks.csv"),
+            *(f"note: {note}" for note in self.notes),
+            self.verdict.line,
+            f"replicated data sets: {self.num_replicates}",
+        ]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a sentence."""
         if self.passed:
             return f"all {len(self.checks)} predictive checks pass: the model reproduces these data"
         findings = "; ".join(f"{check.finding} (p = {check.p_value:.3g})" for check in self.failed)
@@ -186,6 +198,7 @@ def check(
     *,
     seed: int | None = None,
     replicates: int | None = None,
+    interval: float | None = None,
 ) -> PredictiveChecks:
     """Check whether a model would produce data like those that it was fitted to.
 
@@ -200,12 +213,15 @@ def check(
         Of the replicated data; that of the fit by default.
     replicates : int, optional
         Replicated data sets, evenly spaced over the draws; all draws by default.
+    interval : float, optional
+        Probability of the interval of replicated values; that of the fit by default.
 
     Raises
     ------
     ConfigError
         If the program has no ``y_rep``, nothing is observed, or a statistic cannot be computed.
     """
+    fit = fit.with_interval(interval)
     fit.program.require(Capability.Y_REP)
     fit.program.require(Capability.OBSERVED)
     if not fit.data.num_obs:

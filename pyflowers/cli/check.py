@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, say_verdict, styled
+from pyflowers.cli.console import say
+from pyflowers.cli.options import interval_option
 from pyflowers.cli.results import about, open_run, result_options, result_seed, rows_of, say_json
 from pyflowers.cli.results import write as write_result
 
@@ -35,8 +36,11 @@ EXIT_CHECKS_FAIL = 3
     help="Replicated data sets, evenly spaced over the draws. [default: one for each draw]",
 )
 @result_seed
+@interval_option
 @result_options
-def command(run: Path, as_json: bool, out: Path | None, **options: Any) -> int:
+def command(
+    run: Path, as_json: bool, out: Path | None, interval: float | None, **options: Any
+) -> int:
     """Check whether the model would produce data like those that it was fitted to.
 
     RUN is a run folder of pyflowers fit. Each statistic of the data is compared with that of data
@@ -44,8 +48,9 @@ def command(run: Path, as_json: bool, out: Path | None, **options: Any) -> int:
     the ties. Exits with 3 if any part of the verdict fails.
     """
     from pyflowers.checks import check
+    from pyflowers.cli.tables import show
 
-    fit = open_run(run, out, "checks")
+    fit = open_run(run, out, "checks", interval)
     found = check(fit, **options)
     table = found.table()
     record = about(
@@ -61,7 +66,9 @@ def command(run: Path, as_json: bool, out: Path | None, **options: Any) -> int:
     if as_json:
         say_json(record)
     else:
-        _show(found, out)
+        show(found)
+        if out is not None:
+            say(f"checks: {out}")
     return 0 if found.verdict.passed else EXIT_CHECKS_FAIL
 
 
@@ -105,19 +112,3 @@ def _pit(found: PredictiveChecks) -> dict[str, Any] | None:
             "upper": pit.band.upper.tolist(),
         },
     }
-
-
-def _show(found: PredictiveChecks, out: Path | None) -> None:
-    from pyflowers.cli.tables import print_indexed
-
-    fit = found.fit
-    say("\n", styled(fit.name, bold=True), f"  {fit.program.about}")
-    table = found.table()
-    table["passed"] = ["yes" if passed else "NO" for passed in table["passed"]]
-    print_indexed(table, "checks.csv")
-    for note in found.notes:
-        say(f"note: {note}")
-    say_verdict(found.verdict)
-    say(f"replicated data sets: {found.num_replicates}")
-    if out is not None:
-        say(f"checks: {out}")

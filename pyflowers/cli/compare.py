@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say
 from pyflowers.cli.options import (
     data_options,
     engine_options,
     include_option,
+    interval_option,
     prior_option,
     seed_option,
 )
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @prior_option
 @engine_options
 @include_option
+@interval_option
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
 def command(program: str | None, out: Path, **options: Any) -> None:
     """Compare NUTS with the exact posterior and every approximation that applies.
@@ -40,6 +42,7 @@ def command(program: str | None, out: Path, **options: Any) -> None:
     exact, independent draws replace NUTS, in OUT/independent.
     """
     from pyflowers.cli.fit import run_fit
+    from pyflowers.cli.tables import show
     from pyflowers.compare import compare_methods
     from pyflowers.outputs import check_folder
     from pyflowers.programs import COMPARED
@@ -50,20 +53,6 @@ def command(program: str | None, out: Path, **options: Any) -> None:
     write(comparison, out)
     show(comparison)
     say(f"comparison: {out}")
-
-
-def show(comparison: Comparison) -> None:
-    """Print both tables."""
-    from pyflowers.cli.tables import print_comparison, print_methods
-    from pyflowers.compare import METHOD_NAMES
-
-    say("\n", styled(comparison.program.name, bold=True), f"  {comparison.program.about}")
-    print_comparison(comparison.table())
-    print_methods(comparison.methods())
-    for method, reason in comparison.failures.items():
-        say(f"note: {method} is left out: {reason}")
-    say(f"verdict on {METHOD_NAMES[comparison.reference]}: {comparison.nuts.diagnostics}")
-    say(f"seed: {comparison.seed}")
 
 
 def folder_kind() -> FolderKind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ import click
 from pyflowers.cli.console import say
 
 if TYPE_CHECKING:
-    from pyflowers.fits.fit import Fit
     from pyflowers.workflow.config import Experiment
     from pyflowers.workflow.experiment import Outcome
 
@@ -39,7 +38,7 @@ def given_options(ctx: click.Context) -> dict[str, Any]:
     }
 
 
-def fit_config(path: Path, given: Mapping[str, Any], show: Callable[[Fit], None]) -> bool:
+def fit_config(path: Path, given: Mapping[str, Any]) -> bool:
     """Run the experiment of a file, and return whether ``--check`` lets it pass.
 
     Parameters
@@ -48,8 +47,6 @@ def fit_config(path: Path, given: Mapping[str, Any], show: Callable[[Fit], None]
         The file.
     given : mapping
         Options of the command line, which override the file.
-    show : callable
-        Prints a fit.
     """
     from pyflowers.workflow.config import read_config
     from pyflowers.workflow.experiment import run_experiment
@@ -61,7 +58,7 @@ def fit_config(path: Path, given: Mapping[str, Any], show: Callable[[Fit], None]
         cmdstan=given.get("cmdstan"),
         show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
         announce=say,
-        finished=lambda outcome: _finished(outcome, show),
+        finished=_finished,
     )
     _report(outcomes, experiment)
     passed = all(outcome.fit and outcome.fit.verdict.passed for outcome in outcomes)
@@ -81,8 +78,7 @@ def _override(experiment: Experiment, given: Mapping[str, Any]) -> Experiment:
         section: {key: given[option] for option, key in keys.items() if option in given}
         for section, keys in _SECTIONS.items()
     }
-    if "include_paths" in given:
-        changes["include_paths"] = given["include_paths"]
+    changes |= {name: given[name] for name in ("include_paths", "interval") if name in given}
     program = given.get("program")
     if program is not None:
         if (program,) != experiment.models:
@@ -104,8 +100,10 @@ def _of_program(experiment: Experiment, program: str) -> Experiment:
     return experiment.model_copy(update={"models": (program,), "priors": priors})
 
 
-def _finished(outcome: Outcome, show: Callable[[Fit], None]) -> None:
+def _finished(outcome: Outcome) -> None:
     """Print the outcome of a model whose run folder has been written."""
+    from pyflowers.cli.tables import show
+
     if outcome.fit is not None:
         show(outcome.fit)
         say(f"run folder: {outcome.folder}")

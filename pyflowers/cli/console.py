@@ -9,59 +9,24 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from pyflowers.fits.verdict import Verdict
+from pyflowers.display import Styled, shown
+from pyflowers.display import label as label
+from pyflowers.display import styled as styled
 
 BROKEN_PIPE = 141
 """What a shell reports of a program that SIGPIPE ended."""
 
-# C0 but tab and newline, DEL, C1, line separators, what turns the direction of text, surrogates
-_CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-
 _failures: list[OSError] = []
-
-
-class Styled(str):
-    """Text with a style that we set: control characters are escaped, but not its colours."""
-
-    style: dict[str, Any]
-
-
-def styled(text: str, **style: Any) -> Styled:
-    """Give text a style of :func:`click.style`."""
-    made = Styled(text)
-    made.style = style
-    return made
-
-
-def shown(text: str) -> str:
-    r"""Return text with its control characters written out, such as ``\x1b``."""
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-def label(text: str) -> str:
-    """Return text of one line, fit for a table's cell."""
-    return shown(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def say(*pieces: str) -> None:
     """Print a line of text and of styled text."""
     write("".join(_piece(piece) for piece in pieces) + "\n")
-
-
-def say_verdict(verdict: Verdict) -> None:
-    """Print a verdict in the colour of its result: only a fit that can be trusted is green."""
-    colour = "green" if verdict.trusted else None if verdict.passed else "red"
-    say(styled(f"verdict: {verdict}", fg=colour))
 
 
 def write(text: str) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pyflowers.cli.console import say, say_verdict, styled
+from pyflowers.cli.console import say
+from pyflowers.cli.options import interval_option
 from pyflowers.cli.results import about, open_run, result_options, say_json
 from pyflowers.cli.results import write as write_result
 from pyflowers.programs.capabilities import Capability
@@ -21,8 +22,15 @@ if TYPE_CHECKING:
 @click.command("contrast")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.argument("expressions", metavar="EXPR...", nargs=-1, required=True)
+@interval_option
 @result_options
-def command(run: Path, expressions: tuple[str, ...], as_json: bool, out: Path | None) -> None:
+def command(
+    run: Path,
+    expressions: tuple[str, ...],
+    interval: float | None,
+    as_json: bool,
+    out: Path | None,
+) -> None:
     """Evaluate expressions of a posterior: intervals of numbers, probabilities of conditions.
 
     RUN is a run folder of pyflowers fit, and EXPR for instance "mu_plant[rose] - mu_plant[1]",
@@ -32,9 +40,9 @@ def command(run: Path, expressions: tuple[str, ...], as_json: bool, out: Path | 
     elements of a vector in each draw.
     """
     from pyflowers.checks import contrast
-    from pyflowers.cli.tables import print_indexed
+    from pyflowers.cli.tables import show
 
-    fit = open_run(run, out, "contrasts")
+    fit = open_run(run, out, "contrasts", interval)
     found = contrast(fit, *expressions)
     record = about(fit, run, contrasts=found.records())
     numbers, conditions = found.numbers(), found.conditions()
@@ -46,12 +54,7 @@ def command(run: Path, expressions: tuple[str, ...], as_json: bool, out: Path | 
     if as_json:
         say_json(record)
         return
-    say("\n", styled(fit.name, bold=True), f"  {fit.program.about}")
-    for file, table in tables.items():
-        if len(table):
-            print_indexed(table, file)
-    if not fit.verdict.passed:
-        say_verdict(fit.verdict)
+    show(found)
     if out is not None:
         say(f"contrasts: {out}")
 

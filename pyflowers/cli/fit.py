@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, say_verdict, styled
+from pyflowers.cli.console import say
 from pyflowers.cli.options import (
     data_options,
     engine_options,
     given,
     include_option,
+    interval_option,
     prior_option,
     reading_of,
     sampler_options,
@@ -34,6 +35,7 @@ EXIT_DIAGNOSTICS_FAIL = 3
 @prior_option
 @engine_options
 @include_option
+@interval_option
 @click.option(
     "--check",
     is_flag=True,
@@ -64,10 +66,11 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     if config is not None:
         from pyflowers.cli.config import fit_config, given_options
 
-        return 0 if fit_config(config, given_options(ctx), show) else EXIT_DIAGNOSTICS_FAIL
+        return 0 if fit_config(config, given_options(ctx)) else EXIT_DIAGNOSTICS_FAIL
     for name, value in (("NAME|PROGRAM.stan", options["program"]), ("--out", out)):
         if value is None:
             raise click.UsageError(f"{name} is missing, and there is no --config.", ctx)
+    from pyflowers.cli.tables import show
     from pyflowers.fits.folder import check_run_folder
     from pyflowers.workflow.experiment import save
 
@@ -80,9 +83,15 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def run_fit(
-    program: str, engine: str, cmdstan: str | None, include_paths: tuple[str, ...], **options: Any
+    program: str,
+    engine: str,
+    cmdstan: str | None,
+    include_paths: tuple[str, ...],
+    interval: float | None,
+    **options: Any,
 ) -> Fit:
     """Fit a program to data, as the command line names them."""
+    from pyflowers.display import INTERVAL
     from pyflowers.engines import SamplerOptions, find_engine
     from pyflowers.fits.sampling import fit_data
     from pyflowers.programs import find_program
@@ -96,24 +105,6 @@ def run_fit(
         SamplerOptions.of(**given(options)),
         priors=priors,
         engine=find_engine(engine, cmdstan),
+        interval=INTERVAL if interval is None else interval,
         show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
     )
-
-
-def show(fit: Fit) -> None:
-    """Print the summary table, its notes, and the verdict."""
-    from pyflowers.cli.tables import print_summary
-
-    say("\n", styled(fit.name, bold=True), f"  {fit.program.about}")
-    print_summary(fit.summary())
-    for note in fit.record.notes:
-        say(f"note: {note}")
-    messages = fit.record.messages
-    if messages:
-        most = max(messages, key=messages.__getitem__)
-        say(
-            f"note: Stan rejected {sum(messages.values())} proposals, most often with {most!r}; "
-            "harmless if they are few and early"
-        )
-    say_verdict(fit.verdict)
-    say(f"seed: {fit.options.seed}, engine: {fit.record.engine.name}")

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say
 from pyflowers.cli.results import say_json
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from pyflowers.compare import GroupComparison, LooComparison, ModelGroups, ModelLoo
+    from pyflowers.compare import GroupComparison, LooComparison
     from pyflowers.fits.fit import Fit
 
 
@@ -63,11 +60,11 @@ def command(
     fits = [Fit.load(folder) for folder in folders]
     if not by_group:
         found = compare_models(fits, refit=refit)
-        _show(_points(found), _json_of_points(found), found.cautions, as_json)
+        _show(found, _json_of_points(found), as_json)
         return
     with stage("Fitting without one group at a time", _num_refits(fits, column)) as advance:
         by_groups = leave_one_group_out(fits, column=column, advance=lambda: advance(1))
-    _show(_groups(by_groups), _json_of_groups(by_groups), by_groups.cautions, as_json)
+    _show(by_groups, _json_of_groups(by_groups), as_json)
 
 
 def _num_refits(fits: list[Fit], column: str | None) -> int:
@@ -79,58 +76,17 @@ def _num_refits(fits: list[Fit], column: str | None) -> int:
         return 0
 
 
-def _show(table: pd.DataFrame, record: dict[str, Any], cautions: list[str], as_json: bool) -> None:
-    from pyflowers.cli.tables import print_models
+def _show(found: LooComparison | GroupComparison, record: dict[str, Any], as_json: bool) -> None:
+    from pyflowers.cli.tables import show
 
     if as_json:
-        say_json({**record, "cautions": cautions})
-        return
-    print_models(table)
-    for caution in cautions:
-        say(f"note: {caution}")
-
-
-def _estimate(model: ModelLoo | ModelGroups) -> dict[str, float]:
-    return {
-        "elpd": model.elpd,
-        "se": model.se,
-        "difference": model.difference,
-        "its se": model.difference_se,
-    }
-
-
-def _points(found: LooComparison) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = {
-        model.name: {
-            **_estimate(model),
-            "p_loo": model.p_loo,
-            "weight": model.weight,
-            "worst k": model.worst_k,
-            "refits": float(model.refitted.size),
-        }
-        for model in found.models
-    }
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def _groups(found: GroupComparison) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = {
-        model.name: {
-            **_estimate(model),
-            "mcse": model.total_mcse,
-            "refits": float(model.terms.size),
-        }
-        for model in found.models
-    }
-    return pd.DataFrame.from_dict(rows, orient="index")
+        say_json({**record, "cautions": found.cautions})
+    else:
+        show(found)
 
 
 def _json_of_points(found: LooComparison) -> dict[str, Any]:
-    records = _points(found).to_dict(orient="index")
+    records = found.table().to_dict(orient="index")
     models = {
         model.name: {
             **records[model.name],
@@ -144,7 +100,7 @@ def _json_of_points(found: LooComparison) -> dict[str, Any]:
 
 
 def _json_of_groups(found: GroupComparison) -> dict[str, Any]:
-    records = _groups(found).to_dict(orient="index")
+    records = found.table().to_dict(orient="index")
     models = {
         model.name: {
             **records[model.name],

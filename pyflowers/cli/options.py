@@ -101,6 +101,16 @@ def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def interval_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--interval``."""
+    return click.option(
+        "--interval",
+        type=float,
+        metavar="PROBABILITY",
+        help="Of the intervals that are shown, such as 0.95. [default: that of the run, or 0.9]",
+    )(command)
+
+
 def include_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--include``."""
     return click.option(

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say
 from pyflowers.cli.options import (
     data_options,
     engine_options,
     include_option,
+    interval_option,
     prior_option,
     reading_of,
     seed_option,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @prior_option
 @engine_options
 @include_option
+@interval_option
 @click.option(
     "--plots",
     type=click.Choice(["png", "svg", "pdf", "none"]),
@@ -47,6 +49,8 @@ def command(
     TABLE, or --data, has your groups, times and covariates; its observed values are not read and
     may be missing. Prints quantiles of the parameters and of statistics of the implied data.
     """
+    from pyflowers.cli.tables import show
+    from pyflowers.display import INTERVAL
     from pyflowers.outputs import check_folder
     from pyflowers.priors import prior_predictive
     from pyflowers.priors.folder import PRIOR_FOLDER
@@ -58,6 +62,8 @@ def command(
         reading["data"] = table
     if out is not None:
         check_folder(out, PRIOR_FOLDER)
+    if options["interval"] is None:
+        options["interval"] = INTERVAL
     prior = prior_predictive(**options, **reading)
     if out is not None:
         _save(prior, out, plots)
@@ -75,21 +81,3 @@ def _save(prior: PriorPredictive, out: Path, plots: str) -> None:
     from pyflowers.plots import prior_figures
 
     save_prior(prior, out, prior_figures(prior, plots))
-
-
-def show(prior: PriorPredictive) -> None:
-    """Print both tables and their notes."""
-    from pyflowers.cli.tables import print_quantiles
-
-    say("\n", styled(prior.name, bold=True), f"  {prior.program.about}")
-    print_quantiles(prior.summary(), "parameters.csv")
-    if prior.statistics:
-        what = prior.data.value_name
-        say(f"The data that the prior implies, {prior.data.num_obs} values of {what} in a draw:")
-        print_quantiles(prior.implied(), "implied.csv")
-    for note in prior.notes:
-        say(f"note: {note}")
-    if prior.verdict is not None:
-        colour = "green" if prior.verdict.passed else "red"
-        say(styled(f"verdict: {prior.verdict}", fg=colour))
-    say(f"seed: {prior.seed}, drawn by: {prior.drawn_by}")

@@ -15,6 +15,7 @@ from pyflowers.cli.options import (
     data_options,
     engine_options,
     given,
+    interval_option,
     prior_option,
     reading_of,
     sampler_options,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 @sampler_options
 @prior_option
 @engine_options
+@interval_option
 @click.option(
     "--runs",
     type=click.Path(path_type=Path),
@@ -63,6 +65,7 @@ def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **optio
     Each DIR is a finished run folder; without any, the models are fitted to --data.
     """
     from pyflowers.calibration import Calibration
+    from pyflowers.display import INTERVAL
     from pyflowers.fits.fit import Fit
     from pyflowers.report import check_report
     from pyflowers.workflow.experiment import Outcome, run_experiment
@@ -70,16 +73,17 @@ def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **optio
     check_report(out)
     cmdstan = options.pop("cmdstan")
     calibrations = [Calibration.load(folder) for folder in options.pop("calibrations")]
+    interval = options.pop("interval")
     if folders:
         _refuse_options(ctx, options)
-        fits = [Fit.load(folder) for folder in folders]
+        fits = [Fit.load(folder).with_interval(interval) for folder in folders]
         outcomes = [
             Outcome(fit.name, folder, fit) for fit, folder in zip(fits, folders, strict=True)
         ]
     else:
         runs = options.pop("runs") or out.with_name(f"{out.stem}_runs")
         outcomes = run_experiment(
-            _experiment(runs, **options),
+            _experiment(runs, interval=INTERVAL if interval is None else interval, **options),
             cmdstan=cmdstan,
             show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
             announce=say,
@@ -119,7 +123,7 @@ def _refuse_options(ctx: click.Context, options: dict[str, Any]) -> None:
             )
 
 
-def _experiment(runs: Path, models: tuple[str, ...], **options: Any) -> Experiment:
+def _experiment(runs: Path, models: tuple[str, ...], interval: float, **options: Any) -> Experiment:
     """Put the command line's options into an experiment."""
     from pyflowers.programs import LECTURE, find_program
     from pyflowers.workflow.config import Experiment
@@ -133,6 +137,7 @@ def _experiment(runs: Path, models: tuple[str, ...], **options: Any) -> Experime
     reading = reading_of(options)
     return Experiment().with_values(
         models=names,
+        interval=interval,
         data={"file": reading.pop("data"), **reading},
         priors={
             name: {k: v for k, v in priors.items() if k in known}

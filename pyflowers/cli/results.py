@@ -42,14 +42,14 @@ def result_seed(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def open_run(folder: Path, out: Path | None, name: str) -> Fit:
+def open_run(folder: Path, out: Path | None, name: str, interval: float | None = None) -> Fit:
     """Read a run folder, after refusing a folder that cannot take the result."""
     from pyflowers.fits.fit import Fit
     from pyflowers.outputs import check_folder
 
     if out is not None:
         check_folder(out, _kind(name))
-    return Fit.load(folder)
+    return Fit.load(folder).with_interval(interval)
 
 
 def about(fit: Fit, run: Path, **more: Any) -> dict[str, Any]:

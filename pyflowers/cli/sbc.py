@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say
 from pyflowers.cli.options import (
     data_options,
     engine_options,
@@ -74,15 +74,11 @@ def command(out: Path, drop_doubtful: bool, **options: Any) -> int:
 
 
 def _show(found: Any, out: Path) -> None:
-    from pyflowers.cli.tables import print_quantiles
+    from pyflowers.cli.tables import show
     from pyflowers.plots.calibration import calibration
 
     table = found.table()
     table.to_csv(out / "calibration.csv")
     calibration(found).savefig(out / "calibration.png", dpi=150)
-    say("\n", styled(found.name, bold=True), f"  {found.num_fits} fits")
-    print_quantiles(table, "calibration.csv")
-    for note in found.notes:
-        say(f"note: {note}")
-    say(styled(f"verdict: {found}", fg="red" if found.failed else "green"))
-    say(f"seed: {found.seed}, folder: {out}")
+    show(found)
+    say(f"folder: {out}")

@@ -9,25 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, say_verdict, styled
+from pyflowers.cli.console import say
+from pyflowers.cli.options import interval_option
 
 if TYPE_CHECKING:
     from pyflowers.outputs import FolderKind
     from pyflowers.priors import Sensitivity
 
-SHOWN_ROWS = 40
-
 
 @click.command("sensitivity")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@interval_option
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write.")
-def command(folder: Path, out: Path | None) -> None:
+def command(folder: Path, interval: float | None, out: Path | None) -> None:
     """Show which conclusions of a run depend on its prior, by power-scaling.
 
     RUN is a finished run folder. The prior and the likelihood are raised to powers near 1 by
     importance sampling; nothing is fitted again. Writes sensitivity.csv, conclusions.csv and a
     figure to --out.
     """
+    from pyflowers.cli.tables import show
     from pyflowers.fits.fit import Fit
     from pyflowers.outputs import check_folder
     from pyflowers.priors import prior_sensitivity
@@ -35,38 +36,13 @@ def command(folder: Path, out: Path | None) -> None:
     if out is not None:
         check_folder(out, folder_kind())
     fit = Fit.load(folder)
-    found = prior_sensitivity(fit)
+    found = prior_sensitivity(fit, interval=interval)
     if out is not None:
         write(found, out)
     show(found)
-    say_verdict(fit.verdict.also(found.part))
+    say(fit.verdict.also(found.part).line)
     if out is not None:
         say(f"sensitivity: {out}")
-
-
-def show(found: Sensitivity) -> None:
-    """Print the sensitivities, k-hats, and the conclusions that move with the prior."""
-    from pyflowers.cli.tables import print_moves, print_quantiles
-    from pyflowers.fits.summary import format_number
-
-    say("\n", styled(found.name, bold=True), "  sensitivity to power-scaling; 0.05 or more matters")
-    table = found.table()
-    by_prior = table.sort_values(str(table.columns[0]), ascending=False, kind="stable")
-    shown = table if len(table) <= SHOWN_ROWS else by_prior.head(SHOWN_ROWS)
-    print_quantiles(shown, "sensitivity.csv")
-    if len(shown) < len(table):
-        say(f"{len(table) - len(shown)} less sensitive rows are in sensitivity.csv")
-    moves = found.moves()
-    if len(moves):
-        say("Conclusions that move when the prior counts twice:")
-        print_moves(moves, "conclusions.csv")
-    for scaled in found.components:
-        if not scaled.is_constant:
-            k_hat = format_number(scaled.worst_k)
-            say(f"k-hat of the {scaled.component}: {k_hat}, must be at most {scaled.limit:.2f}")
-    for note in found.notes:
-        say(f"note: {note}")
-    say(styled(found.sentence, bold=True))
 
 
 def folder_kind() -> FolderKind:

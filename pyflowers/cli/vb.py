@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from pyflowers.cli.console import say, styled
-from pyflowers.cli.options import data_options, prior_option, reading_of
+from pyflowers.cli.options import data_options, interval_option, prior_option, reading_of
 from pyflowers.cli.results import say_json
 
 MOST_ELEMENTS = 110
@@ -21,14 +21,16 @@ MOST_ELEMENTS = 110
 @click.argument("program", metavar="[NAME]", required=False)
 @data_options
 @prior_option
+@interval_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def command(program: str | None, as_json: bool, **options: Any) -> None:
+def command(program: str | None, interval: float | None, as_json: bool, **options: Any) -> None:
     """Fit the closed-form mean field: no sampling, no compiler.
 
     NAME is a program with the capability vb: semiconjugate_normal (the default), iid_normal or
     multilevel_normal.
     """
     from pyflowers.compare.statistics import of_functions
+    from pyflowers.display import INTERVAL
     from pyflowers.fits.posterior import Quantity, quantity
     from pyflowers.programs import COMPARED, Capability, find_program
 
@@ -47,7 +49,9 @@ def command(program: str | None, as_json: bool, **options: Any) -> None:
     }
     few = sum(len(each.elements) for each in posterior.values()) <= MOST_ELEMENTS
     exact = closed.exact(whole) if closed.exact is not None and few else None
-    summary = of_functions(result, posterior).drop(columns="sd_mcse")
+    summary = of_functions(result, posterior, INTERVAL if interval is None else interval).drop(
+        columns="sd_mcse"
+    )
     about: dict[str, Any] = {
         "program": chosen.name,
         "priors": values,
@@ -79,10 +83,10 @@ def _parameters(factor: Any) -> dict[str, Any]:
 
 
 def _print(equation: str, summary: Any, about: dict[str, Any]) -> None:
-    from pyflowers.cli.tables import print_summary
+    from pyflowers.cli.tables import print_table
 
     say("\n", styled(about["program"], bold=True), f"  {equation}")
-    print_summary(summary)
+    print_table(summary.rename_axis("parameter"))
     state = "converged" if about["converged"] else "NOT converged"
     say(f"{state} in {about['sweeps']} sweeps, ELBO {about['elbo']:.6f}")
     if about["kl"] is not None:

@@ -18,13 +18,15 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.compare.loo import checked_comparable, error_of_sum
 from pyflowers.compare.refits import predict_held_out
+from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.table import Labels
@@ -61,8 +63,8 @@ class ModelGroups:
     se: float
     difference: float
     difference_se: float
-    terms: NDArray[np.float64]
-    mcse: NDArray[np.float64]
+    terms: NDArray[np.float64] = field(repr=False)
+    mcse: NDArray[np.float64] = field(repr=False)
     num_failed: int
 
     @property
@@ -71,8 +73,8 @@ class ModelGroups:
         return float(np.sqrt((self.mcse**2).sum()))
 
 
-@dataclass(frozen=True)
-class GroupComparison:
+@dataclass(frozen=True, repr=False)
+class GroupComparison(Shown):
     """Models of the same data, the best first.
 
     Attributes
@@ -93,6 +95,29 @@ class GroupComparison:
     def best(self) -> ModelGroups:
         """The model with the largest elpd."""
         return self.models[0]
+
+    def table(self) -> pd.DataFrame:
+        """Return a row for each model, the best first."""
+        rows = {
+            model.name: {
+                "elpd": model.elpd,
+                "se": model.se,
+                "difference": model.difference,
+                "its se": model.difference_se,
+                "mcse": model.total_mcse,
+                "refits": model.terms.size,
+            }
+            for model in self.models
+        }
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
+
+    def contents(self) -> list[Line]:
+        """Return the table and its limitations."""
+        return [
+            heading("elpd", f"one of {len(self.groups)} groups left out at a time ({self.column})"),
+            self.table(),
+            *(f"note: {caution}" for caution in self.cautions),
+        ]
 
     @property
     def cautions(self) -> list[str]:

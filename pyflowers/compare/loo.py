@@ -22,13 +22,15 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.compare.refits import predict_held_out
 from pyflowers.convergence import good_k
+from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import LARGEST_GROUP, Fit, checked_fits
 from pyflowers.fits.psis import held_out_weights
@@ -72,10 +74,10 @@ class ModelLoo:
     p_loo: float
     difference: float
     difference_se: float
-    k_hat: NDArray[np.float64]
+    k_hat: NDArray[np.float64] = field(repr=False)
     good_k: float
-    terms: NDArray[np.float64]
-    refitted: NDArray[np.int64]
+    terms: NDArray[np.float64] = field(repr=False)
+    refitted: NDArray[np.int64] = field(repr=False)
     weight: float
 
     @property
@@ -89,8 +91,8 @@ class ModelLoo:
         return int((self.k_hat > self.good_k).sum()) - self.refitted.size
 
 
-@dataclass(frozen=True)
-class LooComparison:
+@dataclass(frozen=True, repr=False)
+class LooComparison(Shown):
     """Models of the same data, the best first."""
 
     models: tuple[ModelLoo, ...]
@@ -100,6 +102,31 @@ class LooComparison:
     def best(self) -> ModelLoo:
         """The model with the largest elpd."""
         return self.models[0]
+
+    def table(self) -> pd.DataFrame:
+        """Return a row for each model, the best first."""
+        rows = {
+            model.name: {
+                "elpd": model.elpd,
+                "se": model.se,
+                "difference": model.difference,
+                "its se": model.difference_se,
+                "p_loo": model.p_loo,
+                "weight": model.weight,
+                "worst k": model.worst_k,
+                "refits": model.refitted.size,
+            }
+            for model in self.models
+        }
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
+
+    def contents(self) -> list[Line]:
+        """Return the table and its limitations."""
+        return [
+            heading("elpd", f"one of {self.num_obs} observations left out at a time"),
+            self.table(),
+            *(f"note: {caution}" for caution in self.cautions),
+        ]
 
     @property
     def cautions(self) -> list[str]:

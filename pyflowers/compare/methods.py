@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from pyflowers.compare.statistics import of_draws, of_functions
+from pyflowers.display import Line, Shown, heading, in_file, styled
 from pyflowers.engines.approximate import METHODS, Approximation, approximate, k_hat_verdict
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.fits.fit import Fit
@@ -50,8 +51,8 @@ class MethodResult:
     method : str
         One of :data:`METHOD_NAMES`.
     quantities : DataFrame
-        A row for each parameter's element: mean, sd, 5%, median, 95%, and the Monte Carlo standard
-        error of sd (0 where nothing is sampled).
+        A row for each parameter's element: median, the ends of the reference's interval, mean, sd,
+        and the Monte Carlo standard error of sd (0 where nothing is sampled).
     draws : mapping or None
         Draws by parameter, shaped (chain, draw, …), where the method draws.
     wall_time : float
@@ -71,9 +72,9 @@ class MethodResult:
     """
 
     method: str
-    quantities: pd.DataFrame
+    quantities: pd.DataFrame = field(repr=False)
     wall_time: float
-    draws: Mapping[str, Any] | None = None
+    draws: Mapping[str, Any] | None = field(default=None, repr=False)
     num_draws: int = 0
     ess: float = np.nan
     elbo: float = np.nan
@@ -83,8 +84,8 @@ class MethodResult:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Shown):
     """Every method on one posterior.
 
     Attributes
@@ -143,13 +144,13 @@ class Comparison:
         raise KeyError(element)
 
     def table(self) -> pd.DataFrame:
-        """Return mean, sd and quantiles of each parameter by each method, beside the reference.
+        """Return quantiles, mean and sd of each parameter by each method, beside the reference.
 
         Returns
         -------
         DataFrame
             Index (parameter, method). ``sd_ratio`` is the method's sd over the reference's and
-            ``sd_ratio_mcse`` its Monte Carlo standard error; ``width_ratio`` compares the 5% to 95%
+            ``sd_ratio_mcse`` its Monte Carlo standard error; ``width_ratio`` compares the
             intervals, and exists where the sd does not.
         """
         reference = self.results[self.reference].quantities
@@ -163,8 +164,9 @@ class Comparison:
             part["sd_ratio_mcse"] = part["sd_ratio"] * np.sqrt(relative)
             if name == self.reference:
                 part["sd_ratio_mcse"] = 0.0 * part["sd_ratio"]
-            width = reference["95%"] - reference["5%"]
-            part["width_ratio"] = (part["95%"] - part["5%"]) / width
+            _, low, high = reference.columns[:3]
+            width = reference[high] - reference[low]
+            part["width_ratio"] = (part[high] - part[low]) / width
             part.insert(0, "method", name)
             parts.append(part.drop(columns="sd_mcse").reset_index(names="parameter"))
         order = {name: i for i, name in enumerate(reference.index)}
@@ -189,6 +191,22 @@ class Comparison:
         }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
 
+    def contents(self) -> list[Line]:
+        """Return both tables, what the methods complained about, and the reference's verdict."""
+        judged = self.nuts.diagnostics
+        return [
+            heading(self.program.name, self.program.about),
+            in_file(self.table(), "table.csv"),
+            in_file(self.methods().drop(columns="warnings"), "methods.csv"),
+            *(f"note: {n}: {'; '.join(r.warnings)}" for n, r in self.results.items() if r.warnings),
+            *(f"note: {method} is left out: {why}" for method, why in self.failures.items()),
+            styled(
+                f"verdict on {METHOD_NAMES[self.reference]}: {judged}",
+                fg="green" if judged.passed else "red",
+            ),
+            f"seed: {self.seed}",
+        ]
+
 
 def compare_methods(
     program: str | Path | Program = COMPARED,
@@ -201,6 +219,7 @@ def compare_methods(
     include_paths: Sequence[str | Path] = (),
     nuts: Fit | None = None,
     approximations: bool = True,
+    interval: float | None = None,
 ) -> Comparison:
     """Approximate one posterior by every method that applies.
 
@@ -226,6 +245,8 @@ def compare_methods(
         independent draws.
     approximations : bool
         Whether to run ADVI, Laplace and Pathfinder, too, which need a CmdStan.
+    interval : float, optional
+        Probability of the intervals; that of `nuts` by default, or 0.9.
 
     Raises
     ------
@@ -236,6 +257,7 @@ def compare_methods(
     if reference is None:
         opened = find_program(program, include_paths)
         reference = fit(opened, data, seed=seed, priors=priors, engine=engine, cmdstan=cmdstan)
+    reference = reference.with_interval(interval)
     if not reference.posterior:
         raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")
     if reference.is_partial:
@@ -296,7 +318,7 @@ def _closed_form(
         exact = closed.exact(data)
         results["exact"] = MethodResult(
             "exact",
-            of_functions(exact, reference.posterior),
+            of_functions(exact, reference.posterior, reference.interval),
             time.perf_counter() - started,
             log_evidence=exact.log_evidence,
         )
@@ -306,7 +328,7 @@ def _closed_form(
         elbo = float(vb.elbo)
         results["vb"] = MethodResult(
             "vb",
-            of_functions(vb, reference.posterior),
+            of_functions(vb, reference.posterior, reference.interval),
             time.perf_counter() - started,
             elbo=elbo,
             kl=exact.log_evidence - elbo if exact is not None else np.nan,
@@ -325,7 +347,7 @@ def _reference(reference: Fit) -> MethodResult:
     bulk = reference.summary()["ess_bulk"].min()
     return MethodResult(
         reference_method(reference),
-        of_draws(reference.posterior, missing),
+        of_draws(reference.posterior, missing, reference.interval),
         reference.record.times.wall_seconds,
         {name: quantity.values for name, quantity in reference.posterior.items()},
         reference.num_chains * reference.num_draws,
@@ -343,7 +365,7 @@ def _approximation(reference: Fit, method: str, done: Approximation) -> MethodRe
     distinct = len(np.unique(first.reshape(first.shape[1], -1)[:, 0]))
     return MethodResult(
         method,
-        of_draws(posterior),
+        of_draws(posterior, interval=reference.interval),
         done.wall_time,
         draws,
         first.shape[1],

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.convergence import mcse_sd
+from pyflowers.display import INTERVAL, interval_quantiles
 from pyflowers.fits.posterior import Posterior, element_names, stacked
 from pyflowers.programs import MissingMoment
 
@@ -17,12 +18,11 @@ if TYPE_CHECKING:
     from pyflowers.closed_form.exact import ExactPosterior
     from pyflowers.closed_form.vb import VBResult
 
-QUANTILES = {"5%": 0.05, "median": 0.5, "95%": 0.95}
-COLUMNS = ["mean", "sd", *QUANTILES, "sd_mcse"]
 
-
-def of_draws(posterior: Posterior, missing: Sequence[MissingMoment] = ()) -> pd.DataFrame:
-    """Summarise draws.
+def of_draws(
+    posterior: Posterior, missing: Sequence[MissingMoment] = (), interval: float = INTERVAL
+) -> pd.DataFrame:
+    """Summarise draws: median, the ends of an interval, mean, sd, and the error of sd.
 
     `missing` are given for draws of the posterior itself, whose mean or sd may not exist: those are
     left out. An approximation's own always exist.
@@ -31,12 +31,12 @@ def of_draws(posterior: Posterior, missing: Sequence[MissingMoment] = ()) -> pd.
     # An approximation's draws may be so far away that their squares are beyond a float: sd is ∞.
     with np.errstate(over="ignore", invalid="ignore"):
         values = [
+            *np.quantile(draws, list(interval_quantiles(interval).values()), axis=(0, 1)),
             draws.mean((0, 1)),
             draws.std((0, 1), ddof=1),
-            *np.quantile(draws, list(QUANTILES.values()), axis=(0, 1)),
             mcse_sd(draws),
         ]
-    table = pd.DataFrame(np.transpose(values), element_names(posterior), COLUMNS)
+    table = pd.DataFrame(np.transpose(values), element_names(posterior), _columns(interval))
     for moment in missing:
         if moment.parameter in posterior:
             names = np.asarray(posterior[moment.parameter].elements, dtype=object)
@@ -51,7 +51,9 @@ def element_of(draws: Any, position: tuple[int, ...]) -> NDArray[np.float64]:
     return np.asarray(draws[(slice(None), slice(None), *position)], dtype=np.float64).ravel()
 
 
-def of_functions(source: ExactPosterior | VBResult, posterior: Posterior) -> pd.DataFrame:
+def of_functions(
+    source: ExactPosterior | VBResult, posterior: Posterior, interval: float = INTERVAL
+) -> pd.DataFrame:
     """Tabulate an exact posterior or the factors of an approximation.
 
     Parameters
@@ -60,16 +62,22 @@ def of_functions(source: ExactPosterior | VBResult, posterior: Posterior) -> pd.
         Has mean, sd and quantiles of each parameter.
     posterior : mapping of str to Quantity
         Gives the parameters and the names of their elements.
+    interval : float
+        Probability of the central interval.
     """
-    levels = list(QUANTILES.values())
+    levels = list(interval_quantiles(interval).values())
     rows: dict[str, list[float]] = {}
     for name, quantity in posterior.items():
         num = len(quantity.elements)
         columns = [
+            *np.reshape(np.asarray(source.quantile(name, levels)), (len(levels), num)),
             np.ravel(source.mean(name)),
             np.ravel(source.sd(name)),
-            *np.reshape(np.asarray(source.quantile(name, levels)), (len(levels), num)),
         ]
         each = np.transpose([np.broadcast_to(column, num) for column in columns])
         rows |= {e: [*v, 0.0] for e, v in zip(quantity.elements, each.tolist(), strict=True)}
-    return pd.DataFrame(list(rows.values()), list(rows), COLUMNS, dtype=float)
+    return pd.DataFrame(list(rows.values()), list(rows), _columns(interval), dtype=float)
+
+
+def _columns(interval: float) -> list[str]:
+    return [*interval_quantiles(interval), "mean", "sd", "sd_mcse"]

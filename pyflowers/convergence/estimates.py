@@ -39,6 +39,7 @@ from numpy.typing import ArrayLike
 from pyflowers.convergence import formulas
 from pyflowers.convergence.block import Block, blocks, validated
 from pyflowers.convergence.ranks import FloatArray
+from pyflowers.display import percent
 from pyflowers.errors import ConfigError
 
 _Statistic = Callable[[Block], FloatArray]
@@ -207,7 +208,7 @@ def statistics(
         Unless draws has three dimensions with a chain and a draw at least.
     """
     of_quantiles = {
-        "median" if p == 0.5 else f"{100 * p:g}%": partial(formulas.quantile, prob=_checked(p))
+        "median" if p == 0.5 else percent(p): partial(formulas.quantile, prob=_checked(p))
         for p in probs
     }
     return _evaluate(

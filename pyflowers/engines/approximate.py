@@ -31,10 +31,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.convergence import pareto_smooth
 from pyflowers.disks import temporary_folder
+from pyflowers.display import INTERVAL, Line, Shown, draws_table, format_number, heading
 from pyflowers.engines.cmdstan import (
     SIGNIFICANT_FIGURES,
     data_file,
@@ -52,8 +54,8 @@ K_HAT_USABLE = 0.7
 NUM_DRAWS = 4000
 
 
-@dataclass(frozen=True, eq=False)
-class Approximation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Approximation(Shown):
     """Draws from an approximate posterior and how far they can be trusted.
 
     Attributes
@@ -83,6 +85,19 @@ class Approximation:
     elbo: float
     wall_time: float
     warnings: tuple[str, ...]
+
+    def table(self, interval: float = INTERVAL) -> pd.DataFrame:
+        """Return the median and a central interval of each element."""
+        return draws_table(self.draws, 2, interval)
+
+    def contents(self) -> list[Line]:
+        """Return the table, k-hat, and what Stan complained about."""
+        return [
+            heading(self.method, "approximate draws"),
+            self.table(),
+            *(f"note: {warning}" for warning in self.warnings),
+            f"k-hat: {format_number(self.k_hat)}, {self.k_hat_verdict}",
+        ]
 
     @property
     def k_hat_verdict(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pyflowers.display import INTERVAL
 from pyflowers.engines.options import SamplerOptions
 from pyflowers.errors import FitError
 from pyflowers.programs import Program
@@ -93,6 +94,7 @@ class LoadedProgram(Protocol):
         cores: int | None = None,
         inits: Any = None,
         keep: Keep | None = None,
+        interval: float = INTERVAL,
         show_progress: bool = False,
     ) -> Sample:
         """Run the chains, as many at once as there are usable cores.
@@ -110,6 +112,8 @@ class LoadedProgram(Protocol):
         keep : mapping of str to array of int or None, optional
             Variables to return, and of each the positions of the elements; None is all of them.
             All variables by default.
+        interval : float
+            Probability of the central interval in the summaries of what is not kept.
         show_progress : bool
             Whether to draw a bar for each chain.
 

@@ -108,7 +108,7 @@ def sample_with(
     options : SamplerOptions
         How to sample.
     **run
-        ``cores``, ``inits``, ``keep`` and ``show_progress``, see
+        ``cores``, ``inits``, ``keep``, ``interval`` and ``show_progress``, see
         :meth:`pyflowers.engines.base.LoadedProgram.sample`.
 
     Raises

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import numpy as np
 
 from pyflowers.cores import usable_cores
 from pyflowers.disks import lasting_folder, temporary_folder
+from pyflowers.display import INTERVAL
 from pyflowers.engines.base import Keep, Sample
 from pyflowers.engines.options import NUTS_USES, SamplerOptions
 from pyflowers.engines.words import count_messages, last_words
@@ -82,6 +84,7 @@ class CmdStanProgram:
         cores: int | None = None,
         inits: Any = None,
         keep: Keep | None = None,
+        interval: float = INTERVAL,
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
@@ -145,7 +148,13 @@ def import_cmdstanpy() -> Any:
     """
     with _importing:
         if "cmdstanpy" not in sys.modules:
-            with _xarray_later(), _temporary_files_in(lasting_folder()):
+            with (
+                _xarray_later(),
+                _temporary_files_in(lasting_folder()),
+                warnings.catch_warnings(),
+            ):
+                # In a notebook without ipywidgets tqdm says so; its bars are then drawn as text.
+                warnings.filterwarnings("ignore", message="IProgress not found")
                 import_module("cmdstanpy")
     return import_module("cmdstanpy")
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pyflowers.convergence import statistics
 from pyflowers.cores import limited
 from pyflowers.digests import digest
+from pyflowers.display import INTERVAL, interval_quantiles
 from pyflowers.engines.base import EngineLacksError, Keep, Sample
 from pyflowers.engines.options import SamplerOptions
 from pyflowers.errors import ConfigError
@@ -93,6 +94,7 @@ class ExactProgram:
         cores: int | None = None,
         inits: Any = None,
         keep: Keep | None = None,
+        interval: float = INTERVAL,
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
@@ -118,7 +120,9 @@ class ExactProgram:
                 size = total * found.groups.num_groups * len(found.groups.names)
                 if options.keep or size > LARGEST:
                     wanted = keep if options.keep and keep is not None else {}
-                    streamed, kept = summarised(found.groups, shape, wanted, show_progress)
+                    streamed, kept = summarised(
+                        found.groups, shape, wanted, interval, show_progress
+                    )
                 else:
                     kept = held(found.groups, shape)
                 draws |= kept
@@ -161,7 +165,11 @@ def held(groups: GroupDraws, shape: tuple[int, int]) -> dict[str, FloatArray]:
 
 
 def summarised(
-    groups: GroupDraws, shape: tuple[int, int], keep: Keep, show_progress: bool = False
+    groups: GroupDraws,
+    shape: tuple[int, int],
+    keep: Keep,
+    interval: float = INTERVAL,
+    show_progress: bool = False,
 ) -> tuple[dict[str, dict[str, FloatArray]], dict[str, FloatArray]]:
     """Summarise groups as they are drawn, and keep the draws of some.
 
@@ -173,6 +181,7 @@ def summarised(
         The draws that are.
     """
     num = groups.num_groups
+    probs = list(interval_quantiles(interval).values())
     all_of = np.arange(num)
     wanted = {
         name: all_of if keep[name] is None else np.asarray(keep[name])
@@ -191,7 +200,7 @@ def summarised(
                     here = (wanted[name] >= place.start) & (wanted[name] < place.stop)
                     kept[name][..., here] = draws[..., wanted[name][here] - place.start]
                 if name in streamed:
-                    for key, each in statistics(draws).items():
+                    for key, each in statistics(draws, probs).items():
                         streamed[name].setdefault(key, np.empty(num))[place] = each
             advance(place.stop - place.start)
     return streamed, kept

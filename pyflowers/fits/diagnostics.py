@@ -33,9 +33,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from pyflowers.convergence import e_bfmi
+from pyflowers.display import format_number
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.posterior import Posterior, element_names, stacked
-from pyflowers.fits.summary import format_number
 from pyflowers.fits.verdict import Check, Part
 from pyflowers.programs import Capability, Data, Program
 
@@ -174,7 +174,8 @@ def _independent(
 ) -> list[Check]:
     """Judge what can go wrong without a Markov chain: too few draws, or none that are numbers."""
     num = int(np.prod(next(iter(posterior.values())).values.shape[:2]))
-    odd = ~np.isfinite(summary[["median", "5%", "95%"]].to_numpy(float)).all(axis=1)
+    # The first columns are the median and the interval, whichever that is.
+    odd = ~np.isfinite(summary.iloc[:, :3].to_numpy(float)).all(axis=1)
     where = str(summary.index[int(np.argmax(odd))]) if odd.any() else ""
     checks = [
         Check(

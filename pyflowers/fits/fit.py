@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError, DataError
@@ -34,7 +34,7 @@ LARGEST_GROUP = 25_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fit:
+class Fit(Shown):
     """A fitted program.
 
     Attributes
@@ -70,6 +70,35 @@ class Fit:
     def options(self) -> SamplerOptions:
         """How it was sampled."""
         return self.record.options
+
+    @property
+    def interval(self) -> float:
+        """Probability of the intervals that its tables and figures show."""
+        return self.record.interval
+
+    def with_interval(self, interval: float | None) -> Fit:
+        """Return this fit with tables and figures that show another interval.
+
+        Parameters
+        ----------
+        interval : float or None
+            Its probability, such as 0.95; with None nothing changes.
+
+        Raises
+        ------
+        ConfigError
+            If it does not lie between 0 and 1, or quantiles were computed during sampling.
+        """
+        if interval is None or interval == self.interval:
+            return self
+        interval_quantiles(interval)
+        if self.streamed is not None:
+            raise ConfigError(
+                f"interval: {self.name} was summarised as it was drawn, with an interval of "
+                f"{self.interval:g}, and not all draws were kept; fit again with an interval of "
+                f"{interval:g}"
+            )
+        return replace(self, record=self.record.model_copy(update={"interval": interval}))
 
     @cached_property
     def posterior(self) -> Posterior:
@@ -154,14 +183,39 @@ class Fit:
         rng = np.random.default_rng([self.options.seed, 1])
         return self.program.y_rep(self.draws, self.data, rng)
 
-    def summary(self) -> pd.DataFrame:
-        """Return the summary table, see :func:`pyflowers.fits.summary.summarize`."""
-        return self._summary.copy()
+    def summary(
+        self, names: str | Sequence[str] | None = None, *, interval: float | None = None
+    ) -> pd.DataFrame:
+        """Return the summary table, see :func:`pyflowers.fits.summary.summarize`.
+
+        Parameters
+        ----------
+        names : str or sequence of str, optional
+            Quantities such as ``mu_plant``, and elements such as ``mu_plant[2]``; all by default.
+        interval : float, optional
+            Probability of the central interval that is shown; that of the fit by default.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such quantity, or the interval does not lie between 0 and 1.
+        """
+        table = self.with_interval(interval)._summary
+        if names is None:
+            return table.copy()
+        chosen: list[str] = []
+        for name in [names] if isinstance(names, str) else names:
+            rows = [row for row in table.index if name in (row, row.partition("[")[0])]
+            if not rows:
+                known = ", ".join(dict.fromkeys(row.partition("[")[0] for row in table.index))
+                raise ConfigError(f"summary: {self.name} has no {name!r}; it has {known}")
+            chosen += rows
+        return table.loc[chosen]
 
     @cached_property
     def _summary(self) -> pd.DataFrame:
         missing = self.program.missing_moments(self.data)
-        return summarize(self.posterior, missing, self.streamed)
+        return summarize(self.posterior, missing, self.streamed, self.interval)
 
     @cached_property
     def diagnostics(self) -> Part:
@@ -243,10 +297,24 @@ class Fit:
             f"seed {self.options.seed}>"
         )
 
-    def _repr_html_(self) -> str:
-        """Return the summary and the verdict, for notebooks."""
-        table = self.summary().round(3).to_html(border=0)
-        return f"<h4>{escape(self.name)}</h4>{table}<pre>{escape(str(self.verdict))}</pre>"
+    def contents(self) -> list[Line]:
+        """Return the summary, its notes, and the verdict."""
+        table = self.summary()
+        notes = [*table.attrs.pop("notes"), *self.record.notes]
+        messages = self.record.messages
+        if messages:
+            most = max(messages, key=messages.__getitem__)
+            notes.append(
+                f"Stan rejected {sum(messages.values())} proposals, most often with {most!r}; "
+                "harmless if they are few and early"
+            )
+        return [
+            heading(self.name, self.program.about),
+            in_file(table, "summary.csv"),
+            *(f"note: {note}" for note in notes),
+            self.verdict.line,
+            f"seed: {self.options.seed}, engine: {self.record.engine.name}",
+        ]
 
 
 def checked_fits(fits: Any, what: str) -> list[Fit]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import ConfigDict, Field, field_serializer
 
+from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import DataError
 from pyflowers.records import Record
@@ -139,6 +140,8 @@ class RunRecord(Record):
     streamed : bool
         Whether some quantities were summarised as they were drawn, and only ``options.keep`` of
         them was kept.
+    interval : float
+        Probability of the intervals that tables and figures of the fit show.
     packages : mapping of str to str
         Versions of the packages.
     omitted_groups : tuple of str
@@ -160,6 +163,7 @@ class RunRecord(Record):
     times: TimesRecord
     independent: dict[str, Annotated[float, Field(strict=True)]] | None = None
     streamed: bool = False
+    interval: Annotated[float, Field(gt=0, lt=1)] = INTERVAL
     packages: dict[str, str] = Field(default_factory=dict)
     omitted_groups: tuple[str, ...] = ()
     files: tuple[str, ...] = ()

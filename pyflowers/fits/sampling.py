@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.display import INTERVAL, interval_quantiles
 from pyflowers.engines import (
     Engine,
     Sample,
@@ -54,6 +55,7 @@ def fit(
     include_paths: Sequence[str | Path] = (),
     inits: Any = None,
     cores: int | None = None,
+    interval: float = INTERVAL,
     show_progress: bool = False,
     **options: Any,
 ) -> Fit:
@@ -88,6 +90,9 @@ def fit(
     cores : int, optional
         How many to use, for chains that run at once or for independent draws; the usable ones by
         default.
+    interval : float
+        Probability of the central intervals that tables and figures show: 0.95 gives the columns
+        ``2.5%`` and ``97.5%``.
     show_progress : bool
         Whether to draw a bar for each chain on the terminal.
     **options
@@ -115,6 +120,7 @@ def fit(
         engine=find_engine(engine, cmdstan),
         inits=inits,
         cores=cores,
+        interval=interval,
         show_progress=show_progress,
     )
 
@@ -129,6 +135,7 @@ def fit_data(
     engine: Engine,
     inits: Any = None,
     cores: int | None = None,
+    interval: float = INTERVAL,
     show_progress: bool = False,
 ) -> Fit:
     """Sample the posterior of an open program, its data read: every caller ends here.
@@ -139,6 +146,7 @@ def fit_data(
         See :func:`fit`.
     """
     about = {"centered": centered, "inits": inits, "cores": cores}
+    interval_quantiles(interval)  # refuses what is no probability before anything is drawn
     given = [*options.model_fields_set, *(k for k, v in about.items() if v is not None)]
     refuse_unused(engine.name, engine.uses, given)
     values = program.resolve_priors(priors, data)
@@ -153,6 +161,7 @@ def fit_data(
         cores=cores,
         inits=inits,
         keep=kept_elements(options.keep, program, whole),
+        interval=interval,
         show_progress=show_progress,
     )
     record = RunRecord(
@@ -184,6 +193,7 @@ def fit_data(
         ),
         independent=None if sample.independent is None else dict(sample.independent),
         streamed=bool(sample.streamed),
+        interval=interval,
         packages=package_versions(),
     )
     return Fit(

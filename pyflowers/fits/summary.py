@@ -1,7 +1,7 @@
 """Posterior summaries: what a statistician reads first.
 
 Mean, sd and their Monte Carlo error are left blank where the posterior does not have them; the
-table then leads with the median and says why.
+table then says why. The median comes first, as every posterior has one.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.convergence import statistics
+from pyflowers.display import INTERVAL, interval_quantiles
 from pyflowers.fits.posterior import Posterior, element_names, stacked
 from pyflowers.programs import MissingMoment
-
-QUANTILES = (0.05, 0.5, 0.95)
-COLUMNS = ("mean", "sd", "median", "5%", "95%", "mcse_mean", "ess_bulk", "ess_tail", "r_hat")
-MEDIAN_FIRST = ("median", "5%", "95%", "mean", "sd", "mcse_mean", "ess_bulk", "ess_tail", "r_hat")
 
 
 def summarize(
     posterior: Posterior,
     missing: Sequence[MissingMoment] = (),
     streamed: pd.DataFrame | None = None,
+    interval: float = INTERVAL,
 ) -> pd.DataFrame:
     """Summarise every element of every quantity.
 
@@ -38,12 +36,15 @@ def summarize(
     streamed : DataFrame, optional
         Rows of quantities that were summarised as they were drawn; of these, `posterior` may have
         draws of some elements.
+    interval : float
+        Probability of the central interval whose ends are shown; that of `streamed`, if given.
 
     Returns
     -------
     DataFrame
-        A row for each element, such as ``mu_plant[2]``. ``attrs["notes"]`` holds a sentence for
-        each quantity whose moments do not exist, or of which some draws are not finite. What is
+        A row for each element, such as ``mu_plant[2]``: median, the ends of the interval, mean, sd,
+        ``mcse_mean``, ``ess_bulk``, ``ess_tail`` and ``r_hat``. ``attrs["notes"]`` holds a sentence
+        for each quantity whose moments do not exist, or of which some draws are not finite. What is
         the same in every draw, such as an element that a type fixes, has neither ESS nor R-hat.
 
     Notes
@@ -52,10 +53,12 @@ def summarize(
     Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eqs. 4, 10 and
     section 4.3; ``mcse_mean`` is sd / sqrt(ESS of the mean).
     """
+    quantiles = interval_quantiles(interval)
+    order = [*quantiles, "mean", "sd", "mcse_mean", "ess_bulk", "ess_tail", "r_hat"]
     if not posterior:
-        return pd.DataFrame(columns=list(COLUMNS))
+        return pd.DataFrame(columns=order)
     names = element_names(posterior)
-    columns = statistics(stacked(posterior))
+    columns = statistics(stacked(posterior), list(quantiles.values()))
     rows_of = {name: list(quantity.elements) for name, quantity in posterior.items()}
     if streamed is not None:
         rows_of |= _rows_by_quantity(streamed)
@@ -84,9 +87,9 @@ def summarize(
         columns["ess_bulk"][[place[name] for name in fixed]] = np.nan
         columns["ess_tail"][[place[name] for name in fixed]] = np.nan
         notes.append(f"{_some(fixed)}: the same in every draw, so without ESS and R-hat")
-    order = MEDIAN_FIRST if reported else COLUMNS
     # At once: a DataFrame that is changed step by step takes longer than the statistics.
-    table = pd.DataFrame({column: columns[column] for column in order}, index=names)
+    index = pd.Index(names, name="parameter")
+    table = pd.DataFrame({column: columns[column] for column in order}, index=index)
     table.attrs["notes"] = notes
     return table
 
@@ -113,22 +116,3 @@ def _rows_by_quantity(table: pd.DataFrame) -> dict[str, list[str]]:
 def _some(names: list[str], most: int = 3) -> str:
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
-def format_number(value: float) -> str:
-    """Return three significant digits, as tables print them; a missing moment is a dash."""
-    if np.isnan(value):
-        return "–"
-    if value == 0 or not np.isfinite(value):
-        return f"{value:g}"
-    digits = 2 - int(np.floor(np.log10(abs(value))))
-    return f"{value:.3g}" if not -4 < digits <= 6 else f"{value:.{max(digits, 0)}f}"
-
-
-def format_cell(column: str, value: float) -> str:
-    """Return a number of the summary table as it is printed: R-hat to three decimals, whole ESS."""
-    if not np.isfinite(value):
-        return format_number(value)
-    if column.startswith("ess"):
-        return f"{value:.0f}"
-    return f"{value:.3f}" if column == "r_hat" else format_number(value)

@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
 
-from pyflowers.fits.summary import format_cell
+from pyflowers.display import Styled, format_cell, styled
 
 PartName = Literal["computation", "prior", "data"]
 
@@ -242,6 +242,12 @@ class Verdict:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    @property
+    def line(self) -> Styled:
+        """What a command prints; only a fit that can be trusted is green."""
+        colour = "green" if self.trusted else None if self.passed else "red"
+        return styled(f"verdict: {self}", fg=colour)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain values, for JSON."""

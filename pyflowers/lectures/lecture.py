@@ -164,7 +164,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _cell(value: Any) -> str:
-    from pyflowers.fits.summary import format_number
+    from pyflowers.display import format_number
 
     if isinstance(value, (float, np.floating)):
         return format_number(float(value))

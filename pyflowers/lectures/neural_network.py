@@ -46,7 +46,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pyflowers.fits.summary import format_number
+from pyflowers.display import format_number
 from pyflowers.fits.verdict import Part
 from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import FloatArray

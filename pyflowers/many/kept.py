@@ -13,9 +13,14 @@ from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import stacked
 
 
-def summary(fit: Fit) -> dict[str, NDArray[Any]]:
-    """Return the columns of the summary table, and ``parameter`` before them."""
-    table = fit.summary()
+def summary(
+    fit: Fit, names: Sequence[str] | None = None, interval: float | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of the summary table, and ``parameter`` before them.
+
+    `names` and `interval` are as in :meth:`pyflowers.Fit.summary`.
+    """
+    table = fit.summary(names, interval=interval)
     columns = {str(name): table[name].to_numpy(float) for name in table}
     return {"parameter": np.array(table.index, dtype=object), **columns}
 

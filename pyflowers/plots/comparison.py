@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from pyflowers.display import INTERVAL, percent
 from pyflowers.plots.style import LIGHT, Theme, finish, label, new_figure, styled
 
 if TYPE_CHECKING:
     from pyflowers.compare.loo import LooComparison
 
-Z_90 = 1.6448536269514722
-"""Half-width of a 90% interval in standard errors."""
+
+def half_width(interval: float) -> float:
+    """Return half the width of a normal distribution's interval, in standard deviations."""
+    return NormalDist().inv_cdf((1 + interval) / 2)
 
 
 @styled
-def elpd_differences(comparison: LooComparison, *, theme: Theme = LIGHT) -> Figure:
-    """Draw each model's elpd difference to the best one with its 90% interval.
+def elpd_differences(
+    comparison: LooComparison, *, interval: float = INTERVAL, theme: Theme = LIGHT
+) -> Figure:
+    """Draw each model's elpd difference to the best one with its interval.
 
     Parameters
     ----------
     comparison : LooComparison
         As :func:`pyflowers.compare.compare_models` returns it.
+    interval : float
+        Probability of the intervals.
     theme : Theme
         Colours.
     """
@@ -34,12 +42,14 @@ def elpd_differences(comparison: LooComparison, *, theme: Theme = LIGHT) -> Figu
     difference = np.array([model.difference for model in models])
     error = np.array([model.difference_se for model in models])
     ax.axvline(0, color=theme.muted, lw=0.9, ls=(0, (4, 2)))
-    ax.hlines(rows, difference - Z_90 * error, difference + Z_90 * error, color=theme.model, lw=2.2)
+    half = half_width(interval) * error
+    ax.hlines(rows, difference - half, difference + half, color=theme.model, lw=2.2)
     ax.plot(difference, rows, "o", ms=6, color=theme.model)
     ax.set_yticks(rows, [label(model.name, 32) for model in models])
     ax.set_ylim(len(models) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
-    ax.set_xlabel("elpd difference to the best model, 90% interval (right is better)")
+    shown = f"{percent(interval)} interval (right is better)"
+    ax.set_xlabel(f"elpd difference to the best model, {shown}")
     differences = "; ".join(
         f"{m.name} {m.difference:.3g} (standard error {m.difference_se:.3g})" for m in models[1:]
     )

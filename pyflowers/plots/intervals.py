@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from pyflowers.display import percent
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots.style import (
@@ -33,12 +34,12 @@ MOST_ROWS = 30
 MOST_INSIDE = 0.75
 """Share of observed means within 50% intervals from which it is said to be no evidence of fit."""
 
-PROBS = (0.05, 0.25, 0.5, 0.75, 0.95)
-
 
 @styled
 def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the posterior of each group: medians with 50 and 90% intervals, the largest on top.
+    """Draw the posterior of each group: medians with two intervals, the largest on top.
+
+    The intervals hold 50% and the probability of the fit's own, 90% by default.
 
     Parameters
     ----------
@@ -65,13 +66,13 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
             f"forest: {quantity!r} is not a vector of {fit.name}; it has "
             f"{', '.join(vectors) or 'none'}"
         )
-    levels = _quantiles(found.flat)
+    levels = _quantiles(found.flat, fit.interval)
     shown, note = _extremes(-levels[2], "medians")
     names = [found.labels[0][i] for i in shown]
     figure, ax = _rows(names, fit.data.name_of(found.dims[0]), theme)
     _draw(ax, levels[:, shown], theme)
     ax.set_xlabel(fitted(unit(fit, quantity) or quantity, 3.4))
-    figure.legend(handles=_handles(theme), loc="outside upper right", ncols=2)
+    figure.legend(handles=_handles(theme, fit.interval), loc="outside upper right", ncols=2)
     top, bottom = (found.elements[int(np.argmax(s * levels[2]))] for s in (1, -1))
     alt = (
         f"Forest plot of {quantity} of {fit.name}: the largest median is {levels[2].max():.3g} of "
@@ -101,7 +102,7 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     groups = checks.groups
     if groups is None:
         raise ConfigError(f"plots: the data of {checks.fit.name} have no groups to draw")
-    levels = groups.quantiles(PROBS)
+    levels = groups.quantiles(_probs(checks.fit.interval))
     outside = (groups.observed < levels[0]) | (groups.observed > levels[4])
     width = np.maximum(levels[4] - levels[0], 1e-300)
     shown = np.argsort(-np.abs(groups.observed - levels[2]) / width, kind="stable")[:MOST_ROWS]
@@ -127,19 +128,21 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     ax.set_xlabel(fitted(f"mean of {checks.fit.data.value_name}", 3.4))
     seen = Line2D([], [], ls="", marker="o", mfc=theme.paper, mec=theme.data, label="observed")
     figure.legend(
-        handles=[seen, *_handles(theme, "replicated")], loc="outside upper right", ncols=3
+        handles=[seen, *_handles(theme, checks.fit.interval, "replicated")],
+        loc="outside upper right",
+        ncols=3,
     )
     num = groups.observed.size
     alt = (
         f"Observed means of {num} groups against those replicated by {checks.fit.name}: "
-        f"{int(outside.sum())} lie outside their 90% interval."
+        f"{int(outside.sum())} lie outside their {percent(checks.fit.interval)} interval."
     )
     return finish(figure, alt, note.strip())
 
 
 @styled
 def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
-    """Draw what is predicted: medians with 50 and 90% intervals, new groups last.
+    """Draw what is predicted: medians with intervals of 50% and the fit's own, new groups last.
 
     Parameters
     ----------
@@ -150,7 +153,9 @@ def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
     """
     mean = found.fit.program.declaration.roles.group_mean
     parts = [part for part in found.parts if part.quantity.name != mean] or list(found.parts)
-    levels = np.concatenate([_quantiles(part.quantity.flat) for part in parts], axis=1)
+    levels = np.concatenate(
+        [_quantiles(part.quantity.flat, found.fit.interval) for part in parts], axis=1
+    )
     names = [
         ", ".join(element[len(part.quantity.name) :].strip("[]").split(",")) or part.title
         for part in parts
@@ -174,16 +179,20 @@ def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
         note = f"Intervals go on beyond the axis; the table has their ends. {note}".strip()
     titles = " and ".join(part.title for part in parts)
     ax.set_xlabel(fitted(f"{observed_unit(found.fit)}, {titles}", 4.4))
-    figure.legend(handles=_handles(theme), loc="outside upper right", ncols=2)
+    figure.legend(handles=_handles(theme, found.fit.interval), loc="outside upper right", ncols=2)
     alt = (
         f"Predictions of {found.fit.name} for the {titles}: medians from {levels[2].min():.3g} to "
-        f"{levels[2].max():.3g}, with 50 and 90% intervals."
+        f"{levels[2].max():.3g}, with intervals of 50% and {percent(found.fit.interval)}."
     )
     return finish(figure, alt, note)
 
 
-def _quantiles(draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(np.quantile(draws, PROBS, axis=(0, 1)))
+def _probs(interval: float) -> tuple[float, ...]:
+    return ((1 - interval) / 2, 0.25, 0.5, 0.75, (1 + interval) / 2)
+
+
+def _quantiles(draws: NDArray[np.float64], interval: float) -> NDArray[np.float64]:
+    return np.asarray(np.quantile(draws, _probs(interval), axis=(0, 1)))
 
 
 def _extremes(order_by: NDArray[np.float64], what: str) -> tuple[NDArray[np.int64], str]:
@@ -222,9 +231,9 @@ def _draw(
         ax.plot(levels[2], rows, "o", ms=5, mfc=theme.paper, mec=theme.model, mew=1.2)
 
 
-def _handles(theme: Theme, what: str = "") -> list[Line2D]:
+def _handles(theme: Theme, interval: float, what: str = "") -> list[Line2D]:
     prefix = f"{what}, " if what else ""
     return [
         Line2D([], [], color=theme.model, lw=4.2, alpha=0.8, label=f"{prefix}50%"),
-        Line2D([], [], color=theme.model, lw=1.6, alpha=0.55, label=f"{prefix}90%"),
+        Line2D([], [], color=theme.model, lw=1.6, alpha=0.55, label=f"{prefix}{percent(interval)}"),
     ]

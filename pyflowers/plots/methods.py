@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pyflowers.compare import METHOD_NAMES
 from pyflowers.compare.statistics import element_of
+from pyflowers.display import percent
 from pyflowers.errors import ConfigError
 from pyflowers.plots.density import kernel_density
 from pyflowers.plots.style import (
@@ -170,7 +171,7 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
 
 @styled
 def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the median and the 5% to 95% interval of each parameter by each method."""
+    """Draw the median and the interval of each parameter by each method."""
     shown = shown_elements(comparison)
     columns = min(3, len(shown))
     figure, axes = panels(len(shown), columns, 1.75, theme, sharey=True)
@@ -181,9 +182,7 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     reference = comparison.results["exact" if "exact" in methods else comparison.reference]
     for axis, name in zip(axes, shown, strict=True):
         found = [comparison.results[method].quantities.loc[name] for method in methods]
-        low, median, high = (
-            np.array([values[quantile] for values in found]) for quantile in ("5%", "median", "95%")
-        )
+        median, low, high = np.transpose([values.iloc[:3] for values in found])
         axis.hlines(rows, low, high, colors=tints, linewidth=2)
         is_log = _on_log_axis(comparison, name)
         left, right = _reach(comparison, name, is_log)
@@ -191,8 +190,7 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
         for row, (x, tint) in enumerate(zip(median, tints, strict=True)):
             marker = "<" if x < left else ">" if x > right else "o"
             axis.scatter(np.clip(x, left, right), row, s=16, c=tint, marker=marker, zorder=3)
-        for quantile in ("5%", "median", "95%"):
-            position = reference.quantities.loc[name, quantile]
+        for position in reference.quantities.loc[name].iloc[:3]:
             axis.axvline(position, color=theme.muted, linewidth=0.6, linestyle=":")
         axis.set_xlim(left, right)
         if is_log:
@@ -203,7 +201,8 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     axes[0].invert_yaxis()
     beyond = "An arrow is a median beyond the axis." if is_beyond else ""
     notes = [_left_out(comparison), beyond]
-    alt = f"Medians and 5% to 95% intervals of {', '.join(shown)} by {len(methods)} methods."
+    interval = percent(comparison.nuts.interval)
+    alt = f"Medians and {interval} intervals of {', '.join(shown)} by {len(methods)} methods."
     return finish(figure, alt, " ".join(filter(None, notes)))
 
 
@@ -247,7 +246,7 @@ def _one_normal(comparison: Comparison) -> tuple[str, str]:
 
 def _on_log_axis(comparison: Comparison, name: str) -> bool:
     """Whether a parameter is declared for a logarithmic axis, and can be drawn on one."""
-    lowest = min(float(result.quantities["5%"][name]) for result in comparison.results.values())
+    lowest, _ = _ends(comparison, name)
     return bool(comparison.program.log_axis(name)) and lowest > 0
 
 
@@ -309,10 +308,16 @@ def _colours(comparison: Comparison, theme: Theme) -> dict[str, str]:
     return {method: palette.get(method, theme.ink) for method in comparison.results}
 
 
+def _ends(comparison: Comparison, name: str) -> tuple[float, float]:
+    """Return the lowest and the highest end of the methods' intervals."""
+    ends = np.array([r.quantities.loc[name].iloc[1:3] for r in comparison.results.values()])
+    return float(ends[:, 0].min()), float(ends[:, 1].max())
+
+
 def _reach(comparison: Comparison, name: str, logarithmic: bool) -> tuple[float, float]:
-    """Return an axis that holds the 5% to 95% interval of the truth with room to spare."""
+    """Return an axis that holds the interval of the truth with room to spare."""
     truth = comparison.results["exact" if "exact" in comparison.results else comparison.reference]
-    low, high = (float(truth.quantities[quantile][name]) for quantile in ("5%", "95%"))
+    low, high = map(float, truth.quantities.loc[name].iloc[1:3])
     if logarithmic:
         return low / 2.5, high * 2.5
     margin = 0.7 * (high - low) or 1.0

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit
 from pyflowers.plots.style import (
     LIGHT,
@@ -62,17 +63,17 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     figure = new_figure(2.9, theme)
     ax = figure.subplots()
     if fit.program.counts and min(float(fit.data.y.min()), float(y_rep.min())) >= 0:
-        outside, num, what = _rootogram(ax, fit.data.y, y_rep, theme)
+        outside, num, what = _rootogram(ax, fit.data.y, y_rep, fit.interval, theme)
         ax.set_ylabel("observations (√ axis)")
     else:
-        outside, num, what = _distribution(ax, fit.data.y, y_rep, theme)
+        outside, num, what = _distribution(ax, fit.data.y, y_rep, fit.interval, theme)
         ax.set_ylabel("share of observations below")
     ax.set_xlabel(fitted(observed_unit(fit), panel_width(1)))
     _legend(figure, ax)
     alt = (
         f"Posterior predictive check of {fit.name}, {len(y_rep)} replicated data sets: {outside} "
-        f"of {num} observed {what} lie outside their 90% predictive interval, where a good model "
-        f"leaves about {num / 10:.0f}."
+        f"of {num} observed {what} lie outside their {percent(fit.interval)} predictive interval, "
+        f"where a good model leaves about {num * (1 - fit.interval):.0f}."
     )
     return finish(figure, alt)
 
@@ -91,8 +92,12 @@ def _replicates(fit: Fit) -> NDArray[np.float64]:
     return y_rep
 
 
+def _probs(interval: float) -> list[float]:
+    return list(interval_quantiles(interval).values())
+
+
 def _rootogram(
-    ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], theme: Theme
+    ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], interval: float, theme: Theme
 ) -> tuple[int, int, str]:
     """Bars of observed counts, intervals of replicated ones; return how many miss."""
     top = max(float(y.max()), float(np.quantile(y_rep, 0.999)))
@@ -102,10 +107,11 @@ def _rootogram(
     # Replicated values beyond the last bar are counted in it, so that none is lost.
     position = np.minimum(y_rep // width, edges.size - 2).astype(int)
     counts = np.stack([np.bincount(row, minlength=edges.size - 1) for row in position])
-    low, middle, high = np.quantile(counts, (0.05, 0.5, 0.95), axis=0)
+    middle, low, high = np.quantile(counts, _probs(interval), axis=0)
     x = (edges[1:] + edges[:-1]) / 2
     ax.bar(x, observed, width * 0.86, color=theme.grid, ec=theme.muted, lw=0.6, label="observed")
-    ax.vlines(x, low, high, color=theme.model, lw=2.2, alpha=0.55, label="predicted, 90%")
+    named = f"predicted, {percent(interval)}"
+    ax.vlines(x, low, high, color=theme.model, lw=2.2, alpha=0.55, label=named)
     ax.plot(x, middle, "o", ms=3.6, color=theme.model, label="predicted, median", clip_on=False)
     ax.set_yscale("function", functions=(lambda v: np.sqrt(np.maximum(v, 0)), np.square))
     ax.set_ylim(0, max(float(observed.max()), float(high.max())) * 1.15)
@@ -117,15 +123,16 @@ def _rootogram(
 
 
 def _distribution(
-    ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], theme: Theme
+    ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], interval: float, theme: Theme
 ) -> tuple[int, int, str]:
     """Empirical distribution functions; return at how many points the observed one misses."""
     low_x, high_x = np.quantile(y_rep, (0.002, 0.998))
     low_x, high_x = min(low_x, float(y.min())), max(high_x, float(y.max()))
     grid = np.linspace(low_x, high_x, 300)
     replicated = np.stack([np.searchsorted(np.sort(row), grid, "right") for row in y_rep]) / y.size
-    low, middle, high = np.quantile(replicated, (0.05, 0.5, 0.95), axis=0)
-    ax.fill_between(grid, low, high, color=theme.model, alpha=0.25, lw=0, label="predicted, 90%")
+    middle, low, high = np.quantile(replicated, _probs(interval), axis=0)
+    named = f"predicted, {percent(interval)}"
+    ax.fill_between(grid, low, high, color=theme.model, alpha=0.25, lw=0, label=named)
     ax.plot(grid, middle, color=theme.model, lw=1, label="predicted, median")
     ordered = np.sort(y)
     steps = np.arange(1, y.size + 1) / y.size

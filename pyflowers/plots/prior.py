@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit
 from pyflowers.plots.choice import Element, choose
 from pyflowers.plots.density import GRID, kernel_density
@@ -62,7 +63,7 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         _panel(ax, element, prior, on_log_axis, theme)
         ax.set_title(fitted(element.name, room, size=9.5, bold=True), pad=3)
         ax.set_xlabel(fitted(unit(fit, element.name), room, size=8), fontsize=8)
-        sentences.append(_compare(element, prior, on_log_axis))
+        sentences.append(_compare(element, prior, on_log_axis, fit.interval))
     _legend(figure, theme)
     alt = f"Prior and posterior densities of {fit.name}. {' '.join(sentences)}"
     return finish(figure, alt, chosen.note)
@@ -118,9 +119,10 @@ def _is_positive(prior: PriorDensity) -> bool:
     return prior.density is None or not np.any(prior.density(-np.logspace(-6, 6, 25)))
 
 
-def _compare(element: Element, prior: PriorDensity, on_log_axis: bool) -> str:
-    low, high = np.quantile(element.draws, (0.05, 0.95))
-    sentence = f"{element.name}: prior {prior.text}, posterior 90% between {low:.3g} and {high:.3g}"
+def _compare(element: Element, prior: PriorDensity, on_log_axis: bool, interval: float) -> str:
+    _, low, high = np.quantile(element.draws, list(interval_quantiles(interval).values()))
+    inner = f"{percent(interval)} between {low:.3g} and {high:.3g}"
+    sentence = f"{element.name}: prior {prior.text}, posterior {inner}"
     sd = float(element.draws.std())
     if np.isfinite(prior.sd) and sd > 0 and not on_log_axis:
         sentence += f", {prior.sd / sd:.3g} times as narrow as the prior"

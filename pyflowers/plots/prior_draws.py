@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from pyflowers.display import interval_quantiles, percent
 from pyflowers.plots.choice import HEAVY_TAIL
 from pyflowers.plots.style import (
     LIGHT,
@@ -52,7 +53,7 @@ def prior_parameters(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
     }
     units = {name: prior.program.unit_of(name, prior.data) for name in values}
     total = sum(len(quantity.elements) for quantity in quantities)
-    return _histograms(values, units, total, f"Prior draws of {prior.name}", theme)
+    return _histograms(values, units, total, f"Prior draws of {prior.name}", prior.interval, theme)
 
 
 @styled
@@ -77,7 +78,7 @@ def prior_implied(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
     unit = prior.data.value_name
     units = {name: "" if name.startswith("share") else unit for name in values}
     what = f"Statistics of the data that the prior of {prior.name} implies"
-    return _histograms(values, units, len(values), what, theme)
+    return _histograms(values, units, len(values), what, prior.interval, theme)
 
 
 def prior_figures(prior: PriorPredictive, suffix: str = "png") -> dict[str, Figure]:
@@ -93,18 +94,21 @@ def _histograms(
     units: Mapping[str, str],
     total: int,
     what: str,
+    interval: float,
     theme: Theme,
 ) -> StyledFigure:
     names = list(values)[:MOST_PANELS]
     figure, axes = panels(len(names), 2, 1.55, theme)
     room = panel_width(2)
     sentences = []
+    probs = list(interval_quantiles(interval).values())
     for ax, name in zip(axes, names, strict=True):
-        low, middle, high = np.quantile(values[name], (0.05, 0.5, 0.95), method="inverted_cdf")
+        middle, low, high = np.quantile(values[name], probs, method="inverted_cdf")
         _histogram(ax, values[name], theme)
         ax.set_title(fitted(name, room, size=9.5, bold=True), pad=3)
         ax.set_xlabel(fitted(units[name], room, size=8), fontsize=8)
-        sentences.append(f"{name}: median {middle:.3g}, 90% between {low:.3g} and {high:.3g}.")
+        inner = f"{percent(interval)} between {low:.3g} and {high:.3g}"
+        sentences.append(f"{name}: median {middle:.3g}, {inner}.")
     note = "Each panel shows the middle 95% of the draws; the line is their median."
     if total > len(names):
         note += f" {len(names)} of {total} are shown; the others are in the tables."

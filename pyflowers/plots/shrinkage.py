@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from pyflowers.display import interval_quantiles, percent
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots.style import LIGHT, Theme, finish, fitted, label, new_figure, styled
@@ -42,7 +43,8 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     unpooled = np.bincount(groups.codes, fit.data.y) / groups.counts
     pooled = float(fit.data.y.mean())
     draws = fit.posterior[fit.program.declaration.roles.group_mean].flat
-    low, median, high = np.quantile(draws, (0.05, 0.5, 0.95), axis=(0, 1))
+    probs = list(interval_quantiles(fit.interval).values())
+    median, low, high = np.quantile(draws, probs, axis=(0, 1))
     shown, note = _extremes(unpooled, groups)
     rows = np.arange(shown.size)
     height = 0.24 * max(shown.size, 3)
@@ -58,9 +60,10 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     ax.set_ylabel(fitted(groups.column, height))
     ax.set_xlabel(fitted(observed_unit(fit), 3.0))
     ax.grid(axis="y", visible=False)
+    posterior = f"posterior median, {percent(fit.interval)}"
     handles = [
         Line2D([], [], ls="", marker="o", ms=8, mfc=theme.paper, mec=theme.data, label=_OWN),
-        Line2D([], [], marker="o", color=theme.model, lw=2.2, label="posterior median, 90%"),
+        Line2D([], [], marker="o", color=theme.model, lw=2.2, label=posterior),
         Line2D([], [], color=theme.prior, ls=(0, (4, 2)), label="average of all"),
     ]
     figure.legend(handles=handles, loc="outside upper right", ncols=3, columnspacing=1.2)

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
@@ -111,6 +112,12 @@ class StyledFigure(Figure):
         """Draw in the figure's own theme."""
         with applied(self.theme), _any_glyph():
             super().draw(renderer)
+
+    def _repr_png_(self) -> bytes:
+        """Return the figure as PNG, which a notebook shows without ``%matplotlib``."""
+        image = BytesIO()
+        self.savefig(image, format="png")
+        return image.getvalue()
 
     def get_layout_engine(self) -> Any:
         """Return the layout engine; none while the figure, laid out already, is being saved."""

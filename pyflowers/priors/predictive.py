@@ -22,6 +22,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.display import (
+    INTERVAL,
+    Line,
+    Shown,
+    heading,
+    in_file,
+    interval_quantiles,
+    verdict,
+)
 from pyflowers.engines import Engine, SamplerOptions, find_engine
 from pyflowers.errors import ConfigError
 from pyflowers.fits.posterior import Posterior, quantities
@@ -34,8 +43,8 @@ from pyflowers.programs.reading import with_roles
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class PriorPredictive:
+@dataclass(frozen=True, eq=False, repr=False)
+class PriorPredictive(Shown):
     """Draws of the prior and of the data that it implies.
 
     Attributes
@@ -60,6 +69,8 @@ class PriorPredictive:
         On the sampling; None where draws are independent.
     notes : tuple of str
         What qualifies the draws.
+    interval : float
+        Probability of the interval that the tables show beside that of 98%.
     """
 
     program: Program
@@ -72,6 +83,7 @@ class PriorPredictive:
     drawn_by: str
     verdict: Part | None = None
     notes: tuple[str, ...] = ()
+    interval: float = INTERVAL
 
     @property
     def name(self) -> str:
@@ -93,11 +105,28 @@ class PriorPredictive:
                 for i, name in enumerate(quantity.elements)
             },
             "parameter",
+            self.interval,
         )
 
     def implied(self) -> pd.DataFrame:
         """Return quantiles over draws of each statistic of the implied data."""
-        return quantile_table(self.statistics, "statistic")
+        return quantile_table(self.statistics, "statistic", self.interval)
+
+    def contents(self) -> list[Line]:
+        """Return both tables, their notes, and the verdict on the sampling if there was some."""
+        implied: list[Line] = [
+            f"The data that the prior implies, {self.data.num_obs} values of "
+            f"{self.data.value_name} in a draw:",
+            in_file(self.implied(), "implied.csv"),
+        ]
+        return [
+            heading(self.name, self.program.about),
+            in_file(self.summary(), "parameters.csv"),
+            *(implied if self.statistics else []),
+            *(f"note: {note}" for note in self.notes),
+            *([verdict(self.verdict, self.verdict.passed)] if self.verdict is not None else []),
+            f"seed: {self.seed}, drawn by: {self.drawn_by}",
+        ]
 
 
 def prior_predictive(
@@ -115,6 +144,7 @@ def prior_predictive(
     engine: str | Engine = "auto",
     cmdstan: str | Path | None = None,
     include_paths: Sequence[str | Path] = (),
+    interval: float = INTERVAL,
     show_progress: bool = False,
     **reading: Any,
 ) -> PriorPredictive:
@@ -137,6 +167,8 @@ def prior_predictive(
         More statistics of the implied data: each takes y, shape (draw, N), to shape (draw,).
     group, time, value, columns, engine, cmdstan, include_paths, show_progress
         As :func:`pyflowers.fit` takes them.
+    interval : float
+        Probability of the interval that the tables show beside that of 98%.
     **reading
         As :meth:`pyflowers.Program.read` takes it.
 
@@ -148,6 +180,7 @@ def prior_predictive(
     DataError
         If the design cannot be used.
     """
+    interval_quantiles(interval)  # refuses what is no probability before anything is drawn
     options = SamplerOptions.of(seed=seed, draws=_per_chain(draws))
     opened = find_program(program, tuple(map(str, include_paths)))
     opened.require(Capability.PRIOR_ONLY)
@@ -161,7 +194,7 @@ def prior_predictive(
     else:
         chosen = find_engine(engine, cmdstan) if isinstance(engine, str) else engine
         made = _by_engine(opened, design, values, options, chosen, show_progress)
-    return _with_statistics(made, dict(statistics or {}))
+    return _with_statistics(replace(made, interval=interval), dict(statistics or {}))
 
 
 def _per_chain(draws: int) -> int:

@@ -30,10 +30,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.display import MOST_ROWS, Line, Shown, format_number, heading, in_file, styled
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import Quantity
 from pyflowers.fits.verdict import Check, Part
-from pyflowers.priors.conclusions import CONCLUSIONS, LOCATIONS, conclusions, scale_of
+from pyflowers.priors.conclusions import conclusions, names_of, scale_of
 from pyflowers.priors.distance import cumulative_jensen_shannon
 from pyflowers.priors.scaling import LOCAL, SHOWN, Scaled, power_scale
 from pyflowers.programs import Capability
@@ -63,8 +64,8 @@ _BLOCK = 2_000_000
 """Values that are held at once, of draws times elements or observations."""
 
 
-@dataclass(frozen=True, eq=False)
-class Sensitivity:
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity(Shown):
     """What scaling the prior and the likelihood of a fit does to its posterior.
 
     Attributes
@@ -115,6 +116,27 @@ class Sensitivity:
         rows["diagnosis"] = [_diagnosis(row) for _, row in self.distances.iterrows()]
         return rows
 
+    def contents(self) -> list[Line]:
+        """Return the sensitivities, the conclusions that move with the prior, and the k-hats."""
+        table = self.table()
+        if len(table) > MOST_ROWS:  # the others are in the file
+            table = table.sort_values(str(table.columns[0]), ascending=False, kind="stable")
+        moves = self.moves()
+        moved: list[Line] = ["Conclusions that move when the prior counts twice:"]
+        return [
+            heading(self.name, "sensitivity to power-scaling; 0.05 or more matters"),
+            in_file(table, "sensitivity.csv"),
+            *([*moved, in_file(moves, "conclusions.csv")] if len(moves) else []),
+            *(
+                f"k-hat of the {scaled.component}: {format_number(scaled.worst_k)}, must be at "
+                f"most {scaled.limit:.2f}"
+                for scaled in self.components
+                if not scaled.is_constant
+            ),
+            *(f"note: {note}" for note in self.notes),
+            styled(self.sentence, bold=True),
+        ]
+
     def moves(self, component: str = "prior") -> pd.DataFrame:
         """Return the conclusions that move when a component is scaled, and which way."""
         found = self.conclusions
@@ -154,19 +176,22 @@ class Sensitivity:
         )
 
 
-def prior_sensitivity(fit: Fit) -> Sensitivity:
+def prior_sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
     """Scale the prior and the likelihood of a fit by powers, and see what moves.
 
     Parameters
     ----------
     fit : Fit
         Of a program with the capability ``lprior``; ``log_lik`` adds the likelihood.
+    interval : float, optional
+        Probability of the interval whose ends are conclusions; that of the fit by default.
 
     Raises
     ------
     ConfigError
         If the program has no ``lprior``.
     """
+    fit = fit.with_interval(interval)
     fit.program.require(Capability.LPRIOR)
     components = [power_scale("prior", np.ravel(fit.program.lprior(fit.draws, fit.data)))]
     notes = []
@@ -184,7 +209,9 @@ def prior_sensitivity(fit: Fit) -> Sensitivity:
             notes.append(f"{scaled.component}: it is the same in every draw, as a flat one is")
         else:
             notes += _too_far(scaled)
-    parts = [_of_quantity(quantity, components) for quantity in fit.posterior.values()]
+    parts = [
+        _of_quantity(quantity, components, fit.interval) for quantity in fit.posterior.values()
+    ]
     columns = [scaled.component for scaled in components]
     distances = pd.concat([part[0] for part in parts]) if parts else pd.DataFrame(columns=columns)
     found = pd.concat([part[1] for part in parts]) if parts else pd.DataFrame()
@@ -232,7 +259,9 @@ def _too_far(scaled: Scaled) -> list[str]:
     ]
 
 
-def _of_quantity(quantity: Quantity, components: list[Scaled]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _of_quantity(
+    quantity: Quantity, components: list[Scaled], interval: float
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return distances and conclusions of the elements of one variable, block by block."""
     flat = np.asarray(quantity.flat, dtype=np.float64)
     draws = flat.reshape(-1, flat.shape[2])
@@ -245,7 +274,7 @@ def _of_quantity(quantity: Quantity, components: list[Scaled]) -> tuple[pd.DataF
         ascending = np.take_along_axis(block, order, 0)
         with np.errstate(invalid="ignore"):
             each = {c.component: _distance(c, ascending, order) for c in components}
-            found += [_conclusions(c, ascending, order, names) for c in components]
+            found += [_conclusions(c, ascending, order, names, interval) for c in components]
         distances.append(pd.DataFrame(each, index=names))
     return pd.concat(distances), pd.concat(found)
 
@@ -262,23 +291,28 @@ def _distance(scaled: Scaled, ascending: FloatArray, order: NDArray[np.intp]) ->
 
 
 def _conclusions(
-    scaled: Scaled, ascending: FloatArray, order: NDArray[np.intp], names: pd.Index
+    scaled: Scaled,
+    ascending: FloatArray,
+    order: NDArray[np.intp],
+    names: pd.Index,
+    interval: float,
 ) -> pd.DataFrame:
     """Return the conclusions at each power and their change for a doubling."""
     equal = np.full(ascending.shape, 1 / len(ascending))
-    posterior = conclusions(ascending, equal)
+    posterior = conclusions(ascending, equal, interval)
     at = {
-        alpha: conclusions(ascending, scaled.weights[alpha][order])
+        alpha: conclusions(ascending, scaled.weights[alpha][order], interval)
         if alpha in scaled.weights
         else np.full_like(posterior, np.nan)
         for alpha in (*LOCAL, *SHOWN)
     }
     low, high = LOCAL
     slope = (at[high] - at[low]) / (np.log2(high) - np.log2(low))
+    each = names_of(interval)
     index = pd.MultiIndex.from_product(
-        [[scaled.component], names, CONCLUSIONS], names=["component", "parameter", "conclusion"]
+        [[scaled.component], names, each], names=["component", "parameter", "conclusion"]
     )
-    unit = np.repeat(scale_of(posterior), len(CONCLUSIONS))
+    unit = np.repeat(scale_of(ascending), len(each))
     return pd.DataFrame(
         {
             "posterior": posterior.ravel(),
@@ -312,9 +346,9 @@ def _judged(found: pd.DataFrame) -> pd.DataFrame:
     # The factor of an sd for a doubling is 1 + slope / sd to first order, as for small moves.
     with np.errstate(invalid="ignore", divide="ignore"):
         limit = np.select(
-            [conclusion.isin(LOCATIONS), conclusion == "sd"],
-            [SHIFT * unit, np.log(STRETCH) * found["posterior"].to_numpy()],
-            CHANCE,
+            [conclusion == "P(> 0)", conclusion == "sd"],
+            [np.full(len(found), CHANCE), np.log(STRETCH) * found["posterior"].to_numpy()],
+            SHIFT * unit,
         )
         moved = np.abs(slope) >= np.where(limit > 0, limit, np.inf)
     way = np.where(slope > 0, "rises", "falls")

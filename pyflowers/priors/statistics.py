@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.display import interval_quantiles
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Data
 
@@ -20,7 +21,8 @@ FloatArray = NDArray[np.float64]
 Statistic = Callable[[FloatArray], FloatArray]
 """Takes data, shape (draw, N), to a value for each draw, shape (draw,)."""
 
-QUANTILES = {"1%": 0.01, "5%": 0.05, "50%": 0.5, "95%": 0.95, "99%": 0.99}
+WIDE = 0.98
+"""Probability of the wider interval: how far the prior goes at all."""
 
 
 def of_each_draw(
@@ -77,8 +79,8 @@ def _usual(data: Data, counts: bool) -> dict[str, Statistic]:
     return usual
 
 
-def quantile_table(values: Mapping[str, FloatArray], index: str) -> pd.DataFrame:
-    """Return a row of quantiles for each name.
+def quantile_table(values: Mapping[str, FloatArray], index: str, interval: float) -> pd.DataFrame:
+    """Return a row of quantiles for each name: the median and the ends of two intervals.
 
     Parameters
     ----------
@@ -86,8 +88,11 @@ def quantile_table(values: Mapping[str, FloatArray], index: str) -> pd.DataFrame
         Draws by name, of any shape.
     index : str
         What the names are.
+    interval : float
+        Probability of the interval that is shown beside that of 98%.
     """
-    probs = list(QUANTILES.values())
+    quantiles = interval_quantiles(WIDE, interval)
+    probs = list(quantiles.values())
     rows = [np.quantile(np.ravel(each), probs, method="inverted_cdf") for each in values.values()]
     names = pd.Index(list(values), name=index)
-    return pd.DataFrame(np.reshape(rows, (-1, len(probs))), index=names, columns=list(QUANTILES))
+    return pd.DataFrame(np.reshape(rows, (-1, len(probs))), index=names, columns=list(quantiles))

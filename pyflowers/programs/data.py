@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.digests import digest
+from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import DataError
 from pyflowers.programs.blocks import Blocks
 from pyflowers.programs.declaration import OBS, Column, Columns, Declaration, Size, Value
@@ -21,8 +22,8 @@ from pyflowers.table import Labels, Table
 from pyflowers.table.cells import is_plain
 
 
-@dataclass(frozen=True, eq=False)
-class Data:
+@dataclass(frozen=True, eq=False, repr=False)
+class Data(Shown):
     """The data block of a program, filled.
 
     Attributes
@@ -72,6 +73,16 @@ class Data:
     notes: tuple[str, ...] = ()
     declaration: Declaration = field(default_factory=Declaration)
     reading: Mapping[str, str] = field(default_factory=dict)
+
+    def contents(self) -> list[Line]:
+        """Return what the data block holds: single values, and how many values of the others."""
+        shapes = {name: " × ".join(map(str, np.shape(v))) for name, v in self.values.items()}
+        rows = {name: f"{n} values" if n else str(self.values[name]) for name, n in shapes.items()}
+        return [
+            heading(str(self.source or "data"), f"{self.num_obs} observations"),
+            pd.DataFrame({"value": rows}).rename_axis("variable"),
+            *(f"note: {note}" for note in self.notes),
+        ]
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError
 from pyflowers.programs import filling, hyperparameters
 from pyflowers.programs.capabilities import Capabilities, Capability, Draws, MissingMoment
@@ -34,8 +35,8 @@ from pyflowers.programs.source import Source, read_source
 from pyflowers.records import read_toml
 
 
-@dataclass(frozen=True, eq=False)
-class Program:
+@dataclass(frozen=True, eq=False, repr=False)
+class Program(Shown):
     """A Stan program and its declaration.
 
     Attributes
@@ -124,6 +125,22 @@ class Program:
     def path(self) -> Path:
         """The ``.stan`` file."""
         return self.source.path
+
+    def contents(self) -> list[Line]:
+        """Return the model, its hyperparameters, and what the program can do."""
+        import pandas as pd
+
+        declared = self.declaration
+        rows = {
+            name: {"default": prior.value, "meaning": prior.description}
+            for name, prior in declared.priors.items()
+        }
+        return [
+            heading(self.name, self.about),
+            *([declared.story] if declared.story else []),
+            *([pd.DataFrame.from_dict(rows, orient="index").rename_axis("prior")] if rows else []),
+            f"can: {', '.join(sorted(self.capabilities))}",
+        ]
 
     @property
     def title(self) -> str:

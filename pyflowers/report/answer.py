@@ -9,9 +9,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from pyflowers.compare.loo import FEW_OBSERVATIONS, SMALL_DIFFERENCE, ModelLoo
+from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import Quantity
-from pyflowers.plots.comparison import Z_90
+from pyflowers.plots.comparison import half_width
 from pyflowers.programs import Capability
 from pyflowers.report.material import Material
 from pyflowers.report.numbers import interval, isolated, listing, number, summary_number
@@ -98,8 +99,9 @@ def _quantity(material: Material, fit: Fit, quantity: Quantity) -> Markup:
     times = _times(fit.program.unit_of(name, fit.data))
     rows = list(itertools.compress(quantity.elements, quantity.varies))
     values = [
-        Markup("{}{} (90% interval {})").format(
-            _median(material, fit, row), times, _90(material, fit, row)
+        Markup("{}{} ({} interval {})").format(
+            *(_median(material, fit, row), times),
+            *(percent(fit.interval), _interval(material, fit, row)),
         )
         for row in _named(rows, table)
     ]
@@ -143,8 +145,9 @@ def _of_each_group(material: Material, fit: Fit) -> Markup:
     assert groups is not None  # _expected asks
     rows = list(fit.posterior[fit.program.declaration.roles.group_mean].elements)
     values = [
-        Markup("{} for {} (90% interval {})").format(
-            _median(material, fit, row), _group(groups, rows.index(row)), _90(material, fit, row)
+        Markup("{} for {} ({} interval {})").format(
+            *(_median(material, fit, row), _group(groups, rows.index(row))),
+            *(percent(fit.interval), _interval(material, fit, row)),
         )
         for row in _named(rows, material.summaries[fit.name])
     ]
@@ -171,8 +174,9 @@ def _ranking(material: Material) -> Markup:
     if len(loo.models) == 1:
         return Markup("")
     behind = [
-        Markup("that of <code>{}</code> is lower by {} (90% interval {})").format(
-            model.name, number(-model.difference), _difference_interval(model)
+        Markup("that of <code>{}</code> is lower by {} ({} interval {})").format(
+            *(model.name, number(-model.difference), percent(material.best.interval)),
+            _difference_interval(model, material.best.interval),
         )
         for model in loo.models[1:]
     ]
@@ -184,8 +188,9 @@ def _ranking(material: Material) -> Markup:
     )
 
 
-def _difference_interval(model: ModelLoo) -> Markup:
-    low, high = (-model.difference + sign * Z_90 * model.difference_se for sign in (-1, 1))
+def _difference_interval(model: ModelLoo, probability: float) -> Markup:
+    half = half_width(probability) * model.difference_se
+    low, high = -model.difference - half, -model.difference + half
     return interval(number(low), number(high))
 
 
@@ -217,6 +222,7 @@ def _median(material: Material, fit: Fit, row: str) -> Markup:
     return summary_number(fit, material.summaries[fit.name], row, "median")
 
 
-def _90(material: Material, fit: Fit, row: str) -> Markup:
+def _interval(material: Material, fit: Fit, row: str) -> Markup:
     table = material.summaries[fit.name]
-    return interval(summary_number(fit, table, row, "5%"), summary_number(fit, table, row, "95%"))
+    _, low, high = interval_quantiles(fit.interval)
+    return interval(summary_number(fit, table, row, low), summary_number(fit, table, row, high))

@@ -11,6 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from pyflowers.compare import METHOD_NAMES, Comparison
+from pyflowers.display import interval_quantiles, percent
 from pyflowers.engines.approximate import K_HAT_USABLE
 from pyflowers.fits.fit import Fit
 from pyflowers.plots import methods as figures
@@ -21,8 +22,6 @@ from pyflowers.report.numbers import listing, number, unbroken
 
 MOST_WIDTH = 2.0
 """Width of a 90% interval relative to the reference's up to which nothing is said of it."""
-
-_COLUMNS = ("median", "5%", "95%", "mean", "sd", "width_ratio")
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,14 @@ def _widths(found: Comparison) -> Markup:
     ratio = found.table()["width_ratio"].xs("vb", level="method").dropna()
     low, high = str(ratio.idxmin()), str(ratio.idxmax())
     return Markup(
-        "The 90% intervals of closed-form VB are {} ({}) to {} ({}) times as wide as those "
+        "The {} intervals of closed-form VB are {} ({}) to {} ({}) times as wide as those "
         "of {}: mean-field VB leaves out how parameters depend on each other."
-    ).format(number(ratio[low]), low, number(ratio[high]), high, METHOD_NAMES[found.reference])
+    ).format(
+        *(percent(found.nuts.interval), number(ratio[low]), low),
+        number(ratio[high]),
+        high,
+        METHOD_NAMES[found.reference],
+    )
 
 
 def _distance(found: Comparison) -> Markup:
@@ -109,13 +113,14 @@ def _disagreements(found: Comparison) -> list[Markup]:
     """Say of each approximation that is far from the reference where it is farthest."""
     table, name = found.table(), METHOD_NAMES[found.reference]
     reference = table.xs(found.reference, level="method").loc[found.elements]
+    _, low, high = interval_quantiles(found.nuts.interval)
     sentences = []
     for method, result in found.results.items():
         if method in ("exact", "vb", found.reference):
             continue
         own = table.xs(method, level="method").loc[found.elements]
         faults = []
-        outside = (own["median"] < reference["5%"]) | (own["median"] > reference["95%"])
+        outside = (own["median"] < reference[low]) | (own["median"] > reference[high])
         if outside.any():
             away = (own["median"] - reference["median"]).abs() / reference["sd"].fillna(1)
             at = str(away.where(outside, 0.0).idxmax())
@@ -125,8 +130,8 @@ def _disagreements(found: Comparison) -> list[Markup]:
         ratio = own["width_ratio"].fillna(1.0)
         at = str(ratio.where(ratio > 1, 1 / ratio).idxmax())
         if not 1 / MOST_WIDTH <= ratio[at] <= MOST_WIDTH:
-            told = Markup("its 90% interval of <code>{}</code> is {} times as wide")
-            faults.append(told.format(at, number(ratio[at])))
+            told = Markup("its {} interval of <code>{}</code> is {} times as wide")
+            faults.append(told.format(percent(found.nuts.interval), at, number(ratio[at])))
         if result.k_hat > K_HAT_USABLE:
             told = Markup("its Pareto k-hat is {}, above {}")
             faults.append(told.format(number(result.k_hat), f"{K_HAT_USABLE:g}"))
@@ -140,12 +145,14 @@ def _table(found: Comparison) -> tuple[Table, Markup]:
     whole: pd.DataFrame = found.table()
     shown = figures.shown_elements(found)
     rows: list[list[Markup | str]] = []
+    columns = [*interval_quantiles(found.nuts.interval), "mean", "sd", "width_ratio"]
     for name in shown:
         for method, row in whole.loc[name].iterrows():
-            cells = [number(float(row[column])) for column in _COLUMNS]
+            cells = [number(float(row[column])) for column in columns]
             rows.append([Markup("<code>{}</code>").format(name), METHOD_NAMES[str(method)], *cells])
     caption = f"Posterior of {found.program.name} by each method"
-    head = ["Parameter", "Method", *_COLUMNS[:-1], f"90% width / {METHOD_NAMES[found.reference]}"]
+    width = f"{percent(found.nuts.interval)} width / {METHOD_NAMES[found.reference]}"
+    head = ["Parameter", "Method", *columns[:-1], width]
     total = len(found.elements)
     note = Markup("The table has {} of {} parameters.").format(len(shown), total)
     note = note if len(shown) < total else Markup("")
@@ -156,7 +163,8 @@ def _drawings(found: Comparison) -> list[Drawing]:
     made: list[Drawing] = [
         (
             partial(figures.interval_forest, found),
-            "Medians and 90% intervals of each method; pyflowers compare has the numbers.",
+            f"Medians and {percent(found.nuts.interval)} intervals of each method; pyflowers "
+            "compare has the numbers.",
         ),
         (partial(figures.method_marginals, found), "Marginal densities by each method."),
     ]

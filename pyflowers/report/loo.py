@@ -8,7 +8,8 @@ from markupsafe import Markup
 
 from pyflowers import plots
 from pyflowers.compare import ModelLoo
-from pyflowers.plots.comparison import Z_90
+from pyflowers.display import percent
+from pyflowers.plots.comparison import half_width
 from pyflowers.report.embed import Drawing
 from pyflowers.report.material import Material, Table
 from pyflowers.report.numbers import interval, number
@@ -18,23 +19,27 @@ def loo_table(material: Material) -> Table | None:
     """Return the models' PSIS-LOO."""
     if material.loo is None:
         return None
+    probability = material.best.interval
     alone = len(material.loo.models) == 1
     rows = [
         [
             Markup("<code>{}</code>").format(model.name),
             *(number(model.elpd), number(model.se), number(model.p_loo)),
-            *([] if alone else _loo_difference(model, model is material.loo.best)),
+            *([] if alone else _loo_difference(model, model is material.loo.best, probability)),
             *(number(model.worst_k), str(model.num_bad)),
         ]
         for model in material.loo.models
     ]
-    compared = [] if alone else ["Difference", "SE of difference", "90% interval"]
+    compared = (
+        [] if alone else ["Difference", "SE of difference", f"{percent(probability)} interval"]
+    )
     head = ["Model", "elpd", "SE", "p_loo", *compared, "Largest k-hat", "k-hats too large"]
     return Table("PSIS-LOO" if alone else "PSIS-LOO, best model first", head, rows)
 
 
-def _loo_difference(model: ModelLoo, is_best: bool) -> list[Markup]:
-    low, high = (model.difference + sign * Z_90 * model.difference_se for sign in (-1, 1))
+def _loo_difference(model: ModelLoo, is_best: bool, probability: float) -> list[Markup]:
+    half = half_width(probability) * model.difference_se
+    low, high = model.difference - half, model.difference + half
     between = Markup("–") if is_best else interval(number(low), number(high))
     return [number(model.difference), number(model.difference_se), between]
 
@@ -43,5 +48,6 @@ def loo_drawings(material: Material) -> list[Drawing]:
     """Return the figure of the differences, where there are several models."""
     if material.loo is None or len(material.loo.models) == 1:
         return []
-    caption = "Differences in elpd to the best model with 90% intervals."
-    return [(partial(plots.elpd_differences, material.loo), caption)]
+    probability = material.best.interval
+    caption = f"Differences in elpd to the best model with {percent(probability)} intervals."
+    return [(partial(plots.elpd_differences, material.loo, interval=probability), caption)]

@@ -10,8 +10,8 @@ import re
 
 from markupsafe import Markup, escape
 
+from pyflowers.display import format_cell, format_number
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.summary import format_cell, format_number
 from pyflowers.fits.verdict import Check
 
 

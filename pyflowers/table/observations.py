@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import DataError
 from pyflowers.table.cells import (
     COMMA_NUMBER,
@@ -30,8 +31,8 @@ LARGEST_INT = 2**31 - 1
 """The largest value that a Stan ``int`` holds."""
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+@dataclass(frozen=True, eq=False, repr=False)
+class Table(Shown):
     """Observations by row, cells as they were read.
 
     Attributes
@@ -53,6 +54,15 @@ class Table:
     rows: NDArray[np.int64]
     notes: list[str] = field(default_factory=list)
     decimal: str = "."
+
+    def contents(self) -> list[Line]:
+        """Return the rows as they were read, and how the cells were taken."""
+        cells = {str(name): list(map(str, values)) for name, values in self.cells.items()}
+        return [
+            heading(self.source, f"{len(self)} rows"),
+            pd.DataFrame(cells, index=pd.Index(self.rows, name="row")),
+            *(f"note: {note}" for note in self.notes),
+        ]
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -17,11 +17,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.options import EngineName
 from pyflowers.fits.record import RunRecord, read_record
 from pyflowers.programs import LECTURE, find_program
 from pyflowers.records import Record, read_toml, within_record
+
+_TOP = ("models", "include_paths", "interval")
+"""Keys of an experiment that are outside its sections."""
 
 
 class DataConfig(Record):
@@ -172,10 +176,13 @@ class Experiment(Record):
         For each model the hyperparameters to change.
     data, sampler, output : table
         See the section of this name.
+    interval : float
+        Probability of the intervals that tables, figures and the report show.
     """
 
     models: Annotated[tuple[str, ...], Field(min_length=1)] = LECTURE
     include_paths: tuple[Path, ...] = ()
+    interval: Annotated[float, Field(gt=0, lt=1)] = INTERVAL
     data: DataConfig = DataConfig()
     priors: dict[str, dict[str, float]] = Field(default_factory=dict)
     sampler: Annotated[SamplerConfig, BeforeValidator(refuse_cmdstan)] = SamplerConfig()
@@ -200,7 +207,7 @@ class Experiment(Record):
         Parameters
         ----------
         **sections
-            For a section its new values, such as ``sampler={"seed": 2}``; ``models`` as they are.
+            For a section its new values, such as ``sampler={"seed": 2}``; others as they are.
 
         Raises
         ------
@@ -209,7 +216,7 @@ class Experiment(Record):
         """
         values = self.model_dump(exclude_unset=True)
         for section, changes in sections.items():
-            whole = section in ("models", "include_paths")
+            whole = section in _TOP
             values[section] = changes if whole else {**values.get(section, {}), **changes}
         return Experiment.parse(values, "the command line")
 
@@ -236,6 +243,7 @@ def from_record(record: RunRecord) -> Experiment:
     values = {
         "models": [record.program.reference],
         "include_paths": record.program.include_paths,
+        "interval": record.interval,
         "data": {"file": record.data.source, "columns": record.data.columns, **reading},
         "priors": {record.program.name: record.priors},
         "sampler": {**options, "centered": record.centered, "engine": record.engine.name},
@@ -246,7 +254,7 @@ def from_record(record: RunRecord) -> Experiment:
 def to_toml(experiment: Experiment) -> str:
     """Write an experiment as :func:`read_config` reads it."""
     values = experiment.model_dump(mode="json", exclude_none=True, exclude_unset=True)
-    top = {key: values.pop(key, None) for key in ("models", "include_paths")}
+    top = {key: values.pop(key, None) for key in _TOP}
     lines = [f"{key} = {_toml(value)}" for key, value in top.items() if value]
     priors = values.pop("priors", {})
     columns = values.get("data", {}).pop("columns", {})

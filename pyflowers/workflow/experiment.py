@@ -181,6 +181,8 @@ def why_refit(
     options = sampler.model_dump(exclude={"engine"}, exclude_none=True)
     declared = data.declaration.model_dump(mode="json", exclude_defaults=True)
     same = {**record.options.model_dump(), "centered": record.centered}
+    if record.streamed:
+        same["interval"], options["interval"] = record.interval, experiment.interval
     return (
         *(["the data changed"] if record.data.sha256 != data.sha256 else []),
         *(["the declaration changed"] if record.program.declaration != declared else []),
@@ -207,7 +209,11 @@ def _run(
     reasons = _reasons(task, experiment, loaded)
     if not reasons:
         announce(f"{name}: nothing changed, taken from {task.folder}")
-        return Outcome(name, task.folder, Fit.load(task.folder))
+        kept = Fit.load(task.folder)
+        found = kept.with_interval(experiment.interval)
+        if found is not kept:  # its draws are the same, but not its summary and its figures
+            save(found, task.folder, experiment.output.plots)
+        return Outcome(name, task.folder, found)
     announce(f"{name}: fitted, because {'; '.join(reasons)}")
     done = fit_data(
         program,
@@ -216,6 +222,7 @@ def _run(
         priors=task.priors,
         centered=experiment.sampler.centered,
         engine=engine,
+        interval=experiment.interval,
         show_progress=show_progress,
     )
     return Outcome(name, task.folder, done, refitted=reasons)

@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.convergence import mcse_quantile
+from pyflowers.display import format_number
 from pyflowers.engines import find_engine
 from pyflowers.errors import CompileError, ConfigError, DataError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, stacked
 from pyflowers.fits.sampling import fit_data
-from pyflowers.fits.summary import QUANTILES, format_number
 from pyflowers.programs import Program, find_program
 from pyflowers.workflow.changes import data_changes, engine_changes, value_changes
+
+QUANTILES = (0.05, 0.5, 0.95)
+"""What two runs are compared by, whichever interval their tables show."""
 
 ALLOWED_ERRORS = 4.0
 """Monte Carlo standard errors by which two runs of one posterior may differ, see :func:`_limit`."""

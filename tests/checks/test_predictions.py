@@ -124,7 +124,7 @@ def test_the_table_holds_medians_and_both_intervals():
     fit = synthetic_fit("multilevel_poisson", table(["rose", "tulip", "iris"], 5))
     found = pyflowers.predict(fit)
     rows = found.table()
-    assert list(rows.columns) == ["5%", "25%", "median", "75%", "95%", "mcse"]
+    assert list(rows.columns) == ["median", "5%", "25%", "75%", "95%", "mcse"]
     assert ("next month", "y_new[rose]") in rows.index
     assert ("new plant", "y_new[new plant]") in rows.index
     draws = found.draws()["next month"]

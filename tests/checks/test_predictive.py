@@ -64,7 +64,7 @@ def test_data_that_are_the_models_pass():
     assert [c.name for c in found.checks] == [
         *("mean", "variance_to_mean", "zeros", "maximum", "group_outlier", "loo_pit")
     ]
-    assert str(found).startswith("all 6 predictive checks pass")
+    assert found.sentence.startswith("all 6 predictive checks pass")
 
 
 @pytest.mark.parametrize(

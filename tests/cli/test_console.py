@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from pyflowers.cli import console
 from pyflowers.cli.console import label, say, shown, styled
 from pyflowers.cli.main import cli
-from pyflowers.cli.tables import print_summary
+from pyflowers.cli.tables import print_table
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def test_a_terminal_without_styles_gets_none(capsys, monkeypatch, variable, valu
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv(variable, value)
     say(styled("verdict", fg="red"), " ", styled("name", bold=True))
-    print_summary(pd.DataFrame({"mean": [1.0], "r_hat": [1.2]}, index=["mu"]))
+    print_table(pd.DataFrame({"mean": [1.0], "r_hat": [1.2]}, index=["mu"]))
     shown = capsys.readouterr().out
     assert "verdict name" in shown
     assert not re.search("\x1b\\[[34]", shown)
@@ -67,12 +67,12 @@ def test_a_terminal_without_styles_gets_none(capsys, monkeypatch, variable, valu
 def test_many_groups_hide_no_population_parameter(capsys):
     """Of a table that is too long, short quantities are printed whole, wherever they are."""
     names = ["mu", *(f"mu_plant[{i}]" for i in range(118)), "beta[1]", "beta[2]", "rho"]
-    print_summary(pd.DataFrame({"mean": np.arange(len(names), dtype=float)}, index=names))
+    print_table(pd.DataFrame({"mean": np.arange(len(names), dtype=float)}, index=names))
     printed = capsys.readouterr().out
     shown = [line.split()[0] for line in printed.splitlines() if line.strip()]
     assert [name for name in names if name in shown] == [*names[:11], *names[-3:]]
-    assert "108 more rows are in summary.csv" in printed
-    print_summary(pd.DataFrame({"mean": np.arange(60.0)}, index=names[:60]))
+    assert "108 more rows" in printed
+    print_table(pd.DataFrame({"mean": np.arange(60.0)}, index=names[:60]))
     assert "mu_plant[58]" in capsys.readouterr().out
 
 

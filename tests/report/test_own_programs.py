@@ -14,8 +14,8 @@ from example_fits import QUICK, SLOW, example_fit
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
+from pyflowers.display import format_cell
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.summary import format_cell
 from pyflowers.report import render_report
 from pyflowers.report.provenance import shown_path
 from pyflowers.resources import flowers_csv

@@ -17,9 +17,9 @@ import pandas as pd
 import pytest
 from synthetic_fits import synthetic_fit, table, with_pathfinder
 
+from pyflowers.display import format_cell
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.summary import format_cell
 from pyflowers.report import render_report, write_report
 from pyflowers.report.comparison import compared as methods_of
 from pyflowers.report.embed import to_svg

@@ -10,13 +10,12 @@ from synthetic_fits import synthetic_fit, table
 
 import pyflowers
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.fits.summary import QUANTILES
 from pyflowers.programs import find_program
 from pyflowers.programs.data import to_frame
 from pyflowers.resources import flowers_csv
 from pyflowers.workflow import replay as replay_module
 from pyflowers.workflow.changes import data_changes
-from pyflowers.workflow.replay import FALSE_ALARMS, Replay, compare_runs, replay
+from pyflowers.workflow.replay import FALSE_ALARMS, QUANTILES, Replay, compare_runs, replay
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from pyflowers.closed_form.exact.hierarchy import (
     MultilevelSampler,
@@ -23,10 +24,11 @@ from pyflowers.closed_form.exact.tabulated import FloatArray
 from pyflowers.closed_form.vb.distributions import as_floats
 from pyflowers.closed_form.vb.priors import MultilevelPrior, NormalPrior
 from pyflowers.closed_form.vb.statistics import SufficientStatistics
+from pyflowers.display import INTERVAL, Line, Shown, draws_table, format_number, heading
 
 
-@dataclass(frozen=True)
-class ExactDraws:
+@dataclass(frozen=True, repr=False)
+class ExactDraws(Shown):
     """Independent draws.
 
     Parameters
@@ -45,6 +47,20 @@ class ExactDraws:
     draws: dict[str, FloatArray]
     log_evidence: float
     diagnostics: Mapping[str, float]
+
+    def table(self, interval: float = INTERVAL) -> pd.DataFrame:
+        """Return the median and a central interval of each element."""
+        return draws_table(self.draws, 1, interval)
+
+    def contents(self) -> list[Line]:
+        """Return the table, and what the sampler says of itself."""
+        num = len(next(iter(self.draws.values())))
+        measures = (f"{name} {format_number(v)}" for name, v in self.diagnostics.items())
+        return [
+            heading("exact posterior", f"{num} independent draws"),
+            self.table(),
+            ", ".join([f"log evidence {self.log_evidence:.6f}", *measures]),
+        ]
 
 
 def draw_multilevel_poisson(

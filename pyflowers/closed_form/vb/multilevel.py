@@ -59,7 +59,7 @@ _PLAIN_SWEEPS = 3  # between extrapolations
 _RECORD_UP_TO = 100  # plants; states of more are kept on request only
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MultilevelVB(VBResult):
     """A fit of :func:`fit_multilevel_normal`.
 

@@ -49,7 +49,7 @@ from pyflowers.closed_form.vb.statistics import SufficientStatistics
 from pyflowers.errors import ConfigError
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class NormalVB(VBResult):
     """A fit of :func:`fit_normal`: factors ``theta`` and ``sigma2``.
 

@@ -21,8 +21,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from pyflowers.closed_form.vb.distributions import Distribution, FloatArray
+from pyflowers.display import INTERVAL, Line, Shown, element_table, heading, interval_quantiles
 from pyflowers.errors import ConfigError
 
 BoolArray = npt.NDArray[np.bool_]
@@ -51,8 +53,8 @@ class State:
     elbo: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True)
-class VBResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class VBResult(Shown):
     """A mean-field approximation, found by coordinate ascent.
 
     Parameters
@@ -108,6 +110,41 @@ class VBResult:
     def quantile(self, name: str, p: npt.ArrayLike) -> FloatArray:
         """Quantiles of a factor, shape (*shape of p, *shape of the factor)."""
         return self[name].quantile(checked_probability(p))
+
+    def table(self, interval: float = INTERVAL) -> pd.DataFrame:
+        """Return median, interval, mean and sd of each parameter; nan where one does not exist.
+
+        Parameters
+        ----------
+        interval : float
+            Probability of the central interval.
+        """
+        probs = interval_quantiles(interval)
+        found = {
+            name: {
+                **dict(zip(probs, self.quantile(name, list(probs.values())), strict=True)),
+                "mean": self.mean(name),
+                "sd": self.sd(name),
+            }
+            for name in self.names
+        }
+        axes = {n: [self.coords[d] for d in dims] for n, dims in self.dims.items()}
+        return element_table(found, axes)
+
+    def contents(self) -> list[Line]:
+        """Return the table, and whether the ascent converged."""
+        num, total = int(np.count_nonzero(self.converged)), int(np.size(self.converged))
+        state = ("NOT converged", "converged")[num == total]
+        if total == 1:
+            state = f"{state} in {self.num_iter} sweeps, ELBO {float(np.ravel(self.elbo)[0]):.6f}"
+        else:
+            state = f"{num} of {total} fits converged in {self.num_iter} sweeps"
+        return [
+            heading("mean field", "a product of independent distributions"),
+            self.table(),
+            state,
+            "note: a mean field ignores correlations, so it understates the spread",
+        ]
 
     def logpdf(self, name: str, x: npt.ArrayLike) -> FloatArray:
         """Log density of a factor at `x`."""

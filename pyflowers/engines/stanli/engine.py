@@ -14,6 +14,7 @@ import numpy as np
 
 from pyflowers.cores import usable_cores
 from pyflowers.digests import digest
+from pyflowers.display import INTERVAL
 from pyflowers.engines.base import EngineLacksError, Keep, Sample
 from pyflowers.engines.options import NUTS_USES, SamplerOptions
 from pyflowers.engines.stanli.inits import unconstrained_requests
@@ -96,6 +97,7 @@ class StanliProgram:
         cores: int | None = None,
         inits: Any = None,
         keep: Keep | None = None,
+        interval: float = INTERVAL,
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""

@@ -1,0 +1,290 @@
+"""How numbers, tables and results are shown: by ``print``, on the terminal and in a notebook.
+
+A result lists once, in :meth:`Shown.contents`, what a reader sees of it: lines of text and tables.
+The command that makes it prints the same.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from io import StringIO
+from itertools import product
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyflowers.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INTERVAL = 0.9
+"""Probability of the intervals that tables show, unless another is asked for."""
+
+MOST_ROWS = 60
+"""Rows of a table that are shown."""
+
+MOST_ELEMENTS = 10
+"""Elements of each quantity that are shown where a table has too many rows."""
+
+# C0 but tab and newline, DEL, C1, line separators, what turns the direction of text, surrogates
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+class Styled(str):
+    """Text with a style that we set: control characters are escaped, but not its colours."""
+
+    style: dict[str, Any]
+
+
+Line: TypeAlias = "str | tuple[str, ...] | pd.DataFrame"
+"""A line of text, a line in several pieces, or a table."""
+
+
+class Shown:
+    """A result that prints as its command prints it, and shows as tables in a notebook."""
+
+    def contents(self) -> Sequence[Line]:
+        """Return the lines and tables that a reader sees."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join(
+            "".join(map(shown, _pieces(part)))
+            if isinstance(part, str | tuple)
+            else f"\n{text_table(part)}{_left_out(part)}"
+            for part in self.contents()
+        )
+
+    def __repr__(self) -> str:
+        line = next(("".join(p) for p in self.contents() if isinstance(p, str | tuple)), "")
+        return f"<pyflowers.{type(self).__name__}: {label(line)}>"
+
+    def _repr_html_(self) -> str:
+        return "\n".join(
+            f"<p>{''.join(map(_html, _pieces(part)))}</p>"
+            if isinstance(part, str | tuple)
+            else _html_table(part) + _html(_left_out(part))
+            for part in self.contents()
+        )
+
+
+def styled(text: str, **style: Any) -> Styled:
+    """Give text a style of :func:`click.style`."""
+    made = Styled(text)
+    made.style = style
+    return made
+
+
+def heading(name: str, about: str = "") -> tuple[str, ...]:
+    """Return the first line of a result."""
+    return (styled(name, bold=True), f"  {about}")
+
+
+def verdict(sentence: object, passed: bool) -> Styled:
+    """Return the line that says whether something passed."""
+    return styled(f"verdict: {sentence}", fg="green" if passed else "red")
+
+
+def in_file(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Name the file to which ``--out`` writes a table, whose rows may be too many to show."""
+    table.attrs["file"] = name
+    return table
+
+
+def interval_quantiles(*intervals: float) -> dict[str, float]:
+    """Return the quantiles that a table shows of central intervals by the names of its columns.
+
+    Parameters
+    ----------
+    *intervals : float
+        The probability of each.
+
+    Returns
+    -------
+    dict of str to float
+        ``median`` first, then the ends of the intervals: ``2.5%`` and ``97.5%`` of 0.95.
+
+    Raises
+    ------
+    ConfigError
+        If one does not lie between 0 and 1.
+    """
+    ends: set[float] = set()
+    for interval in intervals:
+        number = isinstance(interval, Real) and not isinstance(interval, bool)
+        if not number or not 0 < interval < 1:
+            raise ConfigError(f"interval must lie between 0 and 1, such as 0.95, was {interval!r}")
+        tail = round((1 - float(interval)) / 2, 12)
+        ends |= {tail, 1 - tail}
+    return {"median": 0.5, **{percent(end): end for end in sorted(ends)}}
+
+
+def element_table(
+    found: Mapping[str, Mapping[str, Any]], labels: Mapping[str, Sequence[Any]] | None = None
+) -> pd.DataFrame:
+    """Return a row for each element of each quantity.
+
+    Parameters
+    ----------
+    found : mapping of str to mapping of str to array
+        The columns of each quantity, in its shape.
+    labels : mapping of str to sequence, optional
+        The elements of each axis of a quantity; counted from 1 by default.
+    """
+    import numpy as np
+    import pandas as pd
+
+    parts = []
+    for name, columns in found.items():
+        arrays = np.broadcast_arrays(*map(np.asarray, columns.values()))
+        axes = (labels or {}).get(name) or [range(1, num + 1) for num in arrays[0].shape]
+        rows = [f"{name}[{','.join(map(str, at))}]" if at else name for at in product(*axes)]
+        index = pd.Index(rows, name="parameter")
+        cells = {column: np.ravel(a) for column, a in zip(columns, arrays, strict=True)}
+        parts.append(pd.DataFrame(cells, index=index))
+    return pd.concat(parts)
+
+
+def draws_table(draws: Mapping[str, Any], num_axes: int, interval: float) -> pd.DataFrame:
+    """Return quantiles of draws, whose first axes count them: they exist of every distribution."""
+    import numpy as np
+
+    probs = interval_quantiles(interval)
+    axes = tuple(range(num_axes))
+    levels = {name: np.quantile(v, list(probs.values()), axis=axes) for name, v in draws.items()}
+    return element_table({name: dict(zip(probs, v, strict=True)) for name, v in levels.items()})
+
+
+def percent(prob: float) -> str:
+    """Return a probability as a percentage, such as ``2.5%``."""
+    return f"{100 * prob:.10g}%"
+
+
+def format_number(value: float) -> str:
+    """Return three significant digits, as tables print them; a missing moment is a dash."""
+    if math.isnan(value):
+        return "–"
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    return f"{value:.3g}" if not -4 < digits <= 6 else f"{value:.{max(digits, 0)}f}"
+
+
+def format_cell(column: str, value: float) -> str:
+    """Return a number of the summary table as it is printed: R-hat to three decimals, whole ESS."""
+    if not math.isfinite(value):
+        return format_number(value)
+    if column.startswith("ess"):
+        return f"{value:.0f}"
+    return f"{value:.3f}" if column == "r_hat" else format_number(value)
+
+
+def shown(text: str) -> str:
+    r"""Return text with its control characters written out, such as ``\x1b``."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def label(text: str) -> str:
+    """Return text of one line, fit for a table's cell."""
+    return shown(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
+    """Return the first rows of a table as text, as narrow as its numbers allow."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name in table.index.names:
+        grid.add_column("" if name is None else str(name), no_wrap=True)
+    for column in map(str, table.columns):
+        header = column.replace("_", "\n") if len(column) > 6 else column
+        grid.add_column(Text(header), justify="right", no_wrap=True)
+    for names, cells in _rows(table):
+        # Text, not str: rich would read [1] in mu_plant[1] as markup.
+        grid.add_row(*(Text(label(each)) for each in (*names, *cells)))
+    text = StringIO()
+    # A terminal that is too narrow wraps the table, but nothing is cut off.
+    console = Console(
+        file=text,
+        highlight=False,
+        width=1000,
+        force_terminal=colours,
+        force_jupyter=False,  # in a notebook it would show the text by itself
+    )
+    console.width = console.measure(grid).maximum
+    console.print(grid)
+    return text.getvalue()
+
+
+def rows_left_out(table: pd.DataFrame) -> int:
+    """Return how many rows are too many to be shown."""
+    return len(table) - len(_cut(table))
+
+
+def _cut(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table, or of a long one the first elements of each quantity.
+
+    So that a thousand groups do not hide the population's parameters, or a new group.
+    """
+    import pandas as pd
+
+    if len(table) <= MOST_ROWS:
+        return table
+    names = [key if isinstance(key, str) else "/".join(map(str, key)) for key in table.index]
+    quantity = pd.Series([name.partition("[")[0] for name in names])
+    first = quantity.groupby(quantity).cumcount() < MOST_ELEMENTS
+    return table[first.to_numpy()].head(MOST_ROWS)
+
+
+def _rows(table: pd.DataFrame) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the names and cells of each row; a name that is the same as above is not repeated."""
+    before: tuple[object, ...] = ()
+    first = _cut(table)
+    for key, row in zip(first.index, first.itertuples(index=False, name=None), strict=True):
+        names = key if isinstance(key, tuple) else (key,)
+        same = len(names) > 1 and names[:-1] == before
+        before = names[:-1]
+        cells = [_cell(str(name), value) for name, value in zip(table.columns, row, strict=True)]
+        yield ["" if same else str(name) for name in names[:-1]] + [str(names[-1])], cells
+
+
+def _cell(column: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if type(value).__name__ in ("bool", "bool_"):
+        return "yes" if value else "NO"
+    return str(value) if isinstance(value, Integral) else format_cell(column, float(str(value)))
+
+
+def _left_out(table: pd.DataFrame) -> str:
+    num = rows_left_out(table)
+    return f"{num} more rows" if num else ""
+
+
+def _pieces(part: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (part,) if isinstance(part, str) else part
+
+
+def _html(piece: str) -> str:
+    text = escape(shown(piece)).replace("\n", "<br>")
+    style: Mapping[str, Any] = piece.style if isinstance(piece, Styled) else {}
+    return f"<b>{text}</b>" if style.get("bold") else text
+
+
+def _html_table(table: pd.DataFrame) -> str:
+    names = ["" if name is None else str(name) for name in table.index.names]
+    head = "".join(f"<th>{_html(label(n))}</th>" for n in (*names, *map(str, table.columns)))
+    body = "\n".join(
+        f"<tr>{''.join(f'<th>{_html(label(n))}</th>' for n in names)}"
+        f"{''.join(f'<td>{_html(label(c))}</td>' for c in cells)}</tr>"
+        for names, cells in _rows(table)
+    )
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"

@@ -1,0 +1,245 @@
+"""Results show as tables: in a notebook, by ``print``, and with the interval that is asked for."""
+
+import subprocess
+import sysconfig
+import venv
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from synthetic_fits import synthetic_fit, table
+
+import pyflowers
+from pyflowers.cli.main import cli
+from pyflowers.display import interval_quantiles, text_table
+from pyflowers.errors import ConfigError
+from pyflowers.fits.fit import Fit
+from pyflowers.plots.style import StyledFigure
+from pyflowers.priors import prior_predictive, prior_sensitivity
+from pyflowers.workflow.config import Experiment
+from pyflowers.workflow.experiment import run_experiment
+
+DATA = table(["a", "<b>"], 6)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return synthetic_fit("multilevel_poisson", DATA)
+
+
+RESULTS = {
+    "fit": lambda fit: fit,
+    "program": lambda fit: fit.program,
+    "data": lambda fit: fit.data,
+    "table": lambda fit: DATA,
+    "check": pyflowers.check,
+    "predict": pyflowers.predict,
+    "contrast": lambda fit: pyflowers.contrast(fit, "mu_plant[1] - mu_plant[2]", "mu > 0"),
+    "sensitivity": prior_sensitivity,
+    "compare_models": lambda fit: pyflowers.compare_models([fit]),
+    "prior": lambda fit: prior_predictive("multilevel_poisson", DATA, draws=100, seed=1),
+    "vb": lambda fit: pyflowers.vb.fit_normal(np.arange(6.0)),
+    "batch of vb": lambda fit: pyflowers.vb.fit_normal(np.arange(12.0).reshape(2, 6)),
+    "exact": lambda fit: pyflowers.exact.draw_normal(
+        np.arange(6.0), None, 50, np.random.default_rng(1)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_shows_as_a_table(fit, name):
+    found = RESULTS[name](fit)
+    text, html = str(found), found._repr_html_()
+    for shown in (text, html, repr(found)):
+        assert "array(" not in shown
+        assert "=<" not in shown
+    assert len(repr(found)) < 200
+    assert "───" in text
+    assert html.count("<tr>") >= 2
+    assert "<b>]" not in html  # the user's label is no markup
+
+
+def test_a_fit_prints_as_its_command_does(fit, tmp_path):
+    fit.save(tmp_path / "run")
+    words = ["predict", str(tmp_path / "run"), "--seed", "1"]
+    printed = CliRunner().invoke(cli, words, catch_exceptions=False).output
+    assert printed.strip() == str(pyflowers.predict(fit, seed=1)).strip()
+    text = str(fit)
+    assert text.startswith("multilevel_poisson  y ~ Poisson(mu_plant)")
+    assert "mcse" in text
+    assert "verdict: all 6 diagnostics pass" in text
+
+
+def test_a_figure_is_an_image_in_a_notebook(fit):
+    figure = pyflowers.plots.trace(fit, ["mu"])
+    assert isinstance(figure, StyledFigure)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_long_table_says_how_many_rows_are_left_out():
+    found = synthetic_fit("multilevel_poisson", table([f"g{i}" for i in range(90)], 3), draws=100)
+    num = len(found.summary()) - 60
+    assert f"{num} more rows" in str(found)
+    assert f"{num} more rows" in found._repr_html_()
+    assert text_table(found.summary()).count("mu_plant") == 58
+
+
+@pytest.mark.parametrize(
+    ("intervals", "names"),
+    [
+        ((0.9,), ["median", "5%", "95%"]),
+        ((0.95,), ["median", "2.5%", "97.5%"]),
+        ((0.5, 0.9), ["median", "5%", "25%", "75%", "95%"]),
+        ((0.5, 0.5), ["median", "25%", "75%"]),
+        ((0.999,), ["median", "0.05%", "99.95%"]),
+    ],
+)
+def test_columns_are_named_by_their_quantiles(intervals, names):
+    found = interval_quantiles(*intervals)
+    assert list(found) == names
+    assert max(found.values()) - min(found.values()) == pytest.approx(max(intervals))
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 95, -0.5, True, "0.95", np.nan])
+def test_what_is_no_interval_is_refused(fit, wrong):
+    with pytest.raises(ConfigError, match="interval must lie between 0 and 1"):
+        fit.summary(interval=wrong)
+
+
+def test_the_interval_asked_for_is_in_every_table(fit, tmp_path):
+    wide = fit.with_interval(0.95)
+    low, high = "2.5%", "97.5%"
+    draws = fit.draws["mu"].ravel()
+    row = wide.summary("mu").loc["mu"]
+    np.testing.assert_allclose(row[[low, high]].to_numpy(float), np.quantile(draws, [0.025, 0.975]))
+    assert list(fit.summary()) == ["median", "5%", "95%", *list(row.index)[3:]]
+    tables = {
+        "summary": fit.summary(interval=0.95),
+        "predict": pyflowers.predict(fit, interval=0.95).table(),
+        "contrast": pyflowers.contrast(fit, "mu", interval=0.95).numbers(),
+        "check": pyflowers.check(fit, interval=0.95).table(),
+        "prior": prior_predictive("iid_normal", DATA, draws=100, seed=1, interval=0.95).summary(),
+        "vb": pyflowers.vb.fit_normal(np.arange(6.0)).table(0.95),
+        "of the fit's own": pyflowers.predict(wide).table(),
+    }
+    for name, found in tables.items():
+        assert {low, high} <= set(found), name
+        assert not {"5%", "95%"} & set(found), name
+        order = [column for column in found if column == "median" or column in (low, high)]
+        assert order == ["median", low, high], name
+    conclusions = prior_sensitivity(fit, interval=0.95).conclusions
+    assert {low, high} < set(conclusions.index.get_level_values("conclusion"))
+    wide.save(tmp_path / "run")
+    assert list(pd.read_csv(tmp_path / "run" / "summary.csv"))[1:4] == ["median", low, high]
+    again = Fit.load(tmp_path / "run")
+    assert again.interval == 0.95
+    pd.testing.assert_frame_equal(again.summary(interval=0.9), fit.summary())
+
+
+def test_a_selection_of_the_summary(fit):
+    assert list(fit.summary(["mu", "mu_plant[a]"]).index) == ["mu", "mu_plant[a]"]
+    assert list(fit.summary("mu_plant").index) == ["mu_plant[a]", "mu_plant[<b>]"]
+    with pytest.raises(ConfigError, match="multilevel_poisson has no 'nu'; it has mu, "):
+        fit.summary(["nu"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *[("check",), ("predict",), ("contrast", "mu")],
+        pytest.param(("report",), marks=pytest.mark.slow),
+    ],
+)
+def test_commands_take_an_interval(fit, tmp_path, command):
+    fit.save(tmp_path / "run")
+    name, *more = command
+    if name == "report":
+        more = ["--out", str(tmp_path / "report.html")]
+    words = [name, str(tmp_path / "run"), *more, "--interval", "0.95"]
+    done = CliRunner().invoke(cli, words, catch_exceptions=False)
+    shown = (tmp_path / "report.html").read_text() if name == "report" else done.output
+    assert "95% interval" in shown if name == "report" else "97.5%" in shown
+    assert "90% interval" not in shown
+
+
+def test_a_summary_made_while_drawing_keeps_its_interval(tmp_path):
+    how = {"seed": 1, "engine": "exact", "draws": 200}
+    few = pyflowers.fit("multilevel_poisson", interval=0.95, keep=("mu",), **how)
+    whole = pyflowers.fit("multilevel_poisson", interval=0.95, **how)
+    names = ["2.5%", "97.5%"]
+    pd.testing.assert_frame_equal(few.summary()[names], whole.summary()[names])
+    few.save(tmp_path / "run")
+    loaded = Fit.load(tmp_path / "run")
+    assert list(loaded.summary())[1:3] == names
+    with pytest.raises(ConfigError, match=r"fit again with an interval of 0\.9$"):
+        loaded.summary(interval=0.9)
+
+
+def test_an_experiment_shows_another_interval_without_fitting_again(tmp_path):
+    sampler = {"seed": 1, "engine": "stanli", "draws": 200, "warmup": 200}
+    output = {"folder": tmp_path / "runs", "plots": "none"}
+    how = {"models": ("iid_normal",), "sampler": sampler, "output": output}
+    for interval, columns in ((0.95, ["2.5%", "97.5%"]), (0.9, ["5%", "95%"])):
+        (outcome,) = run_experiment(Experiment().with_values(interval=interval, **how))
+        assert bool(outcome.refitted) == (interval == 0.95)
+        assert outcome.fit.interval == interval
+        assert list(pd.read_csv(outcome.folder / "summary.csv"))[2:4] == columns
+
+
+CELLS = """
+import pyflowers; fit = pyflowers.fit("multilevel_poisson", seed=1, show_progress=True); fit
+pyflowers.plots.trace(fit, ["mu", "mu_plant"])
+pyflowers.check(fit)
+pyflowers.predict(fit)
+pyflowers.contrast(fit, "mu_plant[1] > mu_plant[2]")
+pyflowers.prior_sensitivity(fit)
+pyflowers.compare_models([fit])
+pyflowers.compare_methods("semiconjugate_normal", seed=1)
+pyflowers.prior_predictive("multilevel_poisson", seed=1)
+fit.program
+get_ipython().run_line_magic("matplotlib", "inline"); pyflowers.plots.trace(fit, ["mu"])
+"""
+NOTEBOOK = """
+import json, sys
+import nbformat
+from nbclient import NotebookClient
+cells = [nbformat.v4.new_code_cell(text) for text in json.load(sys.stdin)]
+book = nbformat.v4.new_notebook(cells=cells)
+NotebookClient(book, timeout=600, kernel_name="python3").execute()
+print(json.dumps([cell.outputs for cell in book.cells]))
+"""
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_tables_and_figures(cmdstan, tmp_path):
+    """Jupyter is no requirement of pyflowers: it is installed beside what is tested."""
+    import json
+
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [python, "-m", "pip", "--quiet", "install", "nbclient", "ipykernel"]
+    subprocess.run(install, check=True, capture_output=True)
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout
+    ours = [sysconfig.get_path("purelib"), str(Path(pyflowers.__file__).parents[1])]
+    (Path(site.strip()) / "ours.pth").write_text("\n".join(ours) + "\n")
+    done = subprocess.run(
+        [python, "-c", NOTEBOOK],
+        input=json.dumps(CELLS.strip().splitlines()),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    outputs = json.loads(done.stdout)
+    assert len(outputs) == 11
+    for cell in outputs:
+        shown = [each["data"] for each in cell if "data" in each]
+        assert len(shown) == 1
+        assert {"image/png", "text/html"} & set(shown[0])
+        assert "array(" not in shown[0]["text/plain"]
+        said = "".join(each.get("text", "") for each in cell)
+        assert "TqdmWarning" not in said
+        assert "IProgress" not in said
