@@ -47,6 +47,8 @@ def command(
     DIR is a run folder. One observation at a time is PSIS-LOO, which needs no refit where its k-hat
     is small. For a multilevel model, ask how well it predicts a whole group that it has not seen:
     --by-group.
+
+    se is what other observations would change, mcse what other draws would.
     """
     from pyflowers.compare import compare_models, leave_one_group_out
     from pyflowers.fits.fit import Fit
@@ -90,10 +92,11 @@ def _show(table: pd.DataFrame, record: dict[str, Any], cautions: list[str], as_j
         say(f"note: {caution}")
 
 
-def _estimate(model: ModelLoo | ModelGroups) -> dict[str, float]:
+def _estimate(model: ModelLoo | ModelGroups, mcse: float) -> dict[str, float]:
     return {
         "elpd": model.elpd,
         "se": model.se,
+        "mcse": mcse,
         "difference": model.difference,
         "its se": model.difference_se,
     }
@@ -104,11 +107,11 @@ def _points(found: LooComparison) -> pd.DataFrame:
 
     rows = {
         model.name: {
-            **_estimate(model),
+            **_estimate(model, model.mcse),
             "p_loo": model.p_loo,
             "weight": model.weight,
             "worst k": model.worst_k,
-            "refits": float(model.refitted.size),
+            "refits": model.refitted.size,
         }
         for model in found.models
     }
@@ -120,9 +123,8 @@ def _groups(found: GroupComparison) -> pd.DataFrame:
 
     rows = {
         model.name: {
-            **_estimate(model),
-            "mcse": model.total_mcse,
-            "refits": float(model.terms.size),
+            **_estimate(model, model.total_mcse),
+            "refits": model.terms.size,
         }
         for model in found.models
     }

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pyflowers.cli.console import label, say, write
-from pyflowers.fits.summary import format_cell, format_number
+from pyflowers.fits.summary import format_cell, format_elpd, format_number
 
 MOST_ROWS = 60
 
@@ -105,10 +105,11 @@ def print_methods(table: pd.DataFrame) -> None:
 
 
 def print_models(table: pd.DataFrame) -> None:
-    """Print a row for each model."""
+    """Print a row for each model, counts as whole numbers."""
     grid = _grid(["model"], list(table.columns))
-    for model, row in table.iterrows():
-        grid.add_row(Text(label(str(model))), *(format_number(float(value)) for value in row))
+    for model, *row in table.itertuples():
+        cells = (f"{value}" if isinstance(value, int) else format_elpd(value) for value in row)
+        grid.add_row(Text(label(str(model))), *cells)
     _print(grid)
 
 

@@ -117,6 +117,11 @@ def format_number(value: float) -> str:
     return f"{value:.3g}" if not -4 < digits <= 6 else f"{value:.{max(digits, 0)}f}"
 
 
+def format_elpd(value: float) -> str:
+    """Return an elpd or what is compared with one: models are told apart by a few units."""
+    return f"{value:.1f}" if 100 <= abs(value) < np.inf else format_number(value)
+
+
 def format_cell(column: str, value: float) -> str:
     """Return a number of the summary table as it is printed: R-hat to three decimals, whole ESS."""
     if not np.isfinite(value):

@@ -10,7 +10,7 @@ from pyflowers.fits.fit import Fit
 from pyflowers.plots.comparison import Z_90
 from pyflowers.programs import Capability, Data
 from pyflowers.report.material import Material
-from pyflowers.report.numbers import interval, isolated, listing, number, summary_number
+from pyflowers.report.numbers import elpd_number, interval, isolated, listing, summary_number
 from pyflowers.table import Labels
 
 MOST_NAMED = 6
@@ -141,7 +141,7 @@ def _ranking(material: Material) -> Markup:
         return Markup("")
     behind = [
         Markup("that of <code>{}</code> is lower by {} (90% interval {})").format(
-            model.name, number(-model.difference), _difference_interval(model)
+            model.name, elpd_number(-model.difference), _difference_interval(model)
         )
         for model in loo.models[1:]
     ]
@@ -149,13 +149,13 @@ def _ranking(material: Material) -> Markup:
         Markup(
             "{} predicts new observations best: its expected log predictive density (elpd, by "
             "PSIS-LOO) is {}, and {}."
-        ).format(_code(material.best), number(loo.best.elpd), listing(behind))
+        ).format(_code(material.best), elpd_number(loo.best.elpd), listing(behind))
     )
 
 
 def _difference_interval(model: ModelLoo) -> Markup:
     low, high = (-model.difference + sign * Z_90 * model.difference_se for sign in (-1, 1))
-    return interval(number(low), number(high))
+    return interval(elpd_number(low), elpd_number(high))
 
 
 def _caution(material: Material) -> Markup:

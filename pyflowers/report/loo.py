@@ -11,7 +11,7 @@ from pyflowers.compare import ModelLoo
 from pyflowers.plots.comparison import Z_90
 from pyflowers.report.embed import Drawing
 from pyflowers.report.material import Material, Table
-from pyflowers.report.numbers import interval, number
+from pyflowers.report.numbers import elpd_number, interval, number
 
 
 def loo_table(material: Material) -> Table | None:
@@ -22,21 +22,21 @@ def loo_table(material: Material) -> Table | None:
     rows = [
         [
             Markup("<code>{}</code>").format(model.name),
-            *(number(model.elpd), number(model.se), number(model.p_loo)),
+            *map(elpd_number, (model.elpd, model.se, model.mcse, model.p_loo)),
             *([] if alone else _loo_difference(model, model is material.loo.best)),
             *(number(model.worst_k), str(model.num_bad)),
         ]
         for model in material.loo.models
     ]
     compared = [] if alone else ["Difference", "SE of difference", "90% interval"]
-    head = ["Model", "elpd", "SE", "p_loo", *compared, "Largest k-hat", "k-hats too large"]
+    head = ["Model", "elpd", "SE", "MCSE", "p_loo", *compared, "Largest k-hat", "k-hats too large"]
     return Table("PSIS-LOO" if alone else "PSIS-LOO, best model first", head, rows)
 
 
 def _loo_difference(model: ModelLoo, is_best: bool) -> list[Markup]:
     low, high = (model.difference + sign * Z_90 * model.difference_se for sign in (-1, 1))
-    between = Markup("–") if is_best else interval(number(low), number(high))
-    return [number(model.difference), number(model.difference_se), between]
+    between = Markup("–") if is_best else interval(elpd_number(low), elpd_number(high))
+    return [elpd_number(model.difference), elpd_number(model.difference_se), between]
 
 
 def loo_drawings(material: Material) -> list[Drawing]:

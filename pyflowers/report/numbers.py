@@ -12,13 +12,18 @@ from markupsafe import Markup, escape
 
 from pyflowers.fits.diagnostics import Check
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.summary import format_cell, format_number
+from pyflowers.fits.summary import format_cell, format_elpd, format_number
 
 
 def number(value: float, text: str | None = None) -> Markup:
     """Return a number that is computed for the page."""
     shown = format_number(value) if text is None else text
     return Markup('<data value="{}">{}</data>').format(repr(float(value)), shown)
+
+
+def elpd_number(value: float) -> Markup:
+    """Return an elpd, or what is compared with one."""
+    return number(value, format_elpd(value))
 
 
 def summary_number(fit: Fit, table: object, row: str, column: str) -> Markup:

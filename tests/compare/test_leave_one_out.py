@@ -82,6 +82,23 @@ def test_psis_loo_is_leave_one_out(fits, name, precision):
     assert found.p_loo == pytest.approx(within - terms.sum(), abs=2 * error)
 
 
+def test_other_draws_change_elpd_by_its_monte_carlo_error():
+    how = {"engine": "exact", "draws": 500}
+    found = [
+        compare_models([pyflowers.fit("iid_normal", FRAME, seed=seed, **how)]).best
+        for seed in range(25)
+    ]
+    spread = np.std([each.elpd for each in found], ddof=1)
+    mcse = np.mean([each.mcse for each in found])
+    # The sd of 25 values is known to 14%, and the error of a small tail to less.
+    assert 0.65 < spread / mcse < 1.5
+    # Negative control: it is neither the standard error nor one that forgets how draws add up.
+    assert found[0].se > 5 * mcse
+    assert compare_models(
+        [pyflowers.fit("iid_normal", FRAME, seed=1, engine="exact")]
+    ).best.mcse < (0.75 * mcse)
+
+
 def test_the_difference_of_two_models_is_the_exact_one(fits):
     first, second = "multilevel_poisson", "iid_normal"
     comparison = compare_models([fits[second], fits[first]])
