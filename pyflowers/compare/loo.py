@@ -178,9 +178,9 @@ class LooComparison:
         # parameters where the prior says little, and above it in half of the data sets.
         if model.p_loo - 2 * model.p_loo_se > model.num_parameters:
             sentences.append(
-                f"{model.name}: p_loo {model.p_loo:.3g} is above its {model.num_parameters} "
-                "parameters, so the model is likely misspecified: the observations may vary more "
-                "than it allows, for example (Vehtari et al. 2017); see pyflowers check."
+                f"{model.name}: p_loo {model.p_loo:.3g} is above the number of its parameters, "
+                f"{model.num_parameters}, so the model is likely misspecified: observations may "
+                "vary more than it allows, for example (Vehtari et al. 2017); see pyflowers check."
             )
         elif (model.k_hat > model.good_k).any():
             sentences.append(

@@ -192,7 +192,11 @@ FEW = "b: a large k-hat of a model of few parameters, here 3, points to outliers
             12,
             ["b: its 3 parameters are many for 12 observations, so a large k-hat need not"],
         ),
-        ([model("a", 0, p_loo=3.4)], 12, ["a: p_loo 3.4.* is above its 3 parameters, so the mo"]),
+        (
+            [model("a", 0, p_loo=3.4)],
+            12,
+            ["a: p_loo 3.4.* is above the number of its parameters, 3, so"],
+        ),
         # Above it by less than two standard errors, as every other good model is.
         ([model("a", 0, p_loo=3.1)], 12, []),
         ([model("a", 0)], 12, []),
