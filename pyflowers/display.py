@@ -175,12 +175,22 @@ def format_number(value: float) -> str:
     return f"{value:.3g}" if not -4 < digits <= 6 else f"{value:.{max(digits, 0)}f}"
 
 
+_OF_ELPD = ("elpd", "se", "difference", "its se", "p_loo")
+
+
+def format_elpd(value: float) -> str:
+    """Return an elpd or what is compared with one: models are told apart by a few units."""
+    return f"{value:.1f}" if 100 <= abs(value) < math.inf else format_number(value)
+
+
 def format_cell(column: str, value: float) -> str:
-    """Return a number of the summary table as it is printed: R-hat to three decimals, whole ESS."""
+    """Return a number of a table as it is printed: R-hat to three decimals, whole ESS."""
     if not math.isfinite(value):
         return format_number(value)
     if column.startswith("ess"):
         return f"{value:.0f}"
+    if column in _OF_ELPD:
+        return format_elpd(value)
     return f"{value:.3f}" if column == "r_hat" else format_number(value)
 
 

@@ -44,6 +44,12 @@ def test_any_shape_is_taken_and_the_input_stays():
     assert k_alone == k_hat[1, 2]
 
 
+def test_equal_ratios_have_equal_weights_and_no_tail():
+    weights, k_hat = pareto_smooth([[-3.0] * 400, [0.0] * 399 + [1.0]])
+    np.testing.assert_allclose(weights[0], -np.log(400))
+    np.testing.assert_array_equal(k_hat, [np.nan, np.inf])
+
+
 @pytest.mark.parametrize("k", [0.2, 0.5, 0.9])
 def test_k_hat_is_the_shape_of_a_pareto_tail(k):
     """Log ratios that are k times an exponential: Pareto with shape k."""

@@ -96,7 +96,8 @@ def outlier_statistic(groups: GroupCodes, counts: bool) -> Callable[[FloatArray]
     def statistic(y: FloatArray) -> FloatArray:
         means = groups.means(y)
         if counts:
-            means = np.log(means + 0.5 / groups.sizes)
+            # A new group's rate, an exponential, may be beyond all numbers, and so may its counts.
+            means = np.log(np.minimum(means, np.finfo(float).max) + 0.5 / groups.sizes)
         away = np.abs(means - means.mean(axis=1, keepdims=True)).max(axis=1)
         sd = means.std(axis=1, ddof=1)
         return np.asarray(np.divide(away, sd, out=np.zeros_like(away), where=sd > 0))

@@ -44,6 +44,8 @@ def command(
     DIR is a run folder. One observation at a time is PSIS-LOO, which needs no refit where its k-hat
     is small. For a multilevel model, ask how well it predicts a whole group that it has not seen:
     --by-group.
+
+    se is what other observations would change, mcse what other draws would.
     """
     from pyflowers.compare import compare_models, leave_one_group_out
     from pyflowers.fits.fit import Fit

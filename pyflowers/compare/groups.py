@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.compare.loo import checked_comparable, error_of_sum
+from pyflowers.compare.loo import AGAIN, checked_comparable, error_of_sum, first_ten
 from pyflowers.compare.refits import predict_held_out
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError
@@ -54,8 +54,8 @@ class ModelGroups:
         Log joint predictive density of each group.
     mcse : array, shape (G,)
         Monte Carlo standard error of each.
-    num_failed : int
-        Refits that failed their diagnostics.
+    failed : tuple of str
+        Groups whose refit, the one without them, failed its diagnostics.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ModelGroups:
     difference_se: float
     terms: NDArray[np.float64] = field(repr=False)
     mcse: NDArray[np.float64] = field(repr=False)
-    num_failed: int
+    failed: tuple[str, ...]
 
     @property
     def total_mcse(self) -> float:
@@ -102,9 +102,9 @@ class GroupComparison(Shown):
             model.name: {
                 "elpd": model.elpd,
                 "se": model.se,
+                "mcse": model.total_mcse,
                 "difference": model.difference,
                 "its se": model.difference_se,
-                "mcse": model.total_mcse,
                 "refits": model.terms.size,
             }
             for model in self.models
@@ -129,15 +129,15 @@ class GroupComparison(Shown):
                 f"unreliable; compare over {FEW_GROUPS} or more"
             )
         for model in self.models:
-            if model.num_failed:
+            if model.failed:
                 sentences.append(
-                    f"{model.name}: {model.num_failed} of {len(self.groups)} refits failed their "
-                    "diagnostics; run with more warm-up or a larger --adapt-delta"
+                    f"{model.name}: {len(model.failed)} of {len(self.groups)} refits failed their "
+                    f"diagnostics, without {self.column} {first_ten(model.failed)}; {AGAIN}"
                 )
             if model.total_mcse > LARGE_ERROR:
                 sentences.append(
                     f"{model.name}: its elpd has a Monte Carlo standard error of "
-                    f"{model.total_mcse:.2g}; take more draws to reduce it"
+                    f"{model.total_mcse:.2g}; fit it again with more draws to reduce it"
                 )
         return sentences
 
@@ -182,7 +182,11 @@ def leave_one_group_out(
             difference_se=error_of_sum(own - terms[best]),
             terms=own,
             mcse=np.array([each.mcse for each in found[name]]),
-            num_failed=sum(not each.passed for each in found[name]),
+            failed=tuple(
+                group
+                for group, each in zip(labels.names, found[name], strict=True)
+                if not each.passed
+            ),
         )
         for name, own in terms.items()
     ]
@@ -203,7 +207,9 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
     if labels is None:
         have = ", ".join(by_name) or "none"
         wanted = f"no column {column!r} of labels" if column else "no column that groups its rows"
-        raise ConfigError(f"{fit.name} has {wanted} (it has {have}); name one of its columns")
+        raise ConfigError(
+            f"{fit.name} has {wanted} (it has {have}); name the one to leave out by: --column NAME"
+        )
     if len(labels) < 2:
         raise ConfigError(
             f"{fit.name}: {labels.column} has a single group, and leaving it out leaves no data"

@@ -47,13 +47,14 @@ def pareto_smooth(log_ratios: ArrayLike, *, r_eff: float = 1.0) -> tuple[FloatAr
     log_weights : array, shape (…, S)
         Smoothed log weights; the weights of each set sum to 1.
     k_hat : array, shape (…)
-        Shape of each tail. Infinite where the tail has fewer than :data:`FEWEST_IN_TAIL` ratios.
+        Shape of each tail. Infinite where the tail has fewer than :data:`FEWEST_IN_TAIL` ratios,
+        and NaN where all ratios are equal: then the draws are right as they are.
     """
     ratios = np.asarray(log_ratios, dtype=np.float64)
     rows = ratios.reshape(-1, ratios.shape[-1])
     rows = rows - rows.max(axis=1, keepdims=True)
     length = int(np.ceil(min(rows.shape[1] / 5, 3 * np.sqrt(rows.shape[1] / r_eff))))
-    k_hat = np.full(len(rows), np.inf)
+    k_hat = np.where(rows.any(axis=1), np.inf, np.nan)
     if 0 < length < rows.shape[1]:
         order = np.argsort(rows, axis=1, kind="stable")
         cut = np.maximum(np.take_along_axis(rows, order, 1)[:, -length - 1], _LEAST)

@@ -277,6 +277,5 @@ def _consoles(folder: Path) -> list[str]:
 
 
 def stan_messages(folder: Path, error: Exception) -> str:
-    """Return Stan's own words about what failed, each said once."""
-    words = " | ".join(last_words(_consoles(folder))) or str(error).splitlines()[0]
-    return f"Stan stopped early: {words}"
+    """Return why Stan stopped."""
+    return last_words(_consoles(folder)) or f"Stan stopped early: {str(error).splitlines()[0]}"

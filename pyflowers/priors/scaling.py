@@ -88,7 +88,8 @@ def power_scale(
     odd = int(np.count_nonzero(~np.isfinite(log_density)))
     if odd:
         why = f"the log {component} is not finite in {odd} of {log_density.size} draws"
-        return Scaled(component, {}, {}, limit, f"{why}; correct the program")
+        remedy = "correct what computes it, or give priors that keep those draws finite"
+        return Scaled(component, {}, {}, limit, f"{why}; {remedy}")
     spread = float(np.ptp(log_density))
     if spread <= 1e-10 * max(1.0, float(np.abs(log_density).max())):
         equal = np.full(log_density.size, 1 / log_density.size)

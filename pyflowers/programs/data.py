@@ -130,6 +130,17 @@ class Data(Shown):
             np.array_equal(mine[column], theirs[column]) for column in mine if column in theirs
         )
 
+    def is_reordered(self, other: Data) -> bool:
+        """Whether another's rows are these in another order, as far as both read them."""
+        mine = {labels.column: labels.of_rows for labels in self.labels.values()}
+        theirs = {labels.column: labels.of_rows for labels in other.labels.values()}
+        both = sorted(mine.keys() & theirs.keys())
+        rows, others = (
+            sorted(zip(data.y.tolist(), *(found[column] for column in both), strict=True))
+            for data, found in ((self, mine), (other, theirs))
+        )
+        return rows == others
+
     def at(self, rows: NDArray[np.int64]) -> Data:
         """Return the values of some rows only, in the order of `rows`; groups stay as they are.
 

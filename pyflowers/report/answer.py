@@ -15,7 +15,7 @@ from pyflowers.fits.posterior import Quantity
 from pyflowers.plots.comparison import half_width
 from pyflowers.programs import Capability
 from pyflowers.report.material import Material
-from pyflowers.report.numbers import interval, isolated, listing, number, summary_number
+from pyflowers.report.numbers import elpd_number, interval, isolated, listing, summary_number
 from pyflowers.table import Labels
 
 MOST_NAMED = 6
@@ -175,7 +175,7 @@ def _ranking(material: Material) -> Markup:
         return Markup("")
     behind = [
         Markup("that of <code>{}</code> is lower by {} ({} interval {})").format(
-            *(model.name, number(-model.difference), percent(material.best.interval)),
+            *(model.name, elpd_number(-model.difference), percent(material.best.interval)),
             _difference_interval(model, material.best.interval),
         )
         for model in loo.models[1:]
@@ -184,14 +184,14 @@ def _ranking(material: Material) -> Markup:
         Markup(
             "{} predicts new observations best: its expected log predictive density (elpd, by "
             "PSIS-LOO) is {}, and {}."
-        ).format(_code(material.best), number(loo.best.elpd), listing(behind))
+        ).format(_code(material.best), elpd_number(loo.best.elpd), listing(behind))
     )
 
 
 def _difference_interval(model: ModelLoo, probability: float) -> Markup:
     half = half_width(probability) * model.difference_se
     low, high = -model.difference - half, -model.difference + half
-    return interval(number(low), number(high))
+    return interval(elpd_number(low), elpd_number(high))
 
 
 def _caution(material: Material) -> Markup:

@@ -12,7 +12,7 @@ from pyflowers.display import percent
 from pyflowers.plots.comparison import half_width
 from pyflowers.report.embed import Drawing
 from pyflowers.report.material import Material, Table
-from pyflowers.report.numbers import interval, number
+from pyflowers.report.numbers import elpd_number, interval, number
 
 
 def loo_table(material: Material) -> Table | None:
@@ -24,7 +24,7 @@ def loo_table(material: Material) -> Table | None:
     rows = [
         [
             Markup("<code>{}</code>").format(model.name),
-            *(number(model.elpd), number(model.se), number(model.p_loo)),
+            *map(elpd_number, (model.elpd, model.se, model.mcse, model.p_loo)),
             *([] if alone else _loo_difference(model, model is material.loo.best, probability)),
             *(number(model.worst_k), str(model.num_bad)),
         ]
@@ -33,15 +33,15 @@ def loo_table(material: Material) -> Table | None:
     compared = (
         [] if alone else ["Difference", "SE of difference", f"{percent(probability)} interval"]
     )
-    head = ["Model", "elpd", "SE", "p_loo", *compared, "Largest k-hat", "k-hats too large"]
+    head = ["Model", "elpd", "SE", "MCSE", "p_loo", *compared, "Largest k-hat", "k-hats too large"]
     return Table("PSIS-LOO" if alone else "PSIS-LOO, best model first", head, rows)
 
 
 def _loo_difference(model: ModelLoo, is_best: bool, probability: float) -> list[Markup]:
     half = half_width(probability) * model.difference_se
     low, high = model.difference - half, model.difference + half
-    between = Markup("–") if is_best else interval(number(low), number(high))
-    return [number(model.difference), number(model.difference_se), between]
+    between = Markup("–") if is_best else interval(elpd_number(low), elpd_number(high))
+    return [elpd_number(model.difference), elpd_number(model.difference_se), between]
 
 
 def loo_drawings(material: Material) -> list[Drawing]:

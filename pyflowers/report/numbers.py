@@ -10,7 +10,7 @@ import re
 
 from markupsafe import Markup, escape
 
-from pyflowers.display import format_cell, format_number
+from pyflowers.display import format_cell, format_elpd, format_number
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.verdict import Check
 
@@ -19,6 +19,11 @@ def number(value: float, text: str | None = None) -> Markup:
     """Return a number that is computed for the page."""
     shown = format_number(value) if text is None else text
     return Markup('<data value="{}">{}</data>').format(repr(float(value)), shown)
+
+
+def elpd_number(value: float) -> Markup:
+    """Return an elpd, or what is compared with one."""
+    return number(value, format_elpd(value))
 
 
 def summary_number(fit: Fit, table: object, row: str, column: str) -> Markup:

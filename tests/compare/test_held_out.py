@@ -4,6 +4,7 @@ log p(y_out | y_in) = log p(y) − log p(y_in): two evidences by quadrature.
 """
 
 import json
+import re
 from functools import cache
 
 import numpy as np
@@ -89,7 +90,7 @@ def test_a_plant_left_out_is_predicted_as_the_exact_posterior_does(name):
     assert model.mcse.max() < 0.15
     assert model.elpd == pytest.approx(model.terms.sum())
     assert model.se == pytest.approx(np.sqrt(3 * model.terms.var()))
-    assert model.num_failed == 0
+    assert model.failed == ()
 
 
 def test_models_are_compared_by_the_groups_that_they_have_not_seen():
@@ -169,7 +170,10 @@ def test_points_of_a_large_k_are_left_out_in_truth():
     assert 0 in model.refitted
     assert without.num_bad == model.refitted.size
     assert model.num_bad == 0
-    assert "pyflowers loo --refit" in " ".join(compare_models([fit]).cautions)
+    assert "pyflowers loo fits again" in " ".join(compare_models([fit]).cautions)
+    # Other draws would change a term that they alone estimate, and a refit's.
+    assert np.isnan(without.mcse)
+    assert 0.01 < model.mcse < 0.5
     kept = np.setdiff1d(np.arange(12), model.refitted)
     assert np.array_equal(model.terms[kept], without.terms[kept])
     program = find_program("multilevel_poisson")
@@ -182,6 +186,36 @@ def test_points_of_a_large_k_are_left_out_in_truth():
     assert model.terms[0] == again.elpd
     term = log_evidence(frame) - log_evidence(frame.drop(0))
     assert abs(again.elpd - term) < 3 * again.mcse
+
+
+def test_a_program_that_cannot_be_refitted_keeps_its_estimates(own_program, tmp_path, capsys):
+    frame = LECTURE.copy()
+    frame.loc[0, "flowers"] = 30
+    bare = OWN.replace("  array[N] int<lower=0, upper=1> held_out;\n", "")
+    program = own_program("bare", bare.replace("if (held_out[n] == 0)", "if (1)"), DECLARED)
+    fit = pyflowers.fit(program, frame, **HOW)
+    (without,) = compare_models([fit]).models
+    assert without.num_bad > 0
+    comparison = compare_models([fit], refit=True)
+    assert np.array_equal(comparison.best.terms, without.terms)
+    caution = comparison.cautions[0]
+    assert f"k-hat of {without.num_bad} of 12 observations is above" in caution
+    assert "bare has no held_out, needed for exact leave-one-out" in caution
+    assert "declare array[N]" in caution
+    assert run("loo", str(fit.save(tmp_path / "run"))) == 0
+    output = capsys.readouterr().out
+    assert caution in output
+    # The number of refits is a whole one.
+    assert re.search(r"\nbare .* 0 \n", output)
+
+
+def test_a_failed_refit_is_named_with_an_action_that_there_is():
+    short = pyflowers.fit("multilevel_poisson", LECTURE, **{**HOW, "warmup": 5, "draws": 20})
+    comparison = leave_one_group_out([short])
+    assert comparison.best.failed
+    (caution,) = [c for c in comparison.cautions if "failed their diagnostics" in c]
+    assert f"without plant {', '.join(comparison.best.failed)}; refits have the options" in caution
+    assert "--adapt-delta" not in caution
 
 
 def test_a_refit_is_the_same_again_whatever_else_is_left_out():
@@ -215,7 +249,7 @@ def test_what_cannot_be_left_out_is_refused(own_program):
     iid = fitted("iid_normal")
     with pytest.raises(ConfigError, match="with all 12 observations left out, none remain"):
         hold_out(iid.program, iid.data, np.arange(12))
-    with pytest.raises(ConfigError, match="no column 'bed' of labels"):
+    with pytest.raises(ConfigError, match=r"no column 'bed' of labels .* by: --column NAME"):
         leave_one_group_out([iid], column="bed")
     one = pyflowers.fit("iid_normal", LECTURE[:4], **how)
     with pytest.raises(ConfigError, match="plant has a single group"):
@@ -227,6 +261,15 @@ def test_what_cannot_be_left_out_is_refused(own_program):
     of_json = pyflowers.fit("iid_normal", block, **how)
     with pytest.raises(ConfigError, match="observations can only be left out of a table"):
         predict_held_out(of_json, [np.array([0])])
+
+
+def test_rows_in_another_order_are_said_to_be_so():
+    fits = [
+        pyflowers.fit(name, frame, seed=1, engine="exact")
+        for name, frame in (("iid_normal", LECTURE), ("multilevel_poisson", LECTURE[::-1]))
+    ]
+    with pytest.raises(ConfigError, match=r"to the same rows in another order, .* the same file"):
+        compare_models(fits)
 
 
 def test_the_command(tmp_path, capsys):

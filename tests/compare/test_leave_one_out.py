@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 import pyflowers
-from pyflowers.compare import compare_models
+from pyflowers.compare import compare_models, leave_one_group_out
 from pyflowers.convergence import ess_mean
 from pyflowers.errors import ConfigError
+from pyflowers.priors import prior_sensitivity
 from pyflowers.programs import find_program, shipped_names
 
 PLANTS = [
@@ -81,6 +82,23 @@ def test_psis_loo_is_leave_one_out(fits, name, precision):
     assert found.p_loo == pytest.approx(within - terms.sum(), abs=2 * error)
 
 
+def test_other_draws_change_elpd_by_its_monte_carlo_error():
+    how = {"engine": "exact", "draws": 500}
+    found = [
+        compare_models([pyflowers.fit("iid_normal", FRAME, seed=seed, **how)]).best
+        for seed in range(25)
+    ]
+    spread = np.std([each.elpd for each in found], ddof=1)
+    mcse = np.mean([each.mcse for each in found])
+    # The sd of 25 values is known to 14%, and the error of a small tail to less.
+    assert 0.65 < spread / mcse < 1.5
+    # Negative control: it is neither the standard error nor one that forgets how draws add up.
+    assert found[0].se > 5 * mcse
+    assert compare_models(
+        [pyflowers.fit("iid_normal", FRAME, seed=1, engine="exact")]
+    ).best.mcse < (0.75 * mcse)
+
+
 def test_the_difference_of_two_models_is_the_exact_one(fits):
     first, second = "multilevel_poisson", "iid_normal"
     comparison = compare_models([fits[second], fits[first]])
@@ -97,6 +115,23 @@ def test_one_posterior_under_two_names_predicts_alike(fits):
     one, other = compare_models([fits["iid_normal"], fits["semiconjugate_normal"]]).models
     assert other.difference == pytest.approx(0, abs=1e-6)
     assert one.elpd == pytest.approx(other.elpd)
+
+
+def test_counts_that_are_all_zero_are_compared_and_checked():
+    """Rates underflow to 0: nothing of them may be infinite, missing or a warning."""
+    frame = FRAME[:6].assign(plant=list("aabbcc"), flowers=0)
+    fit = pyflowers.fit("multilevel_poisson", frame, seed=1, engine="exact")
+    assert (fit.draws["mu_plant"] == 0).any()
+    assert np.isfinite(fit.log_likelihood()).all()
+    (found,) = compare_models([fit], refit=True).models
+    assert np.isfinite(found.k_hat).all()
+    assert np.all((found.terms > -0.01) & (found.terms < 0))
+    assert np.isfinite(leave_one_group_out([fit]).best.terms).all()
+    checks = pyflowers.check(fit)
+    assert checks.passed
+    assert np.isfinite(checks.table().loc["group_outlier", ["observed", "median", "95%"]]).all()
+    notes = prior_sensitivity(fit).notes
+    assert not [note for note in notes if "not finite" in note]
 
 
 OWN = """

@@ -213,7 +213,8 @@ def test_a_log_density_that_is_not_finite_is_refused():
     found = power_scale("likelihood", log_density, (0.8, 1.25))
     assert found.weights == {}
     assert found.refusal == (
-        "the log likelihood is not finite in 3 of 1000 draws; correct the program"
+        "the log likelihood is not finite in 3 of 1000 draws; correct what computes it, or give "
+        "priors that keep those draws finite"
     )
 
 

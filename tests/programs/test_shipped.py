@@ -95,6 +95,14 @@ def test_a_single_plant_is_noted_in_multilevel_programs_only():
     assert filled("iid_normal", [[1, 2, 4]])[1] == []
 
 
+def test_counts_that_are_all_zero_leave_mu_to_its_prior():
+    (note,) = filled("multilevel_poisson", [[0, 0], [0]], {"mu_sd": 3.0})[1]
+    assert "all flowers are 0" in note
+    assert "its prior N(0, 3²)" in note
+    assert "--prior mu_mean=… and --prior mu_sd=…" in note
+    assert filled("multilevel_poisson", [[0, 0], [0, 1]])[1] == []
+
+
 BAD_PRIORS = [
     ("iid_normal", {"tau": 1.0}, "prior tau: iid_normal has no such prior; it has mu_mean"),
     ("iid_normal", {"mu_sd": 0.0}, "prior mu_sd: it must be a finite number and above 0, was 0"),
@@ -232,6 +240,13 @@ def test_log_likelihood_is_that_of_scipy(name):
         "multilevel_poisson": lambda: stats.poisson.logpmf(data.y, mean),
     }[name]()
     np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_a_rate_that_underflows_has_a_likelihood():
+    data, _ = filled("multilevel_poisson", [[0], [0, 2], [0]])
+    rate = np.array([0.0, 0.0, 5e-324])
+    got = find_program("multilevel_poisson").log_lik({"mu_plant": rate[None, None]}, data)
+    np.testing.assert_array_equal(got[0, 0], [0, 0, -np.inf, -5e-324])
 
 
 @pytest.mark.parametrize("name", EVERY)

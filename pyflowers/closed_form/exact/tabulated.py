@@ -99,7 +99,10 @@ class Tabulated:
     def marginal(self) -> tuple[FloatArray, FloatArray]:
         """Return the grid and the density in x."""
         step = float(self.t[1] - self.t[0])
-        return self.x(self.t), self.density / (self.density.sum() * step * self.slope(self.t))
+        # Where x underflows, so does its slope, and the density in x is beyond all numbers.
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            density = self.density / (self.density.sum() * step * self.slope(self.t))
+        return self.x(self.t), density
 
 
 def even_grid(

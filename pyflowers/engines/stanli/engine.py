@@ -20,6 +20,7 @@ from pyflowers.engines.options import NUTS_USES, SamplerOptions
 from pyflowers.engines.stanli.inits import unconstrained_requests
 from pyflowers.engines.stanli.pool import Request, ask
 from pyflowers.engines.stanli.shapes import variables_of
+from pyflowers.engines.words import no_start
 from pyflowers.errors import CompileError, FitError, ToolchainError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
@@ -161,4 +162,7 @@ def _load_error(source: Source, printed: str) -> Exception:
 
 def _sample_error(printed: str) -> FitError:
     words = printed.strip().splitlines()[0] if printed.strip() else "no message"
+    if "initialization failed" in words:
+        _, _, reason = words.partition("first error: ")
+        return FitError(no_start([reason] if reason else []))
     return FitError(f"Stan stopped early: {words}")

@@ -38,7 +38,11 @@ from pyflowers.programs.shipped.top_priors import priors_on_scale
 
 def _log_lik(draws: Draws, data: Data) -> NDArray[np.float64]:
     rate, plant, y = draws["mu_plant"], plant_codes(data), data.y
-    return np.asarray(y * np.log(rate)[..., plant] - rate[..., plant] - log_factorials(y))
+    # A rate may underflow to 0, where 0⁰ = 1 is the probability of no count.
+    with np.errstate(divide="ignore"):
+        log_rate = np.log(rate)[..., plant]
+    of_counts = np.multiply(y, log_rate, out=np.zeros_like(log_rate), where=y > 0)
+    return np.asarray(of_counts - rate[..., plant] - log_factorials(y))
 
 
 def _y_at(
@@ -70,6 +74,19 @@ def _new_group(draws: Draws, data: Data) -> NDArray[np.float64]:
 
     plant = PoissonPlant(data.num_obs, float(data.y.sum()), float(log_factorials(data.y).sum()))
     return plant.log_integral_at(draws["mu"], np.log(draws["sigma2"]))
+
+
+def _notes(data: Data) -> list[str]:
+    """Note that counts that are all 0 do not bound mu from below."""
+    if data.y.any():
+        return notes_on_population(data)
+    prior = f"N({data['mu_mean']:g}, {data['mu_sd']:g}²)"
+    return [
+        *notes_on_population(data),
+        f"{data.source}: all {data.value_name} are 0, which says only that mu is small: how small "
+        f"is left to its prior {prior}; if that is wider than what you know, give a narrower one "
+        "by --prior mu_mean=… and --prior mu_sd=…",
+    ]
 
 
 def _num_informative(data: Data) -> int:
@@ -114,7 +131,7 @@ CAPABILITIES = Capabilities(
     new_data=NewData(_y_at, _new_groups),
     prior=PriorModel(_draw_prior, population_density),
     closed_form=ClosedForm(exact=_exact, draw=_draw, log_constant=_log_constant),
-    check=notes_on_population,
+    check=_notes,
     priors_on_scale=lambda data: priors_on_scale(
         POPULATION_PRIOR, math.log(max(data.y.mean(), 0.5 / data.num_obs)), 1.0
     ),
