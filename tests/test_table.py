@@ -52,18 +52,20 @@ BAD_TABLES = [
     ("", "the file is empty; a header and one row are needed"),
     (HEADER, "there are no rows below the header; add observations"),
     ("plant,month\na,1\n", "there is no column 'flowers'; the columns are plant, month"),
-    (HEADER + "a,1,4\na,2,\n", "row 3: flowers is blank; correct it or remove the row"),
+    (HEADER + "a,1,4\na,2,\n", "row 3: flowers is blank; fill it in, or leave the row out if "),
     (HEADER + "a,1,4\n,2,3\n", "row 3: plant is blank; give it a label"),
     (HEADER + "a,  ,4\n", "row 2: month is blank"),
-    (HEADER + "a,1,four\n", "row 2: flowers is 'four', not a finite number"),
-    (HEADER + "a,1,NaN\n", "row 2: flowers is 'NaN', not a finite number"),
+    (HEADER + "a,1,4\na,2,four\n", "row 3: flowers is 'four', not a finite number; correct it"),
+    (HEADER + "a,1,four\n", "row 2: flowers is 'four', not a finite number; name a column of "),
+    (HEADER + "a,1,NaN\n", "row 2: flowers is 'NaN', not a finite number; fill it in, or leave"),
+    (HEADER + "a,1,4\na,2,NA\n", "row 3: flowers is 'NA', not a finite number; fill it in, or"),
     (HEADER + "a,1,1\nb,1,inf\n", "row 3: flowers is 'inf', not a finite number"),
     (HEADER + "a,1,-Infinity\n", "row 2: flowers is '-Infinity', not a finite number"),
     (HEADER + "a,1,1_000\n", "row 2: flowers is '1_000', not a finite number"),
     (HEADER + "a,1,True\n", "row 2: flowers is 'True', not a finite number"),
     (HEADER + "a,1,0x10\n", "row 2: flowers is '0x10', not a finite number"),
     (HEADER + f"a,1,{'x' * 99}\n", f"row 2: flowers is '{'x' * 57}...', not a finite number"),
-    (HEADER + "a,1,4\nb,1,2\na,1,5\n", "row 4: plant 'a' already has month '1' in row 2; remove"),
+    (HEADER + "a,1,4\nb,1,2\na,1,5\n", "row 4: plant 'a' already has month '1' in row 2; if "),
     (HEADER + "a,1,4,9\n", "cannot be read as CSV"),
     ("plant,month,flowers,flowers\na,1,4,5\n", "row 1: column 'flowers' appears twice; rename one"),
     (HEADER + "\n\na,1,x\n", "row 4: flowers is 'x'"),
@@ -250,7 +252,7 @@ def test_dates_are_labels_without_a_midnight_that_nobody_wrote():
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("a", "a "), ("a b", "a  b"), ("é", "e\u0301"), (" a", "a"), ("a\xa0b", "a b")],
+    [("a", "a "), ("a b", "a  b"), ("é", "e\u0301"), (" a", "a"), ("a\xa0b", "a b"), ("a", "A")],
 )
 def test_labels_that_look_alike_are_noted_and_kept_apart(first, second):
     table = column([first, "other", second], "plant")
@@ -259,8 +261,15 @@ def test_labels_that_look_alike_are_noted_and_kept_apart(first, second):
     assert f"plant {first!r} and {second!r} look alike but are different labels" in note
 
 
+def test_all_spellings_of_a_label_are_named():
+    table = column(["rose", "Rose", "tulip", "rose "], "plant")
+    table.labels("plant")
+    (note,) = table.notes
+    assert "plant 'rose', 'Rose' and 'rose ' look alike but are different labels" in note
+
+
 def test_labels_that_differ_visibly_are_not_noted():
-    table = column(["a", "b", "A", "aa"])
+    table = column(["a", "b", "á", "aa"])
     table.labels("x")
     assert table.notes == []
 
@@ -309,7 +318,7 @@ def test_what_is_no_number_is_refused(value):
     """Each has a float that pandas would find."""
     sentence = output(lambda: column([1.5, value]).numbers("x"))
     assert sentence.startswith("the data frame, row 2: x is ")
-    assert "not a finite number; correct it or remove the row" in sentence
+    assert "not a finite number; correct it" in sentence
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,8 @@ def _expected(material: Material, fit: Fit) -> list[Markup]:
 
 def _scalar(material: Material, fit: Fit, name: str) -> Markup:
     """Describe one number: its median, unit, interval and meaning."""
-    declared = fit.program.declaration.parameters.get(name)
     unit = fit.program.unit_of(name, fit.data)
-    meaning = declared.description if declared is not None else ""
+    meaning = fit.program.meaning_of(name, fit.data)
     return Markup("<code>{}</code>{}: {}{} (90% interval {})").format(
         *(name, Markup(", {}").format(_lower(meaning)) if meaning else ""),
         *(_median(material, fit, name), _times(unit)),
