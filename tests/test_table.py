@@ -1,10 +1,13 @@
 """Tables in, labelled columns out; each bad table is one sentence."""
 
 import datetime
+import gzip
 import json
+import sys
 from decimal import Decimal
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -83,7 +86,7 @@ def test_a_bad_table_is_one_sentence_with_file_row_and_column(tmp_path, text, me
 
 def test_missing_and_unreadable_files(tmp_path):
     assert "no such file; check the path" in output(lambda: read_table(tmp_path / "absent.csv"))
-    assert "cannot tell the format" in output(lambda: read_table(tmp_path / "absent.xlsx"))
+    assert "cannot tell the format" in output(lambda: read_table(tmp_path / "absent.xls"))
     (tmp_path / "folder.csv").mkdir()
     assert "it is not a file" in output(lambda: read_table(tmp_path / "folder.csv"))
     for text, message in (
@@ -106,9 +109,76 @@ def test_every_format_gives_the_same_data(tmp_path):
     frame.to_parquet(tmp_path / "f.parquet")
     (tmp_path / "f.json").write_text(json.dumps(frame.to_dict("records")))
     (tmp_path / "bom.csv").write_bytes(b"\xef\xbb\xbf" + flowers_csv().read_bytes())
-    names = ("f.tsv", "f.parquet", "f.json", "bom.csv")
+    (tmp_path / "f.csv.gz").write_bytes(gzip.compress(flowers_csv().read_bytes()))
+    frame.to_excel(tmp_path / "text.xlsx", index=False)
+    frame.astype(float).to_excel(tmp_path / "f.xlsx", index=False)
+    names = ("f.tsv", "f.parquet", "f.json", "bom.csv", "f.csv.gz", "text.xlsx", "f.xlsx")
     digests = {read(tmp_path / name).sha256 for name in names}
     assert digests == {read(flowers_csv()).sha256} == {read(frame).sha256}
+
+
+def sheet(path, *sheets):
+    """Write rows of cells as the sheets of an Excel file."""
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets:
+        page = book.create_sheet(title)
+        for row in rows:
+            page.append(row)
+    book.save(path)
+    return path
+
+
+def test_a_sheet_is_read_by_its_own_rows(tmp_path):
+    day = datetime.datetime(2024, 2, 1)
+    rows = [["plot", "day", None, "height"], ["Süd 1", day, "?", 4.5], [], [1, day, None, 3]]
+    table = read_table(sheet(tmp_path / "t.xlsx", ("Beete", rows), ("Notizen", [["x"]])))
+    assert list(table.cells) == ["plot", "day", "height"]
+    assert table.labels("plot").names == ("Süd 1", "1")
+    assert table.labels("day").names == ("2024-02-01",)
+    assert table.numbers("height").tolist() == [4.5, 3]
+    assert table.where(1) == f"{tmp_path / 't.xlsx'}, row 4"
+    assert table.notes == [f"{tmp_path / 't.xlsx'}: only its first sheet, 'Beete', is read"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["plant", "month", "flowers"], ["a", 1, "vier"], ["a", 2, 3]], "row 2: flowers is 'vie"),
+        ([["plant", "month", "flowers"], ["a", 1, 4], [], ["a", 2, None]], "row 4: flowers is bla"),
+        ([["plant", "month", "flowers"], ["a", 1, True]], "row 2: flowers is 'True', not a finite"),
+        ([["plant", "month", "month"], ["a", 1, 4]], "row 1: column 'month' appears twice; rename"),
+        ([["plant", "month", "flowers"]], "there are no rows below the header; add observations"),
+        ([], "there are no rows below the header; add observations"),
+    ],
+)
+def test_a_bad_sheet_is_one_sentence(tmp_path, rows, message):
+    path = sheet(tmp_path / "t.xlsx", ("Beete", rows))
+    sentence = output(lambda: read(path))
+    assert message in sentence
+    assert sentence.startswith(str(path))
+
+
+def test_damaged_files_are_one_sentence(tmp_path, monkeypatch):
+    whole = gzip.compress(flowers_csv().read_bytes())
+    for content in (
+        b"plant,month,flowers\na,1,2\n",
+        whole[:-20],
+        whole[:30] + b"x" * 30,
+        b"\x1f\x8b",
+    ):
+        (tmp_path / "t.csv.gz").write_bytes(content)
+        assert "no whole gzip file" in output(lambda: read_table(tmp_path / "t.csv.gz"))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress("plant;é\n1;2\n".encode("latin-1")))
+    assert "it is not UTF-8 text" in output(lambda: read_table(tmp_path / "t.csv.gz"))
+    assert len(read_table(tmp_path / "t.csv.gz", sep=";", encoding="latin-1")) == 1
+    (tmp_path / "t.json.gz").write_bytes(gzip.compress(b"[]"))
+    assert "cannot tell the format" in output(lambda: read_table(tmp_path / "t.json.gz"))
+    for content in (b"", b"PK", b"plant,month\n"):
+        (tmp_path / "t.xlsx").write_bytes(content)
+        assert "it is not an Excel file" in output(lambda: read_table(tmp_path / "t.xlsx"))
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    assert "pip install 'pyflowers[xlsx]'" in output(lambda: read_table(tmp_path / "t.xlsx"))
 
 
 ROWS = "plant;month;flowers\nRosé;1;4,5\nRosé;2;1.234,5\n"

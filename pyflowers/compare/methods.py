@@ -197,6 +197,7 @@ def compare_methods(
     include_paths: Sequence[str | Path] = (),
     nuts: Fit | None = None,
     make_cmdstan: bool = True,
+    **of_fit: Any,
 ) -> Comparison:
     """Approximate one posterior by every method that applies.
 
@@ -222,6 +223,9 @@ def compare_methods(
         independent draws.
     make_cmdstan : bool
         Whether to make a CmdStan for the approximations where there is none.
+    **of_fit
+        What else :func:`pyflowers.fit` takes: the names of the columns, how a file is read, the
+        sampler's options.
 
     Raises
     ------
@@ -231,7 +235,10 @@ def compare_methods(
     reference = nuts
     if reference is None:
         opened = find_program(program, include_paths)
-        reference = fit(opened, data, seed=seed, priors=priors, engine=engine, cmdstan=cmdstan)
+        how = {"seed": seed, "priors": priors, "engine": engine, "cmdstan": cmdstan, **of_fit}
+        reference = fit(opened, data, **how)
+    elif of_fit:
+        raise ConfigError(f"{next(iter(of_fit))}: the fit is finished; leave it out")
     if not reference.posterior:
         raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")
     if reference.is_partial:

@@ -25,6 +25,10 @@ TABLE_ROLES = ("group", "time", "value")
 """Short names for columns of the declaration, as in ``--group plot``."""
 
 
+READING = ("sep", "decimal", "encoding", "time_order")
+"""What says how a file is read, beside the columns."""
+
+
 def with_roles(columns: Mapping[str, str] | None, **roles: str | None) -> Any:
     """Return the user's names of columns and, where they are given, of the columns in some roles.
 
