@@ -1,7 +1,7 @@
 """Stan-backed hierarchical models of repeated counts and measurements.
 
 >>> import pyflowers
->>> fit = pyflowers.fit("multilevel_poisson", "data/flowers.csv", seed=1)
+>>> fit = pyflowers.fit("multilevel_poisson", seed=1)
 >>> list(fit.summary().index)
 ['mu', 'sigma2', 'mu_plant[1]', 'mu_plant[2]', 'mu_plant[3]']
 >>> print(fit.diagnostics)

@@ -185,7 +185,7 @@ class Roles(Record):
 
 
 class TableRoles(Record):
-    """Which columns group the rows and order them within a group."""
+    """Which columns group the rows, and order them within a group where the table has times."""
 
     group: str = ""
     time: str = ""
