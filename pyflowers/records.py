@@ -129,7 +129,8 @@ def within_record(function: Any, *values: Any) -> Any:
 def _first_complaint(record: type[BaseModel], invalid: ValidationError) -> str:
     """Return the most specific complaint; a union's branches complain of each other's keys."""
     errors = invalid.errors(include_url=False)
-    first = errors[0]
+    # A misspelt key is missing as well.
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     location = _plain(first["loc"])
     key = ".".join(location)
     if first["type"] == "extra_forbidden":

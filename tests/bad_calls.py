@@ -184,7 +184,7 @@ def _read(frame: Any) -> Any:
     """Take a frame all the way to counts."""
     table = pyflowers.from_frame(frame)
     plants, months = table.labels("plant"), table.labels("month")
-    table.refuse_repeats(plants, months)
+    table.refuse_repeats(plants, months, "leave the times out")
     return table.numbers("flowers", whole=True, lower=0)
 
 

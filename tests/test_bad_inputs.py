@@ -106,7 +106,7 @@ CELLS = st.one_of(
             lambda rows: "\n".join(["plant,month,flowers", *rows]).encode("utf-8", "replace")
         ),
     ),
-    ending=st.sampled_from(["csv", "tsv", "json", "parquet"]),
+    ending=st.sampled_from(["csv", "tsv", "csv.gz", "json", "parquet", "xlsx"]),
 )
 def test_any_bytes_are_a_table_or_one_sentence(content, ending, tmp_path):
     file = tmp_path / f"t.{ending}"

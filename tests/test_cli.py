@@ -82,6 +82,34 @@ def test_a_users_table_and_columns(executables, tmp_path):
     assert "seed: 0" in done.stdout
 
 
+def test_no_command_speaks_of_times_that_a_table_does_not_have(tmp_path, monkeypatch):
+    """Chicks of a brood are replicates: there is no next one, and none is missing."""
+    monkeypatch.chdir(tmp_path)
+    Path("chicks.csv").write_text("brood,ticks\na,1\na,3\na,3\nb,0\nb,1\nc,5\nc,7\nc,4\n")
+    table = ("chicks.csv", "--group", "brood", "--value", "ticks")
+    few = ("--chains", "2", "--warmup", "300", "--draws", "300", "--engine", "stanli")
+    program, run = "multilevel_poisson", "runs/chicks"
+    said = {}
+    for words in (
+        ("fit", program, "--data", *table, "--seed", "1", *few, "--plots", "none", "--out", run),
+        *((command, run) for command in ("check", "predict", "loo", "replay", "sensitivity")),
+        ("prior", program, *table),
+        ("vb", "semiconjugate_normal", "--data", *table),
+        ("report", run, "--out", "report.html"),
+    ):
+        done = CliRunner().invoke(cli, words)
+        assert done.exit_code == 0, (words, done.output)
+        said[words[0]] = done.output
+    assert "new observation" in said["predict"]
+    said["report"] = re.sub(
+        r"<(style|svg).*?</\1>|data:[^\"]*", "", Path("report.html").read_text()
+    )
+    for command, text in said.items():
+        assert not re.search(r"month|\bnext\b|missing", text), command
+    assert "How many ticks per brood are to be expected?" in re.sub(r"<.*?>", "", said["report"])
+    assert "8 observations in 3 groups" in said["report"]
+
+
 ERRORS = [
     (["fit", "iid_normal", "--data", "absent.csv"], 1, "error: absent.csv: no such file"),
     (["fit", "iid_norml"], 1, "error: no program is named 'iid_norml': did you mean iid_normal?"),

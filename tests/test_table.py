@@ -1,10 +1,13 @@
 """Tables in, labelled columns out; each bad table is one sentence."""
 
 import datetime
+import gzip
 import json
+import sys
 from decimal import Decimal
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -52,18 +55,20 @@ BAD_TABLES = [
     ("", "the file is empty; a header and one row are needed"),
     (HEADER, "there are no rows below the header; add observations"),
     ("plant,month\na,1\n", "there is no column 'flowers'; the columns are plant, month"),
-    (HEADER + "a,1,4\na,2,\n", "row 3: flowers is blank; correct it or remove the row"),
+    (HEADER + "a,1,4\na,2,\n", "row 3: flowers is blank; fill it in, or leave the row out if "),
     (HEADER + "a,1,4\n,2,3\n", "row 3: plant is blank; give it a label"),
     (HEADER + "a,  ,4\n", "row 2: month is blank"),
-    (HEADER + "a,1,four\n", "row 2: flowers is 'four', not a finite number"),
-    (HEADER + "a,1,NaN\n", "row 2: flowers is 'NaN', not a finite number"),
+    (HEADER + "a,1,4\na,2,four\n", "row 3: flowers is 'four', not a finite number; correct it"),
+    (HEADER + "a,1,four\n", "row 2: flowers is 'four', not a finite number; name a column of "),
+    (HEADER + "a,1,NaN\n", "row 2: flowers is 'NaN', not a finite number; fill it in, or leave"),
+    (HEADER + "a,1,4\na,2,NA\n", "row 3: flowers is 'NA', not a finite number; fill it in, or"),
     (HEADER + "a,1,1\nb,1,inf\n", "row 3: flowers is 'inf', not a finite number"),
     (HEADER + "a,1,-Infinity\n", "row 2: flowers is '-Infinity', not a finite number"),
     (HEADER + "a,1,1_000\n", "row 2: flowers is '1_000', not a finite number"),
     (HEADER + "a,1,True\n", "row 2: flowers is 'True', not a finite number"),
     (HEADER + "a,1,0x10\n", "row 2: flowers is '0x10', not a finite number"),
     (HEADER + f"a,1,{'x' * 99}\n", f"row 2: flowers is '{'x' * 57}...', not a finite number"),
-    (HEADER + "a,1,4\nb,1,2\na,1,5\n", "row 4: plant 'a' already has month '1' in row 2; remove"),
+    (HEADER + "a,1,4\nb,1,2\na,1,5\n", "row 4: plant 'a' already has month '1' in row 2; if "),
     (HEADER + "a,1,4,9\n", "cannot be read as CSV"),
     ("plant,month,flowers,flowers\na,1,4,5\n", "row 1: column 'flowers' appears twice; rename one"),
     (HEADER + "\n\na,1,x\n", "row 4: flowers is 'x'"),
@@ -81,7 +86,7 @@ def test_a_bad_table_is_one_sentence_with_file_row_and_column(tmp_path, text, me
 
 def test_missing_and_unreadable_files(tmp_path):
     assert "no such file; check the path" in output(lambda: read_table(tmp_path / "absent.csv"))
-    assert "cannot tell the format" in output(lambda: read_table(tmp_path / "absent.xlsx"))
+    assert "cannot tell the format" in output(lambda: read_table(tmp_path / "absent.xls"))
     (tmp_path / "folder.csv").mkdir()
     assert "it is not a file" in output(lambda: read_table(tmp_path / "folder.csv"))
     for text, message in (
@@ -104,9 +109,76 @@ def test_every_format_gives_the_same_data(tmp_path):
     frame.to_parquet(tmp_path / "f.parquet")
     (tmp_path / "f.json").write_text(json.dumps(frame.to_dict("records")))
     (tmp_path / "bom.csv").write_bytes(b"\xef\xbb\xbf" + flowers_csv().read_bytes())
-    names = ("f.tsv", "f.parquet", "f.json", "bom.csv")
+    (tmp_path / "f.csv.gz").write_bytes(gzip.compress(flowers_csv().read_bytes()))
+    frame.to_excel(tmp_path / "text.xlsx", index=False)
+    frame.astype(float).to_excel(tmp_path / "f.xlsx", index=False)
+    names = ("f.tsv", "f.parquet", "f.json", "bom.csv", "f.csv.gz", "text.xlsx", "f.xlsx")
     digests = {read(tmp_path / name).sha256 for name in names}
     assert digests == {read(flowers_csv()).sha256} == {read(frame).sha256}
+
+
+def sheet(path, *sheets):
+    """Write rows of cells as the sheets of an Excel file."""
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets:
+        page = book.create_sheet(title)
+        for row in rows:
+            page.append(row)
+    book.save(path)
+    return path
+
+
+def test_a_sheet_is_read_by_its_own_rows(tmp_path):
+    day = datetime.datetime(2024, 2, 1)
+    rows = [["plot", "day", None, "height"], ["Süd 1", day, "?", 4.5], [], [1, day, None, 3]]
+    table = read_table(sheet(tmp_path / "t.xlsx", ("Beete", rows), ("Notizen", [["x"]])))
+    assert list(table.cells) == ["plot", "day", "height"]
+    assert table.labels("plot").names == ("Süd 1", "1")
+    assert table.labels("day").names == ("2024-02-01",)
+    assert table.numbers("height").tolist() == [4.5, 3]
+    assert table.where(1) == f"{tmp_path / 't.xlsx'}, row 4"
+    assert table.notes == [f"{tmp_path / 't.xlsx'}: only its first sheet, 'Beete', is read"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["plant", "month", "flowers"], ["a", 1, "vier"], ["a", 2, 3]], "row 2: flowers is 'vie"),
+        ([["plant", "month", "flowers"], ["a", 1, 4], [], ["a", 2, None]], "row 4: flowers is bla"),
+        ([["plant", "month", "flowers"], ["a", 1, True]], "row 2: flowers is 'True', not a finite"),
+        ([["plant", "month", "month"], ["a", 1, 4]], "row 1: column 'month' appears twice; rename"),
+        ([["plant", "month", "flowers"]], "there are no rows below the header; add observations"),
+        ([], "there are no rows below the header; add observations"),
+    ],
+)
+def test_a_bad_sheet_is_one_sentence(tmp_path, rows, message):
+    path = sheet(tmp_path / "t.xlsx", ("Beete", rows))
+    sentence = output(lambda: read(path))
+    assert message in sentence
+    assert sentence.startswith(str(path))
+
+
+def test_damaged_files_are_one_sentence(tmp_path, monkeypatch):
+    whole = gzip.compress(flowers_csv().read_bytes())
+    for content in (
+        b"plant,month,flowers\na,1,2\n",
+        whole[:-20],
+        whole[:30] + b"x" * 30,
+        b"\x1f\x8b",
+    ):
+        (tmp_path / "t.csv.gz").write_bytes(content)
+        assert "no whole gzip file" in output(lambda: read_table(tmp_path / "t.csv.gz"))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress("plant;é\n1;2\n".encode("latin-1")))
+    assert "it is not UTF-8 text" in output(lambda: read_table(tmp_path / "t.csv.gz"))
+    assert len(read_table(tmp_path / "t.csv.gz", sep=";", encoding="latin-1")) == 1
+    (tmp_path / "t.json.gz").write_bytes(gzip.compress(b"[]"))
+    assert "cannot tell the format" in output(lambda: read_table(tmp_path / "t.json.gz"))
+    for content in (b"", b"PK", b"plant,month\n"):
+        (tmp_path / "t.xlsx").write_bytes(content)
+        assert "it is not an Excel file" in output(lambda: read_table(tmp_path / "t.xlsx"))
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    assert "pip install 'pyflowers[xlsx]'" in output(lambda: read_table(tmp_path / "t.xlsx"))
 
 
 ROWS = "plant;month;flowers\nRosé;1;4,5\nRosé;2;1.234,5\n"
@@ -250,7 +322,7 @@ def test_dates_are_labels_without_a_midnight_that_nobody_wrote():
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("a", "a "), ("a b", "a  b"), ("é", "e\u0301"), (" a", "a"), ("a\xa0b", "a b")],
+    [("a", "a "), ("a b", "a  b"), ("é", "e\u0301"), (" a", "a"), ("a\xa0b", "a b"), ("a", "A")],
 )
 def test_labels_that_look_alike_are_noted_and_kept_apart(first, second):
     table = column([first, "other", second], "plant")
@@ -259,8 +331,15 @@ def test_labels_that_look_alike_are_noted_and_kept_apart(first, second):
     assert f"plant {first!r} and {second!r} look alike but are different labels" in note
 
 
+def test_all_spellings_of_a_label_are_named():
+    table = column(["rose", "Rose", "tulip", "rose "], "plant")
+    table.labels("plant")
+    (note,) = table.notes
+    assert "plant 'rose', 'Rose' and 'rose ' look alike but are different labels" in note
+
+
 def test_labels_that_differ_visibly_are_not_noted():
-    table = column(["a", "b", "A", "aa"])
+    table = column(["a", "b", "á", "aa"])
     table.labels("x")
     assert table.notes == []
 
@@ -309,7 +388,7 @@ def test_what_is_no_number_is_refused(value):
     """Each has a float that pandas would find."""
     sentence = output(lambda: column([1.5, value]).numbers("x"))
     assert sentence.startswith("the data frame, row 2: x is ")
-    assert "not a finite number; correct it or remove the row" in sentence
+    assert "not a finite number; correct it" in sentence
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ class Predictions(Shown):
     fit : Fit
         What predicts.
     parts : tuple of Prediction
-        The next time of each group, a new group, and the new group's mean; or what the program's
-        ``y_new`` is.
+        The next time of each group, or a new observation of it without times; a new group, and
+        the new group's mean; or what the program's ``y_new`` is.
     seed : int
         Of the predictions.
     notes : tuple of str
@@ -128,14 +128,15 @@ def _next(fit: Fit, rng: np.random.Generator) -> Prediction:
     """Draw the next observation of each group; of a program without group means, of any."""
     new_data = fit.program.python.new_data
     assert new_data is not None  # predict asks
-    time = fit.data.name_of(fit.data.time) if fit.data.time else "observation"
+    data = fit.data
+    title = f"next {data.name_of(data.time)}" if data.time else "new observation"
     mean = fit.posterior.get(fit.program.declaration.roles.group_mean)
     if mean is None:
         values = new_data.y_at(fit.draws, fit.data, np.zeros(1, dtype=np.int64), rng)
-        return Prediction(f"next {time}", Quantity("y_new", values[..., 0]))
+        return Prediction(title, Quantity("y_new", values[..., 0]))
     groups = np.arange(mean.values.shape[2])
     values = new_data.y_at(fit.draws, fit.data, groups, rng)
-    return Prediction(f"next {time}", Quantity("y_new", values, mean.dims, mean.labels))
+    return Prediction(title, Quantity("y_new", values, mean.dims, mean.labels))
 
 
 def _new_group(fit: Fit, rng: np.random.Generator, notes: list[str]) -> list[Prediction]:

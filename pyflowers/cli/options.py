@@ -42,8 +42,8 @@ data_options = _options(
     click.option(
         "--data",
         type=click.Path(path_type=Path),
-        help="Tidy CSV, TSV, JSON records or Parquet; or CmdStan JSON. [default: the example that "
-        "comes with the program]",
+        help="Tidy CSV, TSV, JSON records, Parquet or Excel; or CmdStan JSON. [default: the "
+        "example that comes with the program]",
     ),
     click.option("--group", metavar="COLUMN", help="The table's column of groups, such as plants."),
     click.option("--time", metavar="COLUMN", help="The table's column of times, such as months."),

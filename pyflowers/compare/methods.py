@@ -220,6 +220,7 @@ def compare_methods(
     nuts: Fit | None = None,
     approximations: bool = True,
     interval: float | None = None,
+    **of_fit: Any,
 ) -> Comparison:
     """Approximate one posterior by every method that applies.
 
@@ -247,6 +248,9 @@ def compare_methods(
         Whether to run ADVI, Laplace and Pathfinder, too, which need a CmdStan.
     interval : float, optional
         Probability of the intervals; that of `nuts` by default, or 0.9.
+    **of_fit
+        What else :func:`pyflowers.fit` takes: the names of the columns, how a file is read, the
+        sampler's options.
 
     Raises
     ------
@@ -256,7 +260,10 @@ def compare_methods(
     reference = nuts
     if reference is None:
         opened = find_program(program, include_paths)
-        reference = fit(opened, data, seed=seed, priors=priors, engine=engine, cmdstan=cmdstan)
+        how = {"seed": seed, "priors": priors, "engine": engine, "cmdstan": cmdstan, **of_fit}
+        reference = fit(opened, data, **how)
+    elif of_fit:
+        raise ConfigError(f"{next(iter(of_fit))}: the fit is finished; leave it out")
     reference = reference.with_interval(interval)
     if not reference.posterior:
         raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")

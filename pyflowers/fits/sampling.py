@@ -33,7 +33,7 @@ from pyflowers.fits.record import (
     plain_inits,
 )
 from pyflowers.programs import Data, Program, find_program
-from pyflowers.programs.reading import with_roles
+from pyflowers.programs.reading import READING, with_roles
 
 _UNSET = -(2.0**31)
 """What Stan gives for an ``int`` that a program declares and never sets."""
@@ -98,7 +98,8 @@ def fit(
     **options
         ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``,
         ``metric``, ``keep``: see :class:`pyflowers.engines.SamplerOptions`. One that means nothing
-        to the engine is refused.
+        to the engine is refused. ``sep``, ``decimal``, ``encoding`` and ``time_order`` say how a
+        file is read, see :meth:`pyflowers.Program.read`.
 
     Raises
     ------
@@ -106,9 +107,11 @@ def fit(
         :class:`DataError`, :class:`ConfigError`, :class:`ToolchainError`, :class:`CompileError`
         or :class:`FitError`, with one sentence that says what to do.
     """
+    reading = {name: options.pop(name) for name in READING if name in options}
     chosen = SamplerOptions.of(seed=seed, **options)
     opened = find_program(program, include_paths)
-    read = opened.read(data, columns=with_roles(columns, group=group, time=time, value=value))
+    named = with_roles(columns, group=group, time=time, value=value)
+    read = opened.read(data, columns=named, **reading)
     # What is wrong with the data or the priors is said before a CmdStan is looked for, or made.
     opened.fill(read, opened.resolve_priors(priors, read), centered=centered)
     return fit_data(

@@ -27,12 +27,11 @@ from pyflowers.many.perform import Work
 from pyflowers.many.task import Job, Task
 from pyflowers.programs import Data, Program, find_program, shipped_names
 from pyflowers.programs.declaration import Declaration
+from pyflowers.programs.reading import READING
 from pyflowers.programs.source import Source
 
 FORMAT = 1
 """Part of every key: raise it when a change of pyflowers changes results."""
-
-_READING = ("sep", "decimal", "encoding", "time_order")
 
 
 @dataclass
@@ -191,8 +190,8 @@ def _refuse_misplaced(task: Task) -> None:
     if "seed" in task.options:
         raise ConfigError("options: the seed is not one of them; give it to the task itself")
     for key in task.reading:
-        if key not in _READING:
-            raise ConfigError(f"reading: there is no {key}; it takes {', '.join(_READING)}")
+        if key not in READING:
+            raise ConfigError(f"reading: there is no {key}; it takes {', '.join(READING)}")
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,7 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
     """Draw each group's observations over time, a panel for each group.
 
     A time that a group lacks, and others have, is a cross at the foot of its panel and a gap in
-    its line. Without a column for the time, the rows of a group are numbered; where each has one
-    row, all are in one panel.
+    its line. Without times all groups are in one panel, a dot for each observation.
 
     Parameters
     ----------
@@ -58,9 +57,13 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
     if groups is None or not data.num_obs:
         raise ConfigError("plots: the data have no groups; name their column under [table] group")
     shown, note = _choose(data, groups)
-    if data.by_time is None and groups.counts.max() == 1:
-        return finish(_one_each(data, groups, shown, theme), _alt_of_one_each(data, groups), note)
-    times = data.by_time or _numbered(groups)
+    times = data.by_time
+    if times is None:
+        return finish(
+            _without_times(data, groups, shown, theme),
+            _alt(data, groups, f", {len(groups)} groups"),
+            note,
+        )
     table = np.full((len(groups), len(times)), np.nan)
     table[groups.codes, times.codes] = data.y
     columns = min(4, max(shown.size, 1))
@@ -68,25 +71,18 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
     figure, axes = panels(shown.size, columns, height, theme, sharex=True, sharey=True)
     limits = _limits(data)
     for ax, group, title in zip(axes, shown, _titles(groups, shown), strict=True):
-        _panel(ax, table[group], theme, data.by_time is not None)
+        _panel(ax, table[group], theme)
         ax.set_title(fitted(title, panel_width(columns), size=9, bold=True), pad=3, fontsize=9)
         ax.set_ylim(limits)
     _time_ticks(axes, times, columns)
     figure.supylabel(fitted(data.value_name, height * -(-shown.size // columns)), fontsize=9)
-    num_missing = int(np.isnan(table).sum()) if data.by_time is not None else 0
+    num_missing = int(np.isnan(table).sum())
     if num_missing:
         cross = Line2D([], [], ls="", marker="x", color=theme.alarm, label="missing")
         figure.legend(handles=[cross], loc="outside upper right")
-    return finish(figure, _alt(data, groups, times, num_missing), note)
-
-
-def _numbered(groups: Labels) -> Labels:
-    """Return the number of each row within its group as labels."""
-    codes = np.zeros(groups.codes.size, dtype=np.int64)
-    order = np.argsort(groups.codes, kind="stable")
-    starts = np.repeat(np.cumsum(groups.counts) - groups.counts, groups.counts)
-    codes[order] = np.arange(codes.size) - starts
-    return Labels("row", tuple(str(i + 1) for i in range(int(groups.counts.max()))), codes)
+    missing = f"{num_missing} are missing" if num_missing else "none is missing"
+    by_time = f" and {times.column}, {len(groups)} panels"
+    return finish(figure, _alt(data, groups, by_time, f", {missing}"), note)
 
 
 def _limits(data: Data) -> tuple[float, float]:
@@ -105,15 +101,19 @@ def _titles(groups: Labels, shown: NDArray[np.int64]) -> list[str]:
     return names if groups.are_titles or max(map(len, whole)) > 14 else whole
 
 
-def _one_each(data: Data, groups: Labels, shown: NDArray[np.int64], theme: Theme) -> StyledFigure:
-    """Draw groups of one row each: a dot for each group."""
-    height = 0.2 * max(shown.size, 4)
+def _without_times(
+    data: Data, groups: Labels, shown: NDArray[np.int64], theme: Theme
+) -> StyledFigure:
+    """Draw the observations of each group on a line, equal ones apart."""
+    most = int(groups.counts[shown].max())
+    height = max(shown.size, 4) * (0.2 if most == 1 else 0.3)
     figure = new_figure(0.6 + height, theme)
     ax = figure.subplots()
-    value = np.bincount(groups.codes, data.y)[shown]
-    rows = np.arange(shown.size)
-    ax.plot(value, rows, "o", ms=5, color=theme.model)
-    ax.set_yticks(rows, [fitted(groups.names[group], 2.0, size=8) for group in shown])
+    rows = [np.flatnonzero(groups.codes == group) for group in shown]
+    at = [i + 0.3 * np.linspace(-1, 1, r.size + 2)[1:-1] for i, r in enumerate(rows)]
+    size = 5 if most == 1 else 3.6 if most <= 24 else 1.8
+    ax.plot(data.y[np.concatenate(rows)], np.concatenate(at), "o", ms=size, color=theme.model)
+    ax.set_yticks(range(shown.size), [fitted(groups.names[group], 2.0, size=8) for group in shown])
     ax.set_ylim(shown.size - 0.4, -0.6)
     ax.set_ylabel(fitted(groups.column, height))
     ax.set_xlabel(fitted(data.value_name, 3.0))
@@ -121,12 +121,12 @@ def _one_each(data: Data, groups: Labels, shown: NDArray[np.int64], theme: Theme
     return figure
 
 
-def _panel(ax: Axes, values: NDArray[np.float64], theme: Theme, mark_missing: bool) -> None:
+def _panel(ax: Axes, values: NDArray[np.float64], theme: Theme) -> None:
     times = np.arange(values.size)
     size = 3.6 if values.size <= 24 else 1.8
     ax.plot(times, values, "o-", ms=size, lw=0.9, color=theme.model)
     missing = times[np.isnan(values)]
-    if missing.size and mark_missing:
+    if missing.size:
         foot = ax.get_xaxis_transform()
         cross = {"marker": "x", "s": 18, "lw": 1.2, "color": theme.alarm, "clip_on": False}
         ax.scatter(missing, np.full(missing.size, 0.03), transform=foot, **cross)
@@ -166,22 +166,12 @@ def _choose(data: Data, groups: Labels) -> tuple[NDArray[np.int64], str]:
     return order[at], note
 
 
-def _alt_of_one_each(data: Data, groups: Labels) -> str:
-    lowest, highest = int(np.argmin(data.y)), int(np.argmax(data.y))
-    return (
-        f"{data.value_name} by {groups.column}, one observation of each of {len(groups)}: lowest, "
-        f"{data.y[lowest]:g}, for {groups.of_rows[lowest]}, and highest, {data.y[highest]:g}, for "
-        f"{groups.of_rows[highest]}."
-    )
-
-
-def _alt(data: Data, groups: Labels, times: Labels, num_missing: int) -> str:
+def _alt(data: Data, groups: Labels, how: str, missing: str = "") -> str:
     average = np.bincount(groups.codes, data.y) / groups.counts
     lowest, highest = int(np.argmin(average)), int(np.argmax(average))
-    missing = f"{num_missing} are missing" if num_missing else "none is missing"
     return (
-        f"{data.value_name} by {groups.column} and {times.column}, {len(groups)} panels: "
-        f"{data.num_obs} observations between {data.y.min():g} and {data.y.max():g}, {missing}. "
+        f"{data.value_name} by {groups.column}{how}: {data.num_obs} observations between "
+        f"{data.y.min():g} and {data.y.max():g}{missing}. "
         f"The average is lowest for {groups.names[lowest]}, {average[lowest]:.3g}, and highest for "
         f"{groups.names[highest]}, {average[highest]:.3g}."
     )

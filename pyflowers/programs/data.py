@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import DataError
-from pyflowers.programs.blocks import Blocks
+from pyflowers.programs.blocks import Blocks, Variable
 from pyflowers.programs.declaration import OBS, Column, Columns, Declaration, Size, Value
 from pyflowers.programs.inference import dims_of
 from pyflowers.table import Labels, Table
@@ -165,6 +165,7 @@ class Data(Shown):
 def from_table(
     table: Table,
     declared: Declaration,
+    written: Declaration,
     blocks: Blocks,
     columns: Mapping[str, str],
     time_order: str = "value",
@@ -177,6 +178,8 @@ def from_table(
         The table.
     declared : Declaration
         A complete declaration, see :func:`pyflowers.programs.inference.complete`.
+    written : Declaration
+        What the user wrote of it.
     blocks : Blocks
         What the program declares.
     columns : mapping of str to str
@@ -195,12 +198,18 @@ def from_table(
     time = declared.table.time
     labels = {
         column: table.labels(
-            names[column], order=time_order if column == time else declared.label_order(column)
+            names[column],
+            order=time_order if column == time else declared.label_order(column),
+            # An inferred index may be a factor, whose order means nothing.
+            order_asked=column == time or written.label_order(column) == "value",
         )
         for column in declared.label_columns
     }
     if declared.table.group and time:
-        table.refuse_repeats(labels[declared.table.group], labels[time])
+        leave = "leave --time out" if names[time] != time else f"rename the column {time}"
+        if declared.reads_time:
+            leave = "leave time out of [table] in the declaration"
+        table.refuse_repeats(labels[declared.table.group], labels[time], leave)
     values: dict[str, Any] = {}
     for name, source in declared.data.items():
         variable = blocks.data[name]
@@ -208,7 +217,11 @@ def from_table(
         if isinstance(source, Column) and source.index:
             values[name] = _index(labels, source) + 1
         elif isinstance(source, Column | Columns):
-            values[name] = _numbers(table, labels, names, source, variable.is_int, lower)
+            if isinstance(source, Column) and source.lower is not None:
+                lower = source.lower
+            checks = {"whole": variable.is_int, "lower": lower}
+            remedies = _remedies(name, source, variable, declared)
+            values[name] = _numbers(table, labels, names, source, {**checks, **remedies})
         elif isinstance(source, Size):
             values[name] = _size(source, table, labels, declared)
         elif isinstance(source, Value):
@@ -306,6 +319,11 @@ def _plain(name: Any, value: Any) -> Any:
     if array.dtype.kind == "c":
         pairs: Any = np.stack([array.real, array.imag], -1)
         return pairs
+    if array.dtype.kind in "US":
+        raise DataError(
+            f"data {name}: it holds text, and a data block holds numbers; of a table, give "
+            "pandas.DataFrame(...)"
+        )
     if array.dtype.kind not in "biuf":
         raise DataError(f"data {name}: it holds {array.dtype}, not numbers")
     return array.astype(np.int64) if array.dtype.kind == "b" else array
@@ -359,13 +377,8 @@ def _numbers(
     labels: Mapping[str, Labels],
     names: Mapping[str, str],
     source: Column | Columns,
-    whole: bool,
-    lower: float | None,
+    checks: Mapping[str, Any],
 ) -> NDArray[Any]:
-    if isinstance(source, Column) and source.lower is not None:
-        lower = source.lower
-    checks: dict[str, Any] = {"whole": whole, "lower": lower}
-
     def read(column: str) -> NDArray[np.float64]:
         if source.per is not None:
             return table.one_per_label(names[column], labels[source.per], **checks)
@@ -376,7 +389,29 @@ def _numbers(
         if isinstance(source, Column)
         else np.stack([read(column) for column in source.columns], axis=1)
     )
-    return found.astype(np.int64) if whole else found
+    return found.astype(np.int64) if checks["whole"] else found
+
+
+def _remedies(
+    name: str, source: Column | Columns, variable: Variable, declared: Declaration
+) -> dict[str, str]:
+    """Say what to do where a column of numbers has a cell without one."""
+    if name == declared.roles.observed:
+        return {
+            "if_missing": "fill it in, or leave the row out if nothing was observed",
+            "if_text": "name a column of numbers, or make it one, of 0 and 1 for two labels",
+        }
+    as_labels = "make it a column of 0 and 1"
+    if isinstance(source, Column):
+        per = f', per = "{source.per}"' if source.per else ""
+        as_labels += (
+            f", or declare array[{variable.sizes[0]}] int {name} in the program and "
+            f'{name} = {{ column = "{source.column}", index = true{per} }} in its .toml file'
+        )
+    return {
+        "if_missing": "fill it in, or write a program in which missing values are parameters",
+        "if_text": f"if it holds labels, {as_labels}",
+    }
 
 
 def _size(source: Size, table: Table, labels: Mapping[str, Labels], declared: Declaration) -> int:

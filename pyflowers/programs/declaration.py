@@ -21,7 +21,9 @@ What the program's text already says is not repeated: see :mod:`.inference`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import itertools
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -108,7 +110,10 @@ def _kind_of(source: Any) -> str | None:
         return tag_of(type(source))
     if not isinstance(source, Mapping):
         return None
-    return next((tag_of(kind) for kind in _KINDS if kind.__name__.lower() in source), None)
+    kinds = {kind.__name__.lower(): tag_of(kind) for kind in _KINDS}
+    near = (difflib.get_close_matches(str(key), kinds, n=1) for key in source)
+    keys = [*(key for key in kinds if key in source), *itertools.chain.from_iterable(near)]
+    return kinds[keys[0]] if keys else None
 
 
 _SourceField = Annotated[
@@ -120,7 +125,7 @@ _SourceField = Annotated[
         _kind_of,
         custom_error_type="no_source",
         custom_error_message="must be a table with the key column, columns, size or value, such as "
-        '{{ column = "..." }}',
+        '{ column = "..." }',
     ),
 ]
 
@@ -158,7 +163,8 @@ class Parameter(Record):
     description : str
         Its meaning.
     unit : str
-        Its unit; ``{value}``, ``{group}`` and ``{time}`` stand for the table's columns.
+        Its unit; ``{value}``, ``{group}`` and ``{time}`` stand for the table's columns, and what is
+        ``per {time}`` is left out without times.
     prior : str
         Its prior in Stan's words, such as ``normal(mu_mean, mu_sd)``.
     log_axis : bool or None
@@ -208,7 +214,7 @@ class Roles(Record):
 
 
 class TableRoles(Record):
-    """Which columns group the rows and order them within a group.
+    """Which columns group the rows, and order them within a group where the table has times.
 
     Attributes
     ----------
@@ -268,6 +274,23 @@ class Declaration(Record):
         sources = (source for source in self.data.values() if isinstance(source, Column))
         by_value = any(s.column == column and s.index and s.order == "value" for s in sources)
         return "value" if by_value else "appearance"
+
+    @property
+    def reads_time(self) -> bool:
+        """Whether the model itself uses the table's times, and not the figures alone."""
+        return self.table.time in self.model_copy(update={"table": TableRoles()}).columns
+
+    def for_columns(self, columns: Collection[str]) -> Declaration:
+        """Return it for a table: without times where the table has none and the model needs none.
+
+        Parameters
+        ----------
+        columns : collection of str
+            The table's columns, by the declaration's names.
+        """
+        if self.table.time in columns or self.reads_time:
+            return self
+        return self.model_copy(update={"table": TableRoles(group=self.table.group)})
 
     @property
     def label_columns(self) -> tuple[str, ...]:

@@ -31,6 +31,17 @@ def fill(
     block = program.source.blocks.data
     numbers = {name: int(v) if block[name].is_int else v for name, v in priors.items()}
     whole = replace(data, values={**data.values, **numbers})
+    missing = [n for n in block if n not in whole.values and n not in program.python.choices]
+    if missing:
+        columns = {np.shape(value) for value in data.values.values()}
+        is_table = not data.has_table and len(columns) == 1 and () not in columns
+        of_table = "; if they are a table, give pandas.DataFrame(...)" if is_table else ""
+        raise DataError(
+            f"{data.source or 'the data'}: the data variable {missing[0]} is missing, which "
+            f"{program.path.name} declares; add it{of_table}"
+        )
+    source = str(data.source or "the data")
+    check_shapes(whole.values, block, source, program.path.name)
     chosen = {
         name: choose(whole)
         for name, choose in program.python.choices.items()
@@ -45,18 +56,6 @@ def fill(
         if not isinstance(centered, bool | np.bool_):
             raise ConfigError(f"centered must be True, False or None, was {centered!r}")
         chosen["centered"] = int(centered)
-    missing = [
-        name
-        for name in program.source.blocks.data
-        if name not in whole.values and name not in chosen
-    ]
-    if missing:
-        raise DataError(
-            f"{data.source or 'the data'}: the data variable {missing[0]} is missing, which "
-            f"{program.path.name} declares; add it"
-        )
     whole = replace(whole, values={**whole.values, **chosen})
-    source = str(data.source or "the data")
-    check_shapes(whole.values, program.source.blocks.data, source, program.path.name)
     notes = program.python.check(whole)
     return whole, [*data.notes, *notes]

@@ -12,6 +12,7 @@ differ in the capabilities that they have.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -33,6 +34,8 @@ from pyflowers.programs.inference import check_names
 from pyflowers.programs.reading import read_data
 from pyflowers.programs.source import Source, read_source
 from pyflowers.records import read_toml
+
+_PER_TIME = re.compile(r" per (\{group\} and )?\{time\}( and \{group\})?")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -405,17 +408,21 @@ class Program(Shown):
     def unit_of(self, parameter: str, data: Data) -> str:
         """Return the unit of a parameter in the user's words; empty if none is declared."""
         declared = self.declaration.parameters.get(parameter.partition("[")[0])
-        if declared is None or not declared.unit:
-            return ""
-        names = {
-            "value": data.value_name,
-            "group": data.name_of(data.group),
-            "time": data.name_of(data.time),
-        }
-        text = declared.unit
-        for role, name in names.items():
-            text = text.replace(f"{{{role}}}", name)
-        return text
+        return "" if declared is None else _in_words_of(data, declared.unit)
+
+
+def _in_words_of(data: Data, text: str) -> str:
+    """Put the table's columns for their roles; without times, nothing is per time."""
+    names = {
+        "value": data.value_name,
+        "group": data.name_of(data.group),
+        "time": data.name_of(data.time),
+    }
+    if not data.time:
+        text = _PER_TIME.sub("", text)
+    for role, name in names.items():
+        text = text.replace(f"{{{role}}}", name)
+    return re.sub(r"^\((\w+)\)²$", r"\1²", text)
 
 
 def _by_observation(

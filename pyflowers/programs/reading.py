@@ -25,6 +25,10 @@ TABLE_ROLES = ("group", "time", "value")
 """Short names for columns of the declaration, as in ``--group plot``."""
 
 
+READING = ("sep", "decimal", "encoding", "time_order")
+"""What says how a file is read, beside the columns."""
+
+
 def with_roles(columns: Mapping[str, str] | None, **roles: str | None) -> Any:
     """Return the user's names of columns and, where they are given, of the columns in some roles.
 
@@ -97,8 +101,12 @@ def read_data(
     back = {renamed_to: name for name, renamed_to in names.items()}
     known = [back.get(column, column) for column in table.cells]
     declared = complete(program.declaration, program.source.blocks, known, program.declared_in)
+    # A column that is asked for by name is missed if it is not there.
+    declared = declared.for_columns({*known, *names})
     _refuse_unused(program, renamed, declared)
-    read = data_block.from_table(table, declared, program.source.blocks, names, time_order)
+    read = data_block.from_table(
+        table, declared, program.declaration, program.source.blocks, names, time_order
+    )
     how = {**reading, "time_order": time_order if time_order != "value" else None}
     return replace(read, reading={k: str(v) for k, v in how.items() if v is not None})
 

@@ -1,4 +1,4 @@
-"""Whether the shapes of a data block's values are those that a program declares.
+"""Whether a data block's values have the shapes that a program declares, and indexes their range.
 
 Engines read the values in a row, so that a matrix given on its side, or as a list of lists where a
 vector is declared, would pass as another one.
@@ -19,7 +19,7 @@ _OTHER_SHAPES = ("complex", "tuple")
 
 
 def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, program: str) -> None:
-    """Refuse a value whose shape differs from what is declared, as far as that is known.
+    """Refuse a value whose shape or index differs from what is declared, as far as that is known.
 
     Parameters
     ----------
@@ -59,6 +59,15 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
                 raise DataError(
                     f"{source}: {name} has size {has} in dimension {i}, and {program} declares "
                     f"{expected}; correct one of them"
+                )
+        most = values.get(variable.upper or "")
+        if variable.is_int and variable.lower == "1" and most is not None:
+            positions = np.asarray(value)
+            beyond = positions[(positions < 1) | (positions > most)]
+            if beyond.size:
+                raise DataError(
+                    f"{source}: {name} holds {beyond.flat[0]}, and {program} declares it from 1 to "
+                    f"{variable.upper}, which is {most}; correct one of them"
                 )
 
 

@@ -30,6 +30,9 @@ from pyflowers.table.labels import Labels
 LARGEST_INT = 2**31 - 1
 """The largest value that a Stan ``int`` holds."""
 
+_MISSING = {"", "na", "n/a", "nan", "<na>", "none", "null"}
+"""What R, pandas, databases and spreadsheets write where there is no value."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(Shown):
@@ -86,7 +89,7 @@ class Table(Shown):
             )
         return pd.Series(self.cells[name], dtype=object)
 
-    def labels(self, name: str, *, order: str = "appearance") -> Labels:
+    def labels(self, name: str, *, order: str = "appearance", order_asked: bool = True) -> Labels:
         """Return a column as labels.
 
         Parameters
@@ -96,6 +99,8 @@ class Table(Shown):
         order : str
             ``appearance``: in order of the rows; ``value``: numbers, dates and numbered labels by
             value, others by appearance.
+        order_asked : bool
+            Whether to note that there is no order by value.
 
         Raises
         ------
@@ -118,12 +123,12 @@ class Table(Shown):
         self._note_lookalikes(name, names)
         if order == "value":
             key = sort_key(names)
-            if key is None:
+            if key is None and order_asked:
                 self._note(
                     f"{self.source}: the {name} labels are in order of appearance, since they "
                     "are neither numbers nor dates nor all numbered in the same way"
                 )
-            else:
+            if key is not None:
                 by_value = sorted(range(len(names)), key=key.__getitem__)
                 position = np.empty(len(names), dtype=np.int64)
                 position[by_value] = np.arange(len(names))
@@ -131,7 +136,13 @@ class Table(Shown):
         return Labels(name, names, codes)
 
     def numbers(
-        self, name: str, *, whole: bool = False, lower: float | None = None
+        self,
+        name: str,
+        *,
+        whole: bool = False,
+        lower: float | None = None,
+        if_missing: str = "fill it in",
+        if_text: str = "make it numbers",
     ) -> NDArray[np.float64]:
         """Return a column as finite numbers, shape (N,).
 
@@ -143,6 +154,8 @@ class Table(Shown):
             Whether they must be whole numbers that Stan's int holds.
         lower : float, optional
             The smallest that they may be.
+        if_missing, if_text : str
+            For the messages, what to do about a cell without a value, and about a column of text.
 
         Raises
         ------
@@ -158,7 +171,11 @@ class Table(Shown):
             complaint = (
                 f"{name} is {quoted(text)}, not a finite number" if text else f"{name} is blank"
             )
-            remedy = "correct it or remove the row"
+            remedy = "correct it"
+            if text.lower() in _MISSING:
+                remedy = if_missing
+            elif not np.isfinite(values).any():
+                remedy = if_text
             if self.decimal == "." and "," in text and COMMA_NUMBER.fullmatch(text):
                 remedy = "if the comma is its decimal mark, add --decimal ','"
             raise DataError(f"{self.where(bad[0])}: {complaint}; {remedy}")
@@ -205,8 +222,15 @@ class Table(Shown):
         cells = {name: self.cells[name] for name in columns}
         return replace(self, cells=cells)
 
-    def refuse_repeats(self, group: Labels, time: Labels) -> None:
+    def refuse_repeats(self, group: Labels, time: Labels, leave: str) -> None:
         """Refuse a group that has the same time twice.
+
+        Parameters
+        ----------
+        group, time : Labels
+            The rows' groups and times.
+        leave : str
+            What a user does who has no times, for the message.
 
         Raises
         ------
@@ -221,8 +245,10 @@ class Table(Shown):
         before = int(np.flatnonzero(pair == pair[again])[0])
         raise DataError(
             f"{self.where(again)}: {group.column} {group.names[group.codes[again]]!r} already has "
-            f"{time.column} {time.names[time.codes[again]]!r} in row {self.rows[before]}; remove "
-            "one of them"
+            f"{time.column} {time.names[time.codes[again]]!r} in row {self.rows[before]}; if both "
+            f"were observed, {leave} (rows of one {group.column} are then replicates) or name "
+            f"with --time a column that numbers the rows of each {group.column}; if one was "
+            "entered by mistake, correct it"
         )
 
     def one_per_label(self, name: str, labels: Labels, **checks: Any) -> NDArray[np.float64]:
@@ -257,17 +283,17 @@ class Table(Shown):
             self.notes.append(sentence)
 
     def _note_lookalikes(self, column: str, names: tuple[str, ...]) -> None:
-        """Note labels that differ only in ways that a reader cannot see."""
-        seen: dict[str, str] = {}
+        """Note labels that differ only in capitals, spaces or the coding of accents."""
+        variants: dict[str, list[str]] = {}
         for name in names:
-            plain = " ".join(unicodedata.normalize("NFC", name).split())
-            other = seen.setdefault(plain, name)
-            if other != name:
-                self._note(
-                    f"{self.source}: {column} {other!r} and {name!r} look alike but are different "
-                    "labels; if they are the same, write them the same way"
-                )
-                return
+            plain = " ".join(unicodedata.normalize("NFC", name).casefold().split())
+            variants.setdefault(plain, []).append(repr(name))
+        alike = next((found for found in variants.values() if len(found) > 1), None)
+        if alike is not None:
+            self._note(
+                f"{self.source}: {column} {', '.join(alike[:-1])} and {alike[-1]} look alike but "
+                "are different labels; if they are the same, write them the same way"
+            )
 
     def _hint(self) -> str:
         """Say what may be wrong when the whole header is one column."""

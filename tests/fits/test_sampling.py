@@ -48,6 +48,22 @@ def test_length_one_dimensions_stay(executables):
     assert "single plant" in fit.record.notes[0]
 
 
+def test_a_file_is_read_as_the_command_reads_it(tmp_path):
+    path = tmp_path / "german.csv"
+    path.write_text("Beet;KW;Höhe\nä;KW 9;4,5\nä;KW 27;3,5\nb;KW 9;2,0\n", encoding="latin-1")
+    roles = {"group": "Beet", "time": "KW", "value": "Höhe"}
+    how = {"sep": ";", "decimal": ",", "encoding": "latin-1", "time_order": "appearance"}
+    fit = pyflowers.fit("iid_normal", path, seed=1, chains=1, engine="exact", **roles, **how)
+    assert fit.data.y.tolist() == [4.5, 3.5, 2.0]
+    assert fit.record.data.reading == how
+    with pytest.raises(ConfigError, match="sep: it describes a file"):
+        pyflowers.fit("iid_normal", frame(), sep=";")
+    compared = pyflowers.compare_methods("iid_normal", path, make_cmdstan=False, **roles, **how)
+    assert compared.nuts.record.data.reading == how
+    with pytest.raises(ConfigError, match="sep: the fit is finished; leave it out"):
+        pyflowers.compare_methods("iid_normal", nuts=fit, sep=";")
+
+
 def test_columns_of_other_names(executables):
     mine = frame().rename(columns={"plant": "Beet", "month": "KW", "flowers": "Blüten"})
     roles = {"group": "Beet", "time": "KW", "value": "Blüten"}

@@ -23,7 +23,7 @@ from pyflowers.plots import methods
 from pyflowers.plots.chains import _rank_counts
 from pyflowers.plots.choice import choose
 from pyflowers.plots.style import WIDTH, applied, fitted, label, text_width
-from pyflowers.programs import Capability
+from pyflowers.programs import Capability, find_program
 from pyflowers.programs.densities import prior_density
 from pyflowers.table import from_frame
 from pyflowers.workflow.comparisons import compare_all
@@ -246,6 +246,23 @@ def test_a_missing_month_breaks_the_line():
     data = read("iid_normal", table(["a", "b"], 8, missing=0.5))
     first = plots.observations(data).axes[0].lines[0].get_ydata()
     assert np.isnan(first).sum() == len(data.by_time) - data.by_group.counts[0] > 0
+
+
+def test_replicates_are_drawn_each_for_itself_and_without_times():
+    frame = pd.DataFrame({"brood": list("aaabbc"), "ticks": [3, 0, 3, 3, 2, 9]})
+    roles = {"group": "brood", "value": "ticks"}
+    figure = plots.observations(find_program("multilevel_poisson").read(frame, columns=roles))
+    (axes,) = figure.axes
+    (dots,) = axes.lines
+    assert dots.get_linestyle() == "None"
+    drawn = zip(np.round(dots.get_ydata()), dots.get_xdata(), strict=True)
+    assert sorted(drawn) == [(0, 0), (0, 3), (0, 3), (1, 2), (1, 3), (2, 9)]
+    assert len(set(dots.get_ydata())) == 6
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b", "c"]
+    assert plots.alt_text(figure).startswith(
+        "ticks by brood, 3 groups: 6 observations between 0 and 9. The average is lowest for a, 2,"
+    )
+    assert collisions(figure) == []
 
 
 def test_shrinkage_shows_the_medians_and_the_extremes(three, sixty):

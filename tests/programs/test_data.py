@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from own_programs import DECLARATION, TRIAL, visits
 
+from pyflowers import fit
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import Data, find_program
 from pyflowers.programs.data import to_frame
@@ -93,7 +94,20 @@ def test_a_variable_that_was_renamed_is_found_by_its_own_name(own_program):
     [
         ({"seizures": [5, 2, -3, 0, 4]}, "row 3: seizures is -3, but counts cannot be negative"),
         ({"seizures": [5, 2, 3.5, 0, 4]}, "row 3: seizures is 3.5, but counts are whole numbers"),
-        ({"base": [0.5, 1.5, None, 1.5, 0.5]}, "row 3: base is "),
+        (
+            {"base": [0.5, 1.5, None, 1.5, 0.5]},
+            "row 3: base is 'nan', not a finite number; fill it in, or write a program in which ",
+        ),
+        (
+            {"base": list("abaca")},
+            "row 1: base is 'a', not a finite number; if it holds labels, make",
+        ),
+        (
+            {"age": ["old", "new", "old", "new", "old"]},
+            "row 1: age is 'old', not a finite number; if it holds labels, make it a column of 0 "
+            'and 1, or declare array[P] int age in the program and age = { column = "age", index = '
+            'true, per = "patient" } in its .toml file',
+        ),
         ({"age": [31, 44, 31, 45, 31]}, "row 4: age is 45 and was 44 for the same patient, 'Bob'"),
         ({"patient": ["Ann", "Bob", " ", "Bob", "Ann"]}, "row 3: patient is blank"),
         ({"visit": [2, 1, 2, 2, 10]}, "row 3: patient 'Ann' already has visit '2' in row 1"),
@@ -106,6 +120,45 @@ def test_what_is_wrong_in_a_cell_is_named(trial, change, message):
     assert str(caught.value).startswith(f"the data frame, {message}")
 
 
+def test_rows_are_replicates_where_a_table_has_no_times(trial):
+    twins = visits().drop(columns="visit")
+    data = trial.read(twins)
+    assert (data.by_time, data.time) == (None, "")
+    assert "visit" not in data.columns
+    assert data.num_obs == 5
+    assert trial.unit_of("tau", data) == "seizures"
+    assert trial.read(visits()).by_time is not None
+    with pytest.raises(DataError, match="there is no column 'week'"):
+        trial.read(twins, columns={"time": "week"})
+
+
+TREND = """
+data { int N; vector[N] y; int P; array[N] int<lower=1, upper=P> plot; vector[N] week; }
+parameters { real mu; }
+"""
+
+
+def test_times_that_the_model_reads_are_not_left_out(own_program):
+    program = own_program("trend", TREND, '[table]\ngroup = "plot"\ntime = "week"')
+    frame = pd.DataFrame({"y": [1, 2.0], "plot": ["a", "a"], "week": [1, 1]})
+    with pytest.raises(ConfigError, match="week cannot be told from the table"):
+        program.read(frame.drop(columns="week"))
+    with pytest.raises(DataError, match=r"leave time out of \[table\] in the declaration"):
+        program.read(frame)
+
+
+def test_repeated_times_are_no_reason_to_remove_a_row(trial):
+    twins = visits().assign(year=95, visit=1)
+    for columns, remedy in (
+        ({"time": "year"}, "if both were observed, leave --time out (rows of one patient are then"),
+        ({}, "if both were observed, rename the column visit (rows of one patient are then"),
+    ):
+        with pytest.raises(DataError) as caught:
+            trial.read(twins, columns=columns)
+        assert remedy in str(caught.value)
+        assert "remove" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("columns", "error", "message"),
     [
@@ -115,7 +168,11 @@ def test_what_is_wrong_in_a_cell_is_named(trial, change, message):
             "there is no column 'absent'; the columns are patient",
         ),
         ({"basis": "base"}, ConfigError, "column basis: trial reads seizures, treated, base, age"),
-        ({"group": "visit"}, DataError, "group, time and value must be different columns"),
+        (
+            {"group": "visit", "time": "visit"},
+            DataError,
+            "group, time and value must be different columns",
+        ),
         ({"value": "patient"}, DataError, "group, time and value must be different columns"),
     ],
 )
@@ -257,6 +314,26 @@ def test_a_missing_variable_is_named(trial):
     data = trial.read(values)
     with pytest.raises(DataError, match=r"the mapping: the data variable age is missing"):
         trial.fill(data, trial.resolve_priors(None, data))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"N": 1}, "the mapping: the data variable P is missing, which multilevel_poisson.stan"),
+        ({"plant": ["a"], "flowers": [4]}, "data plant: it holds text, and a data block holds nu"),
+        (
+            {"plant": [1, 1], "flowers": [4, 5]},
+            "the data variable N is missing, which multilevel_poisson.stan declares; add it; if "
+            "they are a table, give pandas.DataFrame(...)",
+        ),
+        ({"N": 2, "P": 2, "y": [3, 4], "plant": 3}, "the mapping: plant has no dimensions"),
+        ({"N": 2, "P": 2, "y": [3, 4], "plant": [1, 7]}, "the mapping: plant holds 7, and multi"),
+    ],
+)
+def test_a_data_block_that_is_none_is_one_sentence(values, message):
+    with pytest.raises(DataError) as caught:
+        fit("multilevel_poisson", values)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(

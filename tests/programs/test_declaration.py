@@ -70,9 +70,11 @@ WRONG = [
     ("[priors]\ns = nan", "priors.s.value must be a finite number, was nan"),
     ("[data]\ny = 'flowers'", "data.y must be a table with the key column, columns, size"),
     (
-        "[data]\ny = { colunm = 'a' }",
-        "data.y must be a table with the key column, columns, size or",
+        "[data]\ny = { of = 'a' }",
+        'data.y must be a table with the key column, columns, size or value, such as { column = "',
     ),
+    ("[data]\ny = { colunm = 'a' }", "unknown key data.y.colunm; did you mean column?"),
+    ("[data]\nN = { Size = 'a' }", "unknown key data.N.Size; did you mean size?"),
     ("[data]\ny = {}", "data.y must be a table with the key column, columns, size"),
     ("[data]\ny = { column = 3 }", "data.y.column must be a string, was 3"),
     ("[data]\ny = { column = 'a', size = 'b' }", "unknown key data.y.size; the keys here are col"),

@@ -107,6 +107,23 @@ def test_an_inferred_index_counts_in_order_of_value(own_program):
     assert by_rows.values["t"].tolist() == [1, 2, 3, 1]
 
 
+def test_only_an_order_that_was_asked_for_is_missed_in_a_note(own_program):
+    """A factor of names has none, and nobody is to read of it for each."""
+    text = """
+    data { int N; int T; array[N] int<lower=1, upper=T> t; vector[N] y; }
+    parameters { vector[T] g; }
+    """
+    frame = pd.DataFrame({"t": ["b", "a"], "y": [1.0, 2.0]})
+    program = find_program(own_program("factor", text))
+    assert program.read(frame).notes == ()
+    asked = {"data": {"t": {"column": "t", "index": True, "order": "value"}}}
+    ordered = Program.open(program.reference, declaration=asked).read(frame)
+    timed = Program.open(program.reference, declaration={"table": {"time": "t"}}).read(frame)
+    for notes in (ordered.notes, timed.notes):
+        assert len(notes) == 1
+        assert "the t labels are in order of appearance" in notes[0]
+
+
 def test_a_matrix_gives_two_sizes():
     block = "int N; int K; matrix[N, K] x;"
     found = completed(block, ["a", "b"], {"data": {"x": {"columns": ["a", "b"]}}})

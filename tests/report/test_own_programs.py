@@ -369,7 +369,7 @@ def test_data_without_groups_or_times(folder):
 
 
 def test_groups_without_times(folder):
-    """Rows of a group are numbered; one of a kind is said in the singular."""
+    """Rows of a group are replicates; one of a kind is said in the singular."""
     frame = pd.DataFrame({"bed": ["Süd"] * 3 + ["Nord"], "flowers": [3, 4, 5, 2]})
     (folder / "beds.stan").write_text(RATE)
     (folder / "beds.toml").write_text(OF_FLOWERS.replace('time = "month"\n', ""))

@@ -43,7 +43,7 @@ from pyflowers.programs.shipped.top_priors import (
 )
 
 _PROPER = "a proper prior, such as --prior sigma2_plant_nu=1 --prior sigma2_plant_scale=2"
-_REMEDY = f"add months or give {_PROPER}"
+_REMEDY = f"add observations or give {_PROPER}"
 
 
 def _is_flat(values: Any) -> bool:
