@@ -14,6 +14,7 @@ from pyflowers.cli.options import (
     data_options,
     engine_options,
     include_option,
+    overwrite_option,
     prior_option,
     seed_option,
 )
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 @engine_options
 @include_option
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
-def command(program: str | None, out: Path, **options: Any) -> None:
+@overwrite_option
+def command(program: str | None, out: Path, overwrite: bool, **options: Any) -> None:
     """Compare NUTS with the exact posterior and every approximation that applies.
 
     The default is semiconjugate_normal, whose mean-field solution is in closed form. Writes
@@ -45,7 +47,8 @@ def command(program: str | None, out: Path, **options: Any) -> None:
     from pyflowers.programs import COMPARED
 
     check_folder(out, folder_kind())
-    nuts = run_fit(program or COMPARED, **options)
+    earlier = () if overwrite else [out / name for name in folder_kind().inner]
+    nuts = run_fit(program or COMPARED, **options, replacing=earlier)
     comparison = compare_methods(nuts=nuts, cmdstan=options["cmdstan"])
     write(comparison, out)
     show(comparison)

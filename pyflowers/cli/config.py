@@ -59,6 +59,7 @@ def fit_config(path: Path, given: Mapping[str, Any], show: Callable[[Fit], None]
     outcomes = run_experiment(
         experiment,
         cmdstan=given.get("cmdstan"),
+        overwrite="overwrite" in given,
         show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
         announce=say,
         finished=lambda outcome: _finished(outcome, show),

@@ -15,6 +15,7 @@ from pyflowers.cli.options import (
     data_options,
     engine_options,
     given,
+    overwrite_option,
     prior_option,
     reading_of,
     sampler_options,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     help="Folder of pyflowers sbc of one of the models, to be reported beside its fit.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="HTML file to write.")
+@overwrite_option
 @click.pass_context
 def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **options: Any) -> None:
     """Write an HTML report on the models of a table: verdict, posteriors and a comparison.
@@ -78,9 +80,12 @@ def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **optio
         ]
     else:
         runs = options.pop("runs") or out.with_name(f"{out.stem}_runs")
+        overwrite = options.pop("overwrite")
         outcomes = run_experiment(
             _experiment(runs, **options),
             cmdstan=cmdstan,
+            refit_changed=False,
+            overwrite=overwrite,
             show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
             announce=say,
         )

@@ -173,27 +173,36 @@ class Fit:
             self.record.independent,
         )
 
-    def save(self, folder: str | Path, plots: Mapping[str, Any] | None = None) -> Path:
+    def save(
+        self,
+        folder: str | Path,
+        plots: Mapping[str, Any] | None = None,
+        *,
+        overwrite: bool = False,
+    ) -> Path:
         """Write a run folder.
 
         Parameters
         ----------
         folder : str or Path
-            Where to write; an earlier run there is replaced.
+            Where to write. An earlier run there is replaced if its inputs were the same: program,
+            data, priors, engine, options and seed.
         plots : mapping of str to matplotlib.figure.Figure or bytes, optional
             Figures, or images, by file name.
+        overwrite : bool
+            Whether to replace a run of other inputs, too.
 
         Raises
         ------
         ConfigError
-            If the folder holds something else, or cannot be written.
+            If the folder holds something else or a run of other inputs, or cannot be written.
         """
         target = as_path(folder, "a run folder")
         record = self.record.model_copy(update={"omitted_groups": self.omitted_groups})
         contents = run_folder.Run(
             netcdf.to_bytes(self.groups()), self._summary, self.diagnostics, record
         )
-        return run_folder.save(contents, target, plots)
+        return run_folder.save(contents, target, plots, overwrite=overwrite)
 
     @classmethod
     def load(cls, folder: str | Path) -> Fit:

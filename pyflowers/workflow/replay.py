@@ -15,10 +15,11 @@ from pyflowers.engines import find_engine
 from pyflowers.errors import CompileError, ConfigError, DataError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, stacked
+from pyflowers.fits.record import engine_changes, value_changes
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.summary import QUANTILES, format_number
 from pyflowers.programs import Program, find_program
-from pyflowers.workflow.changes import data_changes, engine_changes, value_changes
+from pyflowers.workflow.changes import data_changes
 
 ALLOWED_ERRORS = 4.0
 """Monte Carlo standard errors by which two runs of one posterior may differ, see :func:`_limit`."""
