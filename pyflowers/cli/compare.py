@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say, say_json, styled
 from pyflowers.cli.options import (
     data_options,
     engine_options,
@@ -18,6 +18,7 @@ from pyflowers.cli.options import (
     prior_option,
     seed_option,
 )
+from pyflowers.cli.results import rows_of
 
 if TYPE_CHECKING:
     from pyflowers.compare import Comparison
@@ -51,6 +52,18 @@ def command(program: str | None, out: Path, overwrite: bool, **options: Any) -> 
     nuts = run_fit(program or COMPARED, **options, replacing=earlier)
     comparison = compare_methods(nuts=nuts, cmdstan=options["cmdstan"])
     write(comparison, out)
+    say_json(
+        {
+            "program": comparison.program.name,
+            "seed": comparison.seed,
+            "folder": str(out),
+            "reference": comparison.reference,
+            "comparison": rows_of(comparison.table()),
+            "methods": rows_of(comparison.methods()),
+            "left_out": dict(comparison.failures),
+            "diagnostics": comparison.nuts.diagnostics.to_dict(),
+        }
+    )
     show(comparison)
     say(f"comparison: {out}")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say, say_json, shows_progress, styled
 from pyflowers.cli.options import (
     data_options,
     engine_options,
@@ -75,6 +74,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     check_run_folder(out)
     fit = run_fit(**options, replacing=() if overwrite else (out,))
     save(fit, out, plots, overwrite=overwrite)
+    say_json(record_of(fit, out))
     show(fit)
     say(f"run folder: {out}")
     return EXIT_DIAGNOSTICS_FAIL if check and not fit.diagnostics.passed else 0
@@ -111,9 +111,25 @@ def run_fit(
         SamplerOptions.of(**given(options)),
         priors=priors,
         engine=find_engine(engine, cmdstan),
-        show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
+        show_progress=shows_progress(),
         before_sampling=refuse,
     )
+
+
+def record_of(fit: Fit, run: Path) -> dict[str, Any]:
+    """Return what ``--json`` prints of a fit in a run folder."""
+    from pyflowers.cli.results import rows_of
+
+    summary = fit.summary()
+    return {
+        "program": fit.name,
+        "run": str(run),
+        "seed": fit.options.seed,
+        "engine": fit.record.engine.name,
+        "summary": rows_of(summary.rename_axis("parameter")),
+        "diagnostics": fit.diagnostics.to_dict(),
+        "notes": [*summary.attrs.get("notes", []), *_notes(fit)],
+    }
 
 
 def show(fit: Fit) -> None:
@@ -122,15 +138,21 @@ def show(fit: Fit) -> None:
 
     say("\n", styled(fit.name, bold=True), f"  {fit.program.about}")
     print_summary(fit.summary())
-    for note in fit.record.notes:
+    for note in _notes(fit):
         say(f"note: {note}")
-    messages = fit.record.messages
-    if messages:
-        most = max(messages, key=messages.__getitem__)
-        say(
-            f"note: Stan rejected {sum(messages.values())} proposals, most often with {most!r}; "
-            "harmless if they are few and early"
-        )
     colour = "green" if fit.diagnostics.passed else "red"
     say(styled(f"verdict: {fit.diagnostics}", fg=colour))
     say(f"seed: {fit.options.seed}, engine: {fit.record.engine.name}")
+
+
+def _notes(fit: Fit) -> list[str]:
+    """Return what qualifies the fit: the record's notes, and what Stan rejected."""
+    messages = fit.record.messages
+    if not messages:
+        return [*fit.record.notes]
+    most = max(messages, key=messages.__getitem__)
+    return [
+        *fit.record.notes,
+        f"Stan rejected {sum(messages.values())} proposals, most often with {most!r}; harmless if "
+        "they are few and early",
+    ]

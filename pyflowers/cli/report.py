@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say
+from pyflowers.cli.console import say, say_json, shows_progress
 from pyflowers.cli.options import (
     data_options,
     engine_options,
@@ -65,6 +64,7 @@ def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **optio
     Each DIR is a finished run folder; without any, the models are fitted to --data.
     """
     from pyflowers.calibration import Calibration
+    from pyflowers.cli.config import models_of
     from pyflowers.fits.fit import Fit
     from pyflowers.report import check_report
     from pyflowers.workflow.experiment import Outcome, run_experiment
@@ -86,10 +86,11 @@ def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **optio
             cmdstan=cmdstan,
             refit_changed=False,
             overwrite=overwrite,
-            show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
+            show_progress=shows_progress(),
             announce=say,
         )
     write(outcomes, out, cmdstan, calibrations)
+    say_json({"report": str(out), "models": models_of(outcomes)})
     say(f"report: {out}")
 
 
