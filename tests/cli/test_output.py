@@ -155,7 +155,7 @@ def test_commands_that_take_longer(run, project, executables):
     for words in (
         ("compile", str(program), "--cmdstan", "embedded"),
         ("replay", "again"),
-        ("sbc", "iid_normal", "--sims", "20", *QUICK[:8], "--out", "OUT/s"),
+        ("sbc", "iid_normal", "--sims", "20", *EXACT, "--draws", "400", "--out", "OUT/s"),
         ("setup",),
     ):
         test_json_is_alone_and_quiet_prints_nothing(run, words)
