@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say
+from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import (
     data_options,
     engine_options,
     include_option,
     interval_option,
+    overwrite_option,
     prior_option,
     seed_option,
 )
+from pyflowers.cli.results import rows_of
 
 if TYPE_CHECKING:
     from pyflowers.compare import Comparison
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 @include_option
 @interval_option
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
-def command(program: str | None, out: Path, **options: Any) -> None:
+@overwrite_option
+def command(program: str | None, out: Path, overwrite: bool, **options: Any) -> None:
     """Compare NUTS with the exact posterior and every approximation that applies.
 
     The default is semiconjugate_normal, whose mean-field solution is in closed form. Writes
@@ -48,9 +51,22 @@ def command(program: str | None, out: Path, **options: Any) -> None:
     from pyflowers.programs import COMPARED
 
     check_folder(out, folder_kind())
-    nuts = run_fit(program or COMPARED, **options)
+    earlier = () if overwrite else [out / name for name in folder_kind().inner]
+    nuts = run_fit(program or COMPARED, **options, replacing=earlier)
     comparison = compare_methods(nuts=nuts, cmdstan=options["cmdstan"])
     write(comparison, out)
+    say_json(
+        {
+            "program": comparison.program.name,
+            "seed": comparison.seed,
+            "folder": str(out),
+            "reference": comparison.reference,
+            "comparison": rows_of(comparison.table()),
+            "methods": rows_of(comparison.methods()),
+            "left_out": dict(comparison.failures),
+            "diagnostics": comparison.nuts.diagnostics.to_dict(),
+        }
+    )
     show(comparison)
     say(f"comparison: {out}")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pyflowers.cli.console import say
+from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import cmdstan_option
 from pyflowers.errors import ConfigError
 from pyflowers.outputs import FileKind, check_file, new_file
@@ -49,6 +49,7 @@ def command(
     executable = compile_source(source, cmdstan=find_cmdstan(cmdstan)).path
     if target is not None:
         executable = _copy(executable, target)
+    say_json({"executable": str(executable)})
     say(str(executable))
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say
+from pyflowers.cli.console import say, say_json, shows_progress
 
 if TYPE_CHECKING:
     from pyflowers.workflow.config import Experiment
@@ -56,11 +55,14 @@ def fit_config(path: Path, given: Mapping[str, Any]) -> bool:
     outcomes = run_experiment(
         experiment,
         cmdstan=given.get("cmdstan"),
-        show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
+        overwrite="overwrite" in given,
+        show_progress=shows_progress(),
         announce=say,
         finished=_finished,
     )
     _report(outcomes, experiment)
+    report = experiment.output.report
+    say_json({"models": models_of(outcomes), "report": None if report is None else str(report)})
     passed = all(outcome.fit and outcome.fit.verdict.passed for outcome in outcomes)
     return passed or not experiment.output.check
 
@@ -98,6 +100,18 @@ def _of_program(experiment: Experiment, program: str) -> Experiment:
     others = {Path(name).stem for name in experiment.models} - {Path(program).stem}
     priors = {name: values for name, values in experiment.priors.items() if name not in others}
     return experiment.model_copy(update={"models": (program,), "priors": priors})
+
+
+def models_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return what ``--json`` prints of the models of an experiment."""
+    from pyflowers.cli.fit import record_of
+
+    return [
+        {"program": outcome.name, "refused": outcome.refused}
+        if outcome.fit is None
+        else {**record_of(outcome.fit, outcome.folder), "refitted": outcome.refitted}
+        for outcome in outcomes
+    ]
 
 
 def _finished(outcome: Outcome) -> None:

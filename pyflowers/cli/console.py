@@ -2,15 +2,20 @@
 
 Everything that a command prints goes through :func:`say`. It escapes control characters, which a
 user's labels may hold, and it never raises: when the reader has gone, or the disk is full, the
-command continues silently and :func:`exit_status` says so at the end.
+command continues silently and :func:`exit_status` says so at the end. With ``--json`` only
+:func:`say_json` prints, with ``--quiet`` nothing does.
 """
 
 from __future__ import annotations
 
 import errno
+import json
+import logging
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import click
 
@@ -23,14 +28,82 @@ BROKEN_PIPE = 141
 
 _failures: list[OSError] = []
 
+_PRINTED = "pyflowers.printed"
+"""In the context of a command: ``json`` or ``nothing``, where that is printed in place of text."""
+
+
+def output_options(command: click.Command) -> list[click.Parameter]:
+    """Return the parameters of a command with ``--json`` and ``--quiet``.
+
+    A command with a parameter `as_json` is told whether JSON is wanted; the others need not know.
+    """
+    own = [parameter for parameter in command.params if parameter.name != "as_json"]
+    as_json = click.Option(
+        ["--json", "as_json"],
+        is_flag=True,
+        callback=_print_json,
+        expose_value=len(own) < len(command.params),
+        help="Print JSON in place of text.",
+    )
+    quiet = click.Option(
+        ["--quiet"],
+        is_flag=True,
+        callback=_print_nothing,
+        expose_value=False,
+        help="Print nothing but errors; with --json, nothing but JSON and errors.",
+    )
+    return [*own, as_json, quiet]
+
+
+def _print_json(ctx: click.Context, _: click.Parameter, is_given: bool) -> bool:
+    if is_given:
+        ctx.meta[_PRINTED] = "json"
+    return is_given
+
+
+def _print_nothing(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
+    if is_given:
+        ctx.meta.setdefault(_PRINTED, "nothing")
+        logging.getLogger("pyflowers").setLevel(logging.ERROR)
+
+
+def _printed() -> str:
+    context = click.get_current_context(silent=True)
+    return "text" if context is None else context.meta.get(_PRINTED, "text")
+
+
+def shows_progress() -> bool:
+    """Whether to draw bars: on a terminal, unless ``--quiet`` is given."""
+    is_quiet = not logging.getLogger("pyflowers").isEnabledFor(logging.WARNING)
+    return sys.stderr.isatty() and sys.stdout.isatty() and not is_quiet
+
 
 def say(*pieces: str) -> None:
     """Print a line of text and of styled text."""
     write("".join(_piece(piece) for piece in pieces) + "\n")
 
 
+def say_json(record: Mapping[str, Any]) -> None:
+    """Print a record, in ASCII, which every terminal can show: it must stay valid JSON."""
+    if _printed() == "json":
+        _write(json_of(record, ensure_ascii=True).replace("\x7f", "\\u007f") + "\n")
+
+
+def json_of(record: Mapping[str, Any], *, ensure_ascii: bool = False) -> str:
+    """Return a record as JSON, which knows neither infinity nor what is not a number."""
+    from pyflowers.records import plain
+
+    return json.dumps(plain(record), indent=2, ensure_ascii=ensure_ascii, allow_nan=False)
+
+
 def write(text: str) -> None:
-    """Print what is escaped already; after a failure, nothing."""
+    """Print what is escaped already, unless JSON or nothing is wanted."""
+    if _printed() == "text":
+        _write(text)
+
+
+def _write(text: str) -> None:
+    """Print; after a failure, nothing."""
     if _failures:
         return
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say, say_json, styled
 
 
 @click.command("doctor")
@@ -28,12 +28,13 @@ def command(repair: bool, folders: tuple[Path, ...]) -> int:
         raise click.UsageError("FOLDER can only be given with --repair")
     from pyflowers.workflow.doctor import examine
 
-    num_failed = 0
+    findings = []
     for finding in examine():
         mark = styled("ok   ", fg="green") if finding.is_ok else styled("FAILS", fg="red")
         say(mark, f"  {finding.name:<15} {finding.value}")
-        num_failed += not finding.is_ok
-    return 1 if num_failed else 0
+        findings.append(finding)
+    say_json({"findings": [finding._asdict() for finding in findings]})
+    return 0 if all(finding.is_ok for finding in findings) else 1
 
 
 def _repair(folders: tuple[Path, ...]) -> int:
@@ -42,6 +43,7 @@ def _repair(folders: tuple[Path, ...]) -> int:
     found = list(repair(folders))
     for leftover in found:
         say(f"{leftover.path}: {leftover.state}")
+    say_json({"leftovers": [{"path": str(each.path), "state": each.state} for each in found]})
     if not found:
         say("nothing was left behind")
     return 0

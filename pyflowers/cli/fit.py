@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say
+from pyflowers.cli.console import say, say_json, shows_progress
 from pyflowers.cli.options import (
     data_options,
     engine_options,
     given,
     include_option,
     interval_option,
+    overwrite_option,
     prior_option,
     reading_of,
     sampler_options,
@@ -54,6 +55,7 @@ EXIT_DIAGNOSTICS_FAIL = 3
     help="A whole experiment as a TOML file; other options override it.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder to write.")
+@overwrite_option
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Sample a program's posterior: by four NUTS chains, or by independent draws.
@@ -62,7 +64,9 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     beside it. With --config, each model in the file gets a run folder, and only what changed is
     fitted again.
     """
-    out, check, plots, config = (options.pop(n) for n in ("out", "check", "plots", "config"))
+    out, check, plots, config, overwrite = (
+        options.pop(name) for name in ("out", "check", "plots", "config", "overwrite")
+    )
     if config is not None:
         from pyflowers.cli.config import fit_config, given_options
 
@@ -75,8 +79,9 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     from pyflowers.workflow.experiment import save
 
     check_run_folder(out)
-    fit = run_fit(**options)
-    save(fit, out, plots)
+    fit = run_fit(**options, replacing=() if overwrite else (out,))
+    save(fit, out, plots, overwrite=overwrite)
+    say_json(record_of(fit, out))
     show(fit)
     say(f"run folder: {out}")
     return EXIT_DIAGNOSTICS_FAIL if check and not fit.verdict.passed else 0
@@ -88,13 +93,23 @@ def run_fit(
     cmdstan: str | None,
     include_paths: tuple[str, ...],
     interval: float | None,
+    replacing: Iterable[Path] = (),
     **options: Any,
 ) -> Fit:
-    """Fit a program to data, as the command line names them."""
+    """Fit a program to data, as the command line names them.
+
+    Runs in the folders `replacing` that have other inputs are refused before sampling.
+    """
     from pyflowers.display import INTERVAL
     from pyflowers.engines import SamplerOptions, find_engine
+    from pyflowers.fits.folder import refuse_other_run
+    from pyflowers.fits.record import RunRecord
     from pyflowers.fits.sampling import fit_data
     from pyflowers.programs import find_program
+
+    def refuse(now: RunRecord) -> None:
+        for folder in replacing:
+            refuse_other_run(folder, now)
 
     opened = find_program(program, include_paths)
     data = opened.read(**reading_of(options))
@@ -106,5 +121,22 @@ def run_fit(
         priors=priors,
         engine=find_engine(engine, cmdstan),
         interval=INTERVAL if interval is None else interval,
-        show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
+        show_progress=shows_progress(),
+        before_sampling=refuse,
     )
+
+
+def record_of(fit: Fit, run: Path) -> dict[str, Any]:
+    """Return what ``--json`` prints of a fit in a run folder."""
+    from pyflowers.cli.results import rows_of
+
+    summary = fit.summary()
+    return {
+        "program": fit.name,
+        "run": str(run),
+        "seed": fit.options.seed,
+        "engine": fit.record.engine.name,
+        "summary": rows_of(summary),
+        "verdict": fit.verdict.to_dict(),
+        "notes": [*summary.attrs["notes"], *fit.notes],
+    }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say, say_json, styled
 from pyflowers.cli.options import cmdstan_option
 
 
@@ -36,6 +36,7 @@ def command(
     from pyflowers.lectures.lecture import check_folder
 
     if show_list:
+        say_json({"examples": {each: example.summary for each, example in EXAMPLES.items()}})
         width = max(map(len, EXAMPLES))
         for each, example in EXAMPLES.items():
             say(f"{each:<{width}}  {example.summary}")
@@ -49,6 +50,7 @@ def command(
     check_folder(out, name)
     lecture = run_example(name, settings)
     lecture.save(out)
+    say_json({"title": lecture.title, "findings": lecture.findings, "folder": str(out)})
     say(styled(lecture.title, bold=True))
     for finding in lecture.findings:
         say(f"- {finding}")

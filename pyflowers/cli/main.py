@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from contextlib import suppress
+from copy import copy
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pyflowers.cli.console import (
     drop_output,
     exit_status,
     open_streams,
+    output_options,
 )
 from pyflowers.cli.interruption import Terminated, unwinding_on_signals
 from pyflowers.errors import PyflowersError, UnusedOptionError
@@ -54,10 +56,11 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
+        """Import one command and add what all have."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"pyflowers.cli.{cmd_name}").command
+        command: click.Command = copy(import_module(f"pyflowers.cli.{cmd_name}").command)
+        command.params = output_options(command)
         return command
 
     def resolve_command(

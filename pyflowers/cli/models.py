@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say, say_json, styled
 from pyflowers.cli.options import include_option
+
+if TYPE_CHECKING:
+    from pyflowers.programs import Program
 
 
 @click.command("models")
@@ -18,17 +23,30 @@ def command(program: str | None, include_paths: tuple[str, ...]) -> None:
     """
     from pyflowers.programs import find_program, shipped_names
 
-    if program is not None:
-        _show(find_program(program, include_paths), with_remedies=True)
-        return
-    for name in shipped_names():
-        _show(find_program(name), with_remedies=False)
+    shipped = [find_program(name) for name in shipped_names()] if program is None else []
+    programs = shipped or [find_program(program or "", include_paths)]
+    say_json({"models": [_record(each) for each in programs]})
+    for each in programs:
+        _show(each, with_remedies=not shipped)
 
 
-def _show(program: object, with_remedies: bool) -> None:
-    from pyflowers.programs import Capability, Program
+def _record(program: Program) -> dict[str, Any]:
+    from pyflowers.programs import Capability
 
-    assert isinstance(program, Program)
+    declared = program.declaration
+    return {
+        "name": program.name,
+        "equation": declared.equation,
+        "story": declared.story,
+        "priors": {name: prior.model_dump() for name, prior in declared.priors.items()},
+        "capabilities": {str(each): program.can(each) for each in Capability},
+        "path": str(program.path),
+    }
+
+
+def _show(program: Program, with_remedies: bool) -> None:
+    from pyflowers.programs import Capability
+
     declared = program.declaration
     say(styled(program.name, bold=True), f"  {declared.equation}")
     if declared.story:

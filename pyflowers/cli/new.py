@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pyflowers.cli.console import say
+from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import include_option
 
 
@@ -43,6 +43,7 @@ def command(
         target = name if name.suffix == ".stan" else Path(f"{name}.stan")
         files = copy_shipped(source, target)
         write_new(files)
+        say_json({"written": [str(path) for path in files]})
         for path in files:
             say(f"written: {path}")
         lost = lost_capabilities(find_program(source))
@@ -59,5 +60,6 @@ def command(
     table = read_table(data)
     target = name.with_suffix(".toml")
     write_new({target: draft_declaration(name, list(table.cells), include_paths)})
+    say_json({"written": [str(target)]})
     say(f"written: {target}")
     say(f"next: fill in the marked lines, then pyflowers models {name}")

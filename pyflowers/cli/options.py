@@ -118,6 +118,16 @@ def include_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--overwrite``."""
+    return click.option(
+        "--overwrite",
+        is_flag=True,
+        help="Replace an earlier run, whatever it was. [default: only one with the same program, "
+        "data, priors, engine, options and seed]",
+    )(command)
+
+
 def cmdstan_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--cmdstan``."""
     return click.option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say
+from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import (
     data_options,
     engine_options,
@@ -17,6 +17,7 @@ from pyflowers.cli.options import (
     reading_of,
     seed_option,
 )
+from pyflowers.cli.results import rows_of
 
 if TYPE_CHECKING:
     from pyflowers.priors import PriorPredictive
@@ -67,6 +68,7 @@ def command(
     prior = prior_predictive(**options, **reading)
     if out is not None:
         _save(prior, out, plots)
+    say_json(_record(prior))
     show(prior)
     if out is not None:
         say(f"prior: {out}")
@@ -81,3 +83,15 @@ def _save(prior: PriorPredictive, out: Path, plots: str) -> None:
     from pyflowers.plots import prior_figures
 
     save_prior(prior, out, prior_figures(prior, plots))
+
+
+def _record(prior: PriorPredictive) -> dict[str, Any]:
+    return {
+        "program": prior.name,
+        "seed": prior.seed,
+        "drawn_by": prior.drawn_by,
+        "parameters": rows_of(prior.summary()),
+        "implied": rows_of(prior.implied()),
+        "diagnostics": None if prior.verdict is None else prior.verdict.to_dict(),
+        "notes": list(prior.notes),
+    }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say, say_json, shows_progress, styled
 from pyflowers.cli.options import cmdstan_option
 
 EXIT_DIFFERENT = 3
@@ -30,12 +30,13 @@ def command(folders: tuple[Path, ...], engine: str | None, cmdstan: str | None) 
     """
     from pyflowers.workflow.replay import replay
 
-    interactive = sys.stderr.isatty() and sys.stdout.isatty()
-    differ = False
+    differ, replays = False, []
     for folder in folders:
-        result = replay(folder, engine=engine, cmdstan=cmdstan, show_progress=interactive)
+        result = replay(folder, engine=engine, cmdstan=cmdstan, show_progress=shows_progress())
         is_different = result.verdict == "different"
         name = f"{folder}: " if len(folders) > 1 else ""
         say(name, styled(str(result), fg="red" if is_different else "green"))
         differ |= is_different
+        replays.append({"run": str(folder), **asdict(result)})
+    say_json({"replays": replays})
     return EXIT_DIFFERENT if differ else 0

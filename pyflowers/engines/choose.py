@@ -90,17 +90,20 @@ def load_with(engine: Engine, program: Program) -> LoadedProgram:
 
 def sample_with(
     engine: Engine,
+    loaded: LoadedProgram,
     program: Program,
     data: Mapping[str, Any],
     options: SamplerOptions,
     **run: Any,
 ) -> tuple[LoadedProgram, Sample]:
-    """Load a program and sample it; an engine chosen automatically may hand over to CmdStan.
+    """Sample a loaded program; an engine chosen automatically may hand over to CmdStan.
 
     Parameters
     ----------
     engine : Engine
         As :func:`find_engine` returns it.
+    loaded : LoadedProgram
+        As :func:`load_with` returns it.
     program : Program
         The program.
     data : mapping
@@ -116,7 +119,6 @@ def sample_with(
     FitError
         If sampling fails.
     """
-    loaded = engine.load(program)
     try:
         return loaded, loaded.sample(data, options, **run)
     except EngineLacksError as lack:

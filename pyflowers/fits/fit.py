@@ -234,27 +234,36 @@ class Fit(Shown):
         prior = examine_prior(self.program, self.data, self._summary)
         return Verdict(self.diagnostics, prior, Part("data", note=note))
 
-    def save(self, folder: str | Path, plots: Mapping[str, Any] | None = None) -> Path:
+    def save(
+        self,
+        folder: str | Path,
+        plots: Mapping[str, Any] | None = None,
+        *,
+        overwrite: bool = False,
+    ) -> Path:
         """Write a run folder.
 
         Parameters
         ----------
         folder : str or Path
-            Where to write; an earlier run there is replaced.
+            Where to write. An earlier run there is replaced if its inputs were the same: program,
+            data, priors, engine, options and seed.
         plots : mapping of str to matplotlib.figure.Figure or bytes, optional
             Figures, or images, by file name.
+        overwrite : bool
+            Whether to replace a run of other inputs, too.
 
         Raises
         ------
         ConfigError
-            If the folder holds something else, or cannot be written.
+            If the folder holds something else or a run of other inputs, or cannot be written.
         """
         target = as_path(folder, "a run folder")
         record = self.record.model_copy(update={"omitted_groups": self.omitted_groups})
         contents = run_folder.Run(
             netcdf.to_bytes(self.groups()), self._summary, self.verdict, record
         )
-        return run_folder.save(contents, target, plots)
+        return run_folder.save(contents, target, plots, overwrite=overwrite)
 
     @classmethod
     def load(cls, folder: str | Path) -> Fit:
@@ -297,17 +306,23 @@ class Fit(Shown):
             f"seed {self.options.seed}>"
         )
 
+    @property
+    def notes(self) -> list[str]:
+        """What qualifies the fit: the record's notes, and what Stan rejected."""
+        messages = self.record.messages
+        if not messages:
+            return [*self.record.notes]
+        most = max(messages, key=messages.__getitem__)
+        rejected = (
+            f"Stan rejected {sum(messages.values())} proposals, most often with {most!r}; "
+            "harmless if they are few and early"
+        )
+        return [*self.record.notes, rejected]
+
     def contents(self) -> list[Line]:
         """Return the summary, its notes, and the verdict."""
         table = self.summary()
-        notes = [*table.attrs.pop("notes"), *self.record.notes]
-        messages = self.record.messages
-        if messages:
-            most = max(messages, key=messages.__getitem__)
-            notes.append(
-                f"Stan rejected {sum(messages.values())} proposals, most often with {most!r}; "
-                "harmless if they are few and early"
-            )
+        notes = [*table.attrs.pop("notes"), *self.notes]
         return [
             heading(self.name, self.program.about),
             in_file(table, "summary.csv"),

@@ -10,14 +10,15 @@ plots/            figures
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 import pandas as pd
 
-from pyflowers.errors import DataError
-from pyflowers.fits.record import FILE, RunRecord
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.fits.record import FILE, RunRecord, read_record, run_changes
 from pyflowers.fits.verdict import Verdict
 from pyflowers.outputs import FolderKind, check_folder, new_folder
 from pyflowers.programs import Program
@@ -63,8 +64,47 @@ def check_run_folder(folder: str | Path) -> Path:
     return check_folder(folder, RUN_FOLDER)
 
 
-def save(run: Run, folder: Path, plots: Mapping[str, Any] | None = None) -> Path:
-    """Write a run folder, which appears whole or not at all; an earlier run in it is replaced.
+def refuse_other_run(folder: str | Path, now: RunRecord) -> None:
+    """Refuse to replace a run unless the inputs are the same, which makes the same draws again.
+
+    Raises
+    ------
+    ConfigError
+        If the folder holds another run, or one that cannot be read.
+    """
+    target = Path(os.path.realpath(folder))
+    if not (target / FILE).is_file():
+        return
+    try:
+        changes = run_changes(read_record(target), now)
+    except DataError:
+        changes = ["it cannot be read"]
+    if changes:
+        refuse_to_replace(folder, changes)
+
+
+def refuse_to_replace(folder: str | Path, changes: Sequence[str]) -> Never:
+    """Refuse to replace a run, because the inputs have changed as described.
+
+    Raises
+    ------
+    ConfigError
+        Always.
+    """
+    raise ConfigError(
+        f"run folder {folder}: it holds another run ({'; '.join(changes)}); name another folder, "
+        "or replace that run with --overwrite (in Python, overwrite=True)"
+    )
+
+
+def save(
+    run: Run,
+    folder: Path,
+    plots: Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Write a run folder, which appears whole or not at all.
 
     Parameters
     ----------
@@ -74,11 +114,13 @@ def save(run: Run, folder: Path, plots: Mapping[str, Any] | None = None) -> Path
         Where to write.
     plots : mapping of str to matplotlib.figure.Figure or bytes, optional
         Figures, or images, by file name, such as ``trace.png``.
+    overwrite : bool
+        Whether to replace a run of other inputs.
 
     Raises
     ------
     ConfigError
-        If the folder holds something else, or cannot be written.
+        If the folder holds something else or a run of other inputs, or cannot be written.
     """
     with new_folder(folder, RUN_FOLDER) as new:
         (new / DRAWS).write_bytes(run.draws)
@@ -92,6 +134,8 @@ def save(run: Run, folder: Path, plots: Mapping[str, Any] | None = None) -> Path
                 (new / PLOTS / name).write_bytes(figure)
             else:
                 figure.savefig(new / PLOTS / name, dpi=150)
+        if not overwrite:  # asked last: another process may have written a run meanwhile
+            refuse_other_run(folder, run.record)
     return folder
 
 
@@ -134,4 +178,14 @@ def program_of(record: RunRecord, folder: Path) -> Program:
     )
 
 
-__all__ = ["DRAWS", "RUN_FOLDER", "Run", "check_run_folder", "program_of", "read_summary", "save"]
+__all__ = [
+    "DRAWS",
+    "RUN_FOLDER",
+    "Run",
+    "check_run_folder",
+    "program_of",
+    "read_summary",
+    "refuse_other_run",
+    "refuse_to_replace",
+    "save",
+]

@@ -205,6 +205,51 @@ def read_record(folder: Path) -> RunRecord:
     return RunRecord.parse(values, str(path), DataError, "fit again")
 
 
+def value_changes(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Name the values that have changed; `kind` says what they are."""
+    return [
+        f"{kind} {name} was {before.get(name)} and is {value}".strip()
+        for name, value in now.items()
+        if before.get(name) != value
+    ]
+
+
+def engine_changes(before: EngineRecord, now: EngineRecord) -> list[str]:
+    """Describe how an engine has changed."""
+    if before == now:
+        return []
+    if before.name != now.name:
+        return [f"the engine was {before.name} and is {now.name}"]
+    changes = value_changes("version of", before.versions, now.versions)
+    return changes or ["the compiler's options changed"]
+
+
+def run_changes(before: RunRecord, now: RunRecord) -> list[str]:
+    """Say how the inputs of two runs differ; empty if both make the same draws."""
+    program, was = now.program, before.program
+    if was.name != program.name:
+        return [f"the program was {was.name} and is {program.name}"]
+    changed = {
+        "the data changed": before.data.sha256 != now.data.sha256,
+        "the declaration changed": was.declaration != program.declaration,
+        f"program {program.path} changed": was.sha256 != program.sha256,
+        "the initial values changed": before.inits != now.inits,
+    }
+    found = [sentence for sentence, is_true in changed.items() if is_true]
+    if was.sha256 == program.sha256:
+        found += engine_changes(before.engine, now.engine)
+    if before.streamed:  # what was summarised as it was drawn keeps its interval
+        found += value_changes("", {"interval": before.interval}, {"interval": now.interval})
+    # Options that only the earlier engine used have no value now.
+    options = now.options.model_dump(exclude_unset=before.engine.name != now.engine.name)
+    return [
+        *found,
+        *value_changes("prior", before.priors, now.priors),
+        *value_changes("", before.options.model_dump(), options),
+        *value_changes("", {"centered": before.centered}, {"centered": now.centered}),
+    ]
+
+
 def package_versions() -> dict[str, str]:
     """Return the versions of the packages that a fit rests on."""
     return {package: version(package) for package in _PACKAGES}

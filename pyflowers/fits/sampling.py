@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from pyflowers.display import INTERVAL, interval_quantiles
 from pyflowers.engines import (
     Engine,
+    LoadedProgram,
     Sample,
     SamplerOptions,
     find_engine,
+    load_with,
     refuse_unused,
     sample_with,
 )
@@ -140,8 +142,11 @@ def fit_data(
     cores: int | None = None,
     interval: float = INTERVAL,
     show_progress: bool = False,
+    before_sampling: Callable[[RunRecord], object] = lambda _: None,
 ) -> Fit:
     """Sample the posterior of an open program, its data read: every caller ends here.
+
+    `before_sampling` takes the record of the inputs, and may refuse to go on.
 
     Raises
     ------
@@ -156,18 +161,9 @@ def fit_data(
     whole, notes = program.fill(data, values, centered=centered)
     if cores is not None and (isinstance(cores, bool) or not isinstance(cores, int) or cores < 1):
         raise ConfigError(f"cores must be a whole number of at least 1, was {cores!r}")
-    loaded, sample = sample_with(
-        engine,
-        program,
-        program.stan_values(whole),
-        options,
-        cores=cores,
-        inits=inits,
-        keep=kept_elements(options.keep, program, whole),
-        interval=interval,
-        show_progress=show_progress,
-    )
-    record = RunRecord(
+    keep = kept_elements(options.keep, program, whole)
+    loaded = load_with(engine, program)
+    inputs = RunRecord(
         program=ProgramRecord(
             name=program.name,
             reference=program.reference,
@@ -184,29 +180,51 @@ def fit_data(
             columns=dict(data.columns),
             reading=dict(data.reading),
         ),
-        engine=EngineRecord(name=loaded.engine, key=loaded.key, versions=dict(loaded.versions)),
+        engine=engine_record(loaded),
         options=options.of_engine(engine.uses),
         priors=values,
         centered=_parametrisation(engine, whole),
         inits=plain_inits(inits),
-        notes=(*notes, *_notes(sample)),
-        messages=None if sample.messages is None else dict(sample.messages),
-        times=TimesRecord(
-            wall_seconds=sample.wall_time, chains=tuple(dict(c) for c in sample.chain_times)
-        ),
-        independent=None if sample.independent is None else dict(sample.independent),
-        streamed=bool(sample.streamed),
+        times=TimesRecord(wall_seconds=0.0),
         interval=interval,
         packages=package_versions(),
     )
+    before_sampling(inputs)
+    loaded, sample = sample_with(
+        engine,
+        loaded,
+        program,
+        program.stan_values(whole),
+        options,
+        cores=cores,
+        inits=inits,
+        keep=keep,
+        interval=interval,
+        show_progress=show_progress,
+    )
+    outcome = {
+        "engine": engine_record(loaded),
+        "notes": (*notes, *_notes(sample)),
+        "messages": None if sample.messages is None else dict(sample.messages),
+        "times": TimesRecord(
+            wall_seconds=sample.wall_time, chains=tuple(dict(c) for c in sample.chain_times)
+        ),
+        "independent": None if sample.independent is None else dict(sample.independent),
+        "streamed": bool(sample.streamed),
+    }
     return Fit(
         without_draws(program) if sample.streamed else program,
         whole,
         _typed(sample.draws, program),
         dict(sample.stats),
-        record,
+        inputs.model_copy(update=outcome),
         _streamed(sample, whole) if sample.streamed else None,
     )
+
+
+def engine_record(loaded: LoadedProgram) -> EngineRecord:
+    """Return what a record says of the engine that has loaded a program."""
+    return EngineRecord(name=loaded.engine, key=loaded.key, versions=dict(loaded.versions))
 
 
 def _parametrisation(engine: Engine, data: Data) -> bool | None:

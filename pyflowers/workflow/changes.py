@@ -1,45 +1,14 @@
-"""What differs between a recorded run and what would be run now."""
+"""What differs between the data of a recorded run and those that would be used now."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from pyflowers.engines import LoadedProgram
-from pyflowers.fits.record import EngineRecord, RunRecord
+from pyflowers.fits.record import value_changes
 from pyflowers.programs import Data
 from pyflowers.programs.data import to_frame
 
 MOST_ROWS_NAMED = 5
-
-
-def value_changes(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Name the values that have changed; `kind` says what they are."""
-    return [
-        f"{kind} {name} was {before.get(name)} and is {value}".strip()
-        for name, value in now.items()
-        if before.get(name) != value
-    ]
-
-
-def program_changes(record: RunRecord, loaded: LoadedProgram) -> list[str]:
-    """Describe how program, engine and versions differ from those of a run."""
-    now = EngineRecord(name=loaded.engine, key=loaded.key, versions=dict(loaded.versions))
-    if record.engine == now:
-        return []
-    if record.program.sha256 != loaded.source.sha256:
-        return [f"program {record.program.path} changed"]
-    return engine_changes(record.engine, now)
-
-
-def engine_changes(before: EngineRecord, now: EngineRecord) -> list[str]:
-    """Describe how an engine has changed."""
-    if before == now:
-        return []
-    if before.name != now.name:
-        return [f"the engine was {before.name} and is {now.name}"]
-    changes = value_changes("version of", before.versions, now.versions)
-    return changes or ["the compiler's options changed"]
 
 
 def data_changes(before: Data, now: Data) -> list[str]:

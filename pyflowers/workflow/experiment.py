@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyflowers.engines import Engine, LoadedProgram, find_engine, refuse_unused
 from pyflowers.engines.choose import load_with
 from pyflowers.errors import ConfigError, DataError, FitError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.folder import PLOTS, check_run_folder
-from pyflowers.fits.record import FILE, RunRecord, read_record
-from pyflowers.fits.sampling import fit_data
+from pyflowers.fits.folder import PLOTS, check_run_folder, refuse_to_replace
+from pyflowers.fits.record import FILE, RunRecord, read_record, run_changes
+from pyflowers.fits.sampling import engine_record, fit_data
 from pyflowers.programs import Data, Program, find_program
-from pyflowers.workflow.changes import program_changes, value_changes
 from pyflowers.workflow.config import Experiment
 
 
@@ -45,18 +45,25 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Task:
-    """One program of an experiment with its data and priors."""
+    """One program of an experiment with its data and priors.
+
+    `refused` says why it cannot be fitted to them, `reasons` why it is fitted now.
+    """
 
     program: Program
     data: Data
     priors: dict[str, float]
     folder: Path
+    refused: str = ""
+    reasons: tuple[str, ...] = ()
 
 
 def run_experiment(
     experiment: Experiment,
     *,
     cmdstan: str | Path | None = None,
+    refit_changed: bool = True,
+    overwrite: bool = False,
     show_progress: bool = False,
     announce: Callable[[str], object] = lambda _: None,
     finished: Callable[[Outcome], object] = lambda _: None,
@@ -71,6 +78,10 @@ def run_experiment(
         Which models, data, priors, options and folders.
     cmdstan : str or Path, optional
         See :func:`pyflowers.toolchain.find_cmdstan`.
+    refit_changed : bool
+        Whether a run of the same program whose other inputs changed is replaced.
+    overwrite : bool
+        Whether any earlier run is replaced.
     show_progress : bool
         Whether to draw a bar for each chain.
     announce : callable, optional
@@ -81,26 +92,29 @@ def run_experiment(
     Raises
     ------
     PyflowersError
-        If the data cannot be read or a fit does not finish. A program that refuses data which
-        others take is an outcome, not an error.
+        If the data cannot be read, a run is not to be replaced, or a fit does not finish. A
+        program that refuses data which others take is an outcome, not an error.
     """
     tasks = _tasks(experiment)
     engine = find_engine(experiment.sampler.engine, cmdstan)
     sampler = experiment.sampler.model_dump(exclude={"engine"}, exclude_unset=True)
     refuse_unused(engine.name, engine.uses, [k for k, v in sampler.items() if v is not None])
+    tasks = [_with_reasons(task, experiment, engine) for task in tasks]
+    for task in () if overwrite else tasks:
+        _refuse_to_lose(task, refit_changed)
     outcomes = []
     for task in tasks:
         outcome = _run(task, experiment, engine, show_progress, announce)
         if outcome.fit is not None:
             plots = experiment.output.plots
             if outcome.refitted or _lacks_figures(outcome.folder, plots):
-                save(outcome.fit, outcome.folder, plots)
+                save(outcome.fit, outcome.folder, plots, overwrite=True)
         finished(outcome)
         outcomes.append(outcome)
     return outcomes
 
 
-def save(fit: Fit, folder: Path, plots: str) -> None:
+def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None:
     """Write a run folder with its figures.
 
     Parameters
@@ -111,28 +125,30 @@ def save(fit: Fit, folder: Path, plots: str) -> None:
         Where to.
     plots : str
         ``png``, ``svg`` or ``pdf``, or ``none``, which also saves importing what draws.
+    overwrite : bool
+        Whether to replace a run of other inputs.
 
     Raises
     ------
     ConfigError
-        If the folder holds something else, or cannot be written.
+        If the folder holds something else or a run of other inputs, or cannot be written.
     FitError
         If a figure cannot be drawn; the run is saved without figures then.
     """
     if plots == "none":
-        fit.save(folder)
+        fit.save(folder, overwrite=overwrite)
         return
     from pyflowers.plots import run_images
 
     try:
         images = run_images(fit, plots)
     except Exception as error:
-        fit.save(folder)
+        fit.save(folder, overwrite=overwrite)
         raise FitError(
             f"{folder}: the run is saved, but its figures could not be drawn "
             f"({type(error).__name__}: {error}); report this, and use --plots none until then"
         ) from error
-    fit.save(folder, images)
+    fit.save(folder, images, overwrite=overwrite)
 
 
 def _tasks(experiment: Experiment) -> list[_Task]:
@@ -176,20 +192,40 @@ def why_refit(
     """
     if record.program.reference != program.reference:
         return (f"the folder holds a run of {record.program.name}",)
-    wanted = program.resolve_priors(experiment.priors.get(program.name), data)
     sampler = experiment.sampler
-    options = sampler.model_dump(exclude={"engine"}, exclude_none=True)
+    options = sampler.model_dump(exclude={"engine", "centered"}, exclude_none=True)
     declared = data.declaration.model_dump(mode="json", exclude_defaults=True)
-    same = {**record.options.model_dump(), "centered": record.centered}
-    if record.streamed:
-        same["interval"], options["interval"] = record.interval, experiment.interval
-    return (
-        *(["the data changed"] if record.data.sha256 != data.sha256 else []),
-        *(["the declaration changed"] if record.program.declaration != declared else []),
-        *program_changes(record, loaded),
-        *value_changes("prior", record.priors, wanted),
-        *value_changes("", same, options),
-    )
+    now = {
+        "program": record.program.model_copy(
+            update={"sha256": loaded.source.sha256, "declaration": declared}
+        ),
+        "data": record.data.model_copy(update={"sha256": data.sha256}),
+        "engine": engine_record(loaded),
+        "priors": program.resolve_priors(experiment.priors.get(program.name), data),
+        "options": record.options.model_copy(update=options),
+        "centered": record.centered if sampler.centered is None else sampler.centered,
+        "interval": experiment.interval,
+    }
+    return tuple(run_changes(record, record.model_copy(update=now)))
+
+
+def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
+    """Find out whether a task can be fitted, and why it has to be."""
+    try:
+        task.program.fill(task.data, task.priors, centered=experiment.sampler.centered)
+    except DataError as error:
+        return replace(task, refused=str(error))
+    return replace(task, reasons=_reasons(task, experiment, load_with(engine, task.program)))
+
+
+def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
+    """Refuse to replace a run of another program, or any run but by the same one."""
+    if not task.reasons or not (task.folder / FILE).is_file():
+        return
+    with suppress(DataError):  # a run that cannot be read may well be the experiment's
+        refit_changed &= read_record(task.folder).program.reference == task.program.reference
+    if not refit_changed:
+        refuse_to_replace(task.folder, task.reasons)
 
 
 def _run(
@@ -199,24 +235,20 @@ def _run(
     show_progress: bool,
     announce: Callable[[str], object],
 ) -> Outcome:
-    program, name = task.program, task.program.name
-    try:
-        program.fill(task.data, task.priors, centered=experiment.sampler.centered)
-    except DataError as error:
-        announce(f"{name}: not fitted: {error}")
-        return Outcome(name, task.folder, None, refused=str(error))
-    loaded = load_with(engine, program)
-    reasons = _reasons(task, experiment, loaded)
-    if not reasons:
+    name = task.program.name
+    if task.refused:
+        announce(f"{name}: not fitted: {task.refused}")
+        return Outcome(name, task.folder, None, refused=task.refused)
+    if not task.reasons:
         announce(f"{name}: nothing changed, taken from {task.folder}")
         kept = Fit.load(task.folder)
         found = kept.with_interval(experiment.interval)
         if found is not kept:  # its draws are the same, but not its summary and its figures
             save(found, task.folder, experiment.output.plots)
         return Outcome(name, task.folder, found)
-    announce(f"{name}: fitted, because {'; '.join(reasons)}")
+    announce(f"{name}: fitted, because {'; '.join(task.reasons)}")
     done = fit_data(
-        program,
+        task.program,
         task.data,
         experiment.sampler.options(),
         priors=task.priors,
@@ -225,7 +257,7 @@ def _run(
         interval=experiment.interval,
         show_progress=show_progress,
     )
-    return Outcome(name, task.folder, done, refitted=reasons)
+    return Outcome(name, task.folder, done, refitted=task.reasons)
 
 
 def _lacks_figures(folder: Path, plots: str) -> bool:

@@ -16,9 +16,10 @@ from pyflowers.engines import find_engine
 from pyflowers.errors import CompileError, ConfigError, DataError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, stacked
+from pyflowers.fits.record import engine_changes, value_changes
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Program, find_program
-from pyflowers.workflow.changes import data_changes, engine_changes, value_changes
+from pyflowers.workflow.changes import data_changes
 
 QUANTILES = (0.05, 0.5, 0.95)
 """What two runs are compared by, whichever interval their tables show."""

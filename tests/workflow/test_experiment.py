@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import pyflowers
 from pyflowers.cli.config import _SECTIONS, _override
 from pyflowers.cli.fit import command as fit_command
 from pyflowers.cli.main import cli
@@ -169,7 +170,7 @@ def test_a_program_of_the_command_line_leaves_the_priors_of_the_others_out(tmp_p
 def test_no_option_of_fit_is_ignored_beside_a_file(write):
     """Each overrides a key, or is handled by itself."""
     overriding = {option for keys in _SECTIONS.values() for option in keys}
-    handled = {"program", "priors", "include_paths", "config", "cmdstan"}
+    handled = {"program", "priors", "include_paths", "config", "cmdstan", "overwrite"}
     assert {parameter.name for parameter in fit_command.params} == overriding | handled
     file = read_config(write())
     assert _override(file, {"thin": 3}).sampler.thin == 3
@@ -208,6 +209,35 @@ def test_an_unreadable_run_is_fitted_again(write, tmp_path, executables, cmdstan
     (folder / "run.json").write_text('{"format": 0, "options": {}}')
     (outcome,) = run_experiment(experiment, cmdstan="embedded")
     assert outcome.refitted == ("the earlier run cannot be read",)
+
+
+def test_an_experiment_does_not_replace_the_run_of_another_program(write, own_program, tmp_path):
+    """Refused before the first model is sampled; a report replaces nothing that changed."""
+    theirs = own_program(
+        MODEL, BROKEN.replace('reject("never fitted"); ', ""), folder=tmp_path / "x"
+    )
+    run = pyflowers.fit(theirs, {"N": 1, "y": [2]}, seed=1, draws=20, warmup=50, engine="stanli")
+    folder = run.save(tmp_path / "out" / MODEL)
+    words = (
+        "fit",
+        "--config",
+        str(write(models=["multilevel_poisson", MODEL])),
+        "--engine",
+        "stanli",
+    )
+    with pytest.raises(
+        ConfigError, match=r"it holds another run \(the folder holds a run of iid_n"
+    ):
+        CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [MODEL]
+    assert Fit.load(folder).data.y.tolist() == [2]
+    assert CliRunner().invoke(cli, (*words, "--overwrite")).exit_code == 0
+    assert len(Fit.load(folder).data.y) == 6
+    words = ("report", "--engine", "stanli", "--model", MODEL, "--runs", str(tmp_path / "out"))
+    words += ("--seed", "9", "--out", str(tmp_path / "r.html"))
+    with pytest.raises(ConfigError, match=r"the data changed; .*seed was 3 and is 9.*--overwrite"):
+        CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert len(Fit.load(folder).data.y) == 6
 
 
 BROKEN = """

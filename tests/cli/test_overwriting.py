@@ -1,0 +1,187 @@
+"""Nothing but the same inputs replaces a run without --overwrite."""
+
+import hashlib
+import shutil
+from itertools import product
+
+import pytest
+from click.testing import CliRunner
+from synthetic_fits import synthetic_fit, table
+
+from pyflowers.cli.main import cli
+from pyflowers.errors import ConfigError
+from pyflowers.fits import sampling
+from pyflowers.fits.fit import Fit
+
+PROGRAM = """
+data {{ int N; array[N] int y; real<lower=0> s; }}
+parameters {{ real m; }}
+model {{ m ~ normal(0, {sd}); y ~ normal(m, s); }}
+"""
+DECLARATION = """
+title = "{title}"
+[data]
+y = {{ column = "flowers" }}
+[priors]
+s = 1.0
+"""
+ROWS = "plant,month,flowers\na,1,4\na,2,6\na,3,5\nb,1,1\nb,2,0\nb,3,2\n"
+
+
+def variant(program="mine.stan", *, rows=ROWS, sd=5, title="mine", words=(), seed=1, draws=20):
+    """One run: what its files hold, and its command."""
+    seeded = () if seed is None else ("--seed", seed)
+    engine = () if "--engine" in words else ("--engine", "stanli", "--warmup", 50)
+    return (
+        {
+            "flowers.csv": rows,
+            "mine.stan": PROGRAM.format(sd=sd),
+            "mine.toml": DECLARATION.format(title=title),
+        },
+        ("fit", program, *seeded, "--draws", draws, *engine, *words),
+    )
+
+
+VARIANTS = {
+    "first": variant(),
+    "text": variant(sd=6),
+    "declaration": variant(title="yours"),
+    "data": variant(rows=ROWS.replace("b,3,2", "b,3,3")),
+    "prior": variant(words=("--prior", "s=2")),
+    "seed": variant(seed=2),
+    "draws": variant(draws=30),
+    "program": variant("iid_normal"),
+    "engine": variant("iid_normal", words=("--engine", "exact")),
+    "unseeded": variant(seed=None),
+}
+
+
+def fit(folder, name, out, *more):
+    """Run a variant in a folder."""
+    files, words = VARIANTS[name]
+    for file, text in files.items():
+        (folder / file).write_text(text)
+    if words[1].endswith(".stan"):
+        words = (words[0], folder / words[1], *words[2:])
+    words = (*words, "--data", folder / "flowers.csv", "--plots", "none", "--out", out, *more)
+    return CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
+
+
+def digest(run):
+    return hashlib.sha256((run / "draws.nc").read_bytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A folder with the run of each variant."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in VARIANTS:
+        assert fit(folder, name, folder / name).exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def sampled(monkeypatch):
+    """The calls that sampled."""
+    calls, real = [], sampling.sample_with
+    monkeypatch.setattr(
+        sampling, "sample_with", lambda *a, **k: [calls.append(a), real(*a, **k)][1]
+    )
+    return calls
+
+
+@pytest.mark.parametrize("earlier", VARIANTS)
+def test_nothing_but_the_same_inputs_replaces_a_run(project, sampled, earlier):
+    run = project / earlier
+    before = digest(run)
+    for name in VARIANTS:
+        if name == earlier != "unseeded":
+            continue
+        with pytest.raises(ConfigError, match=r"it holds another run .*--overwrite") as caught:
+            fit(project, name, run)
+        assert "\n" not in str(caught.value)
+        assert not sampled  # refused before the hours of sampling
+        assert digest(run) == before
+
+
+@pytest.mark.parametrize("name", ["first", "engine"])
+def test_the_same_inputs_are_welcome_and_make_the_same_draws(project, sampled, name):
+    before = Fit.load(project / name)
+    assert fit(project, name, project / name).exit_code == 0
+    assert len(sampled) == 1
+    again = Fit.load(project / name)
+    assert all((before.draws[each] == again.draws[each]).all() for each in before.draws)
+
+
+def test_overwrite_replaces_another_run(project, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(project / "first", run)
+    fit(project, "seed", run, "--overwrite")
+    assert Fit.load(run).options.seed == 2
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda run: (run / "run.json").write_text('{"format": 1, "options": {}}'),
+            "cannot be read",
+        ),
+        (lambda run: (run / "run.json").unlink(), "which no earlier run wrote"),
+    ],
+    ids=["of another version", "without a record"],
+)
+def test_a_run_that_cannot_be_read_is_kept(project, sampled, tmp_path, damage, message):
+    run = tmp_path / "run"
+    shutil.copytree(project / "first", run)
+    damage(run)
+    with pytest.raises(ConfigError, match=message):
+        fit(project, "first", run)
+    assert not sampled
+    assert digest(run) == digest(project / "first")
+
+
+def test_the_same_inputs_repair_a_run_whose_draws_are_damaged(project, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(project / "first", run)
+    (run / "draws.nc").write_bytes(b"half")
+    fit(project, "first", run)
+    assert Fit.load(run).num_draws == 20
+
+
+def test_a_comparison_keeps_the_run_in_another(project, sampled, tmp_path):
+    shutil.copytree(project / "engine", tmp_path / "c" / "independent")
+    (tmp_path / "c" / "comparison.json").write_text('{"comparison": "", "seed": 1, "files": []}')
+    words = ("compare", "iid_normal", "--engine", "exact", "--seed", "2", "--out", tmp_path / "c")
+    with pytest.raises(ConfigError, match=r"independent: it holds another run .*--overwrite"):
+        CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
+    assert not sampled
+    assert digest(tmp_path / "c" / "independent") == digest(project / "engine")
+
+
+SAVED = {
+    "first": {},
+    "seed": {"seed": 2},
+    "draws": {"draws": 25},
+    "chains": {"chains": 2},
+    "priors": {"priors": {"mu_sd": 5.0}},
+}
+
+
+@pytest.mark.parametrize(("first", "second"), [*product(SAVED, SAVED)])
+def test_save_in_python_keeps_the_rule(tmp_path, first, second):
+    data = table(["a", "b"], 3)
+    fits = [
+        synthetic_fit("iid_normal", data, **{"draws": 20, **SAVED[name]})
+        for name in (first, second)
+    ]
+    run = fits[0].save(tmp_path / "run")
+    before = digest(run)
+    if first == second:
+        fits[1].save(run)
+        return
+    with pytest.raises(ConfigError, match="overwrite=True"):
+        fits[1].save(run)
+    assert digest(run) == before
+    fits[1].save(run, overwrite=True)
+    assert Fit.load(run).options == fits[1].options
