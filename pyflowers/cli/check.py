@@ -53,7 +53,10 @@ def command(run: Path, as_json: bool, out: Path | None, **options: Any) -> int:
         num_replicates=found.num_replicates,
         passed=found.passed,
         diagnostics_passed=fit.diagnostics.passed,
-        checks=rows_of(table),
+        checks=[
+            {**row, "finding": each.finding, "advice": each.advice}
+            for row, each in zip(rows_of(table), found.checks, strict=True)
+        ],
         pit=_pit(found),
         notes=list(found.notes),
     )
@@ -112,6 +115,7 @@ def _show(found: PredictiveChecks, out: Path | None) -> None:
     say("\n", styled(fit.name, bold=True), f"  {fit.program.about}")
     table = found.table()
     table["passed"] = ["yes" if passed else "NO" for passed in table["passed"]]
+    table["p_value"] = [each.p_text.removeprefix("p ").removeprefix("= ") for each in found.checks]
     print_indexed(table, "checks.csv")
     for note in found.notes:
         say(f"note: {note}")
