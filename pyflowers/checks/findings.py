@@ -25,7 +25,8 @@ _WIDER_COUNTS = (
 )
 _WIDER = "use student_t instead of normal, or let the standard deviation differ between groups"
 _NARROWER = (
-    "give each group a mean of its own, or add a covariate, if the program has none; otherwise "
+    "give each group a mean of its own (as multilevel_normal and multilevel_poisson do) or add a "
+    "covariate, if the program has neither; otherwise "
 )
 _NARROWER_COUNTS = (
     f"{_NARROWER}use a likelihood that varies less, such as binomial where counts have a maximum"
@@ -87,7 +88,7 @@ def of_statistic(
     low, median, high = np.quantile(replicated, (0.05, 0.5, 0.95))
     is_larger = bool(np.mean(replicated > observed) < np.mean(replicated < observed))
     side = "larger" if is_larger else "smaller"
-    values, within, group = _values(fit), "", "group"
+    values, within, group, qualified = _values(fit), "", "group", ""
     if fit.data.by_group is not None:
         group = fit.data.by_group.column
         within = f" within each {group}"
@@ -110,11 +111,12 @@ def of_statistic(
         time = fit.data.by_time.column if fit.data.by_time is not None else "time"
         how = "more" if is_larger else "less"
         found = f"{values} resemble those at the {time} before{within} {how} than"
+        qualified = f"; if {time} is not an order in time, fit without --time"
     else:
         found = f"the {name} of {values} is {side} than"
     numbers = [format_number(float(value)) for value in (observed, low, high)]
     shown = "{} {}; replicated {} to {}".format(meaning, *numbers)
-    advice = _ADVICE.get(name, ("", ""))[0 if is_larger else 1]
+    advice = _ADVICE.get(name, ("", ""))[0 if is_larger else 1] + qualified
     return f"{found} the model predicts ({shown})", _with_start(fit, advice)
 
 
