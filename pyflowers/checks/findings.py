@@ -111,7 +111,7 @@ def of_statistic(
         time = fit.data.by_time.column if fit.data.by_time is not None else "time"
         how = "more" if is_larger else "less"
         found = f"{values} resemble those at the {time} before{within} {how} than"
-        qualified = f"; if {time} is not an order in time, fit without --time"
+        qualified = f"; if {time} is no order in time, do not give it as the time"
     else:
         found = f"the {name} of {values} is {side} than"
     numbers = [format_number(float(value)) for value in (observed, low, high)]
