@@ -26,8 +26,10 @@ References
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import exp, lgamma, log
+from math import log
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -121,8 +123,8 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
 def p_value(values: ArrayLike, *, num_draws: int | None = None) -> float:
     """Return the probability that uniform values stray as far as these at some point.
 
-    It is 1 minus the probability of the widest band that these values leave, so that a band of
-    probability `prob` holds them where this is above 1 − `prob`.
+    It is the probability of leaving the widest band that these values leave, so that a band of
+    probability `prob` holds them where this is above 1 − `prob`. Far in the tail it is accurate.
 
     Parameters
     ----------
@@ -143,7 +145,7 @@ def p_value(values: ArrayLike, *, num_draws: int | None = None) -> float:
     found = counts(values, points, num)
     above = np.where(found > 0, bdtrc(np.maximum(found - 1, 0), num, points), 1.0)
     tail = float(np.minimum(bdtr(found, num, points), above).min())
-    return 1.0 - inside_probability(num, points, *_limits(num, points, tail * (1 + 1e-9)))
+    return outside_probability(num, points, *_limits(num, points, tail * (1 + 1e-9)))
 
 
 def from_ranks(ranks: ArrayLike, num_draws: int) -> FloatArray:
@@ -217,25 +219,57 @@ def inside_probability(
     lower, upper : array of int, shape (K,)
         The limits of the counts, inclusive.
     """
-    inside = np.ones(1)  # Pr(path so far inside, count = first + i)
-    first, at = 0, 0.0
-    for point, low, high in zip(
-        [*points, 1.0], [*lower, num_values], [*upper, num_values], strict=True
+    at, counted, mass = deque(_paths(num_values, points, lower, upper), maxlen=1).pop()
+    inside = mass @ _poisson(num_values * (1 - at), num_values - counted)
+    return float(inside / _poisson(num_values, num_values))
+
+
+def outside_probability(
+    num_values: int, points: FloatArray, lower: IntArray, upper: IntArray
+) -> float:
+    """Return 1 minus :func:`inside_probability`, accurate however small it is.
+
+    What leaves is added up from point to point: with a values up to one point, those up to the next
+    are a and a binomial number of the others.
+    """
+    from scipy.special import bdtr, bdtrc
+
+    outside = 0.0
+    steps = zip(points, lower, upper, strict=True)
+    for (at, counted, mass), (point, low, high) in zip(
+        _paths(num_values, points, lower, upper), steps, strict=False
     ):
-        step = _poisson(num_values * (point - at), high - first)
-        reached = np.convolve(inside, step)[: high - first + 1]
-        inside, first, at = reached[max(low - first, 0) :], max(low, first), point
-        if not inside.size:
-            return 0.0
-    total = exp(num_values * log(num_values) - num_values - lgamma(num_values + 1))
-    return float(inside[0]) / total
+        rest, share = num_values - counted, (point - at) / (1 - at)
+        above = bdtrc(high - counted, rest, share)
+        under = np.maximum(low - 1 - counted, 0)
+        below = np.where(low > counted, bdtr(under, rest, share), 0.0)
+        outside += float((mass * (above + below)) @ _poisson(num_values * (1 - at), rest))
+    return min(outside / float(_poisson(num_values, num_values)), 1.0)
 
 
-def _poisson(mean: float, most: int) -> FloatArray:
-    """Return Pr(Poisson(mean) = k) for k from 0 to `most`."""
+def _paths(
+    num_values: int, points: FloatArray, lower: IntArray, upper: IntArray
+) -> Iterator[tuple[float, IntArray, FloatArray]]:
+    """Yield 0 and each point, the counts inside the limits there, and the mass of their paths.
+
+    The mass is that of a Poisson process whose path has been inside so far.
+    """
+    at, counted, mass = 0.0, np.zeros(1, dtype=np.int64), np.ones(1)
+    yield at, counted, mass
+    for point, low, high in zip(points, lower, upper, strict=True):
+        first = counted[0]
+        step = _poisson(num_values * (point - at), np.arange(high - first + 1))
+        mass = np.convolve(mass, step)[max(low - first, 0) : high - first + 1]
+        at, counted = point, max(low, first) + np.arange(mass.size)
+        yield at, counted, mass
+        if not mass.size:
+            return
+
+
+def _poisson(mean: float, k: IntArray | int) -> FloatArray:
+    """Return Pr(Poisson(mean) = k)."""
     from scipy.special import gammaln
 
-    k = np.arange(max(most, 0) + 1)
     return np.asarray(np.exp(k * log(mean) - mean - gammaln(k + 1)))
 
 

@@ -1,4 +1,8 @@
-"""Means of groups, observed and replicated, and how far the most distant group is from the rest."""
+"""What is computed within and between groups of rows.
+
+Means of groups, how far the most distant one is from the rest, how much values vary about the mean
+of their group, and how much each deviation resembles the one before it in time.
+"""
 
 from __future__ import annotations
 
@@ -73,6 +77,88 @@ def group_codes(labels: Labels | None, num_obs: int) -> GroupCodes:
     return GroupCodes(labels.codes, labels.counts)
 
 
+def within_statistic(groups: GroupCodes, counts: bool) -> Callable[[FloatArray], FloatArray]:
+    """Return how much values vary about the means of their groups.
+
+    Of measurements it is the pooled standard deviation, √(Σ (y − m[p])² / Σ (n[p] − 1)), where m[p]
+    is the mean of group p and n[p] its rows. Of counts it is the index of dispersion,
+    Σ (y − m[p])² / m[p] / Σ (n[p] − 1) over the groups with counts: given the groups' totals its
+    expectation is exactly 1 for Poisson counts, whatever the rates. Without any counts it is 1.
+
+    Parameters
+    ----------
+    groups : GroupCodes
+        At least one with two rows.
+    counts : bool
+        Whether the data are counts.
+
+    References
+    ----------
+    Cochran (1954), Some methods for strengthening the common χ² tests, Biometrics 10(4), on the
+    variance test of the Poisson distribution, here added up over groups.
+    """
+
+    def statistic(y: FloatArray) -> FloatArray:
+        means = groups.means(y)
+        squares = groups.means((y - means[:, groups.codes]) ** 2) * groups.sizes
+        if not counts:
+            return np.asarray(np.sqrt(squares.sum(axis=1) / (groups.sizes - 1).sum()))
+        some = means > 0
+        index = np.divide(squares, means, out=np.zeros_like(means), where=some).sum(axis=1)
+        free = np.where(some, groups.sizes - 1, 0).sum(axis=1)
+        return np.asarray(np.divide(index, free, out=np.ones_like(index), where=free > 0))
+
+    return statistic
+
+
+def consecutive(groups: GroupCodes, times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return pairs of rows of one group at consecutive times, shape (2, pairs), earlier ones first.
+
+    Groups with two rows are left out: their deviations are opposite whatever the values.
+
+    Parameters
+    ----------
+    groups : GroupCodes
+        The groups.
+    times : array of int, shape (N,)
+        Position of each row's time among all times of the table.
+    """
+    order = np.lexsort((times, groups.codes))
+    before, after = order[:-1], order[1:]
+    follows = (groups.codes[before] == groups.codes[after]) & (times[after] - times[before] == 1)
+    return np.stack([before, after])[:, follows & (groups.sizes[groups.codes[before]] > 2)]
+
+
+def lag_statistic(
+    groups: GroupCodes, pairs: NDArray[np.int64]
+) -> Callable[[FloatArray], FloatArray]:
+    """Return the mean product of deviations at consecutive times, each from its group's mean.
+
+    Deviations are divided by the standard deviation of their group, so that it is an
+    autocorrelation at lag 1, and groups that vary much do not outweigh the others.
+
+    Parameters
+    ----------
+    groups : GroupCodes
+        The groups.
+    pairs : array of int, shape (2, pairs)
+        See :func:`consecutive`; at least one.
+
+    References
+    ----------
+    Box and Jenkins (1976), Time Series Analysis, revised ed., section 2.1.5, for one series.
+    """
+    before, after = pairs
+
+    def statistic(y: FloatArray) -> FloatArray:
+        away = y - groups.means(y)[:, groups.codes]
+        sd = np.sqrt(groups.means(away**2))[:, groups.codes]
+        away = np.divide(away, sd, out=np.zeros_like(away), where=sd > 0)
+        return np.asarray((away[:, before] * away[:, after]).mean(axis=1))
+
+    return statistic
+
+
 def outlier_statistic(groups: GroupCodes, counts: bool) -> Callable[[FloatArray], FloatArray]:
     """Return Grubbs' statistic, which tells how far the most distant group is from all.
 
@@ -94,12 +180,23 @@ def outlier_statistic(groups: GroupCodes, counts: bool) -> Callable[[FloatArray]
     """
 
     def statistic(y: FloatArray) -> FloatArray:
-        means = groups.means(y)
-        if counts:
-            # A new group's rate, an exponential, may be beyond all numbers, and so may its counts.
-            means = np.log(np.minimum(means, np.finfo(float).max) + 0.5 / groups.sizes)
+        means = _comparable_means(groups, y, counts)
         away = np.abs(means - means.mean(axis=1, keepdims=True)).max(axis=1)
         sd = means.std(axis=1, ddof=1)
         return np.asarray(np.divide(away, sd, out=np.zeros_like(away), where=sd > 0))
 
     return statistic
+
+
+def farthest(groups: GroupCodes, y: FloatArray, counts: bool) -> int:
+    """Return the position of the group that Grubbs' statistic finds in one data set, shape (N,)."""
+    means = _comparable_means(groups, y[None], counts)[0]
+    return int(np.argmax(np.abs(means - means.mean())))
+
+
+def _comparable_means(groups: GroupCodes, y: FloatArray, counts: bool) -> FloatArray:
+    means = groups.means(y)
+    if not counts:
+        return means
+    # A new group's rate, an exponential, may be beyond all numbers, and so may its counts.
+    return np.asarray(np.log(np.minimum(means, np.finfo(float).max) + 0.5 / groups.sizes))

@@ -58,7 +58,10 @@ def command(
         num_replicates=found.num_replicates,
         passed=found.passed,
         verdict=found.verdict.to_dict(),
-        checks=rows_of(table),
+        checks=[
+            {**row, "finding": each.finding, "advice": each.advice}
+            for row, each in zip(rows_of(table), found.checks, strict=True)
+        ],
         pit=_pit(found),
         notes=list(found.notes),
     )

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, Literal
 
 from pyflowers.display import Styled, format_cell, styled
@@ -236,9 +234,9 @@ class Verdict:
         for part in self.parts:
             status = "FAILED" if part.failed else part.status
             lines.append(f"  {part.name:<11}  {status:<12}  {part.brief}".rstrip())
-            for advice, checks in groupby(part.failed, attrgetter("advice")):
-                lines += [f"    {check.result}" for check in checks]
-                lines.append(f"      → {advice}")
+            for advice in dict.fromkeys(check.advice for check in part.failed):
+                lines += [f"    {c.result}" for c in part.failed if c.advice == advice]
+                lines += [f"      → {advice}"] if advice else []
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
@@ -55,13 +56,14 @@ def predictive_checks(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figu
         Colours.
     """
     of_data = [check for check in checks.checks if check.replicated.size]
-    figure, axes = panels(len(of_data) + (checks.pit is not None), 2, 1.5, theme)
+    figure, axes = panels(len(checks.checks), 2, 1.65, theme)
     for ax, check in zip(axes, of_data, strict=False):
         _statistic(ax, check, theme)
-    if checks.pit is not None:
+    if checks.pit is not None and checks.of_pits is not None:
         ecdf_difference(axes[-1], checks.pit.values, checks.pit.band, theme)
-        _title(axes[-1], next(c for c in checks.checks if not c.replicated.size), theme)
-    p_values = "; ".join(f"{check.name} p = {check.p_value:.3g}" for check in checks.checks)
+        axes[-1].set(xlabel="PIT", ylabel="ECDF − uniform")
+        _title(axes[-1], checks.of_pits, theme)
+    p_values = "; ".join(f"{check.name} {check.p_text}" for check in checks.checks)
     alt = (
         f"Predictive checks of {checks.fit.name}, {checks.num_replicates} replicated data sets: "
         f"{p_values}."
@@ -89,6 +91,7 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
 
     checks.fit.program.require(Capability.LOG_LIK)
     assert checks.pit is not None  # a program with log_lik has them
+    assert checks.of_pits is not None
     figure = new_figure(2.7, theme)
     ax = figure.subplots()
     inside = ecdf_difference(ax, checks.pit.values, checks.pit.band, theme)
@@ -97,7 +100,7 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
     alt = (
         f"Distribution function of the {checks.pit.values.size} PITs of {checks.fit.name} minus "
         f"that of uniform values: it {'stays inside' if inside else 'leaves'} the {BAND_PROB:.0%} "
-        f"simultaneous band (p = {checks.pit.p_value:.3g})."
+        f"simultaneous band ({checks.of_pits.p_text})."
     )
     return finish(figure, alt)
 
@@ -161,10 +164,11 @@ def _statistic(ax: Axes, check: Check, theme: Theme) -> None:
     """Bars of the replicated statistic, a line at the observed one."""
     low, high = np.quantile(check.replicated, (0.005, 0.995))
     low, high = min(low, check.observed), max(high, check.observed)
-    different = np.unique(check.replicated[: 10 * MOST_BARS])
-    if different.size < MOST_BARS and np.all(different == np.floor(different)):
-        step = max(1, int(np.ceil((high - low + 1) / MOST_BARS)))
-        edges = np.arange(low, high + step + 1, step) - 0.5
+    step = _lattice(check.replicated)
+    if step:
+        # A bar holds equally many of the values that are possible, and its edges lie between them.
+        width = step * max(1, int(np.ceil((high - low) / step / MOST_BARS)))
+        edges = np.arange(low - step / 2, high + width, width)
     else:
         edges = np.linspace(low, high if high > low else low + 1, MOST_BARS + 1)
     count, edges = np.histogram(check.replicated, edges)
@@ -176,10 +180,19 @@ def _statistic(ax: Axes, check: Check, theme: Theme) -> None:
     _title(ax, check, theme)
 
 
+def _lattice(values: NDArray[np.float64]) -> float:
+    """Return the step of which all differences are multiples, as of counts; 0 if there is none."""
+    gaps = np.diff(np.unique(values))
+    if not gaps.size:
+        return 0.0
+    multiples = gaps / gaps.min()
+    return float(gaps.min()) if np.allclose(multiples, np.round(multiples), atol=1e-3) else 0.0
+
+
 def _title(ax: Axes, check: Check, theme: Theme) -> None:
     """Name a check, and say its p-value."""
-    ax.set_title(label(check.name), pad=3)
+    ax.set_title(label(check.name), pad=14)
     colour = theme.muted if check.passed else theme.alarm
     small = {"fontsize": 8, "fontweight": "normal", "color": colour}
     word = "" if check.passed else ", FAILS"
-    ax.set_title(f"p = {check.p_value:.3g}{word}", loc="right", pad=3, **small)
+    ax.text(0, 1.03, f"{check.p_text}{word}", transform=ax.transAxes, va="bottom", **small)

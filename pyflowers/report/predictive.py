@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from pyflowers import plots
 from pyflowers.checks import Check, PredictiveChecks
-from pyflowers.checks.predictive import LIMIT, LOO_PIT
+from pyflowers.checks.predictive import LIMIT, LOO_PIT, PIT_LIMIT
 from pyflowers.report.embed import Drawing
 from pyflowers.report.material import Material, Table
 from pyflowers.report.numbers import isolated, listing, number, unbroken
@@ -43,8 +43,9 @@ def predictive_section(material: Material) -> PredictiveSection:
     how = Markup(
         "Each p is the share of replicated data sets in which the statistic is larger than in the "
         "observed data, counting half of the ties; below {} or above {} the model does not "
-        "reproduce it. For <code>{}</code> it is the probability that uniform values stray as far."
-    ).format(f"{LIMIT:g}", f"{1 - LIMIT:g}", LOO_PIT)
+        "reproduce it. For <code>{}</code> it is the probability that uniform values stray as far, "
+        "and the model does not reproduce them below {}."
+    ).format(f"{LIMIT:g}", f"{1 - LIMIT:g}", LOO_PIT, f"{PIT_LIMIT:g}")
     caption = (
         f"Predictive checks of {shown.fit.name}. Bars are replicated data sets, lines the observed "
         "data"
@@ -55,10 +56,10 @@ def predictive_section(material: Material) -> PredictiveSection:
             "band that holds 99% of such curves"
         )
     drawing = (partial(plots.predictive_checks, shown), f"{caption}.")
-    finding = Markup("{} {}").format(headline(material), Markup(" ").join(failures(material)))
+    found = Markup("{} {}").format(headline(material), Markup(" ").join(failures(material)))
     notes = _notes(material)
     return PredictiveSection(
-        [Markup(finding.strip()), how, *notes, *_left_out(material)], _table(material), drawing
+        [Markup(found.strip()), how, *notes, *_left_out(material)], _table(material), drawing
     )
 
 
@@ -79,20 +80,19 @@ def failures(material: Material) -> list[Markup]:
     return [
         Markup("{} does not reproduce the data: {}.").format(
             _code(found),
-            listing([_finding(check) for check in found.failed]),
+            listing([finding(check) for check in found.failed]),
         )
         for found in material.checks.values()
         if found.failed
     ]
 
 
-def _finding(check: Check) -> Markup:
-    p = number(check.p_value)
-    what = Markup("{} (<code>{}</code>, p = {})").format(isolated(check.meaning), check.name, p)
-    if check.name == LOO_PIT:
-        return Markup("{} are not uniform").format(what)
-    side = "larger" if check.p_value < 0.5 else "smaller"
-    return Markup("{} is {} than in replicated data").format(what, side)
+def finding(check: Check) -> Markup:
+    """Return what a failed check found, with its p-value."""
+    relation, shown = check.p_text.rsplit(" ", 1)
+    return Markup("{} (<code>{}</code>, {} {})").format(
+        isolated(check.finding), check.name, relation, number(check.p_value, shown)
+    )
 
 
 def _table(material: Material) -> Table:
@@ -112,7 +112,8 @@ def _cell(check: Check | None) -> Markup:
     if check is None:
         return Markup("–")
     kind, word = ("pass", "passed") if check.passed else ("fail", "FAILED")
-    return Markup('{} <span class="{}">{}</span>').format(number(check.p_value), kind, word)
+    shown = number(check.p_value, check.p_text.removeprefix("p ").removeprefix("= "))
+    return Markup('{} <span class="{}">{}</span>').format(shown, kind, word)
 
 
 def _notes(material: Material) -> list[Markup]:

@@ -134,16 +134,20 @@ def _notes(material: Material) -> list[Markup]:
 
 
 def failures(material: Material) -> list[Markup]:
-    """Return a sentence for each failed diagnostic, predictive check and calibration."""
-    found = [
-        Markup("<code>{}</code>: {}. {}.").format(
-            fit.name, _result(fit, check), unbroken(check.advice[:1].upper() + check.advice[1:])
-        )
-        for fit in material.fits
-        for part in (material.verdicts[fit.name].computation, material.verdicts[fit.name].prior)
-        for check in part.failed
-    ]
-    return [*found, *calibration.failures(material), *predictive.failures(material)]
+    """Return what failed, and what to do about it: a sentence or two for each."""
+    sentences = []
+    for fit in material.fits:
+        verdict, checks = material.verdicts[fit.name], material.checks.get(fit.name)
+        found = [
+            (_result(fit, c), c.advice)
+            for c in (*verdict.computation.failed, *verdict.prior.failed)
+        ]
+        found += [(predictive.finding(c), c.advice) for c in (checks.failed if checks else ())]
+        for advice in dict.fromkeys(advice for _, advice in found):
+            results = Markup("; ").join(result for result, its in found if its == advice)
+            remedy = unbroken(f" {advice[:1].upper()}{advice[1:]}.") if advice else ""
+            sentences.append(Markup("{}: {}.{}").format(_code(fit), results, remedy))
+    return [*sentences, *calibration.failures(material)]
 
 
 def _result(fit: Fit, check: Check) -> Markup:

@@ -11,6 +11,7 @@ from pyflowers.checks.ecdf import (
     counts,
     from_ranks,
     inside_probability,
+    outside_probability,
     p_value,
     uniform_band,
 )
@@ -43,6 +44,26 @@ def test_limits_that_hold_everything_have_probability_one():
     points = band_points(50)
     nothing = np.zeros(points.size, dtype=int)
     assert inside_probability(50, points, nothing, nothing + 50) == pytest.approx(1, rel=1e-10)
+
+
+@pytest.mark.parametrize("num_draws", [None, 250])
+def test_what_leaves_and_what_stays_make_one(num_draws):
+    for prob in (0.3, 0.9, 0.999):
+        band = uniform_band(80, num_draws=num_draws, prob=prob)
+        limits = (80, band.points, band.lower, band.upper)
+        assert outside_probability(*limits) == pytest.approx(1 - inside_probability(*limits))
+
+
+def test_a_p_value_is_accurate_far_in_the_tail():
+    """It was 1 minus a sum, and could be negative (issue 25, A6). Bounds are Bonferroni's."""
+    for num, at in ((50, 0.001), (403, 0.5)):
+        values = np.full(num, at)
+        points = band_points(num, 4000)
+        found = counts(values, points, num)
+        tails = np.minimum(binom.cdf(found, num, points), binom.sf(found - 1, num, points))
+        p = p_value(values, num_draws=4000)
+        assert 0 < tails.min() <= p <= 2 * points.size * tails.min() < 1e-10
+    assert p_value(np.zeros(403), num_draws=4000) == 0  # beyond all numbers, and not negative
 
 
 @pytest.mark.parametrize("prob", [0.9, 0.95, 0.99])

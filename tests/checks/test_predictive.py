@@ -2,6 +2,7 @@
 
 import functools
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,17 @@ from own_programs import SECTIONS, TRIAL, visits
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
+from pyflowers.checks import Check, findings
 from pyflowers.checks.ecdf import uniform_band
-from pyflowers.checks.groups import group_codes, outlier_statistic
+from pyflowers.checks.groups import (
+    consecutive,
+    group_codes,
+    lag_statistic,
+    outlier_statistic,
+    within_statistic,
+)
+from pyflowers.checks.pit import LooPit
+from pyflowers.checks.predictive import _on_k_hat
 from pyflowers.checks.statistics import STATISTICS, find_statistics
 from pyflowers.errors import ConfigError
 from pyflowers.table import from_frame
@@ -62,27 +72,30 @@ def test_data_that_are_the_models_pass():
     found = checked("good")
     assert found.passed
     assert [c.name for c in found.checks] == [
-        *("mean", "variance_to_mean", "zeros", "maximum", "group_outlier", "loo_pit")
+        *("mean", "variance_to_mean", "zeros", "maximum", "dispersion_within"),
+        *("autocorrelation", "group_outlier", "loo_pit"),
     ]
-    assert found.sentence.startswith("all 6 predictive checks pass")
+    assert found.verdict.data.brief == "the model reproduces the data in these 8 respects"
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "flagged"),
     [
-        ("overdispersed", "multilevel_poisson", {"variance_to_mean", "zeros", "loo_pit"}),
+        ("overdispersed", "multilevel_poisson", {"dispersion_within", "zeros", "loo_pit"}),
         ("zero_inflated", "multilevel_poisson", {"zeros", "loo_pit"}),
         ("wild_month", "multilevel_poisson", {"maximum"}),
         ("wild_plant", "multilevel_poisson", {"group_outlier"}),
-        ("wild_plant", "iid_normal", {"minimum", "loo_pit"}),
+        ("wild_plant", "iid_normal", {"minimum", "sd_within", "loo_pit"}),
     ],
 )
 def test_each_check_flags_data_that_break_it(kind, name, flagged):
     found = checked(kind, name)
     assert flagged <= failed(found), found
     output = str(found)
-    assert f"of {len(found.checks)} predictive checks FAIL" in output
-    assert all(f"(p = {check.p_value:.3g})" in output for check in found.failed)
+    assert f"of {len(found.checks)} predictive checks fail" in output
+    for check in found.failed:
+        assert f"FAILED  {check.name}, {check.p_text}: {check.finding}" in output
+        assert check.advice in output
 
 
 def test_the_mean_is_flagged_where_a_prior_forbids_it():
@@ -91,18 +104,29 @@ def test_the_mean_is_flagged_where_a_prior_forbids_it():
     found = checked("good", **tight)
     assert "mean" in failed(found)
     mean = next(check for check in found.checks if check.name == "mean")
-    assert mean.finding == "mean: larger than the model's"
+    assert mean.finding.startswith(
+        "the counts of flowers are larger on average than the model predicts (mean 5.5"
+    )
+    assert "pyflowers sensitivity" in mean.advice
 
 
 def test_one_wild_plant_shows_only_against_the_population():
     """Its own mean fits whatever it is, so that the other statistics see nothing of it."""
     assert failed(checked("wild_plant")) == {"group_outlier"}
+    (outlier,) = checked("wild_plant").failed
+    assert outlier.finding.startswith("plant p3, the most distant plant, is farther from the rest")
     groups = checked("wild_plant").groups
     low, high = groups.quantiles((0.05, 0.95))[:, 3]
     assert low < groups.observed[3] < high
 
 
-@pytest.mark.parametrize("name", ["mean", "variance_to_mean", "zeros", "maximum", "group_outlier"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("mean", "variance_to_mean", "zeros", "maximum", "group_outlier"),
+        *("dispersion_within", "autocorrelation"),
+    ],
+)
 def test_p_values_of_the_models_own_data_are_seldom_extreme(name):
     """Over data sets of the model the limits are crossed less often than for uniform p-values."""
     values = _p_values()[name]
@@ -128,7 +152,7 @@ def _p_values():
 def test_a_p_value_counts_half_of_the_ties():
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
     found = pyflowers.check(fit)
-    for check in found.checks[:5]:
+    for check in found.checks[:-1]:
         above = (check.replicated > check.observed) + 0.5 * (check.replicated == check.observed)
         assert check.p_value == above.mean()
     row = found.table().loc["zeros"]
@@ -159,6 +183,73 @@ def test_the_most_distant_group_is_grubbs_statistic():
     away = np.abs(means - means.mean(1, keepdims=True)).max(1) / means.std(1, ddof=1)
     assert np.allclose(outlier_statistic(codes, counts=False)(y), away)
     assert np.all(outlier_statistic(codes, counts=False)(np.ones_like(y)) == 0)
+
+
+def uneven(rng, shape):
+    """Four groups in mixed rows, of 1, 2, 4 and 5 rows; values for the data sets of `shape`."""
+    labels = table(["a", "b", "c", "d"], 3).labels("plant")
+    codes = rng.permutation(np.repeat(np.arange(4), [1, 2, 4, 5]))
+    groups = group_codes(replace(labels, codes=codes), 12)
+    return groups, codes, rng.poisson(2.0, shape).astype(float)
+
+
+def test_what_varies_within_groups_is_pooled_over_them():
+    groups, codes, y = uneven(np.random.default_rng(1), (3, 12))
+    y[:, codes == 2] = 0  # a group without counts says nothing of their dispersion
+    y[2] = 0
+    for row, sd, index in zip(
+        y, within_statistic(groups, False)(y), within_statistic(groups, True)(y), strict=True
+    ):
+        parts = [row[codes == g] for g in range(4)]
+        squares = [((part - part.mean()) ** 2).sum() for part in parts]
+        assert sd == pytest.approx(np.sqrt(sum(squares) / 8))
+        some = [(s / p.mean(), p.size - 1) for s, p in zip(squares, parts, strict=True) if p.any()]
+        total, free = np.sum(some, axis=0) if some else (1, 1)
+        assert index == pytest.approx(total / free if free else 1)
+
+
+def test_dispersion_within_groups_of_poisson_counts_is_1_whatever_their_rates():
+    rng = np.random.default_rng(2)
+    groups, codes, _ = uneven(rng, (1, 12))
+    rate = np.array([0.3, 100.0, 0.1, 5.0])[codes]
+    for factor, expected in ((1, 1), (2, 2)):
+        found = within_statistic(groups, True)(factor * rng.poisson(rate, (20000, 12)))
+        weights = 1 / np.sqrt(found.size)
+        assert abs(found.mean() - expected) < 4 * found.std() * weights
+
+
+def test_autocorrelation_is_of_consecutive_times_within_a_group():
+    rng = np.random.default_rng(3)
+    groups, codes, y = uneven(rng, (2, 12))
+    times = np.zeros(12, dtype=int)
+    times[codes == 1] = [0, 1]
+    times[codes == 2] = [5, 0, 1, 6]
+    times[codes == 3] = [4, 3, 1, 0, 7]
+    pairs = consecutive(groups, times)
+    expected = {(2, 0, 1), (2, 5, 6), (3, 0, 1), (3, 3, 4)}  # two rows are always opposite
+    assert {(codes[a], times[a], times[b]) for a, b in pairs.T} == expected
+    assert np.all(codes[pairs[0]] == codes[pairs[1]])
+    y[1, codes == 2] = 3.0  # a group that does not vary has no correlation
+    for row, found in zip(y, lag_statistic(groups, pairs)(y), strict=True):
+        products = []
+        for a, b in pairs.T:
+            own = row[codes == codes[a]]
+            var = own.var() or np.inf
+            products.append((row[a] - own.mean()) * (row[b] - own.mean()) / var)
+        assert found == pytest.approx(np.mean(products))
+
+
+def test_values_that_resemble_those_before_are_flagged_in_the_users_words():
+    rng = np.random.default_rng(4)
+    wave = 5 + np.cumsum(rng.normal(size=(6, 30)), axis=1)
+    rows = [(f"pen {g}", day, w) for g, each in enumerate(wave) for day, w in enumerate(each)]
+    names = ("pen", "day", "milk")
+    fit = synthetic_fit("multilevel_normal", from_frame(pd.DataFrame(rows, columns=names)))
+    found = {check.name: check for check in pyflowers.check(fit).failed}
+    assert found["autocorrelation"].finding.startswith(
+        "the values of milk resemble those at the day before within each pen more than the model "
+        "predicts (autocorrelation at lag 1 0."
+    )
 
 
 def largest_step(y):
@@ -238,6 +329,68 @@ def test_blocks_do_not_change_what_is_found(monkeypatch):
     whole = pyflowers.check(fit).table()
     monkeypatch.setattr(replicates, "BLOCK_VALUES", 35)
     pd.testing.assert_frame_equal(pyflowers.check(fit).table(), whole)
+
+
+@pytest.mark.parametrize(
+    ("p", "size", "text"),
+    [
+        (0.0, 4000, "p < 0.00025"),
+        (0.5 / 4000, 4000, "p < 0.00025"),
+        (1.0, 4000, "p > 0.99975"),
+        (0.0798, 4000, "p = 0.0798"),
+        (3.03e-11, 0, "p = 3.03e-11"),
+        (0.0, 0, "p < 1e-12"),
+        (1.0, 0, "p = 1.00"),
+    ],
+)
+def test_a_p_value_is_not_said_to_be_0_or_1(p, size, text):
+    assert Check("x", "x", p, 0.0, 0.0, np.zeros(size)).p_text == text
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        (0.5, 0.5, r"the counts of flowers vary more than the model predicts: [34]\d% of them"),
+        (2.0, 2.0, r"the counts of flowers vary less than the model predicts: \d% of them"),
+        (1.5, 1.0, r"predictions are too low: 6\d% of the counts of flowers are above"),
+        (1.0, 1.5, r"predictions are too high: 3\d% of the counts of flowers are above"),
+    ],
+    ids=["U", "hump", "low", "high"],
+)
+def test_the_shape_of_the_pits_says_what_is_wrong(a, b, words):
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    u = np.random.default_rng(1).beta(a, b, 300)
+    pit = LooPit(u, np.arange(300), 300, 2000, np.zeros(300), 0.7)
+    finding, advice = findings.of_pits(fit, pit)
+    assert re.match(words, finding)
+    assert advice
+
+
+def test_pits_of_no_simple_shape_are_described_where_they_are_farthest():
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    u = 0.5 + np.repeat([-1, 1], 150) * np.sqrt(1 / 12)  # mean and spread of uniform values
+    pit = LooPit(u, np.arange(300), 300, 2000, np.zeros(300), 0.7)
+    finding, _ = findings.of_pits(fit, pit)
+    assert finding == (
+        "50% of the counts of flowers are below the value that the model predicts 21% of them to "
+        "be below"
+    )
+
+
+@pytest.mark.parametrize(
+    ("num_bad", "words"),
+    [
+        (40, "without them the check passes, so that its failure rests on them"),
+        (4, "without them the check fails as well"),
+    ],
+)
+def test_large_k_hats_are_said_to_matter_or_not(num_bad, words):
+    """The check fails by the first 40 PITs."""
+    u = np.concatenate([np.full(40, 1e-3), np.linspace(0.02, 0.98, 200)])
+    k_hat = np.where(np.arange(240) < num_bad, 1.0, 0.1)
+    found = _on_k_hat(LooPit(u, np.arange(240), 240, 2000, k_hat, 0.7))
+    assert found.startswith(f"the PITs of {num_bad} of 240 observations are only approximate")
+    assert found.endswith(words)
 
 
 def test_the_seed_repeats_a_check():

@@ -30,7 +30,7 @@ def test_check_prints_every_check_and_both_verdicts(folder, tmp_path):
     assert done.exit_code == 0
     for printed in ("variance_to_mean", "median", "group_outlier", "loo_pit", "diagnostics pass"):
         assert printed in done.output
-    assert "verdict: all 7 predictive checks pass: the model reproduces these data" in done.output
+    assert "verdict: all 9 predictive checks pass: the model reproduces these data" in done.output
     written = {path.name for path in (tmp_path / "c").iterdir()}
     assert written == {
         *("checks.json", "checks.csv", "checks.png"),
@@ -61,7 +61,8 @@ def test_check_exits_with_3_where_a_check_fails(tmp_path, capsys):
     assert ended.value.code == 3
     printed = capsys.readouterr().out
     assert "verdict: all 6 diagnostics pass" in printed
-    assert "predictive checks FAIL: mean: smaller than the model's" in printed
+    assert "FAILED  mean, p > 0.9995: the counts of flowers are smaller on average than" in printed
+    assert "\n        see whether pyflowers sensitivity finds a prior far from the data" in printed
 
 
 def test_predict_prints_and_writes_the_same(folder, tmp_path):

@@ -9,7 +9,10 @@ from text_layout import collisions
 
 import pyflowers
 from pyflowers import plots
+from pyflowers.checks import Check
 from pyflowers.errors import ConfigError
+from pyflowers.plots.checks import _statistic
+from pyflowers.plots.style import panels
 
 HOSTILE = [f"{'long ' * 6}label {i} $x_1$ 東\n" for i in range(70)]
 FIGURES = ["predictive_checks", "pit_ecdf", "group_intervals", "forest", "predictions"]
@@ -93,9 +96,38 @@ def test_a_failed_check_is_seen_in_its_panel():
 
     bad = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6), change=shift)
     figure = plots.predictive_checks(pyflowers.check(bad))
-    titles = [ax.get_title(loc="right") for ax in figure.axes]
-    assert sum("FAILS" in title for title in titles) >= 2
+    said = [text.get_text() for ax in figure.axes for text in ax.texts]
+    assert sum("FAILS" in text for text in said) >= 2
+    assert collisions(figure) == []
     assert plots.alt_text(plots.pit_ecdf(pyflowers.check(bad))).count("leaves the 99%") == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        (np.random.default_rng(1).poisson(500, 4000), 1.0),  # of many counts
+        (np.random.default_rng(1).poisson(3, 4000) / 403, 1 / 403),  # of shares of zeros
+        (np.random.default_rng(1).normal(size=4000), 0.0),
+        (np.zeros(9), 0.0),
+    ],
+)
+def test_bars_of_counts_and_shares_hold_equally_many_values(values, step):
+    """Bins of another width than theirs make a comb of shares and spikes of counts (section C)."""
+    check = Check("x", "x", 0.5, 0.0, float(values[0]), values.astype(float))
+    _, (ax,) = panels(1, 1, 1.5, plots.LIGHT)
+    _statistic(ax, check, plots.LIGHT)
+    counted, edges, _ = ax.patches[0].get_data()
+    assert counted.sum() >= 0.98 * values.size
+    if step:
+        width = np.diff(edges) / step
+        assert np.allclose(width, np.round(width[0]))
+        shift = (edges - values.min()) / step % 1
+        assert np.allclose(shift, 0.5, atol=1e-6)
+
+
+def test_the_panel_of_the_pits_names_its_axes(three):
+    ax = plots.predictive_checks(pyflowers.check(three)).axes[-1]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("PIT", "ECDF − uniform")
 
 
 def test_data_without_groups_have_no_interval_plot(three):

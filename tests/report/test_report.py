@@ -269,9 +269,11 @@ def test_a_failed_predictive_check_is_named_beside_the_samplers():
         "The draws can be trusted, but multilevel_poisson does not reproduce the data in every way."
     )
     assert output.startswith(f"{lead} All 12 diagnostics of 2 fits pass.")
-    assert "mean (mean, p = 1.00) is smaller than in replicated data" in output
+    finding = "the counts of flowers are smaller on average than the model predicts (mean"
+    assert finding in output
+    assert "(mean, p > 0.9995)" in output
     verdict = text_of(by_id(page, "verdict"))
-    assert "multilevel_poisson does not reproduce the data: mean" in verdict
+    assert f"multilevel_poisson does not reproduce the data: {finding}" in verdict
     section = by_id(page, "checks")
     assert [text_of(node) for node in nodes(section, "span")].count("FAILED") >= 2
     assert len(nodes(section, "img")) == 1
@@ -282,7 +284,7 @@ def test_the_predictive_checks_of_each_model_are_a_table(page):
     rows = [" ".join(text_of(cell) for cell in row) for row in nodes(section, "tr")]
     assert rows[0] == "Check iid_normal multilevel_normal multilevel_poisson Statistic"
     assert any(row.startswith("loo_pit") and row.count("passed") == 3 for row in rows)
-    assert "All 16 predictive checks pass." in text_of(section)
+    assert "All 22 predictive checks pass." in text_of(section)
     assert "group_outlier is left out: under the flat prior on sigma2_plant" in text_of(section)
 
 
