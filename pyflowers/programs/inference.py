@@ -7,7 +7,8 @@ guessed that could be wrong: the error prints the lines to add.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Container, Mapping
 
 from pyflowers.errors import ConfigError
 from pyflowers.programs.blocks import Blocks, Declared, Variable
@@ -50,6 +51,52 @@ def complete(
         raise ConfigError(_what_to_add(missing, blocks.data, columns, where))
     whole = declared.model_copy(update={"data": data})
     return whole.model_copy(update={"dims": dims_of(whole, blocks)})
+
+
+def dimension_names(
+    declared: Declaration, blocks: Blocks, columns: Collection[str] = ()
+) -> tuple[Declaration, dict[str, str]]:
+    """Give dimensions of the draws names that nothing else has and that netCDF can list.
+
+    A column of labels is a dimension, and may be called anything: ``visit day`` becomes
+    ``visit_day``, as netCDF separates names by blanks, and ``chain`` becomes ``chain_``.
+
+    Parameters
+    ----------
+    declared : Declaration
+        What the user wrote.
+    blocks : Blocks
+        What the program declares.
+    columns : collection of str
+        The table's columns.
+
+    Returns
+    -------
+    declared : Declaration
+        With these names.
+    names : dict of str to str
+        The new name of each column or dimension that has one.
+    """
+    data = {**declared.data, **_indexes(declared.data, declared, blocks.data, columns)}
+    whole = declared.model_copy(update={"data": data})
+    meant = {OBS, *whole.matrices}
+    used = {"chain", "draw", "y", declared.roles.observed, *meant, *blocks.draws}
+    others = [dim for dims in declared.dims.values() for dim in dims if dim not in meant]
+    taken = {*used, *whole.columns, *others}
+    names: dict[str, str] = {}
+    for name in dict.fromkeys((*whole.label_columns, *others)):
+        plain = re.sub(r"[\s/\0]|^\.+$", "_", name)
+        if plain != name or name in used:
+            names[name] = free_name(plain, taken)
+            taken.add(names[name])
+    return whole.with_labels(names), names
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return a name with as many underscores at its end as make it differ from those taken."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def infer(declared: Declaration, blocks: Blocks, columns: Collection[str]) -> dict[str, DataSource]:
