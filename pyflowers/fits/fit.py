@@ -32,6 +32,16 @@ LARGEST_GROUP = 25_000_000
 """Values up to which ``log_likelihood`` and ``posterior_predictive`` are part of ``Fit.idata``."""
 
 
+class _Draws(dict[str, NDArray[np.float64]]):
+    """Draws by quantity; asked for anything else, they say what they are of."""
+
+    def __missing__(self, name: object) -> NDArray[np.float64]:
+        whole = str(name).partition("[")[0]
+        of_whole = f"draws[{whole!r}][..., i] of element i of posterior[{whole!r}].elements"
+        hint = f": {of_whole}" if whole in self else ""
+        raise KeyError(f"{name} is not a quantity; there are draws of {', '.join(self)}{hint}")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit:
     """A fitted program.
@@ -59,6 +69,9 @@ class Fit:
     stats: Mapping[str, NDArray[np.float64]]
     record: RunRecord
     streamed: pd.DataFrame | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "draws", _Draws(self.draws))
 
     @property
     def name(self) -> str:

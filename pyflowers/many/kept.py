@@ -44,7 +44,7 @@ def draws(fit: Fit, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
     """
     chosen = {name: fit.posterior[name] for name in _known(fit, names)}
     chain, draw = np.indices((fit.num_chains, fit.num_draws))
-    flat = {"chain": chain.ravel(), "draw": draw.ravel()}
+    flat: dict[str, NDArray[Any]] = {"chain": chain.ravel(), "draw": draw.ravel()}
     for quantity in chosen.values():
         values = quantity.flat.reshape(-1, quantity.flat.shape[2])
         for name, column in zip(quantity.elements, values.T, strict=True):
