@@ -212,6 +212,9 @@ class Fit:
     def load(cls, folder: str | Path) -> Fit:
         """Read a run folder that :meth:`save` wrote.
 
+        The declaration is the one of that time, with the roles and parameters that its file has
+        been given since, if the program beside it has not changed.
+
         Raises
         ------
         DataError
@@ -227,6 +230,7 @@ class Fit:
         draws, stats = inference_data.draws_of(
             groups, program, file, has_stats=has_stats, keep=named if record.streamed else None
         )
+        program, record = run_folder.declared_now(program, record, draws)
         about = {
             "source": record.data.source,
             "sha256": record.data.sha256,

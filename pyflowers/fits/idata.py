@@ -179,7 +179,7 @@ def draws_of(
         for name, values in groups.get("sample_stats", {}).items()
         if name not in _OF_DRAWS
     }
-    return draws, stats
+    return {name: draws[name] for name in known if name in draws}, stats
 
 
 def _key(name: str, known: Container[str]) -> str:
