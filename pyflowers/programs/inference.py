@@ -117,8 +117,8 @@ def infer(declared: Declaration, blocks: Blocks, columns: Collection[str]) -> di
         if name in data or name in declared.priors:
             continue
         # What is observed is what it is, an ordinal rating also, and no label.
-        is_index = name != declared.roles.observed and _is_index(variable, blocks.data)
-        if variable.ndim == 1 and name in columns and not is_index:
+        is_label = name != declared.roles.observed and is_index(variable, blocks.data)
+        if variable.ndim == 1 and name in columns and not is_label:
             data[name] = Column(column=name)
         elif variable.is_int and (name, variable.ndim) in switches:
             data[name] = Value(value=0)
@@ -192,7 +192,7 @@ def _check_shape(name: str, source: DataSource, variable: Variable, where: str) 
         )
 
 
-def _is_index(variable: Variable, data: Declared) -> bool:
+def is_index(variable: Variable, data: Declared) -> bool:
     """Whether a variable counts from 1 up to another: ``array[N] int<lower=1, upper=P>``."""
     return variable.is_int and variable.lower == "1" and variable.upper in data
 
@@ -207,8 +207,9 @@ def _indexes(
         for name, variable in block.items()
         if name not in data
         and name not in declared.priors
+        and name != declared.roles.observed
         and variable.ndim == 1
-        and _is_index(variable, block)
+        and is_index(variable, block)
         and name in columns
     }
 
@@ -258,7 +259,7 @@ def draft(variable: Variable, block: Declared) -> str:
             if variable.is_int and bounds
             else f"{variable.name} = {{ value = 1 }}  # or under [priors], to be changed by --prior"
         )
-    if variable.ndim == 1 and _is_index(variable, block):
+    if variable.ndim == 1 and is_index(variable, block):
         return f'{variable.name} = {{ column = "...", index = true }}'
     if variable.ndim == 1:
         return f'{variable.name} = {{ column = "..." }}'
