@@ -10,6 +10,7 @@ import pytest
 import pyflowers
 from pyflowers.cli.main import main
 from pyflowers.fits.idata import arviz
+from pyflowers.many.kept import draws
 from pyflowers.programs import Program
 from pyflowers.report import write_report
 
@@ -141,8 +142,8 @@ def test_every_command_reads_a_run_whatever_its_columns_are_called(
     saved = fit.save(tmp_path / "run")
 
     back = pyflowers.Fit.load(saved)
-    for name, draws in fit.draws.items():
-        np.testing.assert_array_equal(back.draws[name], draws)
+    for name, values in fit.draws.items():
+        np.testing.assert_array_equal(back.draws[name], values)
     assert back.draws.keys() == fit.draws.keys()
     for name, values in fit.data.values.items():
         np.testing.assert_array_equal(back.data[name], values)
@@ -176,3 +177,37 @@ def test_every_command_reads_a_run_whatever_its_columns_are_called(
     else:
         write_report([back], tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+WORDS = """
+data { int N; vector[N] y; array[N] int row; int plant_index; }
+parameters { real chain; real draw; real lambda; vector[2] class; }
+model {
+  chain ~ std_normal();
+  draw ~ std_normal();
+  lambda ~ std_normal();
+  class ~ std_normal();
+  y ~ normal(chain, 1);
+}
+"""
+
+
+def test_parameters_may_be_called_as_something_else_is(own_program, tmp_path):
+    program = own_program("words", WORDS)
+    block = {"N": 2, "y": [1.0, 2.0], "row": [7, 8], "plant_index": 3}
+    how = {"seed": 1, "chains": 2, "warmup": 100, "draws": 50, "engine": "stanli"}
+    fit = pyflowers.fit(program, block, **how)
+    assert list(fit.draws) == ["chain", "draw", "lambda", "class"]
+    back = pyflowers.Fit.load(fit.save(tmp_path / "run"))
+    assert list(back.draws) == list(fit.draws)
+    for name, values in fit.draws.items():
+        np.testing.assert_array_equal(back.draws[name], values)
+    assert (back.data["row"].tolist(), back.data["plant_index"]) == ([7, 8], 3)
+    assert list(back.idata.posterior) == ["chain_", "draw_", "lambda", "class"]
+    kept = draws(back)
+    assert list(kept) == ["chain", "draw", "chain_", "draw_", "lambda", "class[1]", "class[2]"]
+    np.testing.assert_array_equal(kept["chain_"], fit.draws["chain"].ravel())
+    shares = pyflowers.contrast(back, "lambda > 0", "sum(class) - lambda > class[2]").conditions()
+    above = fit.draws["class"][..., 0] > fit.draws["lambda"]
+    expected = [(fit.draws["lambda"] > 0).mean(), above.mean()]
+    np.testing.assert_allclose(shares["probability"], expected)
