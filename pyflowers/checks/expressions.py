@@ -9,6 +9,7 @@ summary, by its labels, or by its position from 1 if no label has that name.
 from __future__ import annotations
 
 import ast
+import keyword
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -161,10 +162,10 @@ class _Value:
 
 
 def _named_elements(text: str, posterior: Posterior, found: dict[str, _Value]) -> str:
-    """Replace each element by a name that Python can read: labels may be any text."""
+    """Replace what Python cannot read by names: labels of any text, quantities like ``lambda``."""
     names = sorted((name for name, q in posterior.items() if q.dims), key=len, reverse=True)
     if not names:
-        return text
+        return _named_keywords(text, posterior, found)
     start = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, names))})\s*\[")
     pieces, at = [], 0
     while match := start.search(text, at):
@@ -174,7 +175,15 @@ def _named_elements(text: str, posterior: Posterior, found: dict[str, _Value]) -
         found[placeholder] = _Value(np.asarray(quantity.flat[:, :, position]))
         pieces += [text[at : match.start()], placeholder]
         at = end
-    return "".join([*pieces, text[at:]])
+    return _named_keywords("".join([*pieces, text[at:]]), posterior, found)
+
+
+def _named_keywords(text: str, posterior: Posterior, found: dict[str, _Value]) -> str:
+    """Replace quantities that have the name of a word of Python; no name of Stan begins with _."""
+    for name in posterior.keys() & set(keyword.kwlist) - {"and", "or", "not"}:
+        found[f"_{name}"] = _Value(posterior[name].values, posterior[name].labels)
+        text = re.sub(rf"(?<![\w.]){name}(?!\w)", f"_{name}", text)
+    return text
 
 
 def _element(text: str, begin: int, quantity: Quantity) -> tuple[int, int]:

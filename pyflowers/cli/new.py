@@ -29,6 +29,7 @@ def command(
     program that you have. Nothing that exists is overwritten.
     """
     from pyflowers.programs.drafts import (
+        TO_FILL_IN,
         copy_shipped,
         draft_declaration,
         lost_capabilities,
@@ -59,7 +60,9 @@ def command(
     assert data is not None  # one of the two is given
     table = read_table(data)
     target = name.with_suffix(".toml")
-    write_new({target: draft_declaration(name, list(table.cells), include_paths)})
+    drafted = draft_declaration(name, list(table.cells), include_paths)
+    write_new({target: drafted})
     say_json({"written": [str(target)]})
     say(f"written: {target}")
-    say(f"next: fill in the marked lines, then pyflowers models {name}")
+    fill_in = "fill in the marked lines, then " if TO_FILL_IN in drafted else ""
+    say(f"next: {fill_in}pyflowers models {name}")

@@ -33,6 +33,16 @@ LARGEST_GROUP = 25_000_000
 """Values up to which ``log_likelihood`` and ``posterior_predictive`` are part of ``Fit.idata``."""
 
 
+class _Draws(dict[str, NDArray[np.float64]]):
+    """Draws by quantity; asked for anything else, they say what they are of."""
+
+    def __missing__(self, name: object) -> NDArray[np.float64]:
+        whole = str(name).partition("[")[0]
+        of_whole = f"draws[{whole!r}][..., i] of element i of posterior[{whole!r}].elements"
+        hint = f": {of_whole}" if whole in self else ""
+        raise KeyError(f"{name} is not a quantity; there are draws of {', '.join(self)}{hint}")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit(Shown):
     """A fitted program.
@@ -60,6 +70,9 @@ class Fit(Shown):
     stats: Mapping[str, NDArray[np.float64]]
     record: RunRecord
     streamed: pd.DataFrame | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "draws", _Draws(self.draws))
 
     @property
     def name(self) -> str:
@@ -269,6 +282,9 @@ class Fit(Shown):
     def load(cls, folder: str | Path) -> Fit:
         """Read a run folder that :meth:`save` wrote.
 
+        The declaration is the one of that time, with the roles and parameters that its file has
+        been given since, if the program beside it has not changed.
+
         Raises
         ------
         DataError
@@ -284,6 +300,7 @@ class Fit(Shown):
         draws, stats = inference_data.draws_of(
             groups, program, file, has_stats=has_stats, keep=named if record.streamed else None
         )
+        program, record = run_folder.declared_now(program, record, draws)
         about = {
             "source": record.data.source,
             "sha256": record.data.sha256,

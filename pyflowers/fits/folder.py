@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Never
 
 import pandas as pd
 
-from pyflowers.errors import ConfigError, DataError
+from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits.record import FILE, RunRecord, read_record, run_changes
 from pyflowers.fits.verdict import Verdict
 from pyflowers.outputs import FolderKind, check_folder, new_folder
@@ -178,11 +179,48 @@ def program_of(record: RunRecord, folder: Path) -> Program:
     )
 
 
+def declared_now(
+    program: Program, record: RunRecord, draws: Collection[str]
+) -> tuple[Program, RunRecord]:
+    """Return a run's program and record with the roles and parameters that were declared since.
+
+    They say what the draws mean, and need no new ones, as long as the program's text is the same.
+
+    Parameters
+    ----------
+    program : Program
+        As :func:`program_of` returns it.
+    record : RunRecord
+        The record.
+    draws : collection of str
+        The quantities that the run has.
+    """
+    try:
+        now = Program.open(program.path, include_paths=program.include_paths)
+    except PyflowersError:  # it is gone, or is being edited
+        return program, record
+    if now.source.sha256 != record.program.sha256:
+        return program, record
+    then, there = program.declaration, {*program.source.blocks.data, *draws}
+    given = now.declaration.roles.model_dump(exclude_unset=True)
+    roles = {role: name for role, name in given.items() if name in there}
+    declared = then.model_copy(
+        update={
+            "roles": then.roles.model_copy(update=roles),
+            "parameters": {**then.parameters, **now.declaration.parameters},
+        }
+    )
+    kept = declared.model_dump(mode="json", exclude_defaults=True)
+    about = record.program.model_copy(update={"declaration": kept})
+    return replace(program, declaration=declared), record.model_copy(update={"program": about})
+
+
 __all__ = [
     "DRAWS",
     "RUN_FOLDER",
     "Run",
     "check_run_folder",
+    "declared_now",
     "program_of",
     "read_summary",
     "refuse_other_run",

@@ -15,8 +15,3 @@ class Group(NamedTuple):
 
     variables: Arrays
     coords: Arrays
-
-    @property
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Every array by its name, coordinates included."""
-        return {name: values for name, (_, values) in (self.coords | self.variables).items()}

@@ -7,8 +7,11 @@ Dimensions are ``chain``, ``draw``, ``obs`` and the declaration's own; their lab
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +24,7 @@ from pyflowers.fits.groups import Arrays, Group
 from pyflowers.fits.posterior import Quantity, labels_of, quantity
 from pyflowers.programs import Data, Program
 from pyflowers.programs.declaration import OBS, Column, Columns
+from pyflowers.programs.inference import dims_of, free_name
 from pyflowers.table import Labels, Table
 
 if TYPE_CHECKING:
@@ -41,7 +45,7 @@ _STAN_NAMES = {theirs: stan for stan, theirs in STAT_NAMES.items()}
 _WHOLE_STATS = {"tree_depth", "n_steps"}
 _ROW = "row"
 _INDEX = "{}_index"
-_NONE = Group({}, {})
+_OF_DRAWS = ("chain", "draw")
 
 
 def arviz() -> Any:
@@ -87,16 +91,17 @@ def to_groups(
     for name, values in draws.items():
         labelled = quantity(name, values, data, kept.get(name))
         group = group_of.get(name, "posterior")
+        key = _key(name, program.source.blocks.draws)
         # What describes the observed variable has its name, as ArviZ expects.
         if name in (roles.log_lik, roles.y_rep, roles.y_new):
-            observed = data.observed or "y"
-            labelled = Quantity(observed, labelled.values, labelled.dims, labelled.labels)
+            key = data.observed or "y"
+        labelled = replace(labelled, name=key)
         groups.setdefault(group, []).append(labelled)
     found = {name: _group(members, data) for name, members in groups.items()}
     found["sample_stats"] = _stats(stats)
     if data.observed in data.values:
         found["observed_data"] = _constants({data.observed: data[data.observed]}, data)
-    found["constant_data"] = _constant_data(data)
+    found["constant_data"] = _constant_data(data, program)
     return {name: group for name, group in found.items() if group.variables or group.coords}
 
 
@@ -121,7 +126,7 @@ def to_inference_data(groups: Mapping[str, Group]) -> Any:
 
 
 def draws_of(
-    groups: Mapping[str, Group],
+    groups: Mapping[str, Mapping[str, NDArray[Any]]],
     program: Program,
     path: Path,
     *,
@@ -132,7 +137,7 @@ def draws_of(
 
     Parameters
     ----------
-    groups : mapping of str to Group
+    groups : mapping of str to mapping of str to array
         As :func:`.netcdf.from_file` returns them.
     program : Program
         The program.
@@ -148,33 +153,38 @@ def draws_of(
     DataError
         If a group or a quantity of the program is missing.
     """
-    roles = program.declaration.roles
-    has_posterior = not program.internal.issuperset(program.source.blocks.draws)
+    roles, known = program.declaration.roles, program.source.blocks.draws
+    has_posterior = not program.internal.issuperset(known)
     for group, must in (("posterior", has_posterior), ("sample_stats", has_stats)):
         if must and group not in groups:
             raise DataError(f"{path}: it has no group {group}; fit again")
-    draws = {name: values for name, (_, values) in groups.get("posterior", _NONE).variables.items()}
-    another = roles.y_new_group
-    for group, name in (
-        ("log_likelihood", roles.log_lik),
-        ("posterior_predictive", roles.y_rep),
-        ("predictions", roles.y_new),
-        ("log_prior", roles.lprior),
+    posterior = groups.get("posterior", {})
+    draws = {name: posterior[_key(name, known)] for name in known if _key(name, known) in posterior}
+    observed = roles.observed if "observed_data" in groups else "y"
+    for group, role, key in (
+        ("log_likelihood", roles.log_lik, observed),
+        ("posterior_predictive", roles.y_rep, observed),
+        ("predictions", roles.y_new, observed),
+        ("predictions", roles.y_new_group, roles.y_new_group),
+        ("log_prior", roles.lprior, roles.lprior),
     ):
-        if group in groups and name in program.source.blocks.draws and name not in draws:
-            kept = groups[group].variables.items()
-            draws[name] = next(values for key, (_, values) in kept if key != another)
-    if another in groups.get("predictions", _NONE).variables:
-        draws[another] = groups["predictions"].arrays[another]
-    sizes = groups.get("constant_data", _NONE).arrays
+        if role in known and role not in draws and key in groups.get(group, {}):
+            draws[role] = groups[group][key]
+    sizes = groups.get("constant_data", {})
     for name in program.kept() if keep is None else keep:
         if name not in draws and not _may_be_absent(program, name, sizes):
             raise DataError(f"{path}: the draws of {name} are missing; fit again")
     stats = {
         _STAN_NAMES.get(name, f"{name}__"): np.asarray(values, dtype=np.float64)
-        for name, (_, values) in groups.get("sample_stats", _NONE).variables.items()
+        for name, values in groups.get("sample_stats", {}).items()
+        if name not in _OF_DRAWS
     }
-    return draws, stats
+    return {name: draws[name] for name in known if name in draws}, stats
+
+
+def _key(name: str, known: Container[str]) -> str:
+    """Return the name of a quantity's variable, which is not that of a dimension of every draw."""
+    return free_name(f"{name}_", known) if name in _OF_DRAWS else name
 
 
 def _may_be_absent(program: Program, name: str, sizes: Mapping[str, NDArray[Any]]) -> bool:
@@ -188,7 +198,7 @@ def _may_be_absent(program: Program, name: str, sizes: Mapping[str, NDArray[Any]
 
 
 def data_of(
-    groups: Mapping[str, Group],
+    groups: Mapping[str, Mapping[str, NDArray[Any]]],
     program: Program,
     columns: Mapping[str, str],
     about: Mapping[str, Any],
@@ -201,14 +211,12 @@ def data_of(
     DataError
         If something is missing.
     """
-    kept = [groups.get(name, _NONE) for name in ("observed_data", "constant_data")]
-    constant = kept[1].arrays
+    constant = groups.get("constant_data", {})
     declared = program.declaration
     try:
-        values = _kept_values(program, kept)
-        if not columns and _ROW not in constant:  # there was no table
-            from pyflowers.programs.inference import dims_of
-
+        values = _kept_values(program, {**constant, **groups.get("observed_data", {})})
+        named = partial(_of_rows_named, program=program, labels=declared.label_columns)
+        if not columns and named(_ROW) not in constant:  # there was no table
             dims = dims_of(declared, program.source.blocks)
             name = declared.roles.observed if declared.roles.observed in values else ""
             return Data(values, dims, observed=name, declaration=declared, **about)
@@ -216,30 +224,34 @@ def data_of(
             column: Labels(
                 columns[column],
                 tuple(map(str, constant[column])),
-                np.asarray(constant[_INDEX.format(column)], dtype=np.int64),
+                np.asarray(constant[named(_INDEX.format(column))], dtype=np.int64),
             )
             for column in declared.label_columns
         }
-        return _data_with_table(program, columns, values, labels, constant, about)
+        rows = np.asarray(constant[named(_ROW)], dtype=np.int64)
+        return _data_with_table(program, columns, values, labels, rows, about)
     except (KeyError, IndexError, ValueError) as error:
         raise DataError(f"{path}: its data cannot be read ({error}); fit again") from error
 
 
-def _kept_values(program: Program, groups: Sequence[Group]) -> dict[str, Any]:
+def _kept_values(program: Program, kept: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for name, variable in program.source.blocks.data.items():
-        kept = next(
-            (
-                group.variables[key][1]
-                for group in groups
-                for key in (f"{name}_data", name)
-                if key in group.variables
-            ),
-            None,
-        )
-        if kept is not None:
-            values[name] = kept.item() if variable.ndim == 0 and kept.ndim == 0 else kept
+    block = program.source.blocks.data
+    for name, variable in block.items():
+        array = kept.get(_beside_labels(name, block), kept.get(name))
+        if array is not None:
+            values[name] = array.item() if variable.ndim == 0 and array.ndim == 0 else array
     return values
+
+
+def _beside_labels(name: str, block: Container[str]) -> str:
+    """Return what a data variable is called beside a dimension of its name."""
+    return free_name(f"{name}_data", block)
+
+
+def _of_rows_named(name: str, program: Program, labels: Collection[str]) -> str:
+    """Return what an array with a value for each row is called, beside data and dimensions."""
+    return free_name(name, {*program.source.blocks.data, *labels})
 
 
 def _data_with_table(
@@ -247,11 +259,10 @@ def _data_with_table(
     columns: Mapping[str, str],
     values: dict[str, Any],
     labels: dict[str, Labels],
-    constant: Mapping[str, NDArray[Any]],
+    rows: NDArray[np.int64],
     about: Mapping[str, Any],
 ) -> Data:
     declared = program.declaration
-    rows = np.asarray(constant[_ROW], dtype=np.int64)
     cells: dict[str, NDArray[Any]] = {}
     for name, source in declared.data.items():
         if not isinstance(source, Column | Columns):
@@ -294,7 +305,7 @@ def _group(members: list[Quantity], data: Data) -> Group:
     if not members:
         return Group(variables, coords)
     for member in members:
-        variables[member.name] = (("chain", "draw", *member.dims), member.values)
+        variables[member.name] = ((*_OF_DRAWS, *member.dims), member.values)
         for dim, labels in zip(member.dims, member.labels, strict=True):
             coords[dim] = ((dim,), _coordinate(dim, labels, data))
     return Group(variables, coords | _numbers(members[0].values) | _of_rows(coords, data))
@@ -302,7 +313,7 @@ def _group(members: list[Quantity], data: Data) -> Group:
 
 def _numbers(values: NDArray[Any]) -> Arrays:
     """Return the coordinates of chains and draws."""
-    dims = zip(("chain", "draw"), values.shape, strict=False)
+    dims = zip(_OF_DRAWS, values.shape, strict=False)
     return {dim: ((dim,), np.arange(size)) for dim, size in dims}
 
 
@@ -328,19 +339,20 @@ def _constants(values: Mapping[str, Any], data: Data) -> Group:
     """Return variables of the data block with the labels of their dimensions."""
     variables: Arrays = {}
     coords: Arrays = {}
+    dims = {OBS, *data.labels, *itertools.chain.from_iterable(data.dims.values())}
     for name, value in values.items():
         if isinstance(value, Mapping):
             continue  # a tuple of Stan has no array to keep
         array = np.asarray(value)
         labelled = quantity(name, array[None, None], data)
-        key = f"{name}_data" if name in (*labelled.dims, *data.labels, OBS) else name
+        key = _beside_labels(name, data.values) if name in dims else name
         variables[key] = (labelled.dims, array)
         for dim, labels in zip(labelled.dims, labelled.labels, strict=True):
             coords[dim] = ((dim,), _coordinate(dim, labels, data))
     return Group(variables, coords | _of_rows(coords, data))
 
 
-def _constant_data(data: Data) -> Group:
+def _constant_data(data: Data, program: Program) -> Group:
     """Return the rest of the data block, and what rebuilds the table."""
     rest = {name: value for name, value in data.values.items() if name != data.observed}
     found = _constants(rest, data)
@@ -348,9 +360,12 @@ def _constant_data(data: Data) -> Group:
     if data.table is None:
         return Group(found.variables, coords)
     coords |= {name: ((name,), _text(labels.names)) for name, labels in data.labels.items()}
-    rows: Arrays = {_ROW: ((OBS,), data.table.rows)}
-    rows |= {_INDEX.format(name): ((OBS,), labels.codes) for name, labels in data.labels.items()}
-    return Group(found.variables | rows, coords)
+    rows = {_INDEX.format(name): labels.codes for name, labels in data.labels.items()}
+    of_rows: Arrays = {
+        _of_rows_named(name, program, data.labels): ((OBS,), values)
+        for name, values in {**rows, _ROW: data.table.rows}.items()
+    }
+    return Group(found.variables | of_rows, coords)
 
 
 def _stats(stats: Mapping[str, NDArray[np.float64]]) -> Group:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.errors import DataError
-from pyflowers.fits.groups import Arrays, Group
+from pyflowers.fits.groups import Group
 
 
 def to_bytes(groups: Mapping[str, Group]) -> bytes:
@@ -34,8 +34,8 @@ def to_bytes(groups: Mapping[str, Group]) -> bytes:
     return buffer.getvalue()
 
 
-def from_file(path: Path) -> dict[str, Group]:
-    """Read the groups of a netCDF file and close it.
+def from_file(path: Path) -> dict[str, dict[str, NDArray[Any]]]:
+    """Read the arrays of each group of a netCDF file by their names, and close it.
 
     Raises
     ------
@@ -46,21 +46,13 @@ def from_file(path: Path) -> dict[str, Group]:
 
     try:
         with h5netcdf.File(path, "r") as file:
-            found = {name: _read(node) for name, node in file.groups.items()}
+            found = {
+                group: {name: _decoded(each) for name, each in node.variables.items()}
+                for group, node in file.groups.items()
+            }
     except (OSError, ValueError, KeyError, AttributeError, RuntimeError, TypeError) as error:
         raise DataError(f"{path}: no draws can be read from it ({error}); fit again") from error
     return found
-
-
-def _read(node: Any) -> Group:
-    """Read one group; what is named as a dimension, or by ``coordinates``, is a coordinate."""
-    every: Arrays = {}
-    labels: set[str] = set()
-    for name, variable in node.variables.items():
-        every[name] = (tuple(variable.dimensions), _decoded(variable))
-        labels.update(str(variable.attrs.get("coordinates", "")).split())
-    coords = {name: each for name, each in every.items() if name in labels or name in each[0]}
-    return Group({name: each for name, each in every.items() if name not in coords}, coords)
 
 
 def _decoded(variable: Any) -> NDArray[Any]:

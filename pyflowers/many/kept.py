@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import stacked
+from pyflowers.programs.inference import free_name
 
 
 def summary(
@@ -38,7 +39,8 @@ def draws(fit: Fit, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
     Returns
     -------
     mapping of str to array, shape (chains × draws,)
-        ``chain`` and ``draw``, from 0, and each element such as ``mu_plant[2]``.
+        ``chain`` and ``draw``, from 0, and each element such as ``mu_plant[2]``; a quantity that
+        is called ``chain`` itself is ``chain_``.
 
     Raises
     ------
@@ -47,10 +49,11 @@ def draws(fit: Fit, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
     """
     chosen = {name: fit.posterior[name] for name in _known(fit, names)}
     chain, draw = np.indices((fit.num_chains, fit.num_draws))
-    flat = {"chain": chain.ravel(), "draw": draw.ravel()}
+    flat: dict[str, NDArray[Any]] = {"chain": chain.ravel(), "draw": draw.ravel()}
     for quantity in chosen.values():
         values = quantity.flat.reshape(-1, quantity.flat.shape[2])
-        flat |= dict(zip(quantity.elements, values.T, strict=True))
+        for name, column in zip(quantity.elements, values.T, strict=True):
+            flat[free_name(name, flat)] = column
     return flat
 
 

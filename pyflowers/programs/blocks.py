@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 BLOCKS = (
     "functions",
@@ -91,9 +90,7 @@ class Blocks:
     @property
     def draws(self) -> Declared:
         """Every variable that a draw has."""
-        return MappingProxyType(
-            {**self.parameters, **self.transformed_parameters, **self.generated_quantities}
-        )
+        return {**self.parameters, **self.transformed_parameters, **self.generated_quantities}
 
 
 def read_blocks(text: str) -> Blocks:
@@ -106,9 +103,7 @@ def read_blocks(text: str) -> Blocks:
     """
     bodies = block_bodies(text)
     found = {
-        block: MappingProxyType(
-            {variable.name: variable for variable in _declarations(bodies.get(block, ""))}
-        )
+        block: {variable.name: variable for variable in _declarations(bodies.get(block, ""))}
         for block in BLOCKS
     }
     return Blocks(

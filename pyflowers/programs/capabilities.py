@@ -69,24 +69,28 @@ class Capability(StrEnum):
 _PURPOSES = {
     Capability.LOG_LIK: (
         "PSIS-LOO and model comparison",
-        "declare vector[N] log_lik in generated quantities, the log likelihood of each observation",
+        "declare vector[N] log_lik in generated quantities, the log likelihood of each "
+        "observation, and fit again",
     ),
     Capability.Y_REP: (
         "posterior predictive checks",
-        "declare y_rep in generated quantities, replicated data in the shape of the observed",
+        "declare y_rep in generated quantities, replicated data in the shape of the observed, "
+        "and fit again",
     ),
     Capability.Y_NEW: (
         "predictions of new data",
-        "declare y_new in generated quantities, such as the next observation of each group",
+        "declare y_new in generated quantities, such as the next observation of each group, "
+        "and fit again",
     ),
     Capability.NEW_GROUP: (
         "predictions for a group that is not in the data",
         "declare y_new_group in generated quantities, an observation of a group whose parameters "
-        "are drawn from the population",
+        "are drawn from the population, and fit again",
     ),
     Capability.LPRIOR: (
         "prior sensitivity",
-        "declare real lprior, the log density of the priors, in transformed parameters",
+        "declare real lprior, the log density of the priors, in transformed parameters, "
+        "and fit again",
     ),
     Capability.PRIOR_ONLY: (
         "draws from the prior",
@@ -96,11 +100,12 @@ _PURPOSES = {
     Capability.HELD_OUT: (
         "exact leave-one-out refits",
         "declare array[N] int<lower=0, upper=1> held_out in data, leave the observations where it "
-        "is 1 out of the likelihood, and keep them in log_lik",
+        "is 1 out of the likelihood, keep them in log_lik, and fit again",
     ),
     Capability.OBSERVED: (
         "the data in reports and figures",
-        'name the data variable that the model describes: [roles] observed = "..."',
+        'name the data variable that the model describes: [roles] observed = "..."; if the program '
+        "has changed since the fit, fit again",
     ),
     Capability.PRIOR_DENSITY: (
         "prior against posterior",
@@ -108,7 +113,8 @@ _PURPOSES = {
     ),
     Capability.GROUP_MEAN: (
         "the shrinkage plot",
-        'name the parameter and the column: [roles] group_mean = "...", [table] group = "..."',
+        'name the parameter and the column: [roles] group_mean = "...", [table] group = "..."; '
+        "for a new column, fit again",
     ),
     Capability.EXACT: (
         "the exact posterior",

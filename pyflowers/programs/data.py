@@ -17,7 +17,7 @@ from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import DataError
 from pyflowers.programs.blocks import Blocks, Variable
 from pyflowers.programs.declaration import OBS, Column, Columns, Declaration, Size, Value
-from pyflowers.programs.inference import dims_of
+from pyflowers.programs.inference import dimension_names, dims_of
 from pyflowers.table import Labels, Table
 from pyflowers.table.cells import is_plain
 
@@ -265,6 +265,7 @@ def from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
         If the file does not exist or is not a JSON object, or the mapping holds anything other
         than numbers.
     """
+    declared, _ = dimension_names(declared, blocks)
     dims, observed = dims_of(declared, blocks), declared.roles.observed
     if data is None:
         return Data({}, dims, sha256=digest(), declaration=declared)

@@ -315,6 +315,34 @@ class Declaration(Record):
         """The matrices of columns by their variable."""
         return {n: s for n, s in self.data.items() if isinstance(s, Columns)}
 
+    def with_labels(self, names: Mapping[str, str]) -> Declaration:
+        """Return the declaration with other names of the columns that are read as labels."""
+        meant = {OBS, *self.matrices}
+
+        def new(name: str | None) -> Any:
+            return name if name in meant else names.get(name or "", name)
+
+        def of(source: DataSource) -> DataSource:
+            if isinstance(source, Size):
+                return Size(size=new(source.size))
+            if not isinstance(source, Column | Columns):
+                return source
+            changes = {"per": names.get(source.per or "", source.per)}
+            if isinstance(source, Column) and source.index:
+                changes["column"] = names.get(source.column, source.column)
+            return source.model_copy(update=changes)
+
+        return self.model_copy(
+            update={
+                "data": {name: of(source) for name, source in self.data.items()},
+                "dims": {name: tuple(map(new, dims)) for name, dims in self.dims.items()},
+                "table": TableRoles(
+                    group=names.get(self.table.group, self.table.group),
+                    time=names.get(self.table.time, self.table.time),
+                ),
+            }
+        )
+
     @property
     def number_columns(self) -> tuple[str, ...]:
         """The columns that are read as numbers, each once."""

@@ -7,12 +7,23 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.declaration import Column, Columns, DataSource, Declaration, Size, Value
-from pyflowers.programs.inference import draft, infer
+from pyflowers.programs.declaration import (
+    Column,
+    Columns,
+    DataSource,
+    Declaration,
+    Roles,
+    Size,
+    Value,
+)
+from pyflowers.programs.inference import draft, infer, is_index
 from pyflowers.programs.program import Program
 from pyflowers.programs.shipped import shipped_program
 from pyflowers.programs.source import read_source
 from pyflowers.resources import stan_folder
+
+TO_FILL_IN = "# to be filled in"
+"""Marks the lines of a draft that only the user can complete."""
 
 
 def copy_shipped(name: str, target: Path) -> dict[Path, str]:
@@ -82,10 +93,20 @@ def draft_declaration(path: Path, columns: Collection[str], include_paths: tuple
         elif not variable.ndim and not variable.is_int:
             scalars.append(name)
         else:
-            lines.append(f"{draft(variable, blocks.data)}  # to be filled in")
+            lines.append(f"{draft(variable, blocks.data)}  {TO_FILL_IN}")
     if scalars:
         lines += ["", "[priors]  # scalars of the data block, changed with --prior"]
-        lines += [f"{name} = 1.0  # choose a default" for name in scalars]
+        lines += [f"{name} = 1.0  {TO_FILL_IN}: a default" for name in scalars]
+    if Roles().observed not in blocks.data:
+        values = [
+            name
+            for name, each in blocks.data.items()
+            if each.ndim and not (isinstance(known.get(name), Value) or is_index(each, blocks.data))
+        ]
+        observed = values[0] if len(values) == 1 else "..."
+        mark = "" if len(values) == 1 else f"  {TO_FILL_IN}: {', '.join(values)}"
+        lines += ["", "[roles]  # the data variable that the model describes"]
+        lines += [f'observed = "{observed}"{mark}']
     return "\n".join(lines) + "\n"
 
 

@@ -108,7 +108,8 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
     frame = to_frame(whole)
     kept = frame.drop(frame.index[rows])
     how = {"time_order": whole.reading.get("time_order", "value")}
-    training = program.read(kept, columns=whole.columns, **how)
+    declared = replace(program, declaration=whole.declaration)
+    training = declared.read(kept, columns=whole.columns, **how)
     return HeldOut(program, rows, training, whole)
 
 

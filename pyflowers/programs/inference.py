@@ -7,7 +7,8 @@ guessed that could be wrong: the error prints the lines to add.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Container, Mapping
 
 from pyflowers.errors import ConfigError
 from pyflowers.programs.blocks import Blocks, Declared, Variable
@@ -52,6 +53,52 @@ def complete(
     return whole.model_copy(update={"dims": dims_of(whole, blocks)})
 
 
+def dimension_names(
+    declared: Declaration, blocks: Blocks, columns: Collection[str] = ()
+) -> tuple[Declaration, dict[str, str]]:
+    """Give dimensions of the draws names that nothing else has and that netCDF can list.
+
+    A column of labels is a dimension, and may be called anything: ``visit day`` becomes
+    ``visit_day``, as netCDF separates names by blanks, and ``chain`` becomes ``chain_``.
+
+    Parameters
+    ----------
+    declared : Declaration
+        What the user wrote.
+    blocks : Blocks
+        What the program declares.
+    columns : collection of str
+        The table's columns.
+
+    Returns
+    -------
+    declared : Declaration
+        With these names.
+    names : dict of str to str
+        The new name of each column or dimension that has one.
+    """
+    data = {**declared.data, **_indexes(declared.data, declared, blocks.data, columns)}
+    whole = declared.model_copy(update={"data": data})
+    meant = {OBS, *whole.matrices}
+    used = {"chain", "draw", "y", declared.roles.observed, *meant, *blocks.draws}
+    others = [dim for dims in declared.dims.values() for dim in dims if dim not in meant]
+    taken = {*used, *whole.columns, *others}
+    names: dict[str, str] = {}
+    for name in dict.fromkeys((*whole.label_columns, *others)):
+        plain = re.sub(r"[\s/\0]|^\.+$", "_", name)
+        if plain != name or name in used:
+            names[name] = free_name(plain, taken)
+            taken.add(names[name])
+    return whole.with_labels(names), names
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return a name with as many underscores at its end as make it differ from those taken."""
+    while name in taken:
+        name += "_"
+    return name
+
+
 def infer(declared: Declaration, blocks: Blocks, columns: Collection[str]) -> dict[str, DataSource]:
     """Return the sources of the data block's variables that are unambiguous, in its order.
 
@@ -70,8 +117,8 @@ def infer(declared: Declaration, blocks: Blocks, columns: Collection[str]) -> di
         if name in data or name in declared.priors:
             continue
         # What is observed is what it is, an ordinal rating also, and no label.
-        is_index = name != declared.roles.observed and _is_index(variable, blocks.data)
-        if variable.ndim == 1 and name in columns and not is_index:
+        is_label = name != declared.roles.observed and is_index(variable, blocks.data)
+        if variable.ndim == 1 and name in columns and not is_label:
             data[name] = Column(column=name)
         elif variable.is_int and (name, variable.ndim) in switches:
             data[name] = Value(value=0)
@@ -145,7 +192,7 @@ def _check_shape(name: str, source: DataSource, variable: Variable, where: str) 
         )
 
 
-def _is_index(variable: Variable, data: Declared) -> bool:
+def is_index(variable: Variable, data: Declared) -> bool:
     """Whether a variable counts from 1 up to another: ``array[N] int<lower=1, upper=P>``."""
     return variable.is_int and variable.lower == "1" and variable.upper in data
 
@@ -160,8 +207,9 @@ def _indexes(
         for name, variable in block.items()
         if name not in data
         and name not in declared.priors
+        and name != declared.roles.observed
         and variable.ndim == 1
-        and _is_index(variable, block)
+        and is_index(variable, block)
         and name in columns
     }
 
@@ -211,7 +259,7 @@ def draft(variable: Variable, block: Declared) -> str:
             if variable.is_int and bounds
             else f"{variable.name} = {{ value = 1 }}  # or under [priors], to be changed by --prior"
         )
-    if variable.ndim == 1 and _is_index(variable, block):
+    if variable.ndim == 1 and is_index(variable, block):
         return f'{variable.name} = {{ column = "...", index = true }}'
     if variable.ndim == 1:
         return f'{variable.name} = {{ column = "..." }}'

@@ -119,6 +119,20 @@ class Program(Shown):
             example,
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what a shipped program has in Python: functions without names do not pickle."""
+        from pyflowers.programs.shipped import python_of
+
+        is_shipped = self.python is python_of(self.reference)
+        return {**self.__dict__, "python": None if is_shipped else self.python}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Find it again by the program's name."""
+        from pyflowers.programs.shipped import python_of
+
+        python = state["python"] or python_of(state["reference"])
+        self.__dict__.update({**state, "python": python})
+
     @property
     def name(self) -> str:
         """The program's name: that of its file."""

@@ -14,7 +14,7 @@ from pyflowers.programs import data as data_block
 from pyflowers.programs import placeholders
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Column, Declaration
-from pyflowers.programs.inference import complete
+from pyflowers.programs.inference import complete, dimension_names
 from pyflowers.records import recordable
 from pyflowers.table import Table, from_frame, read_table
 
@@ -98,15 +98,17 @@ def read_data(
     names = _column_names(program, renamed)
     if design_only:
         table = placeholders.in_table(table, program.declaration, program.source.blocks, names)
-    back = {renamed_to: name for name, renamed_to in names.items()}
+    read_by = {*program.declaration.columns, *program.source.blocks.data}
+    back = {theirs: name for name, theirs in names.items() if name in read_by}
     known = [back.get(column, column) for column in table.cells]
-    declared = complete(program.declaration, program.source.blocks, known, program.declared_in)
+    declared, dims = dimension_names(program.declaration, program.source.blocks, known)
+    declared = complete(declared, program.source.blocks, known, program.declared_in)
     # A column that is asked for by name is missed if it is not there.
-    declared = declared.for_columns({*known, *names})
-    _refuse_unused(program, renamed, declared)
-    read = data_block.from_table(
-        table, declared, program.declaration, program.source.blocks, names, time_order
-    )
+    declared = declared.for_columns({dims.get(column, column) for column in (*known, *names)})
+    _refuse_unused(program, renamed, declared, dims)
+    names = {dim: names.get(column, column) for column, dim in dims.items()} | names
+    written = program.declaration.with_labels(dims)
+    read = data_block.from_table(table, declared, written, program.source.blocks, names, time_order)
     how = {**reading, "time_order": time_order if time_order != "value" else None}
     return replace(read, reading={k: str(v) for k, v in how.items() if v is not None})
 
@@ -131,10 +133,13 @@ def _column_names(program: Program, renamed: Mapping[str, str]) -> dict[str, str
     return names
 
 
-def _refuse_unused(program: Program, renamed: Mapping[str, str], declared: Declaration) -> None:
+def _refuse_unused(
+    program: Program, renamed: Mapping[str, str], declared: Declaration, dims: Mapping[str, str]
+) -> None:
+    columns = {dim: column for column, dim in dims.items()}
     for key in renamed:
-        if key not in TABLE_ROLES and key not in declared.columns:
-            have = ", ".join(declared.columns)
+        if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:
+            have = ", ".join(columns.get(column, column) for column in declared.columns)
             raise ConfigError(f"column {key}: {program.name} reads {have}")
 
 

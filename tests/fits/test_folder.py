@@ -14,8 +14,10 @@ from synthetic_fits import synthetic_fit, table
 import pyflowers
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.folder import DRAWS, check_run_folder
-from pyflowers.programs import Capability
+from pyflowers.programs import Capability, Program
 from pyflowers.workflow.replay import replay
+
+QUICK = {"seed": 1, "warmup": 200, "draws": 200, "engine": "stanli"}
 
 
 def same(first, second):
@@ -278,6 +280,43 @@ def test_a_run_keeps_the_declaration_that_it_was_made_with(own_program, tmp_path
         back = pyflowers.Fit.load(run)
         assert back.posterior["alpha"].elements == ("alpha[Ann]", "alpha[Bob]")
         assert back.program.can(Capability.Y_REP)
+
+
+def test_roles_and_parameters_declared_since_take_effect(own_program, tmp_path):
+    renamed = TRIAL.replace(" y;", " count;").replace("y ~", "count ~").replace("y[n]", "count[n]")
+    before = DECLARATION.replace("y       =", "count   =").replace('y_rep = "y_sim"', "")
+    before = before.replace('prior = "normal(0, tau_scale)"', "")
+    program = own_program("trial", renamed, before)
+    fit = pyflowers.fit(program, visits(), **QUICK)
+    run = fit.save(tmp_path / "run")
+
+    unchanged = pyflowers.Fit.load(run)
+    with pytest.raises(ConfigError, match=r"no observed, .*if the program has changed .*fit again"):
+        unchanged.program.require(Capability.OBSERVED)
+    with pytest.raises(ConfigError, match=r"trial has no y_rep, needed .* and fit again$"):
+        pyflowers.check(unchanged)
+
+    after = before.replace("[roles]", '[roles]\nobserved = "count"\ny_rep = "y_sim"')
+    after = after.replace("[parameters.tau]", '[parameters.tau]\nprior = "normal(0, tau_scale)"')
+    program.path.with_suffix(".toml").write_text(after)
+    now = pyflowers.Fit.load(run)
+    assert now.program.can(Capability.PRIOR_DENSITY)
+    assert list(now.posterior) == ["alpha", "beta", "tau"]
+    assert_array_equal(now.data.y, [5, 2, 3, 0, 4])
+    assert now.data.value_name == "seizures"
+    expected = pyflowers.fit(Program.open(program.path), visits(), **QUICK)
+    pd.testing.assert_frame_equal(pyflowers.check(now).table(), pyflowers.check(expected).table())
+    again = pyflowers.Fit.load(now.save(tmp_path / "again"))
+    assert list(again.idata.posterior_predictive.data_vars) == ["count"]
+    same(again, fit)
+    assert replay(run).verdict == "bitwise equal"
+
+    # Of another text, or of draws that the run has not, nothing is taken.
+    program.path.with_suffix(".toml").write_text(after.replace('"y_sim"', '"eta"'))
+    assert not pyflowers.Fit.load(run).program.can(Capability.Y_REP)
+    program.path.with_suffix(".toml").write_text(after)
+    program.path.write_text(renamed + "\n// edited")
+    assert not pyflowers.Fit.load(run).program.can(Capability.OBSERVED)
 
 
 ANY_SIZE = """

@@ -384,3 +384,27 @@ def test_some_rows_are_taken_of_what_is_observed_alone(trial):
     )
     assert plain.at(np.array([2])).y.tolist() == [6]
     assert plain.at(np.array([2]))["plant"].tolist() == [3]
+
+
+RATINGS = """
+data { int N; int K; int P; array[N] int<lower=1, upper=K> y; array[N] int<lower=1, upper=P> obs; }
+parameters { vector[P] tau; }
+model { tau ~ std_normal(); }
+"""
+
+
+def test_dimensions_have_names_that_nothing_else_has(own_program):
+    """The column obs is labels, and its dimension is not that of the rows; ratings stay values."""
+    program = own_program("ratings", RATINGS, "[data]\nK = { value = 5 }\n[dims]\ntau = ['tau']")
+    frame = pd.DataFrame({"y": [5, 3, 5], "obs": ["b", "a", "b"]})
+    data = program.read(frame)
+    assert np.asarray(data["y"]).tolist() == [5, 3, 5]
+    assert (data["N"], data["P"], data["obs"].tolist()) == (3, 2, [1, 2, 1])
+    assert dict(data.dims) == {"y": ("obs",), "obs": ("obs",), "tau": ("tau_",)}
+    assert data.labels["obs_"].names == ("b", "a")
+    renamed = program.read(frame.rename(columns={"obs": "bee"}), columns={"obs": "bee"})
+    assert renamed.labels["obs_"].column == "bee"
+    again = program.read(frame, columns=data.columns)
+    assert again.columns == data.columns
+    with pytest.raises(ConfigError, match=r"column bee: ratings reads y, obs$"):
+        program.read(frame, columns={"bee": "obs"})

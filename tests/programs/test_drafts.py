@@ -47,7 +47,10 @@ visits = { column = "visits" }
 weights = { column = "..." }  # to be filled in
 
 [priors]  # scalars of the data block, changed with --prior
-beta_sd = 1.0  # choose a default
+beta_sd = 1.0  # to be filled in: a default
+
+[roles]  # the data variable that the model describes
+observed = "..."  # to be filled in: sun, visits, weights
 """
 TABLE = "plot,sun,visits\na,1,2\na,3,1\nb,2,0\n"
 
@@ -89,6 +92,19 @@ def test_a_draft_says_what_is_known_and_marks_the_rest(tmp_path, capsys):
     assert run("new", tmp_path / "bees.stan", "--data", tmp_path / "bees.csv") == 0
     assert (tmp_path / "bees.toml").read_text() == DRAFT
     assert "fill in the marked lines" in capsys.readouterr().out
+
+
+def test_a_draft_without_gaps_says_so_and_its_program_can_be_checked(tmp_path, capsys):
+    text = PROGRAM.replace("vector[2] weights;", "").replace("real<lower=0> beta_sd;", "")
+    text = text.replace("vector<lower=0>[N] sun;", "").replace("beta * sun", "beta * plot[1]")
+    path = tmp_path / "bees.stan"
+    path.write_text(text.replace("beta_sd", "1"))
+    (tmp_path / "bees.csv").write_text(TABLE)
+    assert run("new", path, "--data", tmp_path / "bees.csv") == 0
+    assert f"next: pyflowers models {path}" in capsys.readouterr().out
+    drafted = find_program(path)
+    assert drafted.can(Capability.OBSERVED)
+    assert drafted.read(tmp_path / "bees.csv").y.tolist() == [2, 1, 0]
 
 
 def test_a_header_over_two_lines_stays_in_its_comment(tmp_path):

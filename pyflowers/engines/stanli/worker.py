@@ -140,11 +140,13 @@ class _Interpreter:
                 refresh=refresh or NEVER,
                 **options,
             )
-        kept = _columns(fit.names, request.keep)
+        # Stan has names of its own for words of C++, such as class.
+        names = [name.removeprefix("_stan_") for name in fit.names]
+        kept = _columns(names, request.keep)
         # The first column is a parameter, which is a number unless the whole row was given up.
         first = fit.draws()[:, :, :1] if model.n_unconstrained else np.empty(0)
         return {
-            "names": [fit.names[i] for i in kept],
+            "names": [names[i] for i in kept],
             "draws": np.ascontiguousarray(fit.draws()[:, :, kept]),
             "stats": fit.sampler_stats,
             "stat_names": stanli.SAMPLER_COLUMNS,
