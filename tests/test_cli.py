@@ -55,7 +55,7 @@ def test_a_fit_leaves_a_run_folder_and_a_verdict(executables, tmp_path):
         *("--check", "--out", out),
     )
     assert done.returncode == 0, done.stderr
-    assert "verdict: all 6 diagnostics pass" in done.stdout
+    assert "verdict: the sampling converged" in done.stdout
     assert "mu_plant[3]" in done.stdout
     assert json.loads((out / "run.json").read_text())["options"]["seed"] == 1
     plots = {path.name for path in (out / "plots").iterdir()}
@@ -65,7 +65,7 @@ def test_a_fit_leaves_a_run_folder_and_a_verdict(executables, tmp_path):
         *("--draws", 50, "--warmup", 10, "--check", "--out", out),
     )
     assert again.returncode == 3
-    assert "diagnostics fail: do not trust this fit" in again.stdout
+    assert "verdict: do not trust this fit" in again.stdout
     assert json.loads((out / "run.json").read_text())["options"]["draws"] == 50
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say
 from pyflowers.cli.options import cmdstan_option
 from pyflowers.cli.results import rows_of, say_json
+from pyflowers.display import styled
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,8 +20,6 @@ from typing import Any
 import click
 
 from pyflowers.display import Styled, shown
-from pyflowers.display import label as label
-from pyflowers.display import styled as styled
 
 BROKEN_PIPE = 141
 """What a shell reports of a program that SIGPIPE ended."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from pyflowers.cli.console import say, say_json, styled
+from pyflowers.cli.console import say, say_json
+from pyflowers.display import styled
 
 
 @click.command("doctor")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from pyflowers.cli.console import say, say_json, styled
+from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import cmdstan_option
+from pyflowers.display import styled
 
 
 @click.command("lecture")

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, say_json, styled
+from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import include_option
+from pyflowers.display import styled
 
 if TYPE_CHECKING:
     from pyflowers.programs import Program

@@ -9,9 +9,10 @@ from typing import Any
 import click
 import numpy as np
 
-from pyflowers.cli.console import say, styled
+from pyflowers.cli.console import say
 from pyflowers.cli.options import data_options, interval_option, prior_option, reading_of
 from pyflowers.cli.results import say_json
+from pyflowers.display import styled
 
 MOST_ELEMENTS = 110
 """Quantities up to which the exact posterior is integrated as well."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.verdict import Check, Verdict
+from pyflowers.fits.verdict import Check
 from pyflowers.report import calibration, predictive
 from pyflowers.report.material import Material, Table
 from pyflowers.report.numbers import check_number, listing, unbroken
@@ -32,16 +32,14 @@ class Banner:
 def banner(material: Material) -> Banner:
     """Judge the answer by the model that it rests on; failures of the others are a warning."""
     best, verdict = _code(material.best), material.verdicts[material.best.name]
-    if (
-        verdict.computation.failed
-        or verdict.prior.failed
-        or not material.is_calibrated(material.best)
-    ):
+    flaw = _flaw(material)
+    if flaw:
         lead = Markup("Do not trust the answer: it rests on {}, {}.")
-        return Banner("fail", lead.format(best, _flaw(material, verdict)))
-    if verdict.data.failed:
-        care = "Read the answer with care: it rests on {}, which does not reproduce the data."
-        return Banner("warn", Markup(care).format(best))
+        return Banner("fail", lead.format(best, flaw))
+    doubts = [_DOUBTS[part.name] for part in (verdict.prior, verdict.data) if part.failed]
+    if doubts:
+        care = Markup("Read the answer with care: it rests on {}, {}.")
+        return Banner("warn", care.format(best, " and ".join(doubts)))
     if not verdict.trusted:
         missing = [Markup(_QUESTIONS[part.name]) for part in verdict.parts if not part.checks]
         lead = Markup("The answer rests on {}, of which it was not examined {}.")
@@ -69,13 +67,22 @@ _QUESTIONS = {
 }
 
 
-def _flaw(material: Material, verdict: Verdict) -> str:
-    """Say what is wrong with the model of the answer."""
-    if verdict.computation.failed:
+_DOUBTS = {
+    "prior": "whose prior contradicts the data",
+    "data": "which does not reproduce the data",
+}
+
+
+def _flaw(material: Material) -> str:
+    """Say why the draws of the answer's model, or their posterior, are of no use; else nothing."""
+    sensitivity = material.sensitivities[material.best.name]
+    if material.best.diagnostics.failed:
         return "whose diagnostics fail"
     if not material.is_calibrated(material.best):
         return "whose computation is not calibrated"
-    return "whose prior contradicts the data"
+    if not isinstance(sensitivity, str) and sensitivity.part.failed:
+        return "whose prior decides it against the data"
+    return ""
 
 
 def in_a_word(material: Material) -> str:

@@ -127,7 +127,7 @@ def test_the_record_of_a_fit(run, tmp_path):
     assert (record["program"], record["seed"], record["engine"]) == ("iid_normal", 1, "stanli")
     rows = {row["parameter"]: row for row in record["summary"]}
     assert rows["mu"]["5%"] < rows["mu"]["median"] < rows["mu"]["95%"]
-    assert record["diagnostics"]["passed"] is False
+    assert record["verdict"]["computation"]["status"] == "failed"
     experiment = json.loads(run(*WORDS["fit --config"], "--json")[0])
     assert [model["program"] for model in experiment["models"]] == ["iid_normal"]
     assert experiment["models"][0]["refitted"] == ["there is no run yet"]

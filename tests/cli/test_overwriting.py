@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from synthetic_fits import synthetic_fit, table
 
+from pyflowers import engines
 from pyflowers.cli.main import cli
 from pyflowers.errors import ConfigError
 from pyflowers.fits import sampling
@@ -83,10 +84,13 @@ def project(tmp_path_factory):
 @pytest.fixture
 def sampled(monkeypatch):
     """The calls that sampled."""
-    calls, real = [], sampling.sample_with
-    monkeypatch.setattr(
-        sampling, "sample_with", lambda *a, **k: [calls.append(a), real(*a, **k)][1]
-    )
+    calls, real = [], engines.sample_with
+
+    def sample(*args, **options):
+        calls.append(args)
+        return real(*args, **options)
+
+    monkeypatch.setattr(sampling, "sample_with", sample)
     return calls
 
 

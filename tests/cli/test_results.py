@@ -60,9 +60,10 @@ def test_check_exits_with_3_where_a_check_fails(tmp_path, capsys):
         main(["check", str(fit.save(tmp_path / "bad"))])
     assert ended.value.code == 3
     printed = capsys.readouterr().out
-    assert "verdict: all 6 diagnostics pass" in printed
-    assert "FAILED  mean, p > 0.9995: the counts of flowers are smaller on average than" in printed
-    assert "\n        see whether pyflowers sensitivity finds a prior far from the data" in printed
+    assert "verdict: the sampling converged" in printed
+    assert "\n    the counts of flowers are smaller on average than" in printed
+    assert "(p > 0.9995)" in printed
+    assert "\n      → see whether pyflowers sensitivity finds a prior far from the data" in printed
 
 
 def test_predict_prints_and_writes_the_same(folder, tmp_path):

@@ -163,8 +163,9 @@ def test_the_verdict_says_why_r_hat_is_idle():
     assert names == ["independent draws", "infinite quantiles", "log of density over hat"]
     assert verdict.passed
     assert "R-hat" in str(verdict)
-    assert "independent" in str(verdict)
-    assert type(verdict).from_dict(json.loads(json.dumps(verdict.to_dict()))) == verdict
+    assert "independent" in verdict.claim
+    again = type(verdict).from_dict("computation", json.loads(json.dumps(verdict.to_dict())))
+    assert again == verdict
     assert {"r_hat", "ess_bulk"} <= set(drawn("poisson, lecture").summary())
 
 

@@ -66,8 +66,9 @@ def test_the_tables_of_a_run_are_what_it_shows(lecture_fits, tmp_path):
     table = pd.read_csv(folder / "summary.csv", index_col="parameter")
     np.testing.assert_allclose(table["median"], fit.summary()["median"], rtol=1e-12)
     verdict = json.loads((folder / "diagnostics.json").read_text())
-    assert verdict["passed"] == fit.diagnostics.passed
-    assert len(verdict["checks"]) == 6
+    assert verdict["passed"] == fit.verdict.passed
+    assert len(verdict["computation"]["checks"]) == 6
+    assert verdict["data"]["status"] == "not examined"
 
 
 def test_arviz_reads_the_draws(lecture_fits, tmp_path):

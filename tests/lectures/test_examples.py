@@ -179,7 +179,7 @@ def test_the_full_cubed_sine_passes_on_its_function():
 @pytest.mark.parametrize("task", ["denoising", "cubed-sine"])
 def test_networks_are_judged_on_functions_and_their_weights_fail(example, task):
     found = example("neural-network").results[task]
-    assert not found["verdicts"]["NUTS"]["weights"]["passed"]
+    assert found["verdicts"]["NUTS"]["weights"]["status"] == "failed"
     r_hats = {
         what: next(c["value"] for c in verdict["checks"] if c["name"] == "R-hat")
         for what, verdict in found["verdicts"]["NUTS"].items()

@@ -349,7 +349,7 @@ def test_three_files_make_a_shipped_program(cmdstan, tmp_path):
     assert "y ~ Poisson(rate)" in listed
     words = ("--seed", 1, "--cmdstan", "embedded", "--out", "run", "--prior", "rate_scale=5")
     printed = run("-m", "pyflowers", "fit", "iid_poisson", *words)
-    assert "verdict: all 6 diagnostics pass" in printed
+    assert "verdict: the sampling converged" in printed
     code = (
         "import pyflowers; fit = pyflowers.Fit.load('run'); print(pyflowers.__file__); "
         "print(fit.log_likelihood().shape, fit.record.priors, sorted(fit.idata.groups()))"

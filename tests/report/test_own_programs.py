@@ -14,6 +14,7 @@ from example_fits import QUICK, SLOW, example_fit
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
+from pyflowers.checks import check
 from pyflowers.display import format_cell
 from pyflowers.fits.fit import Fit
 from pyflowers.report import render_report
@@ -263,7 +264,12 @@ def test_what_does_not_apply_is_not_there(example):
     output = text_of(page.tree)
     for word in ("closed-form", "Shrinkage", "side by side", "these fits"):
         assert word not in output
-    assert "This fit can be trusted. All 6 diagnostics pass." in page.output("banner")
+    verdict = check(fit).verdict
+    doubts = {"prior": "whose prior contradicts", "data": "which does not reproduce"}
+    for part in (verdict.prior, verdict.data):
+        assert (doubts[part.name] in page.output("banner")) == bool(part.failed)
+    assert ("This fit can be trusted." in page.output("banner")) == verdict.trusted
+    assert "All 6 diagnostics pass." in page.output("banner")
     assert "How well the model predicts" in page.output("comparison")
     program = shown_path(fit.record.program.reference)
     assert f"pyflowers report --model {program} --data" in output
@@ -331,7 +337,7 @@ def test_the_banner_is_that_of_the_model_of_the_answer(failing):
     passing = {"iid_normal", "multilevel_poisson"} - {failing}
     if failing == "iid_normal":
         assert banner.get("class") == "banner warn"
-        assert output.startswith("The answer can be trusted: it rests on multilevel_poisson, whose")
+        assert output.startswith("The answer can be trusted: it rests on multilevel_poisson. iid")
         assert "do not rely" not in page.output("answer")
     else:
         assert banner.get("class") == "banner fail"
@@ -345,7 +351,8 @@ def test_the_banner_is_that_of_the_model_of_the_answer(failing):
 def test_a_single_failing_fit_is_said_to_fail():
     fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 8), change=stick)
     page = report(fit)
-    assert page.output("banner").startswith("Do not trust the answer. 4 of 6 diagnostics fail.")
+    lead = "Do not trust the answer: it rests on iid_normal, whose diagnostics fail."
+    assert page.output("banner").startswith(lead)
     assert "No. 4 of 6 diagnostics fail." in page.output("verdict")
 
 
