@@ -78,11 +78,13 @@ class Predictions(Shown):
         return pd.concat([_summary(each, self.fit.interval) for each in self.parts])
 
     def contents(self) -> list[Line]:
-        """Return the table and its notes."""
+        """Return the table, its notes, and the fit's verdict if it fails."""
+        judged = self.fit.verdict
         return [
             heading(self.fit.name, self.fit.program.about),
             in_file(self.table(), "predictions.csv"),
             *(f"note: {note}" for note in self.notes),
+            *([] if judged.passed else [judged.line]),
             f"seed: {self.seed}",
         ]
 

@@ -52,8 +52,10 @@ def open_run(folder: Path, out: Path | None, name: str, interval: float | None =
 
 
 def about(fit: Fit, run: Path, **more: Any) -> dict[str, Any]:
-    """Return the head of a record: which run it is of."""
-    return {"program": fit.name, "run": str(run), "run_seed": fit.options.seed, **more}
+    """Return the head of a record: which run it is of, and the verdict on it."""
+    verdict = fit.verdict.to_dict()
+    head = {"program": fit.name, "run": str(run), "run_seed": fit.options.seed, "verdict": verdict}
+    return {**head, **more}
 
 
 def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
