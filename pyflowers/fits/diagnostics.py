@@ -300,16 +300,15 @@ def _against_prior(
     above = value - high >= low - value
     limit, prob = (high, 1 - tail) if above else (low, tail)
     far = "above" if above else "below"
-    at = f"the {100 * prob:.3g}% quantile of its prior {prior.text}"
     return Check(
         f"median of {worst}",
         value,
         limit,
         "≤" if above else "≥",
         bool(outside[position] <= 0),
-        at,
+        f"prior {prior.text}",
         "Evans and Moshonov (2006)",
         program.prior_on_scale(name, data),
         f"{worst}: its posterior median, {format_number(value)}, lies {far} "
-        f"{format_number(limit)}, {at}",
+        f"{format_number(limit)}, the {100 * prob:.3g}% quantile of its prior {prior.text}",
     )

@@ -172,7 +172,7 @@ def table(material: Material) -> Table:
     names = list(dict.fromkeys(check.name for fit in material.fits for check in _of_sampling(fit)))
     rows = [[name, *_row(material, name)] for name in names]
     head = ["Diagnostic", *(fit.name for fit in material.fits), "Must be", "Threshold from"]
-    caption = "Diagnostics: the worst value of each fit, and where it is"
+    caption = "Diagnostics, and posterior medians in their priors: the worst of each fit"
     return Table(caption, head, rows, text_columns=[len(head) - 1])
 
 
