@@ -60,10 +60,12 @@ def test_a_fit_leaves_a_run_folder_and_a_verdict(executables, tmp_path):
     assert json.loads((out / "run.json").read_text())["options"]["seed"] == 1
     plots = {path.name for path in (out / "plots").iterdir()}
     assert {"trace_first_chain.png", "trace.png", "pairs.png", "ranks.png"} <= plots
-    again = run(
+    other = (
         *("fit", "multilevel_poisson", "--seed", 1, "--cmdstan", "embedded"),
         *("--draws", 50, "--warmup", 10, "--check", "--out", out),
     )
+    assert "draws was 1000 and is 50" in run(*other).stderr
+    again = run(*other, "--overwrite")
     assert again.returncode == 3
     assert "verdict: do not trust this fit" in again.stdout
     assert json.loads((out / "run.json").read_text())["options"]["draws"] == 50
@@ -102,7 +104,10 @@ def test_no_command_speaks_of_times_that_a_table_does_not_have(tmp_path, monkeyp
         said[words[0]] = done.output
     assert "new observation" in said["predict"]
     said["report"] = re.sub(
-        r"<(style|svg).*?</\1>|data:[^\"]*", "", Path("report.html").read_text()
+        r"<(style|svg|details).*?</\1>|data:[^\"]*",
+        "",
+        Path("report.html").read_text(),
+        flags=re.DOTALL,
     )
     for command, text in said.items():
         assert not re.search(r"month|\bnext\b|missing", text), command

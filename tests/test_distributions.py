@@ -50,7 +50,7 @@ def imported_distributions(folder: Path) -> dict[str, set[str]]:
 
 def test_every_imported_distribution_is_declared():
     required = names(PROJECT["dependencies"])
-    optional = names([*EXTRAS["dask"], *EXTRAS["parquet"]])
+    optional = names([*EXTRAS["dask"], *EXTRAS["parquet"], *EXTRAS["xlsx"]])
     imported = imported_distributions(ROOT / "pyflowers")
     assert {"numpy", "pandas", "xarray", "stanio"} <= imported.keys()
     undeclared = {name: where for name, where in imported.items() if name not in required}
@@ -59,7 +59,9 @@ def test_every_imported_distribution_is_declared():
 
 def test_every_declared_distribution_is_imported():
     imported = imported_distributions(ROOT / "pyflowers").keys() | INDIRECT.keys()
-    declared = names([*PROJECT["dependencies"], *EXTRAS["dask"], *EXTRAS["parquet"]])
+    declared = names(
+        [*PROJECT["dependencies"], *EXTRAS["dask"], *EXTRAS["parquet"], *EXTRAS["xlsx"]]
+    )
     assert declared <= imported, declared - imported
 
 

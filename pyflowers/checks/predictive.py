@@ -216,7 +216,11 @@ def _judged(found: Check) -> Judgement:
     relation, threshold = ("≥", limit) if found.p_value < 0.5 else ("≤", 1 - limit)
     return Judgement(
         *(found.name, found.p_value, threshold, relation, found.passed, ""),
-        *("Gelman, Meng and Stern (1996)", found.advice, f"{found.finding} ({found.p_text})"),
+        *(
+            "Gelman, Meng and Stern (1996)",
+            found.advice,
+            f"{found.finding} ({found.name}, {found.p_text})",
+        ),
     )
 
 

@@ -109,12 +109,22 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
         return np.asarray(np.where(x > 0, np.exp(log_density), 0.0))
 
     def quantile(prob: float) -> float:
-        from scipy.special import gammainccinv
-
         # rate / x is a gamma variable of shape half, and large where x is small.
-        return float(rate / gammainccinv(half, prob))
+        return rate / _gamma_quantile(half, 1 - prob)
 
     return PriorDensity(f"scaled-inv-χ²({nu:g}, {scale:g}²)", density, float(sd), quantile)
+
+
+def _gamma_quantile(shape: float, prob: float) -> float:
+    """Return a quantile of the gamma distribution, its density summed on a grid of logarithms.
+
+    Every fit asks for it, and SciPy takes a seventh of a second to import.
+    """
+    right = math.log(shape + 12 * math.sqrt(shape) + 60)
+    x = np.concatenate([np.linspace(-28 / shape, -5, 10_000), np.linspace(-5, right, 20_000)])
+    density = np.exp(shape * x - np.exp(x) - math.lgamma(shape))
+    below = np.cumsum(np.diff(x) * (density[1:] + density[:-1]) / 2)
+    return math.exp(np.interp(prob, below / below[-1], x[1:]))
 
 
 def _of_scipy(text: str, name: str, sd: float, *shapes: float, **scale: float) -> PriorDensity:

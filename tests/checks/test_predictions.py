@@ -130,7 +130,7 @@ def test_the_table_holds_medians_and_both_intervals():
     draws = found.draws()["next month"]
     for i, name in enumerate(("rose", "tulip", "iris")):
         row = rows.loc[("next month", f"y_new[{name}]")]
-        for column, prob in zip(rows.columns[:5], PROBS, strict=True):
+        for column, prob in zip(rows.columns[:5], (0.5, 0.05, 0.25, 0.75, 0.95), strict=True):
             value = row[column]
             assert value == np.floor(value)  # an interval of counts ends at counts
             assert np.mean(draws[..., i] <= value) >= prob

@@ -94,7 +94,7 @@ def test_each_check_flags_data_that_break_it(kind, name, flagged):
     output = str(found)
     assert f"of {len(found.checks)} predictive checks fail" in output
     for check in found.failed:
-        assert f"FAILED  {check.name}, {check.p_text}: {check.finding}" in output
+        assert f"{check.finding} ({check.name}, {check.p_text})" in output
         assert check.advice in output
 
 

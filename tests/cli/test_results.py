@@ -30,7 +30,8 @@ def test_check_prints_every_check_and_both_verdicts(folder, tmp_path):
     assert done.exit_code == 0
     for printed in ("variance_to_mean", "median", "group_outlier", "loo_pit", "diagnostics pass"):
         assert printed in done.output
-    assert "verdict: all 9 predictive checks pass: the model reproduces these data" in done.output
+    assert "verdict: this fit can be trusted: the sampling converged, each" in done.output
+    assert "passed        the model reproduces the data in these 9 respects" in done.output
     written = {path.name for path in (tmp_path / "c").iterdir()}
     assert written == {
         *("checks.json", "checks.csv", "checks.png"),
@@ -43,7 +44,7 @@ def test_check_prints_every_check_and_both_verdicts(folder, tmp_path):
 def test_json_keeps_the_pits_with_their_number_of_draws(folder):
     record = json.loads(run("check", folder, "--json").output)
     assert record["passed"]
-    assert record["diagnostics_passed"]
+    assert record["verdict"]["trusted"]
     pit = record["pit"]
     assert pit["num_draws"] == 2000
     band = ecdf.uniform_band(len(pit["values"]), num_draws=pit["num_draws"], prob=0.99)
@@ -62,7 +63,7 @@ def test_check_exits_with_3_where_a_check_fails(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "verdict: the sampling converged" in printed
     assert "\n    the counts of flowers are smaller on average than" in printed
-    assert "(p > 0.9995)" in printed
+    assert "(mean, p > 0.9995)" in printed
     assert "\n      → see whether pyflowers sensitivity finds a prior far from the data" in printed
 
 

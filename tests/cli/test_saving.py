@@ -70,16 +70,16 @@ def test_a_model_that_fails_loses_nothing_of_those_before(executables, tmp_path,
     # A file in the second folder that comes while the first is fitted
     from pyflowers.workflow import experiment
 
-    real = experiment.load_with  # type: ignore[attr-defined]
+    real = experiment.fit_data  # type: ignore[attr-defined]
 
-    def and_a_file(engine, program):
+    def and_a_file(program, *args, **options):
         if program.name == "multilevel_poisson":
             folder = tmp_path / "out" / "multilevel_poisson"
             folder.mkdir()
             (folder / "notes.md").write_text("mine")
-        return real(engine, program)
+        return real(program, *args, **options)
 
-    monkeypatch.setattr(experiment, "load_with", and_a_file)
+    monkeypatch.setattr(experiment, "fit_data", and_a_file)
     with pytest.raises(ConfigError, match=r"it contains notes\.md"):
         invoke("fit", "--config", config, "--cmdstan", "embedded")
     Fit.load(tmp_path / "out" / "iid_normal")

@@ -80,7 +80,7 @@ def test_k_hat_is_that_of_known_ratios():
 def test_failures_and_unknown_methods_are_sentences(compiled, tmp_path):
     program = 'parameters { real x; } model { x ~ normal(0, 1); reject("never"); }'
     executable = compiled(tmp_path, "never", program)
-    with pytest.raises(FitError, match="laplace: Stan stopped"):
+    with pytest.raises(FitError, match="laplace: no starting point found"):
         approximate(executable, {}, "laplace", seed=1)
     with pytest.raises(ConfigError, match="no approximation is called 'advi'"):
         approximate(executable, {}, "advi", seed=1)

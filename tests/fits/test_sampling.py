@@ -58,7 +58,7 @@ def test_a_file_is_read_as_the_command_reads_it(tmp_path):
     assert fit.record.data.reading == how
     with pytest.raises(ConfigError, match="sep: it describes a file"):
         pyflowers.fit("iid_normal", frame(), sep=";")
-    compared = pyflowers.compare_methods("iid_normal", path, make_cmdstan=False, **roles, **how)
+    compared = pyflowers.compare_methods("iid_normal", path, approximations=False, **roles, **how)
     assert compared.nuts.record.data.reading == how
     with pytest.raises(ConfigError, match="sep: the fit is finished; leave it out"):
         pyflowers.compare_methods("iid_normal", nuts=fit, sep=";")
@@ -526,5 +526,5 @@ def test_a_fit_shows_itself_in_short(lecture_fits):
         "seed 1>"
     )
     html = fit._repr_html_()
-    assert html.startswith("<h4>iid_normal</h4><table")
+    assert html.startswith("<p><b>iid_normal</b>  y ~ N(mu, sigma2)</p>\n<table")
     assert "all 6 diagnostics pass" in html

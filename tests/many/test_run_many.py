@@ -167,7 +167,7 @@ def test_a_failing_task_is_a_row(run, tasks, normal, tmp_path):
 def test_stan_error_is_a_row(run, tasks, own_program, tmp_path):
     stuck = own_program("stuck", "parameters { real x; } model { reject(1); }\n")
     batch = run([Task(stuck.path, options=QUICK), *tasks(1)], tmp_path / "out")
-    assert batch.failures["0"].startswith("Stan stopped")
+    assert batch.failures["0"].startswith("no starting point found")
     assert batch.progress.done == 1
 
 

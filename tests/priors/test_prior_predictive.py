@@ -220,7 +220,7 @@ def test_a_simulator_in_python(own_program):
     program = own_program("simulated", text, python=python)
     prior = prior_predictive(program, {"N": 3}, seed=1, engine=NoEngine())
     assert prior.y_rep.shape == (1, 4000, 3)
-    assert prior.summary().loc["mu", "50%"] == pytest.approx(2, abs=0.08)
+    assert prior.summary().loc["mu", "median"] == pytest.approx(2, abs=0.08)
     plain = own_program("simulated", text)
     with pytest.raises(pyflowers.ConfigError, match="simulated has no prior_only"):
         prior_predictive(plain, {"N": 3})

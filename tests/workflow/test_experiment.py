@@ -170,7 +170,7 @@ def test_a_program_of_the_command_line_leaves_the_priors_of_the_others_out(tmp_p
 def test_no_option_of_fit_is_ignored_beside_a_file(write):
     """Each overrides a key, or is handled by itself."""
     overriding = {option for keys in _SECTIONS.values() for option in keys}
-    handled = {"program", "priors", "include_paths", "config", "cmdstan", "overwrite"}
+    handled = {"program", "priors", "include_paths", "config", "cmdstan", "overwrite", "interval"}
     assert {parameter.name for parameter in fit_command.params} == overriding | handled
     file = read_config(write())
     assert _override(file, {"thin": 3}).sampler.thin == 3
