@@ -40,7 +40,7 @@ EXIT_DIAGNOSTICS_FAIL = 3
 @click.option(
     "--check",
     is_flag=True,
-    help="Exit with 3 if a diagnostic fails, or the prior contradicts the data.",
+    help="Exit with 3 if a diagnostic fails, or the posterior lies in the tail of a prior.",
 )
 @click.option(
     "--plots",

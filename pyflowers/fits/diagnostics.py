@@ -252,7 +252,7 @@ def _e_bfmi(energy: NDArray[np.float64]) -> Check:
 
 
 def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
-    """Judge whether the prior contradicts the data.
+    """Judge whether the posterior lies in the tail of the prior, so that the two are in conflict.
 
     Parameters
     ----------

@@ -178,7 +178,7 @@ class Verdict:
     computation : Part
         Whether the draws are those of the posterior: R-hat, ESS, divergences, and so on.
     prior : Part
-        Whether the prior contradicts the data.
+        Whether the posterior lies in the tail of a prior.
     data : Part
         Whether the model reproduces the data: predictive checks, where they were run.
     """
@@ -264,7 +264,7 @@ class Verdict:
 
 
 _DENIALS = {
-    "prior": "the prior contradicts the data",
+    "prior": "the posterior lies in the tail of a prior",
     "data": "the model does not reproduce the data",
 }
 

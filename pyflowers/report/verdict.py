@@ -68,7 +68,7 @@ _QUESTIONS = {
 
 
 _DOUBTS = {
-    "prior": "whose prior contradicts the data",
+    "prior": "whose posterior lies in the tail of its prior",
     "data": "which does not reproduce the data",
 }
 
@@ -81,7 +81,7 @@ def _flaw(material: Material) -> str:
     if not material.is_calibrated(material.best):
         return "whose computation is not calibrated"
     if not isinstance(sensitivity, str) and sensitivity.part.failed:
-        return "whose prior decides it against the data"
+        return "whose posterior follows the weight of its prior"
     return ""
 
 
@@ -117,14 +117,13 @@ def _other_checks(material: Material) -> list[Markup]:
 
 
 def _of_priors(material: Material) -> Markup:
-    """Say whose prior contradicts the data."""
+    """Say whose posterior lies in the tail of its prior."""
     priors = {fit.name: material.verdicts[fit.name].prior for fit in material.fits}
     failed = [_code(fit) for fit in material.fits if priors[fit.name].failed]
     if failed:
-        return Markup("The prior of {} contradicts the data.").format(listing(failed))
-    return Markup(
-        "No prior contradicts the data." if any(p.checks for p in priors.values()) else ""
-    )
+        return Markup("The posterior of {} lies in the tail of its prior.").format(listing(failed))
+    examined = any(prior.checks for prior in priors.values())
+    return Markup("No posterior lies in the tail of its prior." if examined else "")
 
 
 def _joined(*sentences: Markup) -> Markup:

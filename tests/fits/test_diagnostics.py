@@ -212,7 +212,7 @@ def test_only_three_parts_that_passed_can_be_trusted():
         assert ("do not trust" in str(found)) == (statuses[0] == "failed")
         assert str(found).count("not examined") >= statuses.count("not examined")
         for name, status in zip(names[1:], statuses[1:], strict=True):
-            wrong = {"prior": "the prior contradicts", "data": "does not reproduce"}[name]
+            wrong = {"prior": "lies in the tail of a prior", "data": "does not reproduce"}[name]
             if statuses[0] != "failed":
                 assert (wrong in found.sentence) == (status == "failed")
 
