@@ -225,8 +225,9 @@ def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Che
         )
     else:
         advice = (
-            "smaller steps will not remove them: change the parametrisation (of group effects, to "
-            "the non-centred one or from it), or use a narrower prior on the scales"
+            "smaller steps rarely remove so many: declare the bounds that the model assumes, change "
+            "the parametrisation (of group effects, to the non-centred one or from it), or use a "
+            "narrower prior on the scales"
         )
     source = "Betancourt (2017), section 6.2"
     return Check("divergences", num, 0, "≤", num == 0, "", source, advice)
