@@ -108,21 +108,24 @@ def diagnose(
 
 
 def _by_cause(check: Check, found: Mapping[str, Check], options: SamplerOptions) -> Check:
-    """Replace advice that would not help, given what else failed."""
+    """Replace advice that would not help before another failure is dealt with.
+
+    First divergences, then chains that disagree widely, then tree depth, and the rest last.
+    """
     if check.passed or check.name in ("divergences", "E-BFMI"):
         return check
-    r_hat = found.get("R-hat")
-    if r_hat is not None and r_hat is not check and not r_hat.value <= _DISAGREE:
-        if options.chains == 1:
-            return check
+    disagree = "R-hat" in found and not found["R-hat"].value <= _DISAGREE and options.chains > 1
+    if check.name != "R-hat" and disagree:
         return replace(check, advice="make the chains agree first (see R-hat)")
-    divergences = found.get("divergences")
-    if divergences is not None and not divergences.passed:
+    if not _passed(found, "divergences"):
         return replace(check, advice="remove the divergences first")
-    treedepth = found.get("treedepth hits")
-    if treedepth is not None and treedepth is not check and not treedepth.passed:
+    if check.name != "treedepth hits" and not disagree and not _passed(found, "treedepth hits"):
         return replace(check, advice="avoid the treedepth hits first")
     return check
+
+
+def _passed(found: Mapping[str, Check], name: str) -> bool:
+    return name not in found or found[name].passed
 
 
 def _convergence(posterior: Posterior, summary: pd.DataFrame) -> dict[str, Check]:
@@ -225,9 +228,9 @@ def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Che
         )
     else:
         advice = (
-            "smaller steps rarely remove so many: declare the bounds that the model assumes, change "
-            "the parametrisation (of group effects, to the non-centred one or from it), or use a "
-            "narrower prior on the scales"
+            "smaller steps rarely remove so many: declare the bounds that the model assumes, "
+            "change the parametrisation (of group effects, to the non-centred one or from it), or "
+            "use a narrower prior on the scales"
         )
     source = "Betancourt (2017), section 6.2"
     return Check("divergences", num, 0, "≤", num == 0, "", source, advice)

@@ -164,6 +164,20 @@ def test_treedepth_hits_of_chains_that_disagree_are_not_a_matter_of_treedepth():
     assert "R-hat" in advice(computation(draws, treedepth__=depth))["treedepth hits"]
 
 
+def test_no_failure_waits_for_another_that_waits_for_it():
+    """Whatever fails together, at least one failure has advice of its own, and the first one has."""
+    draws = np.random.default_rng(2).normal(size=(4, 1000, 2))
+    far, near = draws.copy(), draws.copy()
+    far[3] += 5
+    near[3] += 0.4
+    deep, diverging = np.full((4, 1000), 10.0), np.full((4, 1000), 1.0)
+    for values, depth, divergent in itertools.product((draws, near, far), (0, 1), (0, 1)):
+        stats = {"treedepth__": deep * depth, "divergent__": diverging * divergent}
+        given = list(advice(computation(values, **stats)).values())
+        own = [each for each in given if not each.endswith(("first", "first (see R-hat)"))]
+        assert bool(own) == bool(given)
+
+
 def test_one_chain_has_no_r_hat():
     one = np.random.default_rng(2).normal(size=(1, 1000, 2))
     assert "at least 2" in advice(computation(one, options={"chains": 1}))["R-hat"]
