@@ -165,7 +165,7 @@ def test_treedepth_hits_of_chains_that_disagree_are_not_a_matter_of_treedepth():
 
 
 def test_no_failure_waits_for_another_that_waits_for_it():
-    """Whatever fails together, at least one failure has advice of its own, and the first one has."""
+    """Whatever fails together, at least one failure has advice of its own."""
     draws = np.random.default_rng(2).normal(size=(4, 1000, 2))
     far, near = draws.copy(), draws.copy()
     far[3] += 5
