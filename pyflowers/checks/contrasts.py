@@ -19,7 +19,7 @@ from pyflowers import convergence
 from pyflowers.checks.expressions import Derived, evaluate
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.errors import ConfigError
-from pyflowers.fits.fit import Fit
+from pyflowers.fits.fit import Fit, checked_fits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,7 +94,7 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
     """
     if not expressions:
         raise ConfigError("contrast: there is no expression; give at least one, such as 'mu > 0'")
-    fit = fit.with_interval(interval)
+    fit = checked_fits([fit], "contrast")[0].with_interval(interval)
     return Contrasts(fit, tuple(evaluate(text, fit.posterior) for text in expressions))
 
 

@@ -202,14 +202,20 @@ def _element(text: str, begin: int, quantity: Quantity) -> tuple[int, int]:
         raise ConfigError(f"expression {text!r}: the bracket after {quantity.name} is not closed")
     shape = quantity.values.shape[2:]
     places = [part.strip() for part in inside.split(",")]
-    if len(places) != len(shape) or not all(
-        place.isdecimal() and 1 <= int(place) <= size
-        for place, size in zip(places, shape, strict=False)
+    # Where labels are numbers, a number that is none of them is a mistake and no position.
+    numbered = any(name[len(quantity.name) + 1 : -1].isdecimal() for name in quantity.elements)
+    if (
+        numbered
+        or len(places) != len(shape)
+        or not all(
+            place.isdecimal() and 1 <= int(place) <= size
+            for place, size in zip(places, shape, strict=False)
+        )
     ):
         many = " × ".join(map(str, shape))
         raise ConfigError(
             f"expression {text!r}: {quantity.name} has no element [{inside}]; name a label, such "
-            f"as {quantity.elements[0]}, or a position among {many}"
+            f"as {quantity.elements[0]}{'' if numbered else f', or a position among {many}'}"
         )
     index = tuple(int(place) - 1 for place in places)
     return int(np.ravel_multi_index(index, shape)), begin + len(inside) + 1

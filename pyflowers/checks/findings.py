@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.checks.pit import LooPit
-from pyflowers.display import format_number
+from pyflowers.display import format_number, interval_quantiles
 from pyflowers.fits.fit import Fit
 
 RATIO_IN_WORDS = 1.5
@@ -25,8 +25,8 @@ _WIDER_COUNTS = (
 )
 _WIDER = "use student_t instead of normal, or let the standard deviation differ between groups"
 _NARROWER = (
-    "give each group a mean of its own (as multilevel_normal and multilevel_poisson do) or add a "
-    "covariate, if the program has neither; otherwise "
+    "let the mean depend on what sets the rows apart (their group, a covariate), as far as it does "
+    "not yet; otherwise "
 )
 _NARROWER_COUNTS = (
     f"{_NARROWER}use a likelihood that varies less, such as binomial where counts have a maximum"
@@ -85,7 +85,7 @@ def of_statistic(
     who : str
         The group that is farthest from the rest.
     """
-    low, median, high = np.quantile(replicated, (0.05, 0.5, 0.95))
+    median, low, high = np.quantile(replicated, list(interval_quantiles(fit.interval).values()))
     is_larger = bool(np.mean(replicated > observed) < np.mean(replicated < observed))
     side = "larger" if is_larger else "smaller"
     values, within, group, qualified = _values(fit), "", "group", ""
@@ -137,11 +137,14 @@ def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
         points = pit.band.points
         share = counts(u, points, u.size) / u.size
         z = int(np.argmax(np.abs(share - points) / np.sqrt(points * (1 - points))))
+        digits = 0 if abs(share[z] - points[z]) >= 0.01 else 2
         found = (
-            f"{share[z]:.0%} of {values} are below the value that the model predicts "
-            f"{points[z]:.0%} of them to be below"
+            f"{share[z]:.{digits}%} of {values} lie below their predicted "
+            f"{points[z]:.{digits}%} quantile"
         )
-        return found, _with_start(fit, "see loo_pit.png for where predictions and data differ")
+        return found, _with_start(
+            fit, "see the figure of the PITs for where predictions and data differ"
+        )
     if abs(slope) > abs(spread):
         above = np.mean(u > 0.5)
         low = "low" if slope > 0 else "high"

@@ -15,7 +15,7 @@ import pandas as pd
 from pyflowers import convergence
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
-from pyflowers.fits.fit import Fit
+from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import Quantity, quantity
 from pyflowers.programs import Capability
 
@@ -107,7 +107,7 @@ def predict(fit: Fit, *, seed: int | None = None, interval: float | None = None)
     ConfigError
         If the program has no ``y_new``, or the interval does not lie between 0 and 1.
     """
-    fit = fit.with_interval(interval)
+    fit = checked_fits([fit], "predict")[0].with_interval(interval)
     fit.program.require(Capability.Y_NEW)
     seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
     notes: list[str] = []

@@ -53,7 +53,7 @@ from pyflowers.checks.statistics import FloatArray, Statistic, find_statistics
 from pyflowers.display import Line, Shown, format_number, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
-from pyflowers.fits.fit import Fit
+from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.verdict import Check as Judgement
 from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Draws
@@ -253,7 +253,7 @@ def check(
     ConfigError
         If the program has no ``y_rep``, nothing is observed, or a statistic cannot be computed.
     """
-    fit = fit.with_interval(interval)
+    fit = checked_fits([fit], "check")[0].with_interval(interval)
     fit.program.require(Capability.Y_REP)
     fit.program.require(Capability.OBSERVED)
     if not fit.data.num_obs:

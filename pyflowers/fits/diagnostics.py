@@ -284,8 +284,8 @@ def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
         if name in elements
         and (check := _against_prior(program, data, name, summary.loc[elements[name], "median"]))
     ]
-    note = "" if checks else "no prior is declared that could be compared with the posterior"
-    claim = f"each posterior median lies within the central {CENTRAL:.0%} of its prior"
+    note = "" if checks else 'no prior is declared: [parameters.NAME] prior = "normal(0, 1)"'
+    claim = "no posterior median lies in the tail of its declared prior"
     return Part("prior", tuple(checks), note, claim)
 
 
@@ -297,11 +297,13 @@ def _against_prior(
         return None
     tail = (1 - CENTRAL) / 2 / len(medians)
     low, high = prior.quantile(tail), prior.quantile(1 - tail)
-    values = medians.to_numpy(dtype=float)
-    outside = np.maximum(values - high, low - values)
-    position = int(np.argmax(outside))
+    values, middle = medians.to_numpy(dtype=float), prior.quantile(0.5)
+    # How far from the prior's median to its limit, on the side of the posterior's.
+    reach = np.where(values >= middle, high - middle, low - middle)
+    share = (values - middle) / reach
+    position = int(np.argmax(share))
     worst, value = str(medians.index[position]), float(values[position])
-    above = value - high >= low - value
+    above = value >= middle
     limit, prob = (high, 1 - tail) if above else (low, tail)
     far = "above" if above else "below"
     return Check(
@@ -309,7 +311,7 @@ def _against_prior(
         value,
         limit,
         "≤" if above else "≥",
-        bool(outside[position] <= 0),
+        bool(share[position] <= 1),
         f"prior {prior.text}",
         "Evans and Moshonov (2006)",
         program.prior_on_scale(name, data),

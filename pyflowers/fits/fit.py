@@ -245,6 +245,8 @@ class Fit(Shown):
         else:
             note = "the program has no replicated data, y_rep, to compare the data with"
         prior = examine_prior(self.program, self.data, self._summary)
+        if self.diagnostics.failed and prior.passed:  # where chains are stuck they show no conflict
+            prior = Part("prior", note="the draws are not yet those of the posterior")
         return Verdict(self.diagnostics, prior, Part("data", note=note))
 
     def save(

@@ -78,7 +78,8 @@ class Check:
         if self.finding and not self.passed:
             return self.finding
         at = f" ({self.where})" if self.where else ""
-        return f"{self.name} {self.number}{at}, must be {self.relation} {self.threshold:.4g}"
+        limit = "0" if self.threshold == 0 else f"{self.relation} {self.threshold:.4g}"
+        return f"{self.name} {self.number}{at}, must be {limit}"
 
     def __str__(self) -> str:
         return f"passed  {self.result}" if self.passed else f"FAILED  {self.result}: {self.advice}"
@@ -129,8 +130,9 @@ class Part:
         if num:
             verb = "fails" if num == 1 else "fail"
             return f"{num} of {total} {self._noun(total)} {verb}"
-        every, verb = ("all ", "pass") if total > 1 else ("", "passes")
-        return f"{every}{total} {self._noun(total)} {verb}"
+        every, verb = ("", "passes") if total == 1 else ("both ", "pass")
+        every = f"all {total} " if total > 2 else every or "1 "
+        return f"{every}{self._noun(total)} {verb}"
 
     @property
     def brief(self) -> str:

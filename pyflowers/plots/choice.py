@@ -100,7 +100,7 @@ def _wanted(names: list[str], parameters: Sequence[str] | None) -> list[str]:
             f"parameters: a {type(parameters).__name__} is not a list of names, such as ['mu']"
         )
     wanted: list[str] = []
-    for parameter in parameters:
+    for parameter in [parameters] if isinstance(parameters, str) else parameters:
         found = [name for name in names if parameter in (name, name.partition("[")[0])]
         if not found:
             variables = dict.fromkeys(name.partition("[")[0] for name in names)

@@ -31,7 +31,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.display import MOST_ROWS, Line, Shown, format_number, heading, in_file, styled
-from pyflowers.fits.fit import Fit
+from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import Quantity
 from pyflowers.fits.verdict import Check, Part
 from pyflowers.priors.conclusions import conclusions, names_of, scale_of
@@ -104,10 +104,10 @@ class Sensitivity(Shown):
         check = Check(
             *("shift per doubling of the prior", shift, DECIDES, "≤", shift <= DECIDES, where),
             "Kallioinen et al. (2024), section 2.3",
-            "choose a prior by what is known beforehand, and compare",
-            f"{where}: its median moves by {shift:.2g} sd when the prior counts twice",
+            "choose a prior by what is known beforehand",
+            f"{where}: its median moves by {shift:.2g} sd for each doubling of the prior's weight",
         )
-        claim = f"no median moves by more than {DECIDES:g} sd when it counts twice"
+        claim = f"no median moves by more than {DECIDES:g} sd for each doubling of its weight"
         return Part("prior", (check,), claim=claim)
 
     def table(self) -> pd.DataFrame:
@@ -122,7 +122,9 @@ class Sensitivity(Shown):
         if len(table) > MOST_ROWS:  # the others are in the file
             table = table.sort_values(str(table.columns[0]), ascending=False, kind="stable")
         moves = self.moves()
-        moved: list[Line] = ["Conclusions that move when the prior counts twice:"]
+        moved: list[Line] = [
+            "Conclusions that move with the prior's weight, and how fast, for each doubling of it:"
+        ]
         return [
             heading(self.name, "sensitivity to power-scaling; 0.05 or more matters"),
             in_file(table, "sensitivity.csv"),
@@ -172,7 +174,7 @@ class Sensitivity(Shown):
         return (
             f"In {self.name}, {named}{more} {verb} on the prior (sensitivity "
             f"{self.distances['prior'].max():.2g}; {THRESHOLD:g} or more matters): justify that "
-            "prior, or choose another and compare."
+            "prior, or choose another."
         )
 
 
@@ -191,7 +193,7 @@ def prior_sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity
     ConfigError
         If the program has no ``lprior``.
     """
-    fit = fit.with_interval(interval)
+    fit = checked_fits([fit], "prior_sensitivity")[0].with_interval(interval)
     fit.program.require(Capability.LPRIOR)
     components = [power_scale("prior", np.ravel(fit.program.lprior(fit.draws, fit.data)))]
     notes = []

@@ -71,13 +71,12 @@ def improper_priors(program: Program, values: Mapping[str, Any]) -> dict[str, st
 def prior_on_scale(program: Program, parameter: str, data: Data) -> str:
     """Say how to give a parameter a prior on the scale of the data."""
     y = data.y
-    seen = f"the observed {data.value_name} have mean {y.mean():.4g} and sd {y.std():.3g}; "
+    seen = f"the values of {data.value_name} have mean {y.mean():.4g} and sd {y.std():.3g}; "
     advice = (seen if y.size else "") + "choose a prior by what is known beforehand"
-    suggested = program.python.priors_on_scale(data)
-    if suggested:
+    suggested, names = program.python.priors_on_scale(data), _arguments(program, parameter)
+    if suggested.keys() & names:
         options = " ".join(f"--prior {name}={value:g}" for name, value in suggested.items())
         return f"{advice}, or a wide one on the scale of the data: {options}"
-    names = _arguments(program, parameter)
     if not names:
         return f"{advice}: change it in {program.path.name} and in {program.declared_in}"
     return f"{advice}, with {' and '.join(f'--prior {name}=…' for name in names)}"

@@ -252,13 +252,12 @@ def _what_to_add(missing: list[str], block: Declared, columns: Collection[str], 
 def draft(variable: Variable, block: Declared) -> str:
     """Return the line of a declaration that a variable of this shape most likely needs."""
     if variable.ndim == 0:
-        bounds = any(v.upper == variable.name or variable.name in v.sizes for v in block.values())
-        counts = "or the column whose labels it counts, or a value"
-        return (
-            f'{variable.name} = {{ size = "obs" }}  # {counts}'
-            if variable.is_int and bounds
-            else f"{variable.name} = {{ value = 1 }}  # or under [priors], to be changed by --prior"
-        )
+        if variable.is_int and any(v.upper == variable.name for v in block.values()):
+            return f'{variable.name} = {{ size = "..." }}  # the column whose labels it counts'
+        if variable.is_int and any(variable.name in v.sizes for v in block.values()):
+            counts = "or the column whose labels it counts, or a value"
+            return f'{variable.name} = {{ size = "obs" }}  # {counts}'
+        return f"{variable.name} = {{ value = 1 }}  # or under [priors], to be changed by --prior"
     if variable.ndim == 1 and is_index(variable, block):
         return f'{variable.name} = {{ column = "...", index = true }}'
     if variable.ndim == 1:

@@ -106,6 +106,8 @@ class Program(Shown):
             values, where = read_toml(file), str(file)
         else:
             values, where = dict(declaration or {}), str(file)
+            if declaration is not None:
+                where = f"the declaration of {source.path.name} in Python"
         declared = Declaration.parse(values, where)
         check_names(declared, source.blocks, where)
         example = file.parent / declared.example if declared.example else None

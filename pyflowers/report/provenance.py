@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.record import RunRecord
@@ -198,5 +199,6 @@ def _options(fit: Fit, priors: Mapping[str, float]) -> list[str]:
             each = value if isinstance(value, tuple) else [value]
             words += [w for one in each for w in (f"--{key.replace('_', '-')}", str(one))]
     words += ["--engine", record.engine.name]
+    words += ["--interval", f"{fit.interval:g}"] if fit.interval != INTERVAL else []
     words += [w for name, prior in priors.items() for w in ("--prior", f"{name}={prior!r}")]
     return words

@@ -92,7 +92,9 @@ def in_a_word(material: Material) -> str:
     ]
     if all(trusted):
         return "Yes."
-    return "Not all." if any(trusted) else "No."
+    if any(trusted):
+        return "Not all."
+    return "No." if banner(material).kind == "fail" else "Not in every respect."
 
 
 def headline(material: Material) -> Markup:
@@ -123,7 +125,7 @@ def _of_priors(material: Material) -> Markup:
     if failed:
         return Markup("The posterior of {} lies in the tail of its prior.").format(listing(failed))
     examined = any(prior.checks for prior in priors.values())
-    return Markup("No posterior lies in the tail of its prior." if examined else "")
+    return Markup("No posterior median lies in the tail of its declared prior." if examined else "")
 
 
 def _joined(*sentences: Markup) -> Markup:

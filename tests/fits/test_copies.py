@@ -64,6 +64,10 @@ def test_results_come_back_whole(fits, way):
         (leave_one_group_out([poisson]), lambda it: pd.DataFrame(it.models[0].terms)),
         (pyflowers.prior_predictive("multilevel_poisson", seed=1), lambda it: it.implied()),
         (
+            pyflowers.compare_methods("", nuts=normal, approximations=False),
+            lambda it: it.table(),
+        ),
+        (
             normal.program.python.closed_form.vb(normal.data),
             lambda it: pd.DataFrame(np.atleast_1d(it.elbo)),
         ),

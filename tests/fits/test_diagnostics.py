@@ -407,12 +407,33 @@ def test_a_prior_that_the_data_contradict_fails_and_one_on_their_scale_passes(na
     assert found.computation.passed
     assert found.prior.status == "failed"
     assert "sigma2: its posterior median" in str(found)
-    assert f"the observed mass have mean {masses['mass'].mean():.4g}" in str(found)
+    assert f"the values of mass have mean {masses['mass'].mean():.4g}" in str(found)
     options = dict(re.findall(r"--prior (\w+)=([\d.e+]+)", found.prior.failed[0].advice))
     assert tuple(options) == ON_SCALE
     advised = fit_masses(name, masses, **{k: float(v) for k, v in options.items()}).verdict
     assert advised.prior.status == "passed"
     assert not advised.trusted  # the data were not examined
+
+
+def test_draws_that_are_not_those_of_the_posterior_acquit_no_prior():
+    def stick(draws, stats):
+        draws["mu"][0] += 5
+
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 8), change=stick)
+    assert fit.diagnostics.failed
+    assert fit.verdict.prior.status == "not examined"
+    assert not synthetic_fit("iid_normal", table(["a", "b", "c"], 8)).verdict.prior.note
+
+
+def test_the_remedy_is_one_for_the_parameter_that_fails(masses):
+    """sigma2_plant under a prior of its own, which is on the scale of flowers."""
+    priors = {"mu_mean": 4200, "mu_sd": 2000, "sigma2_scale": 800}
+    of_plant = {"sigma2_plant_nu": 3, "sigma2_plant_scale": 1}
+    (failed,) = fit_masses("multilevel_normal", masses, **priors, **of_plant).verdict.prior.failed
+    assert failed.name.startswith("median of sigma2_plant[")
+    assert "--prior sigma2_plant_scale=500" in failed.advice
+    advised = {**of_plant, "sigma2_plant_scale": 500}
+    assert fit_masses("multilevel_normal", masses, **priors, **advised).verdict.prior.passed
 
 
 def test_the_lectures_data_suit_the_lectures_priors():
@@ -457,7 +478,10 @@ def test_a_long_vector_raises_no_more_alarms_than_a_number():
 
     def limits(value):
         summary.loc["x[3]", "median"] = summary.loc["mu", "median"] = value
-        return [c.passed for c in examine_prior(program, Data({}), summary).checks]
+        found = examine_prior(program, Data({}), summary).checks
+        assert [c.relation for c in found] == ["≤" if value > 0 else "≥"] * 2
+        assert found[1].finding.startswith("x[3]: ")
+        return [c.passed for c in found]
 
     assert limits(2.5) == [True, True]
     assert limits(-3.0) == [False, True]

@@ -16,6 +16,7 @@ Davis and Rabinowitz (1984), Methods of Numerical Integration, 2nd ed., section 
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy import interpolate, special
@@ -33,7 +34,20 @@ _Z, _Z_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 
 def location(t: FloatArray, density: FloatArray, scale: SinhScale) -> Tabulated:
     """Tabulate a location by its density in t."""
-    return Tabulated(t, density, scale.x, lambda t: np.exp(scale.log_slope(t)))
+    return Tabulated(t, density, scale.x, partial(_slope, scale))
+
+
+# Functions of a module, as results that hold them are pickled.
+def _slope(scale: SinhScale, t: FloatArray) -> FloatArray:
+    return as_floats(np.exp(scale.log_slope(t)))
+
+
+def _exp(scale: SinhScale, t: FloatArray) -> FloatArray:
+    return as_floats(np.exp(scale.x(t)))
+
+
+def _slope_of_exp(scale: SinhScale, t: FloatArray) -> FloatArray:
+    return as_floats(np.exp(scale.x(t) + scale.log_slope(t)))
 
 
 def variance(u: FloatArray, density: FloatArray, tail_power: float) -> Tabulated:
@@ -81,12 +95,7 @@ class PlantMarginals:
         t, density = even_grid(log_density, -25.0, 25.0, _POINTS, near)
         if isinstance(plant, NormalPlant):
             return location(t, density, scale)
-        return Tabulated(
-            t,
-            density,
-            lambda t: np.exp(scale.x(t)),
-            lambda t: np.exp(scale.x(t) + scale.log_slope(t)),
-        )
+        return Tabulated(t, density, partial(_exp, scale), partial(_slope_of_exp, scale))
 
     def sigma2_plant(self, near: Tabulated | None = None) -> Tabulated:
         """Marginal of sigma2_plant, in the normal model; `near` is that of a coarser grid."""

@@ -20,7 +20,7 @@ Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., section 5.3 (semi-conjuga
 """
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -134,7 +134,10 @@ class NormalExact:
             log_size = np.logaddexp(log_size, self._log_num + self._log_tau2)
         high = float(log_size - np.log(self._tail_dof - 2 * tilt)) + 1
         modes = find_modes(lambda u: self._slope(u) + tilt, low, high)
-        return PanelRule(lambda u: self._log_joint(u) + tilt * u, modes)
+        return PanelRule(partial(self._log_tilted, tilt), modes)
+
+    def _log_tilted(self, tilt: int, u: FloatArray) -> FloatArray:
+        return as_floats(self._log_joint(u) + tilt * u)
 
     # theta given u
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,8 +43,7 @@ from pyflowers.programs.shipped.top_priors import (
     variance_density,
 )
 
-_PROPER = "a proper prior, such as --prior sigma2_plant_nu=1 --prior sigma2_plant_scale=2"
-_REMEDY = f"add observations or give {_PROPER}"
+_SCALE = "sigma2_plant_scale"
 
 
 def _is_flat(values: Any) -> bool:
@@ -80,13 +80,32 @@ def _new_groups(draws: Draws, data: Data, num: int, rng: np.random.Generator) ->
     return found
 
 
+def _within(data: Data) -> float:
+    """Return the sd of the observations about the means of their plants, to one digit."""
+    plant, sizes = plant_codes(data), plant_sizes(data)
+    about = data.y - (np.bincount(plant, data.y) / np.maximum(sizes, 1))[plant]
+    sd = float(about.std()) or float(data.y.std()) or 1.0
+    return round(sd, -math.floor(math.log10(sd)))
+
+
+def _proper(data: Data) -> str:
+    """Name a proper prior of sigma2_plant on the scale of the data."""
+    options = f"--prior sigma2_plant_nu=1 --prior {_SCALE}={_within(data):g}"
+    return f"a proper prior, such as one on the scale of the data, {options}"
+
+
+def _on_scale(data: Data) -> dict[str, float]:
+    found = priors_on_scale(POPULATION_PRIOR, float(data.y.mean()), float(data.y.std()))
+    return found if _is_flat(data) else {**found, _SCALE: _within(data)}
+
+
 def _no_new_group(data: Data) -> str:
     if not _is_flat(data):
         return ""
     group = data.name_of("plant")
     return (
         f"under the flat prior on sigma2_plant the observations of a new {group} have no "
-        f"distribution; give {_PROPER}"
+        f"distribution; give {_proper(data)}"
     )
 
 
@@ -112,8 +131,8 @@ def _new_group(draws: Draws, data: Data) -> NDArray[np.float64]:
 
     if _is_flat(data):
         raise ConfigError(
-            "sigma2_plant: under its flat prior a plant that is not in the data has no predictive "
-            f"density; give it {_PROPER}"
+            "sigma2_plant: under its flat prior a new group has no predictive "
+            f"density; give it {_proper(data)}"
         )
     mean = float(data.y.mean())
     squares = float(((data.y - mean) ** 2).sum())
@@ -143,7 +162,7 @@ def _check(data: Data) -> list[str]:
         raise DataError(
             f"{data.source}: {group} {plant_names(data)[first]!r} has {sizes[first]} of the 3 "
             "observations that the flat prior on its sigma2_plant needs for a proper posterior; "
-            f"{_REMEDY}"
+            f"add observations or give {_proper(data)}"
         )
     low, high = np.full(sizes.size, np.inf), np.full(sizes.size, -np.inf)
     np.minimum.at(low, plant, data.y)
@@ -154,7 +173,7 @@ def _check(data: Data) -> list[str]:
         raise DataError(
             f"{data.source}: all observations of {group} {plant_names(data)[first]!r} are "
             f"{low[first]:g}, so the flat prior on its sigma2_plant has no proper posterior; "
-            f"{_REMEDY}"
+            f"add observations or give {_proper(data)}"
         )
     return notes
 
@@ -241,9 +260,7 @@ CAPABILITIES = Capabilities(
     closed_form=ClosedForm(exact=_exact, vb=_vb, draw=_draw, log_constant=_log_constant),
     check=_check,
     check_priors=_check_priors,
-    priors_on_scale=lambda data: priors_on_scale(
-        POPULATION_PRIOR, float(data.y.mean()), float(data.y.std())
-    ),
+    priors_on_scale=_on_scale,
     missing_moments=_missing_moments,
     choices={"centered": _prefers_centered},
 )

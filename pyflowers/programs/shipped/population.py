@@ -38,7 +38,7 @@ def notes_on_population(data: Data) -> list[str]:
         return []
     return [
         f"{data.source} has a single {data.name_of('plant')}: its data cannot tell sigma2, the "
-        "variance between them, from its prior; iid_normal may be what you want"
+        "variance between them, from its prior; a model without groups may be what you want"
     ]
 
 
