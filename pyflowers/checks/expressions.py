@@ -203,7 +203,7 @@ def _element(text: str, begin: int, quantity: Quantity) -> tuple[int, int]:
     shape = quantity.values.shape[2:]
     places = [part.strip() for part in inside.split(",")]
     # Where labels are numbers, a number that is none of them is a mistake and no position.
-    numbered = any(name[len(quantity.name) + 1 : -1].isdecimal() for name in quantity.elements)
+    numbered = all(name[len(quantity.name) + 1 : -1].isdecimal() for name in quantity.elements)
     if (
         numbered
         or len(places) != len(shape)

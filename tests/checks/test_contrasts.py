@@ -70,6 +70,16 @@ def test_a_label_comes_before_a_position():
         assert np.array_equal(evaluate(text, posterior).values, draws[..., position]), text
 
 
+def test_a_number_among_numbered_labels_is_no_position():
+    """Group 1 is not there, and must not be answered for by the first one, which is 32."""
+    quantity = Quantity("m", np.arange(6.0).reshape(1, 2, 3), ("g",), (("32", "4", "8"),))
+    assert evaluate("m[4]", {"m": quantity}).values[0, 0] == 1
+    with pytest.raises(
+        ConfigError, match=r"m has no element \[1\]; name a label, such as m\[32\]$"
+    ):
+        evaluate("m[1]", {"m": quantity})
+
+
 def test_a_matrix_is_named_by_both_labels():
     draws = np.arange(6.0).reshape(1, 1, 2, 3)
     posterior = {"b": Quantity("b", draws, ("g", "h"), (("x", "y"), ("p", "q", "r")))}

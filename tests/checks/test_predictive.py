@@ -371,10 +371,7 @@ def test_pits_of_no_simple_shape_are_described_where_they_are_farthest():
     u = 0.5 + np.repeat([-1, 1], 150) * np.sqrt(1 / 12)  # mean and spread of uniform values
     pit = LooPit(u, np.arange(300), 300, 2000, np.zeros(300), 0.7)
     finding, _ = findings.of_pits(fit, pit)
-    assert finding == (
-        "50% of the counts of flowers are below the value that the model predicts 21% of them to "
-        "be below"
-    )
+    assert finding == "50% of the counts of flowers lie below their predicted 21% quantile"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,8 @@ def _notes(data: Data) -> list[str]:
         *notes_on_population(data),
         f"{data.source}: all {data.value_name} are 0, which says only that mu is small: how small "
         f"is left to its prior {prior}, and how far apart the groups are to that of sigma2; give "
-        "narrower ones by --prior mu_mean=…, mu_sd=…, sigma2_nu=… and sigma2_scale=…",
+        "narrower ones by --prior mu_mean=… and --prior mu_sd=…, or --prior sigma2_nu=… and "
+        "--prior sigma2_scale=…",
     ]
 
 
