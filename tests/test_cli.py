@@ -111,7 +111,9 @@ def test_no_command_speaks_of_times_that_a_table_does_not_have(tmp_path, monkeyp
     )
     for command, text in said.items():
         assert not re.search(r"month|\bnext\b|missing", text), command
-    assert "How many ticks are to be expected of each brood?" in re.sub(r"<.*?>", "", said["report"])
+    assert "How many ticks are to be expected of each brood?" in re.sub(
+        r"<.*?>", "", said["report"]
+    )
     assert "8 observations in 3 groups" in said["report"]
 
 
