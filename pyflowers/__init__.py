@@ -11,9 +11,18 @@ the sampling converged
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyflowers.calibration import Calibration, calibrate
-    from pyflowers.checks import check, contrast, predict
-    from pyflowers.compare import compare_methods, compare_models, leave_one_group_out
+    from pyflowers.analysis.contrasts import contrast
+    from pyflowers.analysis.loo import loo
+    from pyflowers.analysis.loo_groups import leave_one_group_out
+    from pyflowers.analysis.methods import compare
+    from pyflowers.analysis.predictions import predict
+    from pyflowers.analysis.predictive import check
+    from pyflowers.analysis.prior import PriorPredictive, prior
+    from pyflowers.analysis.sbc import sbc
+    from pyflowers.analysis.sbc_result import Calibration
+    from pyflowers.analysis.sensitivity import Sensitivity, sensitivity
+    from pyflowers.batches import Batch, Keep, Task, batch
+    from pyflowers.data import Table, from_frame, read_table
     from pyflowers.engines.approximate import approximate
     from pyflowers.errors import (
         CompileError,
@@ -26,8 +35,6 @@ if TYPE_CHECKING:
     from pyflowers.fits.fit import Fit
     from pyflowers.fits.sampling import fit
     from pyflowers.fits.verdict import Verdict
-    from pyflowers.many import Batch, Keep, Task, run_many
-    from pyflowers.priors import PriorPredictive, Sensitivity, prior_predictive, prior_sensitivity
     from pyflowers.programs import (
         Capabilities,
         ClosedForm,
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
         PriorModel,
         Program,
     )
-    from pyflowers.table import Table, from_frame, read_table
+    from pyflowers.reports import report
 
 __all__ = [
     "Batch",
@@ -63,51 +70,44 @@ __all__ = [
     "ToolchainError",
     "Verdict",
     "approximate",
-    "calibrate",
+    "batch",
     "check",
-    "compare_methods",
-    "compare_models",
+    "compare",
     "contrast",
     "fit",
     "from_frame",
     "leave_one_group_out",
+    "loo",
     "predict",
-    "prior_predictive",
-    "prior_sensitivity",
+    "prior",
     "read_table",
-    "run_many",
+    "report",
+    "sbc",
+    "sensitivity",
 ]
 
 _HOMES = {
-    "pyflowers.calibration": ("Calibration", "calibrate"),
-    "pyflowers.checks": ("check", "contrast", "predict"),
-    "pyflowers.compare": ("compare_methods", "compare_models", "leave_one_group_out"),
-    "pyflowers.engines.approximate": ("approximate",),
-    "pyflowers.errors": (
-        *("CompileError", "ConfigError", "DataError", "FitError"),
-        *("PyflowersError", "ToolchainError"),
-    ),
-    "pyflowers.fits.verdict": ("Verdict",),
-    "pyflowers.fits.fit": ("Fit",),
-    "pyflowers.fits.sampling": ("fit",),
-    "pyflowers.many": ("Batch", "Keep", "Task", "run_many"),
-    "pyflowers.priors": (
-        *("PriorPredictive", "Sensitivity", "prior_predictive", "prior_sensitivity"),
-    ),
-    "pyflowers.programs": (
-        *("Capabilities", "ClosedForm", "Data", "NewData", "Pointwise", "PriorModel", "Program"),
-    ),
-    "pyflowers.table": ("Table", "from_frame", "read_table"),
+    "analysis.contrasts": "contrast",
+    "analysis.loo": "loo",
+    "analysis.loo_groups": "leave_one_group_out",
+    "analysis.methods": "compare",
+    "analysis.predictions": "predict",
+    "analysis.predictive": "check",
+    "analysis.prior": "PriorPredictive prior",
+    "analysis.sbc": "sbc",
+    "analysis.sbc_result": "Calibration",
+    "analysis.sensitivity": "Sensitivity sensitivity",
+    "batches": "Batch Keep Task batch",
+    "data": "Table from_frame read_table",
+    "engines.approximate": "approximate",
+    "errors": "CompileError ConfigError DataError FitError PyflowersError ToolchainError",
+    "fits.fit": "Fit",
+    "fits.sampling": "fit",
+    "fits.verdict": "Verdict",
+    "programs": "Capabilities ClosedForm Data NewData Pointwise PriorModel Program",
+    "reports": "report",
 }
-_MODULES = ("checks", "compare", "exact", "plots", "report", "samplers", "vb")
-_COMMANDS = {
-    "batch": "run_many",
-    "loo": "compare_models",
-    "prior": "prior_predictive",
-    "sbc": "calibrate",
-    "sensitivity": "prior_sensitivity",
-}
-"""Commands whose function has another name."""
+_MODULES = ("exact", "plots", "samplers", "vb")
 
 
 def __getattr__(name: str) -> Any:
@@ -115,16 +115,15 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(home), name)
+        if name in names.split():
+            return getattr(import_module(f"pyflowers.{home}"), name)
     if name in _MODULES:
         return import_module(f"pyflowers.{name}")
     if name == "__version__":
         from pyflowers.versions import version
 
         return version("pyflowers")
-    hint = f"; did you mean {_COMMANDS[name]}?" if name in _COMMANDS else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
 """Exact posteriors by quadrature, and independent draws from them.
 
-The public name of :mod:`pyflowers.closed_form.exact`.
+The public name of :mod:`pyflowers.posterior.exact`.
 """
 
-from pyflowers.closed_form.exact import *  # noqa: F403
-from pyflowers.closed_form.exact import __all__ as __all__
+from pyflowers.posterior.exact import *  # noqa: F403
+from pyflowers.posterior.exact import __all__ as __all__

@@ -1,7 +1,7 @@
 """Closed-form mean-field variational Bayes, in NumPy.
 
-The public name of :mod:`pyflowers.closed_form.vb`.
+The public name of :mod:`pyflowers.posterior.vb`.
 """
 
-from pyflowers.closed_form.vb import *  # noqa: F403
-from pyflowers.closed_form.vb import __all__ as __all__
+from pyflowers.posterior.vb import *  # noqa: F403
+from pyflowers.posterior.vb import __all__ as __all__

@@ -19,18 +19,18 @@ import numpy as np
 import pandas as pd
 
 import pyflowers
-from pyflowers.closed_form.exact import NormalSampler, PoissonSampler
-from pyflowers.closed_form.vb import SufficientStatistics, fit_multilevel_normal, fit_normal
 from pyflowers.convergence import statistics
+from pyflowers.data import Table
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.approximate import approximate
 from pyflowers.engines.cmdstan import SIGNIFICANT_FIGURES, CmdStanProgram, data_file
 from pyflowers.fits.idata import arviz
 from pyflowers.lectures.gaussian_mixture import stan_data as mixture_data
+from pyflowers.posterior.exact import NormalSampler, PoissonSampler
+from pyflowers.posterior.vb import SufficientStatistics, fit_multilevel_normal, fit_normal
 from pyflowers.programs import Data, find_program
 from pyflowers.resources import gaussian_mixture_csv, program_path
 from pyflowers.samplers import GaussianStep, Metropolis, StandardNormal, StanDensity, run
-from pyflowers.table import Table
 from pyflowers.toolchain import compile_program, find_cmdstan
 
 Row = tuple[str, str, str]

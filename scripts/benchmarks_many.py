@@ -35,10 +35,10 @@ from typing import Any
 import numpy as np
 
 import pyflowers
+from pyflowers.batches import Pool, Task
+from pyflowers.batches.ledger import FILE, Ledger
+from pyflowers.batches.task import Job, Outcome
 from pyflowers.engines.stanli.worker import to_json
-from pyflowers.many import Pool, Task
-from pyflowers.many.ledger import FILE, Ledger
-from pyflowers.many.task import Job, Outcome
 from pyflowers.programs import find_program
 
 Row = tuple[str, str, str]
@@ -135,7 +135,7 @@ def batch(executor: Any, number: int) -> None:
     start = next(_fresh) * 1_000_000
     tasks = [Task(NAME, repeat=start + i) for i in range(number)]
     with tempfile.TemporaryDirectory() as folder:
-        done = pyflowers.run_many(
+        done = pyflowers.batch(
             tasks, out=Path(folder) / "batch", executor=executor, seed=1, engine="stanli"
         )
         if done.progress.done != number:
@@ -205,7 +205,7 @@ def no_work(job: Job) -> Outcome:
 @contextmanager
 def _without_work() -> Iterator[None]:
     """Let a cluster's workers fit nothing, so that what is left is the way there and back."""
-    from pyflowers.many import cluster
+    from pyflowers.batches import cluster
 
     usual = vars(cluster)["fit_on_worker"]
     vars(cluster)["fit_on_worker"] = no_work

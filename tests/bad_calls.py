@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 import pyflowers
-from pyflowers import exact, plots, report, samplers, vb
+from pyflowers import exact, plots, samplers, vb
 from pyflowers.engines import find_engine
 from pyflowers.toolchain import compile_program, find_cmdstan
 
@@ -212,11 +212,11 @@ def _of_fits(fit: pyflowers.Fit, folder: Path) -> Iterator[Call]:
     out = folder / "r.html"
     for value in (None, 3, "x", [], [3], [None], [fit, fit], {}, [fit, 3]):
         name = type(value).__name__ + str(value)[:6]
-        yield f"compare_models of {name}", lambda v=value: pyflowers.compare_models(v)
+        yield f"loo of {name}", lambda v=value: pyflowers.loo(v)
         if value != [fit, fit]:
-            yield f"write_report of {name}", lambda v=value: report.write_report(v, out)
+            yield f"report of {name}", lambda v=value: pyflowers.report(v, out)
     for value in (None, 3, "", "\0", "/proc/x", "/dev/null", str(folder), [], "x" * 5000):
-        yield f"report to {str(value)[:9]!r}", lambda v=value: report.write_report([fit], v)
+        yield f"report to {str(value)[:9]!r}", lambda v=value: pyflowers.report([fit], v)
         if value != "":
             yield f"save to {str(value)[:9]!r}", lambda v=value: fit.save(v)
     for value in (-1, "1", 2**32, 1.5, [1]):
@@ -233,7 +233,7 @@ def _of_fits(fit: pyflowers.Fit, folder: Path) -> Iterator[Call]:
         yield name, lambda v=value: pyflowers.approximate(None, {}, v, seed=1)
     for value in (3, None, "nope", []):
         if value is not None:
-            yield f"compare_methods of {value!r}", lambda v=value: pyflowers.compare_methods(v)
+            yield f"compare of {value!r}", lambda v=value: pyflowers.compare(v)
 
 
 def _numbers() -> Iterator[Call]:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from pyflowers.compare.methods import MethodResult
+from pyflowers.analysis.methods import MethodResult
+from pyflowers.data import from_frame
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.record import (
@@ -19,7 +20,6 @@ from pyflowers.fits.record import (
     TimesRecord,
 )
 from pyflowers.programs import Data, find_program
-from pyflowers.table import from_frame
 
 
 def table(plants, num_months, *, seed=1, missing=0.0, columns=("plant", "month", "flowers")):

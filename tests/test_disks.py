@@ -112,10 +112,10 @@ def test_a_full_disk_leaves_the_run_before(disk, tmp_path):
 def test_a_full_disk_for_a_report(disk, tmp_path):
     fit = synthetic_fit("multilevel_normal", table(["a", "b", "c"], 4), draws=20)
     full = disk("40k")
-    from pyflowers.report import write_report
+    from pyflowers.reports import report
 
     with pytest.raises(ConfigError, match=f"{full}/r.html: it cannot be written"):
-        write_report([fit], full / "r.html")
+        report([fit], full / "r.html")
     assert list(full.iterdir()) == []
 
 

@@ -12,12 +12,13 @@ from click.testing import CliRunner
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
+from pyflowers.analysis.prior import prior
+from pyflowers.analysis.sensitivity import sensitivity
 from pyflowers.cli.main import cli
 from pyflowers.display import interval_quantiles, text_table
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots.style import StyledFigure
-from pyflowers.priors import prior_predictive, prior_sensitivity
 from pyflowers.workflow.config import Experiment
 from pyflowers.workflow.experiment import run_experiment
 
@@ -37,9 +38,9 @@ RESULTS = {
     "check": pyflowers.check,
     "predict": pyflowers.predict,
     "contrast": lambda fit: pyflowers.contrast(fit, "mu_plant[1] - mu_plant[2]", "mu > 0"),
-    "sensitivity": prior_sensitivity,
-    "compare_models": lambda fit: pyflowers.compare_models([fit]),
-    "prior": lambda fit: prior_predictive("multilevel_poisson", DATA, draws=100, seed=1),
+    "sensitivity": sensitivity,
+    "loo": lambda fit: pyflowers.loo([fit]),
+    "prior": lambda fit: prior("multilevel_poisson", DATA, draws=100, seed=1),
     "vb": lambda fit: pyflowers.vb.fit_normal(np.arange(6.0)),
     "batch of vb": lambda fit: pyflowers.vb.fit_normal(np.arange(12.0).reshape(2, 6)),
     "exact": lambda fit: pyflowers.exact.draw_normal(
@@ -120,7 +121,7 @@ def test_the_interval_asked_for_is_in_every_table(fit, tmp_path):
         "predict": pyflowers.predict(fit, interval=0.95).table(),
         "contrast": pyflowers.contrast(fit, "mu", interval=0.95).numbers(),
         "check": pyflowers.check(fit, interval=0.95).table(),
-        "prior": prior_predictive("iid_normal", DATA, draws=100, seed=1, interval=0.95).summary(),
+        "prior": prior("iid_normal", DATA, draws=100, seed=1, interval=0.95).summary(),
         "vb": pyflowers.vb.fit_normal(np.arange(6.0)).table(0.95),
         "of the fit's own": pyflowers.predict(wide).table(),
     }
@@ -129,7 +130,7 @@ def test_the_interval_asked_for_is_in_every_table(fit, tmp_path):
         assert not {"5%", "95%"} & set(found), name
         order = [column for column in found if column == "median" or column in (low, high)]
         assert order == ["median", low, high], name
-    conclusions = prior_sensitivity(fit, interval=0.95).conclusions
+    conclusions = sensitivity(fit, interval=0.95).conclusions
     assert {low, high} < set(conclusions.index.get_level_values("conclusion"))
     wide.save(tmp_path / "run")
     assert list(pd.read_csv(tmp_path / "run" / "summary.csv"))[1:4] == ["median", low, high]
@@ -194,10 +195,10 @@ pyflowers.plots.trace(fit, ["mu", "mu_plant"])
 pyflowers.check(fit)
 pyflowers.predict(fit)
 pyflowers.contrast(fit, "mu_plant[1] > mu_plant[2]")
-pyflowers.prior_sensitivity(fit)
-pyflowers.compare_models([fit])
-pyflowers.compare_methods("semiconjugate_normal", seed=1)
-pyflowers.prior_predictive("multilevel_poisson", seed=1)
+pyflowers.sensitivity(fit)
+pyflowers.loo([fit])
+pyflowers.compare("semiconjugate_normal", seed=1)
+pyflowers.prior("multilevel_poisson", seed=1)
 fit.program
 get_ipython().run_line_magic("matplotlib", "inline"); pyflowers.plots.trace(fit, ["mu"])
 """

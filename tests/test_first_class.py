@@ -11,10 +11,10 @@ from scipy import stats
 
 import pyflowers
 from pyflowers import plots
+from pyflowers.analysis.loo import loo
 from pyflowers.cli.main import main
-from pyflowers.compare import compare_models
 from pyflowers.programs import Capability, find_program
-from pyflowers.report import render_report
+from pyflowers.reports import render_report
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ("iid_normal", "multilevel_normal", "multilevel_poisson", "semiconjugate_normal")
@@ -57,7 +57,7 @@ def test_every_command_and_plot(executables, name, engine, tmp_path, capsys):
     assert fit.idata.observed_data.sizes
     assert "log_likelihood" in fit.idata.groups()
     every_figure(fit)
-    assert compare_models([fit]).best.name == fit.name
+    assert loo([fit]).best.name == fit.name
 
     assert run("check", out, "--out", tmp_path / "checks") in (0, 3)
     assert run("predict", out, "--out", tmp_path / "predictions") == 0

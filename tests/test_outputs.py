@@ -25,8 +25,8 @@ from pyflowers.fits import netcdf
 from pyflowers.fits.fit import Fit
 from pyflowers.lectures import Lecture, Settings
 from pyflowers.outputs import FolderKind, check_folder, new_file, new_folder
-from pyflowers.report.page import KIND as REPORT
-from pyflowers.report.page import check_report
+from pyflowers.reports.page import KIND as REPORT
+from pyflowers.reports.page import check_report
 
 THING = FolderKind("folder", "thing.json", "thing", lambda record: record.get("is") == "thing")
 PAGE = '<html><meta name="generator" content="pyflowers">'

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.runners.common import BLOCK, PRIORS
 from benchmarks.peers.sizes import Size, counts
-from pyflowers.closed_form.exact import PoissonSampler
-from pyflowers.closed_form.vb import MultilevelPrior
 from pyflowers.convergence import mcse_quantile, statistics
+from pyflowers.posterior.exact import PoissonSampler
+from pyflowers.posterior.vb import MultilevelPrior
 
 PROBS = (0.05, 0.95)
 CHANCE = 1e-4

@@ -16,7 +16,7 @@ from pyflowers.display import styled
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pyflowers.many import Batch, Progress
+    from pyflowers.batches import Batch, Progress
     from pyflowers.workflow.batch import BatchConfig, Tasks
 
 EXIT_TASKS_FAILED = 3
@@ -58,7 +58,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     if (file is None) == (status is None):
         raise click.UsageError("Give either FILE.toml or --status DIR.", ctx)
     if status is not None:
-        from pyflowers.many import Batch
+        from pyflowers.batches import Batch
 
         batch = Batch(status)
     else:
@@ -88,7 +88,7 @@ def run_batch(
     if folder is None:
         raise click.UsageError(f"--out is missing, and {file} names no folder.", ctx)
     if scheduler is not None:
-        from pyflowers.many.cluster import connected
+        from pyflowers.batches.cluster import connected
 
         with connected(scheduler) as client:
             return _run(config, tasks, out=folder, executor=client, **options)
@@ -96,9 +96,9 @@ def run_batch(
 
 
 def _run(config: BatchConfig, tasks: Tasks, **options: Any) -> Batch:
-    from pyflowers.many import run_many
+    from pyflowers.batches import batch
 
-    return run_many(
+    return batch(
         tasks,
         seed=config.sampler.seed,
         engine=config.sampler.engine,

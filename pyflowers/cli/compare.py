@@ -22,7 +22,7 @@ from pyflowers.cli.options import (
 from pyflowers.cli.results import rows_of
 
 if TYPE_CHECKING:
-    from pyflowers.compare import Comparison
+    from pyflowers.analysis.methods import Comparison
     from pyflowers.outputs import FolderKind
 
 
@@ -44,16 +44,16 @@ def command(program: str | None, out: Path, overwrite: bool, **options: Any) -> 
     methods.csv, comparison.json and figures; the run by NUTS goes to OUT/nuts. With --engine
     exact, independent draws replace NUTS, in OUT/independent.
     """
+    from pyflowers.analysis.methods import compare
     from pyflowers.cli.fit import run_fit
     from pyflowers.cli.tables import show
-    from pyflowers.compare import compare_methods
     from pyflowers.outputs import check_folder
     from pyflowers.programs import COMPARED
 
     check_folder(out, folder_kind())
     earlier = () if overwrite else [out / name for name in folder_kind().inner]
     nuts = run_fit(program or COMPARED, **options, replacing=earlier)
-    comparison = compare_methods(nuts=nuts, cmdstan=options["cmdstan"])
+    comparison = compare(nuts=nuts, cmdstan=options["cmdstan"])
     write(comparison, out)
     say_json(
         {

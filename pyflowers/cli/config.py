@@ -70,7 +70,7 @@ def fit_config(path: Path, given: Mapping[str, Any]) -> bool:
 def check_outputs(experiment: Experiment) -> None:
     """Refuse, before any work is done, a report that cannot be written."""
     if experiment.output.report is not None:
-        from pyflowers.report import check_report
+        from pyflowers.reports import check_report
 
         check_report(experiment.output.report)
 

@@ -16,7 +16,7 @@ from pyflowers.programs.capabilities import Capability
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pyflowers.checks import Contrasts
+    from pyflowers.analysis.contrasts import Contrasts
 
 
 @click.command("contrast")
@@ -39,7 +39,7 @@ def command(
     and, or, not, abs, exp, log, sqrt and rank; mean, sum, min, max, sd and var are taken over the
     elements of a vector in each draw.
     """
-    from pyflowers.checks import contrast
+    from pyflowers.analysis.contrasts import contrast
     from pyflowers.cli.tables import show
 
     fit = open_run(run, out, "contrasts", interval)

@@ -11,7 +11,8 @@ from pyflowers.cli.results import say_json
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyflowers.compare import GroupComparison, LooComparison
+    from pyflowers.analysis.loo import LooComparison
+    from pyflowers.analysis.loo_groups import GroupComparison
     from pyflowers.fits.fit import Fit
 
 
@@ -47,7 +48,8 @@ def command(
 
     se is what other observations would change, mcse what other draws would.
     """
-    from pyflowers.compare import compare_models, leave_one_group_out
+    from pyflowers.analysis.loo import loo
+    from pyflowers.analysis.loo_groups import leave_one_group_out
     from pyflowers.fits.fit import Fit
     from pyflowers.progress import stage
 
@@ -61,7 +63,7 @@ def command(
         )
     fits = [Fit.load(folder) for folder in folders]
     if not by_group:
-        found = compare_models(fits, refit=refit)
+        found = loo(fits, refit=refit)
         _show(found, _json_of_points(found), as_json)
         return
     with stage("Fitting without one group at a time", _num_refits(fits, column)) as advance:
@@ -70,7 +72,7 @@ def command(
 
 
 def _num_refits(fits: list[Fit], column: str | None) -> int:
-    from pyflowers.compare.groups import group_labels
+    from pyflowers.analysis.loo_groups import group_labels
 
     try:
         return len(fits) * len(group_labels(fits[0], column))

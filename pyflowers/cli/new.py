@@ -55,7 +55,7 @@ def command(
             )
         say(f"next: pyflowers fit {target} --data YOUR_TABLE --out RUN_FOLDER")
         return
-    from pyflowers.table import read_table
+    from pyflowers.data import read_table
 
     assert data is not None  # one of the two is given
     table = read_table(data)

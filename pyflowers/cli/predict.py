@@ -26,7 +26,7 @@ def command(
     and y_new_group in generated quantities.
     """
     from pyflowers import plots
-    from pyflowers.checks import predict
+    from pyflowers.analysis.predictions import predict
     from pyflowers.cli.tables import show
 
     fit = open_run(run, out, "predictions", interval)

@@ -20,7 +20,7 @@ from pyflowers.cli.options import (
 from pyflowers.cli.results import rows_of
 
 if TYPE_CHECKING:
-    from pyflowers.priors import PriorPredictive
+    from pyflowers.analysis.prior import PriorPredictive
 
 
 @click.command("prior")
@@ -50,11 +50,11 @@ def command(
     TABLE, or --data, has your groups, times and covariates; its observed values are not read and
     may be missing. Prints quantiles of the parameters and of statistics of the implied data.
     """
+    import pyflowers
+    from pyflowers.analysis.prior_folder import PRIOR_FOLDER
     from pyflowers.cli.tables import show
     from pyflowers.display import INTERVAL
     from pyflowers.outputs import check_folder
-    from pyflowers.priors import prior_predictive
-    from pyflowers.priors.folder import PRIOR_FOLDER
 
     reading = reading_of(options)
     if table is not None:
@@ -65,7 +65,7 @@ def command(
         check_folder(out, PRIOR_FOLDER)
     if options["interval"] is None:
         options["interval"] = INTERVAL
-    prior = prior_predictive(**options, **reading)
+    prior = pyflowers.prior(**options, **reading)
     if out is not None:
         _save(prior, out, plots)
     say_json(_record(prior))
@@ -75,7 +75,7 @@ def command(
 
 
 def _save(prior: PriorPredictive, out: Path, plots: str) -> None:
-    from pyflowers.priors.folder import save_prior
+    from pyflowers.analysis.prior_folder import save_prior
 
     if plots == "none":
         save_prior(prior, out)

@@ -24,7 +24,7 @@ from pyflowers.cli.options import (
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyflowers.calibration import Calibration
+    from pyflowers.analysis.sbc_result import Calibration
     from pyflowers.workflow.config import Experiment
     from pyflowers.workflow.experiment import Outcome
 
@@ -65,11 +65,11 @@ def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **optio
 
     Each DIR is a finished run folder; without any, the models are fitted to --data.
     """
-    from pyflowers.calibration import Calibration
+    from pyflowers.analysis.sbc_result import Calibration
     from pyflowers.cli.config import models_of
     from pyflowers.display import INTERVAL
     from pyflowers.fits.fit import Fit
-    from pyflowers.report import check_report
+    from pyflowers.reports import check_report
     from pyflowers.workflow.experiment import Outcome, run_experiment
 
     check_report(out)
@@ -104,12 +104,12 @@ def write(
     calibrations: Sequence[Calibration] = (),
 ) -> None:
     """Compare the methods on each model, then write the report of them all."""
-    from pyflowers.report import write_report
+    from pyflowers.reports import report
     from pyflowers.workflow.comparisons import compare_all
 
     fits = [outcome.fit for outcome in outcomes if outcome.fit is not None]
     refused = {outcome.name: outcome.refused for outcome in outcomes if outcome.refused}
-    write_report(
+    report(
         fits,
         out,
         refused=refused,

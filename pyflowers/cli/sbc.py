@@ -62,13 +62,13 @@ def command(out: Path, drop_doubtful: bool, **options: Any) -> int:
     """
     from dataclasses import replace
 
-    from pyflowers.calibration import calibrate
+    from pyflowers.analysis.sbc import sbc
     from pyflowers.engines import SamplerOptions
 
     reading = reading_of(options)
     names = SamplerOptions.fields() & options.keys()
     sampler = given({name: options.pop(name) for name in names - {"seed"}})
-    found = replace(calibrate(out=out, options=sampler, **options, **reading), drop=drop_doubtful)
+    found = replace(sbc(out=out, options=sampler, **options, **reading), drop=drop_doubtful)
     found.write()
     _show(found, out)
     return EXIT_NOT_CALIBRATED if found.failed else 0

@@ -14,8 +14,8 @@ from pyflowers.cli.options import interval_option
 from pyflowers.cli.results import rows_of
 
 if TYPE_CHECKING:
+    from pyflowers.analysis.sensitivity import Sensitivity
     from pyflowers.outputs import FolderKind
-    from pyflowers.priors import Sensitivity
 
 
 @click.command("sensitivity")
@@ -29,15 +29,15 @@ def command(folder: Path, interval: float | None, out: Path | None) -> None:
     importance sampling; nothing is fitted again. Writes sensitivity.csv, conclusions.csv and a
     figure to --out.
     """
+    from pyflowers.analysis.sensitivity import sensitivity
     from pyflowers.cli.tables import show
     from pyflowers.fits.fit import Fit
     from pyflowers.outputs import check_folder
-    from pyflowers.priors import prior_sensitivity
 
     if out is not None:
         check_folder(out, folder_kind())
     fit = Fit.load(folder)
-    found = prior_sensitivity(fit, interval=interval)
+    found = sensitivity(fit, interval=interval)
     if out is not None:
         write(found, out)
     say_json(

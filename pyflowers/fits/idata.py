@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pyflowers.data import Labels, Table
 from pyflowers.engines.base import Keep
 from pyflowers.errors import DataError
 from pyflowers.fits.groups import Arrays, Group
@@ -25,7 +26,6 @@ from pyflowers.fits.posterior import Quantity, labels_of, quantity
 from pyflowers.programs import Data, Program
 from pyflowers.programs.declaration import OBS, Column, Columns
 from pyflowers.programs.inference import dims_of, free_name
-from pyflowers.table import Labels, Table
 
 if TYPE_CHECKING:
     import xarray as xr

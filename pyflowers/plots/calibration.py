@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyflowers.calibration.result import PROB, Calibration
-from pyflowers.checks.ecdf import uniform_band
+from pyflowers.analysis.ecdf import uniform_band
+from pyflowers.analysis.sbc_result import PROB, Calibration
 from pyflowers.plots.style import LIGHT, Theme, finish, label, panels, styled
 from pyflowers.plots.uniformity import ecdf_difference
 
@@ -22,7 +22,7 @@ def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     found : Calibration
-        As :func:`pyflowers.calibrate` returns it; the quantities that are furthest from uniform
+        As :func:`pyflowers.sbc` returns it; the quantities that are furthest from uniform
         come first where there are too many.
     theme : Theme
         Colours.

@@ -12,7 +12,7 @@ from pyflowers.display import INTERVAL, percent
 from pyflowers.plots.style import LIGHT, Theme, finish, label, new_figure, styled
 
 if TYPE_CHECKING:
-    from pyflowers.compare.loo import LooComparison
+    from pyflowers.analysis.loo import LooComparison
 
 
 def half_width(interval: float) -> float:
@@ -29,7 +29,7 @@ def elpd_differences(
     Parameters
     ----------
     comparison : LooComparison
-        As :func:`pyflowers.compare.compare_models` returns it.
+        As :func:`pyflowers.loo` returns it.
     interval : float
         Probability of the intervals.
     theme : Theme

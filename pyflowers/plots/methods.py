@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 
-from pyflowers.compare import METHOD_NAMES
-from pyflowers.compare.statistics import element_of
+from pyflowers.analysis.method_statistics import element_of
+from pyflowers.analysis.methods import METHOD_NAMES
 from pyflowers.display import percent
 from pyflowers.errors import ConfigError
 from pyflowers.plots.density import kernel_density
@@ -28,7 +28,7 @@ from pyflowers.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pyflowers.compare import Comparison
+    from pyflowers.analysis.methods import Comparison
 
 MOST_PANELS = 9
 MOST_RATIO = 100

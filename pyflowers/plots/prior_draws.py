@@ -26,7 +26,7 @@ from pyflowers.plots.style import (
 from pyflowers.programs import Capability
 
 if TYPE_CHECKING:
-    from pyflowers.priors import PriorPredictive
+    from pyflowers.analysis.prior import PriorPredictive
 
 MOST_PANELS = 8
 BINS = 40
@@ -41,7 +41,7 @@ def prior_parameters(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     prior : PriorPredictive
-        As :func:`pyflowers.prior_predictive` returns it.
+        As :func:`pyflowers.prior` returns it.
     theme : Theme
         Colours.
     """

@@ -7,13 +7,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from pyflowers.data import Labels
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots.style import LIGHT, Theme, finish, fitted, label, new_figure, styled
 from pyflowers.plots.units import observed_unit
 from pyflowers.programs import Capability
-from pyflowers.table import Labels
 
 MOST_GROUPS = 30
 _OWN = "own average"

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from pyflowers.data import Labels
 from pyflowers.errors import ConfigError
 from pyflowers.plots.style import (
     LIGHT,
@@ -22,7 +23,6 @@ from pyflowers.plots.style import (
     styled,
 )
 from pyflowers.programs import Data
-from pyflowers.table import Labels
 
 MOST_GROUPS = 24
 MOST_TICKS = 6

@@ -13,12 +13,12 @@ from pyflowers.plots.style import Theme
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pyflowers.checks.ecdf import Band
+    from pyflowers.analysis.ecdf import Band
 
 
 def ecdf_difference(ax: Axes, values: NDArray[np.float64], band: Band, theme: Theme) -> bool:
     """Draw ECDF minus uniform with its band; return whether it stays inside."""
-    from pyflowers.checks.ecdf import counts
+    from pyflowers.analysis.ecdf import counts
 
     points = np.concatenate([[0.0], band.points, [1.0]])
     num = band.num_values

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.data import Labels, Table
+from pyflowers.data.cells import is_plain
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import DataError
 from pyflowers.programs.blocks import Blocks, Variable
 from pyflowers.programs.declaration import OBS, Column, Columns, Declaration, Size, Value
 from pyflowers.programs.inference import dimension_names, dims_of
-from pyflowers.table import Labels, Table
-from pyflowers.table.cells import is_plain
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from pyflowers.data import Table
 from pyflowers.errors import DataError
 from pyflowers.programs.blocks import Blocks, Variable
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Column, Columns, Declaration
-from pyflowers.table import Table
 
 
 def in_table(

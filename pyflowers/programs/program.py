@@ -220,7 +220,7 @@ class Program(Shown):
         time_order : str
             ``value`` or ``appearance``.
         **reading
-            ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.table.read_table`.
+            ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.data.read_table`.
 
         Raises
         ------

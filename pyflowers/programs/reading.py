@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from pyflowers.data import Table, from_frame, read_table
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import data as data_block
 from pyflowers.programs import placeholders
@@ -16,7 +17,6 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Column, Declaration
 from pyflowers.programs.inference import complete, dimension_names
 from pyflowers.records import recordable
-from pyflowers.table import Table, from_frame, read_table
 
 if TYPE_CHECKING:
     from pyflowers.programs.program import Program

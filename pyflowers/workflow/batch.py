@@ -16,12 +16,12 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from pyflowers.batches import Task
+from pyflowers.batches.keep import keeps
+from pyflowers.data import Table, read_table
 from pyflowers.errors import ConfigError
-from pyflowers.many import Task
-from pyflowers.many.keep import keeps
 from pyflowers.programs import find_program
 from pyflowers.records import Record, read_toml, within_record
-from pyflowers.table import Table, read_table
 from pyflowers.workflow.config import (
     DataConfig,
     SamplerConfig,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyflowers.compare import Comparison, compare_methods
+from pyflowers.analysis.methods import Comparison, compare
 from pyflowers.errors import PyflowersError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names
@@ -29,7 +29,7 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
             found[fit.name] = f"with {num} quantities this takes long; run pyflowers compare"
             continue
         try:
-            found[fit.name] = compare_methods(nuts=fit, approximations=False)
+            found[fit.name] = compare(nuts=fit, approximations=False)
         except PyflowersError as error:
             found[fit.name] = str(error)
     return found

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 HEAVY = ("arviz", "matplotlib", "scipy", "scipy.stats", "xarray")
-OTHER_FIGURES = ("pyflowers.checks", "pyflowers.compare", "pyflowers.priors")
+OTHER_FIGURES = ("pyflowers.analysis", "pyflowers.analysis", "pyflowers.analysis")
 CODE = """
 import sys
 from pyflowers.cli.main import main

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from synthetic_fits import synthetic_fit, table
 
-from pyflowers.checks import ecdf
+from pyflowers.analysis import ecdf
 from pyflowers.cli.main import cli, main
 from pyflowers.cli.results import json_of
 from pyflowers.errors import ConfigError, DataError

@@ -23,8 +23,8 @@ import pyflowers
 
 pytestmark = pytest.mark.slow
 ALIASES = {
-    "pyflowers.closed_form.exact": "pyflowers.exact",
-    "pyflowers.closed_form.vb": "pyflowers.vb",
+    "pyflowers.posterior.exact": "pyflowers.exact",
+    "pyflowers.posterior.vb": "pyflowers.vb",
 }
 WIDTHS = (390, 1400)
 

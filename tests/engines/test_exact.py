@@ -20,7 +20,7 @@ from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, stacked
 from pyflowers.programs import Capabilities, Capability, ClosedForm, IndependentDraws, Program
 from pyflowers.programs.shipped import find_program, shipped_names
-from pyflowers.report import write_report
+from pyflowers.reports import report
 from pyflowers.workflow.config import from_record, read_config
 from pyflowers.workflow.experiment import run_experiment
 from pyflowers.workflow.replay import replay
@@ -208,11 +208,11 @@ def test_an_experiment_takes_it_again_only_when_something_changed(tmp_path):
 
 def test_a_comparison_and_a_report_call_the_draws_what_they_are(executables, tmp_path):
     fit = drawn("one normal")
-    found = pyflowers.compare_methods(nuts=fit, cmdstan="embedded")
+    found = pyflowers.compare(nuts=fit, cmdstan="embedded")
     assert found.reference == "independent"
     assert "nuts" not in found.results
     assert (found.table().xs("independent", level="method")["sd_ratio"] == 1).all()
-    write_report([fit], tmp_path / "r.html", comparisons={fit.name: found})
+    report([fit], tmp_path / "r.html", comparisons={fit.name: found})
     page = unescape(re.sub(r"<[^>]+>", "", (tmp_path / "r.html").read_text()))
     for output in ("Independent draws against closed-form VB", "--engine exact", "not judged"):
         assert output in page
@@ -222,7 +222,7 @@ def test_a_comparison_and_a_report_call_the_draws_what_they_are(executables, tmp
 
 def test_a_report_of_summaries(tmp_path):
     few = pyflowers.fit(POISSON, seed=1, engine="exact", keep=("mu_plant[2]",))
-    write_report([few], tmp_path / "r.html")
+    report([few], tmp_path / "r.html")
     page = html.unescape((tmp_path / "r.html").read_text())
     assert "only some groups' draws were kept" in page
     assert "--keep" in page
@@ -342,7 +342,7 @@ def test_what_needs_all_draws_says_so():
     with pytest.raises(ConfigError, match="only some groups' draws were kept"):
         few.log_likelihood()
     with pytest.raises(ConfigError, match="only some groups' draws were kept"):
-        pyflowers.compare_methods(nuts=few)
+        pyflowers.compare(nuts=few)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 from own_programs import DECLARATION, TRIAL, visits
 
 import pyflowers
-from pyflowers.compare import compare_models, leave_one_group_out
+from pyflowers.analysis.loo import loo
+from pyflowers.analysis.loo_groups import leave_one_group_out
 
 QUICK = {"seed": 1, "chains": 2, "warmup": 200, "draws": 100, "engine": "stanli"}
 
@@ -59,12 +60,12 @@ def test_results_come_back_whole(fits, way):
         (pyflowers.check(poisson), lambda it: it.table()),
         (pyflowers.predict(poisson), lambda it: it.table()),
         (pyflowers.contrast(own, "tau > 1", "rank(alpha)"), lambda it: it.numbers()),
-        (compare_models([normal]), lambda it: pd.DataFrame(it.models[0].terms)),
-        (pyflowers.prior_sensitivity(own), lambda it: it.table()),
+        (loo([normal]), lambda it: pd.DataFrame(it.models[0].terms)),
+        (pyflowers.sensitivity(own), lambda it: it.table()),
         (leave_one_group_out([poisson]), lambda it: pd.DataFrame(it.models[0].terms)),
-        (pyflowers.prior_predictive("multilevel_poisson", seed=1), lambda it: it.implied()),
+        (pyflowers.prior("multilevel_poisson", seed=1), lambda it: it.implied()),
         (
-            pyflowers.compare_methods("", nuts=normal, approximations=False),
+            pyflowers.compare("", nuts=normal, approximations=False),
             lambda it: it.table(),
         ),
         (

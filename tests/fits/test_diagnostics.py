@@ -13,6 +13,7 @@ from scipy import stats as distributions
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
+from pyflowers.data import from_frame
 from pyflowers.display import format_cell, format_number
 from pyflowers.engines import SamplerOptions, find_engine
 from pyflowers.fits.diagnostics import diagnose, examine_prior
@@ -22,7 +23,6 @@ from pyflowers.fits.summary import summarize
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Data, MissingMoment, Program, find_program
 from pyflowers.programs.densities import prior_density
-from pyflowers.table import from_frame
 
 
 def posterior(draws=None):

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import pyflowers
+from pyflowers.batches.kept import draws
 from pyflowers.cli.main import main
 from pyflowers.fits.idata import arviz
-from pyflowers.many.kept import draws
 from pyflowers.programs import Program
-from pyflowers.report import write_report
+from pyflowers.reports import report
 
 PROGRAM = """
 data {
@@ -175,7 +175,7 @@ def test_every_command_reads_a_run_whatever_its_columns_are_called(
     if engine == "cmdstan":
         assert run("report", saved, "--out", tmp_path / "report.html") == 0
     else:
-        write_report([back], tmp_path / "report.html")
+        report([back], tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
 

@@ -58,10 +58,10 @@ def test_a_file_is_read_as_the_command_reads_it(tmp_path):
     assert fit.record.data.reading == how
     with pytest.raises(ConfigError, match="sep: it describes a file"):
         pyflowers.fit("iid_normal", frame(), sep=";")
-    compared = pyflowers.compare_methods("iid_normal", path, approximations=False, **roles, **how)
+    compared = pyflowers.compare("iid_normal", path, approximations=False, **roles, **how)
     assert compared.nuts.record.data.reading == how
     with pytest.raises(ConfigError, match="sep: the fit is finished; leave it out"):
-        pyflowers.compare_methods("iid_normal", nuts=fit, sep=";")
+        pyflowers.compare("iid_normal", nuts=fit, sep=";")
 
 
 def test_columns_of_other_names(executables):

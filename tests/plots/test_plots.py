@@ -16,7 +16,8 @@ from text_layout import collisions
 
 import pyflowers
 from pyflowers import plots
-from pyflowers.compare import compare_models
+from pyflowers.analysis.loo import loo
+from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots import methods
@@ -25,7 +26,6 @@ from pyflowers.plots.choice import choose
 from pyflowers.plots.style import WIDTH, applied, fitted, label, text_width
 from pyflowers.programs import Capability, find_program
 from pyflowers.programs.densities import prior_density
-from pyflowers.table import from_frame
 from pyflowers.workflow.comparisons import compare_all
 from pyflowers.workflow.experiment import save
 
@@ -398,7 +398,7 @@ def test_the_flat_prior_is_said_to_be_flat(three):
 
 
 def test_elpd_differences_are_those_of_the_comparison(three):
-    comparison = compare_models(list(three.values()))
+    comparison = loo(list(three.values()))
     (axes,) = plots.elpd_differences(comparison).axes
     drawn = axes.lines[-1].get_xdata()
     assert np.array_equal(drawn, [model.difference for model in comparison.models])

@@ -8,10 +8,10 @@ import pytest
 from own_programs import DECLARATION, TRIAL, visits
 
 from pyflowers import fit
+from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import Data, find_program
 from pyflowers.programs.data import to_frame
-from pyflowers.table import from_frame
 
 
 @pytest.fixture

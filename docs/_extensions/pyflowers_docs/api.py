@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 ALIASES = {
-    "pyflowers.closed_form.exact": "pyflowers.exact",
-    "pyflowers.closed_form.vb": "pyflowers.vb",
+    "pyflowers.posterior.exact": "pyflowers.exact",
+    "pyflowers.posterior.vb": "pyflowers.vb",
 }
 """Packages that are used under a shorter name."""
 

@@ -127,7 +127,7 @@ def _log_prior(draws: Draws, data: Data) -> NDArray[np.float64]:
 
 
 def _new_group(draws: Draws, data: Data) -> NDArray[np.float64]:
-    from pyflowers.closed_form.exact.plants import NormalPlant
+    from pyflowers.posterior.exact.plants import NormalPlant
 
     if _is_flat(data):
         raise ConfigError(
@@ -224,7 +224,7 @@ def _log_constant(data: Data) -> float:
 
 def _by_plant(data: Data) -> Any:
     """Return the statistics of plants 1 to P, whatever the order of the rows."""
-    from pyflowers.closed_form.vb import SufficientStatistics
+    from pyflowers.posterior.vb import SufficientStatistics
 
     seen, codes = SufficientStatistics.from_groups(data.y, plant_codes(data))
     every = np.zeros((3, int(data["P"])))
@@ -233,21 +233,21 @@ def _by_plant(data: Data) -> Any:
 
 
 def _exact(data: Data) -> Any:
-    from pyflowers.closed_form.exact import exact_multilevel_normal
+    from pyflowers.posterior.exact import exact_multilevel_normal
 
     prior = multilevel_prior(data)
     return exact_multilevel_normal(_by_plant(data), prior, plants=plant_names(data))
 
 
 def _draw(data: Data, num_draws: int, rng: np.random.Generator) -> IndependentDraws:
-    from pyflowers.closed_form.exact import NormalSampler
+    from pyflowers.posterior.exact import NormalSampler
 
     sampler = NormalSampler(_by_plant(data), multilevel_prior(data), plant_names(data))
     return draws_of_plants(sampler, num_draws, rng)
 
 
 def _vb(data: Data) -> Any:
-    from pyflowers.closed_form.vb import fit_multilevel_normal
+    from pyflowers.posterior.vb import fit_multilevel_normal
 
     prior = multilevel_prior(data)
     return fit_multilevel_normal(_by_plant(data), prior, plants=plant_names(data))

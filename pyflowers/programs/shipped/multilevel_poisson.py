@@ -70,7 +70,7 @@ def _draw_prior(
 
 
 def _new_group(draws: Draws, data: Data) -> NDArray[np.float64]:
-    from pyflowers.closed_form.exact.plants import PoissonPlant
+    from pyflowers.posterior.exact.plants import PoissonPlant
 
     plant = PoissonPlant(data.num_obs, float(data.y.sum()), float(log_factorials(data.y).sum()))
     return plant.log_integral_at(draws["mu"], np.log(draws["sigma2"]))
@@ -110,7 +110,7 @@ def _log_constant(data: Data) -> float:
 
 
 def _exact(data: Data) -> Any:
-    from pyflowers.closed_form.exact import exact_multilevel_poisson
+    from pyflowers.posterior.exact import exact_multilevel_poisson
 
     codes = plant_codes(data)
     rows = np.argsort(codes, kind="stable")  # the posterior has plants in order of appearance
@@ -118,7 +118,7 @@ def _exact(data: Data) -> Any:
 
 
 def _draw(data: Data, num_draws: int, rng: np.random.Generator) -> IndependentDraws:
-    from pyflowers.closed_form.exact import PoissonSampler
+    from pyflowers.posterior.exact import PoissonSampler
 
     total = np.bincount(plant_codes(data), data.y, minlength=int(data["P"]))
     sampler = PoissonSampler(

@@ -1,0 +1,383 @@
+"""Run every method that applies to a model, and put the results into one table."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pyflowers.analysis.method_statistics import of_draws, of_functions
+from pyflowers.display import Line, Shown, heading, in_file, styled
+from pyflowers.engines.approximate import METHODS, Approximation, approximate, k_hat_verdict
+from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.keep import STREAMED
+from pyflowers.fits.posterior import quantities
+from pyflowers.fits.sampling import fit
+from pyflowers.programs import COMPARED, Capability, Data, Program, find_program
+from pyflowers.progress import stage
+from pyflowers.toolchain import CmdStan, compile_source, find_cmdstan
+
+if TYPE_CHECKING:
+    from pyflowers.posterior.exact import ExactPosterior
+    from pyflowers.posterior.vb import VBResult
+
+METHOD_NAMES = {
+    "exact": "exact (quadrature)",
+    "nuts": "NUTS",
+    "independent": "independent draws",
+    "vb": "closed-form VB",
+    "advi_meanfield": "ADVI, mean field",
+    "advi_fullrank": "ADVI, full rank",
+    "laplace": "Laplace",
+    "pathfinder": "Pathfinder",
+}
+"""The methods in the order of the table, and what readers call them."""
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """The results of one method.
+
+    Attributes
+    ----------
+    method : str
+        One of :data:`METHOD_NAMES`.
+    quantities : DataFrame
+        A row for each parameter's element: median, the ends of the reference's interval, mean, sd,
+        and the Monte Carlo standard error of sd (0 where nothing is sampled).
+    draws : mapping or None
+        Draws by parameter, shaped (chain, draw, …), where the method draws.
+    wall_time : float
+        Seconds.
+    num_draws : int
+        Draws returned; 0 where nothing is sampled.
+    ess : float
+        Smallest bulk effective sample size of the reference; of Pathfinder, which resamples, the
+        number of different draws; of the others, whose draws are independent, the number of draws.
+    elbo, kl, k_hat : float
+        Evidence lower bound; divergence KL(q ‖ posterior), where exact; Pareto k-hat. Not a number
+        where the method has none.
+    log_evidence : float
+        log p(y) of the exact posterior.
+    warnings : tuple of str
+        What the method complained about.
+    """
+
+    method: str
+    quantities: pd.DataFrame = field(repr=False)
+    wall_time: float
+    draws: Mapping[str, Any] | None = field(default=None, repr=False)
+    num_draws: int = 0
+    ess: float = np.nan
+    elbo: float = np.nan
+    kl: float = np.nan
+    k_hat: float = np.nan
+    log_evidence: float = np.nan
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Shown):
+    """Every method on one posterior.
+
+    Attributes
+    ----------
+    program : Program
+        The program.
+    data : Data
+        The data, priors included.
+    seed : int
+        Of all random numbers.
+    results : mapping of str to MethodResult
+        By method, in the order of :data:`METHOD_NAMES`.
+    nuts : Fit
+        The fit that the others are compared with: by NUTS, or of independent draws.
+    exact : ExactPosterior or None
+        The exact posterior.
+    vb : VBResult or None
+        The closed-form fit.
+    vb_from_afar : VBResult or None
+        The same from a start far away, so that the ascent can be seen; of the models of one normal
+        distribution.
+    failures : mapping of str to str
+        Methods that failed or were left out, and why.
+    """
+
+    program: Program
+    data: Data
+    seed: int
+    results: Mapping[str, MethodResult]
+    nuts: Fit
+    exact: ExactPosterior | None = None
+    vb: VBResult | None = None
+    vb_from_afar: VBResult | None = None
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reference(self) -> str:
+        """The method that the others are compared with: ``nuts`` or ``independent``."""
+        return reference_method(self.nuts)
+
+    @property
+    def elements(self) -> list[str]:
+        """The name of every element that varies, so that there is something to compare."""
+        return [
+            name
+            for quantity in self.nuts.posterior.values()
+            for name in itertools.compress(quantity.elements, quantity.varies)
+        ]
+
+    def position(self, element: str) -> tuple[str, tuple[int, ...]]:
+        """Return the quantity of an element and its position in it."""
+        for name, quantity in self.nuts.posterior.items():
+            if element in quantity.elements:
+                index = quantity.elements.index(element)
+                return name, tuple(map(int, np.unravel_index(index, quantity.values.shape[2:])))
+        raise KeyError(element)
+
+    def table(self) -> pd.DataFrame:
+        """Return quantiles, mean and sd of each parameter by each method, beside the reference.
+
+        Returns
+        -------
+        DataFrame
+            Index (parameter, method). ``sd_ratio`` is the method's sd over the reference's and
+            ``sd_ratio_mcse`` its Monte Carlo standard error; ``width_ratio`` compares the
+            intervals, and exists where the sd does not.
+        """
+        reference = self.results[self.reference].quantities
+        parts = []
+        for name, result in self.results.items():
+            part = result.quantities.copy()
+            part["sd_ratio"] = part["sd"] / reference["sd"]
+            relative = (part["sd_mcse"] / part["sd"]) ** 2
+            if name != self.reference:
+                relative = relative + (reference["sd_mcse"] / reference["sd"]) ** 2
+            part["sd_ratio_mcse"] = part["sd_ratio"] * np.sqrt(relative)
+            if name == self.reference:
+                part["sd_ratio_mcse"] = 0.0 * part["sd_ratio"]
+            _, low, high = reference.columns[:3]
+            width = reference[high] - reference[low]
+            part["width_ratio"] = (part[high] - part[low]) / width
+            part.insert(0, "method", name)
+            parts.append(part.drop(columns="sd_mcse").reset_index(names="parameter"))
+        order = {name: i for i, name in enumerate(reference.index)}
+        table = pd.concat(parts, ignore_index=True)
+        table = table.sort_values("parameter", key=lambda c: c.map(order), kind="stable")
+        return table.set_index(["parameter", "method"])
+
+    def methods(self) -> pd.DataFrame:
+        """Return the overall results of each method, a row for each."""
+        rows = {
+            name: {
+                "elbo": result.elbo,
+                "kl": result.kl,
+                "k_hat": result.k_hat,
+                "k_hat_verdict": "" if np.isnan(result.k_hat) else k_hat_verdict(result.k_hat),
+                "draws": result.num_draws,
+                "ess": result.ess,
+                "wall_seconds": result.wall_time,
+                "warnings": "; ".join(result.warnings),
+            }
+            for name, result in self.results.items()
+        }
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
+
+    def contents(self) -> list[Line]:
+        """Return both tables, what the methods complained about, and the reference's verdict."""
+        judged = self.nuts.diagnostics
+        return [
+            heading(self.program.name, self.program.about),
+            in_file(self.table(), "table.csv"),
+            in_file(self.methods().drop(columns="warnings"), "methods.csv"),
+            *(f"note: {n}: {'; '.join(r.warnings)}" for n, r in self.results.items() if r.warnings),
+            *(f"note: {method} is left out: {why}" for method, why in self.failures.items()),
+            styled(
+                f"verdict on {METHOD_NAMES[self.reference]}: {judged}",
+                fg="green" if judged.passed else "red",
+            ),
+            f"seed: {self.seed}",
+        ]
+
+
+def compare(
+    program: str | Path | Program = COMPARED,
+    data: Any = None,
+    *,
+    seed: int | None = None,
+    priors: Mapping[str, float] | None = None,
+    engine: str = "auto",
+    cmdstan: str | Path | None = None,
+    include_paths: Sequence[str | Path] = (),
+    nuts: Fit | None = None,
+    approximations: bool = True,
+    interval: float | None = None,
+    **of_fit: Any,
+) -> Comparison:
+    """Approximate one posterior by every method that applies.
+
+    Parameters
+    ----------
+    program : str, Path or Program
+        The program.
+    data : path, DataFrame, mapping or Data, optional
+        As for :func:`pyflowers.fit`.
+    seed : int, optional
+        Of all random numbers; drawn by default.
+    priors : mapping, optional
+        Hyperparameters to change.
+    engine : str
+        Of the reference, see :func:`pyflowers.fit`. The approximations are CmdStan's; where none
+        can be made they are left out.
+    cmdstan : str or Path, optional
+        See :func:`~pyflowers.toolchain.find_cmdstan`.
+    include_paths : sequence of path
+        Where a program's included files are.
+    nuts : Fit, optional
+        A finished fit of this program, data and priors, to save fitting it again; by NUTS, or of
+        independent draws.
+    approximations : bool
+        Whether to run ADVI, Laplace and Pathfinder, too, which need a CmdStan.
+    interval : float, optional
+        Probability of the intervals; that of `nuts` by default, or 0.9.
+    **of_fit
+        What else :func:`pyflowers.fit` takes: the names of the columns, how a file is read, the
+        sampler's options.
+
+    Raises
+    ------
+    PyflowersError
+        As :func:`pyflowers.fit`. A method that fails alone is left out; ``failures`` says why.
+    """
+    reference = nuts
+    if reference is None:
+        opened = find_program(program, include_paths)
+        how = {"seed": seed, "priors": priors, "engine": engine, "cmdstan": cmdstan, **of_fit}
+        reference = fit(opened, data, **how)
+    elif of_fit:
+        raise ConfigError(f"{next(iter(of_fit))}: the fit is finished; leave it out")
+    reference = reference.with_interval(interval)
+    if not reference.posterior:
+        raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")
+    if reference.is_partial:
+        raise ConfigError(f"{reference.name}: nothing to compare with: {STREAMED}")
+    whole, chosen = reference.data, reference.options.seed
+    results = {reference_method(reference): _reference(reference)}
+    find = partial(find_cmdstan, cmdstan)
+    failures = _approximations(reference, find, results) if approximations else {}
+    exact, vb = _closed_form(reference, results, failures)
+    afar = reference.program.python.closed_form.vb_from_afar
+    ordered = {name: results[name] for name in METHOD_NAMES if name in results}
+    return Comparison(
+        reference.program,
+        whole,
+        chosen,
+        ordered,
+        reference,
+        exact,
+        vb,
+        afar(whole) if afar is not None and exact is not None else None,
+        failures,
+    )
+
+
+def _approximations(
+    reference: Fit, find: Callable[[], CmdStan], results: dict[str, MethodResult]
+) -> dict[str, str]:
+    """Add Stan's approximations to `results`, and return why any is missing."""
+    program, data = reference.program, reference.data
+    failures: dict[str, str] = {}
+    with stage("Approximating the posterior", len(METHODS)) as advance:
+        try:
+            executable = compile_source(program.source, cmdstan=find())
+        except (ToolchainError, CompileError) as error:
+            advance(len(METHODS))
+            return dict.fromkeys(METHODS, f"it needs a CmdStan: {error}")
+        for method in METHODS:
+            try:
+                done = approximate(
+                    executable, program.stan_values(data), method, seed=reference.options.seed
+                )
+                results[method] = _approximation(reference, method, done)
+            except FitError as error:
+                failures[method] = str(error)
+            advance(1)
+    return failures
+
+
+def _closed_form(
+    reference: Fit, results: dict[str, MethodResult], failures: dict[str, str]
+) -> tuple[ExactPosterior | None, VBResult | None]:
+    """Add the methods that sample nothing to `results`."""
+    program, data = reference.program, reference.data
+    closed = program.python.closed_form
+    exact, vb = None, None
+    if program.can(Capability.EXACT) and closed.exact is not None:
+        started = time.perf_counter()
+        exact = closed.exact(data)
+        results["exact"] = MethodResult(
+            "exact",
+            of_functions(exact, reference.posterior, reference.interval),
+            time.perf_counter() - started,
+            log_evidence=exact.log_evidence,
+        )
+    if program.can(Capability.VB) and closed.vb is not None:
+        started = time.perf_counter()
+        vb = closed.vb(data)
+        elbo = float(vb.elbo)
+        results["vb"] = MethodResult(
+            "vb",
+            of_functions(vb, reference.posterior, reference.interval),
+            time.perf_counter() - started,
+            elbo=elbo,
+            kl=exact.log_evidence - elbo if exact is not None else np.nan,
+            warnings=() if vb.converged else (f"not converged after {vb.num_iter} sweeps",),
+        )
+    return exact, vb
+
+
+def reference_method(fit: Fit) -> str:
+    """Return how the draws of a fit were made: ``nuts`` or ``independent``."""
+    return "nuts" if fit.record.independent is None else "independent"
+
+
+def _reference(reference: Fit) -> MethodResult:
+    missing = reference.program.missing_moments(reference.data)
+    bulk = reference.summary()["ess_bulk"].min()
+    return MethodResult(
+        reference_method(reference),
+        of_draws(reference.posterior, missing, reference.interval),
+        reference.record.times.wall_seconds,
+        {name: quantity.values for name, quantity in reference.posterior.items()},
+        reference.num_chains * reference.num_draws,
+        float(bulk),
+        warnings=tuple(str(check) for check in reference.diagnostics.failed),
+    )
+
+
+def _approximation(reference: Fit, method: str, done: Approximation) -> MethodResult:
+    program, data = reference.program, reference.data
+    posterior = quantities(done.draws, data, list(reference.posterior))
+    draws = {name: quantity.values for name, quantity in posterior.items()}
+    first = next(iter(draws.values()))
+    # Pathfinder's draws are resampled, so that they repeat: what counts are the different ones.
+    distinct = len(np.unique(first.reshape(first.shape[1], -1)[:, 0]))
+    return MethodResult(
+        method,
+        of_draws(posterior, interval=reference.interval),
+        done.wall_time,
+        draws,
+        first.shape[1],
+        float(distinct),
+        elbo=done.elbo + program.python.closed_form.log_constant(data),
+        k_hat=done.k_hat,
+        warnings=done.warnings,
+    )

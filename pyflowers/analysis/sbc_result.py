@@ -1,0 +1,264 @@
+"""The ranks of a calibration, and their interpretation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers.analysis.ecdf import from_ranks, p_value
+from pyflowers.batches import Batch
+from pyflowers.display import Line, Shown, heading, in_file, verdict
+from pyflowers.errors import ConfigError
+from pyflowers.outputs import FileKind, new_file
+from pyflowers.records import Record
+
+PROB = 0.9999
+"""Probability of the simultaneous band that a quantity must stay in."""
+
+NOTABLE = 0.02
+"""Quantities expected outside their bands by chance, from which on a reader is told."""
+
+INTERVALS = (0.5, 0.9)
+"""Central intervals whose coverage is told."""
+
+
+FILE = "calibration.json"
+"""What a batch of a calibration holds besides its ledger."""
+
+_KIND = FileKind("calibration", lambda path: True)
+
+
+class _Record(Record):
+    """What the ledger of a calibration does not say."""
+
+    name: str
+    seed: int
+    simulator_is_program: bool
+    drop: bool
+    is_posterior: bool
+    of_simulation: tuple[str, ...]
+    sha256: str
+    priors: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration(Shown):
+    """What simulation-based calibration found.
+
+    Attributes
+    ----------
+    batch : Batch
+        The fits, with seed, verdict and error of each.
+    name : str
+        The program.
+    seed : int
+        Of everything.
+    simulator_is_program : bool
+        Whether the program itself drew parameters and data: then only its computation is tested,
+        as an error in its prior or its likelihood is in both.
+    drop : bool
+        Whether fits with divergences, or whose effective sample size is below the number of ranks,
+        are left out.
+    is_posterior : bool
+        Whether the parameters come from the posterior given observed data and not from the prior.
+    of_simulation : tuple of str
+        What qualifies the parameters that were drawn.
+    sha256 : str
+        Digest of the program.
+    priors : mapping of str to float
+        Hyperparameters as used.
+    """
+
+    batch: Batch
+    name: str
+    seed: int
+    simulator_is_program: bool = False
+    drop: bool = False
+    is_posterior: bool = False
+    of_simulation: tuple[str, ...] = ()
+    sha256: str = ""
+    priors: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Calibration:
+        """Read a calibration back from the folder that :func:`pyflowers.sbc` wrote.
+
+        Raises
+        ------
+        ConfigError
+            If the folder holds no calibration.
+        """
+        file = Path(folder) / FILE
+        try:
+            values = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"{folder}: it holds no finished calibration; name the folder that pyflowers sbc "
+                "wrote, or run that again"
+            ) from error
+        record = _Record.parse(values, str(file))
+        return cls(Batch(Path(folder)), **dict(record))
+
+    def write(self) -> None:
+        """Write what the ledger does not hold into the batch's folder."""
+        record = _Record(**{name: getattr(self, name) for name in _Record.model_fields})
+        with new_file(self.batch.folder / FILE, _KIND) as file:
+            file.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+    @cached_property
+    def _all(self) -> pd.DataFrame:
+        return self.batch.table("ranks")
+
+    @property
+    def ranks(self) -> pd.DataFrame:
+        """A row for each quantity of each fit that counts."""
+        return self._all[~self._doubtful(self._all)] if self.drop else self._all
+
+    @property
+    def num_fits(self) -> int:
+        """Fits that count."""
+        return int(self.ranks["task"].nunique())
+
+    @property
+    def num_doubtful(self) -> int:
+        """Fits with divergences, or with fewer effective draws than ranks."""
+        return int(self._all.loc[self._doubtful(self._all), "task"].nunique())
+
+    @staticmethod
+    def _doubtful(ranks: pd.DataFrame) -> pd.Series[bool]:
+        return (ranks["divergent"] > 0) | ~(ranks["ess"] >= ranks["num_draws"])
+
+    @property
+    def num_draws(self) -> int:
+        """Draws that each true value is ranked among."""
+        found = self.ranks["num_draws"].unique()
+        if len(found) != 1:
+            raise ConfigError(
+                "calibration: every fit failed or was left out, so there are no ranks; see its "
+                "ledger"
+            )
+        return int(found[0])
+
+    @property
+    def quantities(self) -> list[str]:
+        """The quantities that were ranked."""
+        return list(dict.fromkeys(self.ranks["parameter"]))
+
+    def values(self, quantity: str) -> NDArray[np.float64]:
+        """Return a quantity's ranks as values between 0 and 1, shape (fit,)."""
+        rows = self.ranks[self.ranks["parameter"] == quantity]
+        return from_ranks(rows["rank"].to_numpy(), self.num_draws)
+
+    def table(self) -> pd.DataFrame:
+        """Return a row for each quantity.
+
+        Returns
+        -------
+        DataFrame
+            ``p_value`` of the simultaneous band, ``chi2_p`` of 20 bins, ``coverage_50`` and
+            ``coverage_90``, the mean z-score ``(mean - true) / sd`` and its sd, and the mean
+            ``contraction``, 1 − (posterior variance) / (variance of the true values).
+        """
+        rows = {}
+        for name in self.quantities:
+            of_it = self.ranks[self.ranks["parameter"] == name]
+            u = self.values(name)
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+                z = (of_it["mean"] - of_it["true"]) / of_it["sd"]
+                contraction = 1 - of_it["sd"] ** 2 / of_it["true"].var()
+            rows[name] = {
+                "p_value": p_value(u, num_draws=self.num_draws),
+                "chi2_p": _chi_square(of_it["rank"].to_numpy(), self.num_draws),
+                **{f"coverage_{100 * p:.0f}": _coverage(u, p) for p in INTERVALS},
+                "z_mean": float(z.mean()),
+                "z_sd": float(z.std()),
+                "contraction": float(contraction.median()),
+            }
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("quantity")
+
+    @property
+    def failed(self) -> list[str]:
+        """The quantities that leave the band."""
+        table = self.table()
+        return list(table.index[table["p_value"] <= 1 - PROB])
+
+    @property
+    def notes(self) -> list[str]:
+        """Return the limitations of the ranks, a sentence each."""
+        sentences = []
+        ledger = self.batch.ledger()
+        errors = self.batch.failures
+        if len(errors):
+            sentences.append(
+                f"{len(errors)} of {len(ledger)} fits failed and have no ranks; "
+                f"the first error is: {errors.iloc[0]}"
+            )
+        if self.num_doubtful:
+            what = "left out" if self.drop else "counted anyway"
+            some = "1 fit has" if self.num_doubtful == 1 else f"{self.num_doubtful} fits have"
+            sentences.append(
+                f"{some} divergences or fewer effective draws than "
+                f"{int(self._all['num_draws'].max())}: {what}"
+            )
+        by_chance = len(self.quantities) * (1 - PROB)
+        if by_chance >= NOTABLE:
+            sentences.append(
+                f"of {len(self.quantities)} quantities {by_chance:.2g} are expected outside their "
+                "bands by chance alone"
+            )
+        sentences.extend(self.of_simulation)
+        if self.is_posterior:
+            sentences.append(
+                "the parameters are draws of the program's own posterior, so its computation at "
+                "these data is tested; a wrong prior is not seen"
+            )
+        if self.simulator_is_program:
+            sentences.append(
+                "the program itself drew parameters and data, so this tests its computation and "
+                "not whether it is the model that you intended"
+            )
+        return sentences
+
+    def contents(self) -> list[Line]:
+        """Return the table, its notes, and the verdict."""
+        return [
+            heading(self.name, f"{self.num_fits} fits"),
+            in_file(self.table(), "calibration.csv"),
+            *(f"note: {note}" for note in self.notes),
+            verdict(self.sentence, not self.failed),
+            f"seed: {self.seed}",
+        ]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a sentence."""
+        if self.failed:
+            return (
+                f"{len(self.failed)} of {len(self.quantities)} quantities are not calibrated: "
+                f"{', '.join(self.failed[:6])}"
+            )
+        return (
+            f"all {len(self.quantities)} quantities are calibrated: each stays inside the "
+            f"{PROB:.2%} simultaneous band over {self.num_fits} fits"
+        )
+
+
+def _coverage(u: NDArray[np.float64], prob: float) -> float:
+    return float(np.mean(np.abs(u - 0.5) <= prob / 2))
+
+
+def _chi_square(ranks: NDArray[np.int64], num_draws: int, num_bins: int = 20) -> float:
+    """Return the p-value of Pearson's test that ranks fall into bins as uniform ones do."""
+    from scipy.special import chdtrc
+
+    bins = np.arange(num_draws + 1) * num_bins // (num_draws + 1)
+    expected = len(ranks) * np.bincount(bins, minlength=num_bins) / (num_draws + 1)
+    observed = np.bincount(bins[ranks], minlength=num_bins)
+    return float(chdtrc(num_bins - 1, float(((observed - expected) ** 2 / expected).sum())))

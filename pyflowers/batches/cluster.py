@@ -1,0 +1,203 @@
+"""Tasks on a Dask cluster: each Dask worker owns worker processes like those of the pool.
+
+A fit never runs in a Dask worker itself. That process keeps talking to its scheduler while a fit
+lasts, outlives a crash or a time limit of the fit, and only passes jobs on. A plugin
+brings each program to every worker, including those that join later.
+
+``submit(key=…, pure=True)`` names each future by its task's key, and a future is released as soon
+as its outcome has arrived, so that the scheduler's memory does not grow with the batch.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from pyflowers.batches.task import Job, Outcome
+from pyflowers.errors import ConfigError, ToolchainError
+
+try:
+    from distributed import CancelledError, Client, Future
+    from distributed.scheduler import KilledWorker
+
+    from pyflowers.batches.host import Provision, fit_on_worker
+except ImportError as error:
+    raise ConfigError("Dask is not installed; run pip install 'pyflowers[dask]'") from error
+
+AHEAD = 3
+"""Jobs that the cluster has been given for each of its threads."""
+
+SECONDS_TO_RETURN = 60.0
+"""How long a cluster may be without any worker."""
+
+SECONDS_TO_CONNECT = 15.0
+
+_GO_ON = "then run the batch again: the ledger holds what is done"
+
+
+class Cluster:
+    """A Dask cluster as the executor of a batch.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connected. Its workers have one thread each (``--nthreads 1``), or `resources` sees to it
+        that no more than a fit for each core runs at once.
+    resources : mapping of str to float, optional
+        What each fit takes of a worker's resources.
+    """
+
+    def __init__(self, client: Client, *, resources: Mapping[str, float] | None = None) -> None:
+        self._client = client
+        self._address = client.scheduler.address
+        self._resources = dict(resources) if resources else None
+        self._under_way: dict[str, tuple[Job, Future]] = {}
+        self._ended: queue.SimpleQueue[Future] = queue.SimpleQueue()
+        self._again: deque[Job] = deque()
+        self._provided: set[str] = set()
+        self._shipments: Mapping[str, bytes] = {}
+        self._threads = 0
+        self._counted = -float("inf")
+        self._seen = time.monotonic()
+
+    def room(self) -> int:
+        """See :class:`~pyflowers.batches.executor.Executor`."""
+        self._count_threads()
+        given = len(self._under_way) + len(self._again)
+        return max(0, max(1, self._threads) * AHEAD - given)
+
+    def submit(self, job: Job, shipments: Mapping[str, bytes]) -> None:
+        """See :class:`~pyflowers.batches.executor.Executor`."""
+        self._shipments = shipments
+        self._again.append(job)
+        self._hand_over()
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        """See :class:`~pyflowers.batches.executor.Executor`."""
+        self._refuse_absence()
+        self._hand_over()
+        outcomes = []
+        with suppress(queue.Empty):
+            outcomes += self._settled(self._ended.get(timeout=min(seconds, 1.0)))
+            while True:
+                outcomes += self._settled(self._ended.get_nowait())
+        return outcomes
+
+    def abandon(self) -> None:
+        """See :class:`~pyflowers.batches.executor.Executor`."""
+        futures = [future for _, future in self._under_way.values()]
+        self._under_way.clear()
+        self._again.clear()
+        if futures and self._client.status == "running":
+            with suppress(OSError, RuntimeError, TimeoutError):  # nobody is left to cancel them
+                self._client.cancel(futures, force=True)
+
+    def close(self) -> None:
+        """See :class:`~pyflowers.batches.executor.Executor`."""
+        self.abandon()
+
+    def _count_threads(self) -> None:
+        """Ask from time to time how many threads there are: workers come and go."""
+        if time.monotonic() - self._counted < 1 or self._client.status != "running":
+            return
+        with suppress(OSError, RuntimeError, TimeoutError):
+            self._threads = sum(self._client.nthreads().values())
+        self._counted = time.monotonic()
+        if self._threads:
+            self._seen = self._counted
+
+    def _refuse_absence(self) -> None:
+        """Stop when there is nobody to wait for.
+
+        Raises
+        ------
+        ToolchainError
+            If the scheduler or all workers are gone for good.
+        """
+        if self._client.status not in ("running", "connecting", "newly-created"):
+            raise ToolchainError(
+                f"the Dask scheduler {self._address} is gone; start it and its workers, {_GO_ON}"
+            )
+        self._count_threads()
+        if self._client.status == "running" and time.monotonic() - self._seen > SECONDS_TO_RETURN:
+            raise ToolchainError(
+                f"the Dask scheduler {self._address} has had no worker for {SECONDS_TO_RETURN:g} "
+                f"s; start some with dask worker {self._address} --nthreads 1, {_GO_ON}"
+            )
+
+    def _hand_over(self) -> None:
+        """Submit waiting jobs; while the scheduler is unreachable they keep waiting."""
+        while self._again and self._client.status == "running":
+            job = self._again[0]
+            try:
+                if job.program_id not in self._provided:
+                    shipment = self._shipments[job.program_id]
+                    self._client.register_plugin(Provision(job.program_id, shipment))
+                    self._provided.add(job.program_id)
+                future = self._client.submit(
+                    fit_on_worker,
+                    job,
+                    key=f"pyflowers-{job.key}",
+                    pure=True,
+                    retries=job.retries,
+                    resources=self._resources,
+                )
+            except (OSError, TimeoutError):
+                return
+            self._again.popleft()
+            self._under_way[job.key] = job, future
+            future.add_done_callback(self._ended.put)
+
+    def _settled(self, future: Future) -> list[Outcome]:
+        """Return the outcome of a future that has ended; submit it again if its scheduler ended."""
+        key = str(future.key).removeprefix("pyflowers-")
+        if key not in self._under_way or self._under_way[key][1] is not future:
+            return []
+        job, _ = self._under_way[key]
+        try:
+            outcomes = [] if future.cancelled() else [self._result(job, future)]
+        except TimeoutError:
+            self._ended.put(future)
+            return []
+        except (OSError, RuntimeError, CancelledError):  # the scheduler is gone with the result
+            outcomes = []
+        del self._under_way[key]
+        future.release()
+        if not outcomes:
+            self._provided.clear()  # a new scheduler knows no plugins
+            self._again.appendleft(job)
+        return outcomes
+
+    def _result(self, job: Job, future: Future) -> Outcome:
+        if future.status != "error":
+            outcome: Outcome = future.result(timeout=SECONDS_TO_RETURN)
+            return outcome
+        error = future.exception(timeout=SECONDS_TO_RETURN)
+        if isinstance(error, KilledWorker):
+            reason = "each Dask worker that tried it ended; look at their logs"
+        else:
+            reason = f"its Dask worker could not run it ({type(error).__name__}: {error})"
+        return Outcome(job.key, reason, attempts=job.retries + 1)
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Client]:
+    """Yield a client of a scheduler.
+
+    Raises
+    ------
+    ToolchainError
+        If it cannot be reached.
+    """
+    try:
+        client = Client(address, set_as_default=False, timeout=SECONDS_TO_CONNECT)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise ToolchainError(
+            f"scheduler {address}: it cannot be reached ({error}); check the address, and that "
+            "dask scheduler runs there"
+        ) from error
+    with client:
+        yield client

@@ -1,0 +1,10 @@
+"""A single-file HTML report: fits in, one file out, the verdict first.
+
+>>> import pyflowers
+>>> fits = [pyflowers.fit("iid_normal", seed=1)]
+>>> path = pyflowers.report(fits, "report.html")
+"""
+
+from pyflowers.reports.page import check_report, render_report, report
+
+__all__ = ["check_report", "render_report", "report"]

@@ -1,0 +1,254 @@
+"""Simulation-based calibration: right programs pass, and planted bugs are seen."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pyflowers
+from pyflowers.analysis.sbc_result import Calibration
+from pyflowers.cli.main import main
+from pyflowers.errors import ConfigError
+from pyflowers.plots import alt_text
+from pyflowers.plots.calibration import calibration as figure_of
+from pyflowers.programs import Program, find_program
+
+NORMAL = {"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 6}
+PRIORS = {
+    "iid_normal": NORMAL,
+    "multilevel_normal": {**NORMAL, "sigma2_plant_nu": 6, "sigma2_plant_scale": 2},
+    "multilevel_poisson": {"mu_mean": 1.5, "mu_sd": 0.5, "sigma2_nu": 6, "sigma2_scale": 0.5},
+}
+QUICK = {"chains": 2, "warmup": 300, "draws": 500, "adapt_delta": 0.95}
+
+
+def calibrated(program, name, out, sims, engine="stanli", **more):
+    options = more.pop("options", QUICK)
+    return pyflowers.sbc(
+        program,
+        out=out,
+        sims=sims,
+        seed=1,
+        priors=PRIORS[name],
+        engine=engine,
+        cmdstan="embedded" if engine == "cmdstan" else None,
+        num_ranks=more.pop("num_ranks", 50),
+        options=options,
+        **more,
+    )
+
+
+def test_a_right_program_is_calibrated(tmp_path):
+    found = calibrated("iid_normal", "iid_normal", tmp_path / "sbc", 120)
+    assert found.failed == []
+    assert found.num_fits == 120
+    assert found.num_draws == 50
+    assert found.quantities == ["mu", "sigma2", "log_lik"]
+    table = found.table()
+    # Standard deviation of the coverage of 120 fits: 0.046 and 0.027.
+    assert ((table["coverage_50"] - 0.5).abs() < 4 * 0.046).all()
+    assert ((table["coverage_90"] - 0.9).abs() < 4 * 0.027).all()
+    assert table.loc["mu", "contraction"] > 0.5
+    assert "inside the 99.99% simultaneous band over 120 fits" in str(found)
+    assert "iid_normal over 120 simulated data sets" in alt_text(figure_of(found))
+    # The true values have the prior's mean and spread.
+    mu = found.ranks.loc[found.ranks["parameter"] == "mu", "true"]
+    assert abs(mu.mean() - 5) < 4 * 2 / np.sqrt(120)
+    again = calibrated("iid_normal", "iid_normal", tmp_path / "sbc", 120)
+    pd.testing.assert_frame_equal(again.ranks, found.ranks)
+
+
+BUGS = {
+    "prior scale": ("multilevel_poisson", "normal(mu_mean, mu_sd)", "normal(mu_mean, mu_sd / 1.5)"),
+    "rate": ("multilevel_poisson", "exp(log_mu_plant)", "exp(log_mu_plant + 0.3)"),
+    "index": ("multilevel_poisson", "y_total[plant[n]] += y[n]", "y_total[plant[1]] += y[n]"),
+    "variance for sd": ("multilevel_poisson", "normal(mu, sqrt(sigma2))", "normal(mu, sigma2)"),
+    "lost Jacobian": (
+        "multilevel_poisson",
+        "sigma2 ~ scaled_inv_chi_square(sigma2_nu, sigma2_scale);",
+        "sigma2 ~ scaled_inv_chi_square(sigma2_nu, sigma2_scale);\n  target += -log(sigma2);",
+    ),
+}
+
+
+def planted(bug, folder):
+    """Return a shipped program with a mistake in its Stan code."""
+    name, right, wrong = BUGS[bug]
+    shipped = find_program(name)
+    text = shipped.path.read_text()
+    assert text.count(right) == 1
+    path = folder / f"{name}.stan"
+    path.write_text(text.replace(right, wrong))
+    path.with_suffix(".toml").write_text(shipped.path.with_suffix(".toml").read_text())
+    program = Program.open(path)
+
+    def simulate(num, seed):
+        """Draw from the prior that is meant, by the shipped program."""
+        made = pyflowers.prior(name, draws=num, seed=seed, priors=PRIORS[name])
+        return replace(made, program=program)
+
+    return program, name, simulate
+
+
+@pytest.mark.parametrize(
+    ("bug", "sims"),
+    [
+        ("rate", 120),
+        pytest.param("index", 120, marks=pytest.mark.slow),
+        pytest.param("variance for sd", 150, marks=pytest.mark.slow),
+        pytest.param("prior scale", 300, marks=pytest.mark.slow),
+        pytest.param("lost Jacobian", 300, marks=pytest.mark.slow),
+    ],
+)
+def test_a_planted_bug_is_seen(bug, sims, tmp_path):
+    program, name, simulate = planted(bug, tmp_path)
+    found = calibrated(program, name, tmp_path / "sbc", sims, simulate=simulate)
+    assert len(found.batch.failures) == 0
+    assert found.failed != []
+    assert "are not calibrated" in str(found)
+
+
+def test_a_quantity_of_the_users_own_is_ranked(tmp_path, monkeypatch):
+    (tmp_path / "own_quantity.py").write_text(
+        "def total(draws, data):\n    return draws['mu_plant'].sum(-1)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = calibrated(
+        "multilevel_poisson",
+        "multilevel_poisson",
+        tmp_path / "sbc",
+        10,
+        quantities=["own_quantity:total"],
+    )
+    assert found.quantities[-1] == "total"
+    rows = found.ranks.set_index(["task", "parameter"])["true"].unstack()
+    means = rows[[f"mu_plant[{i}]" for i in (1, 2, 3)]].sum(axis=1)
+    assert np.allclose(rows["total"], means)
+
+
+def test_draws_of_a_prior_by_markov_chains_are_spread(tmp_path, own_program):
+    text = """data { int<lower=1> N; vector[N] y; int<lower=0, upper=1> prior_only; }
+    parameters { real mu; } model { mu ~ normal(0, 1); if (!prior_only) y ~ normal(mu, 1); }
+    generated quantities { array[N] real y_rep = normal_rng(rep_vector(mu, N), 1); }"""
+    program = own_program("chained", text)
+    data = {"N": 4, "y": [0.0] * 4}
+    found = pyflowers.sbc(
+        program, data, out=tmp_path / "sbc", sims=60, seed=1, engine="stanli", options=QUICK
+    )
+    assert len(found.batch.failures) == 0
+    true = found.ranks["true"].to_numpy()
+    assert len(np.unique(true)) == len(true) == 60
+    assert abs(np.corrcoef(true[1:], true[:-1])[0, 1]) < 4 / np.sqrt(60)
+    assert found.simulator_is_program
+    assert found.failed == []
+
+
+def test_what_cannot_be_calibrated_is_refused(tmp_path, own_program):
+    with pytest.raises(ConfigError, match="sigma2_plant has an improper prior"):
+        pyflowers.sbc("multilevel_normal", out=tmp_path / "a", sims=4, engine="stanli")
+    with pytest.raises(ConfigError, match="sims must be a whole number of at least 1, was 0"):
+        calibrated("iid_normal", "iid_normal", tmp_path / "a", 0)
+    with pytest.raises(ConfigError, match="num_ranks must lie between 50 and the 1000 draws"):
+        calibrated("iid_normal", "iid_normal", tmp_path / "a", 4, num_ranks=10)
+    # Thinning leaves fewer draws than ranks are wanted.
+    with pytest.raises(ConfigError, match="num_ranks must lie between 50 and the 40 draws"):
+        calibrated("iid_normal", "iid_normal", tmp_path / "a", 4, options={**QUICK, "thin": 25})
+    bare = own_program("bare", "parameters { real x; } model { x ~ normal(0, 1); }")
+    with pytest.raises(ConfigError, match="bare has no prior_only"):
+        pyflowers.sbc(bare, out=tmp_path / "a", sims=4, engine="stanli")
+    assert not (tmp_path / "a").exists()
+
+
+def test_failed_and_doubtful_fits_stay_in_the_record(tmp_path):
+    # So wide a prior implies counts that Stan cannot hold, and posteriors that are hard to sample.
+    wide = {"mu_mean": 15, "mu_sd": 10}
+    found = pyflowers.sbc(
+        "multilevel_poisson",
+        out=tmp_path / "sbc",
+        sims=20,
+        seed=2,
+        priors=wide,
+        engine="stanli",
+        num_ranks=50,
+        options={"chains": 2, "warmup": 100, "draws": 100},
+    )
+    failures = found.batch.failures
+    assert len(failures) > 0
+    assert found.num_fits + len(failures) == 20
+    assert found.num_doubtful > 0
+    notes = " ".join(found.notes)
+    assert f"{len(failures)} of 20 fits failed and have no ranks" in notes
+    assert "counted anyway" in notes
+    dropped = replace(found, drop=True)
+    assert dropped.num_fits == found.num_fits - found.num_doubtful
+    assert "left out" in " ".join(dropped.notes)
+
+
+def test_a_calibration_without_a_seed_goes_on_where_it_stopped(tmp_path):
+    how = {"out": tmp_path / "sbc", "priors": NORMAL, "engine": "exact", "options": {"draws": 100}}
+    some = pyflowers.sbc("iid_normal", sims=3, **how)
+    fitted = some.batch.ledger()[["key", "seed", "seconds"]]
+    more = pyflowers.sbc("iid_normal", sims=3, **how)
+    assert more.seed == some.seed
+    pd.testing.assert_frame_equal(more.batch.ledger()[["key", "seed", "seconds"]], fitted)
+    other = pyflowers.sbc("iid_normal", sims=3, **{**how, "out": tmp_path / "other"})
+    assert other.seed != some.seed
+
+
+def test_the_command(tmp_path, capsys):
+    words = ["sbc", "iid_normal", "--sims", "20", "--seed", "1", "--engine", "stanli"]
+    words += ["--chains", "2", "--warmup", "200", "--draws", "300", "--out", str(tmp_path / "sbc")]
+    for name, value in NORMAL.items():
+        words += ["--prior", f"{name}={value}"]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert (ended.value.code or 0) == 0
+    output = capsys.readouterr().out
+    assert "verdict: all 3 quantities are calibrated" in output
+    assert len(pd.read_csv(tmp_path / "sbc" / "calibration.csv")) == 3
+    assert (tmp_path / "sbc" / "calibration.png").is_file()
+
+
+def test_independent_draws_are_calibrated(tmp_path):
+    found = calibrated(
+        "iid_normal", "iid_normal", tmp_path / "sbc", 120, "exact", options={"draws": 100}
+    )
+    assert (found.num_fits, found.failed) == (120, [])
+
+
+def test_a_calibration_whose_fits_all_failed_says_why(tmp_path, own_program):
+    text = """
+    data { int N; array[N] int y; int prior_only; }
+    parameters { real<lower=0> rate; }
+    model {
+      rate ~ exponential(1);
+      if (!prior_only) reject("nothing is accepted");
+    }
+    generated quantities { array[N] int y_rep; for (n in 1:N) y_rep[n] = poisson_rng(rate); }
+    """
+    program = own_program("rejecting", text)
+    found = pyflowers.sbc(
+        program,
+        {"N": 2, "y": [1, 2]},
+        out=tmp_path / "sbc",
+        sims=4,
+        seed=1,
+        engine="stanli",
+        num_ranks=50,
+        options=QUICK,
+    )
+    with pytest.raises(ConfigError, match=r"no task is done, and 4 failed, the first with: "):
+        found.table()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(PRIORS))
+def test_a_thousand_simulations(name, tmp_path):
+    """By one engine: scripts/calibration does it by both, for docs/calibration.md."""
+    found: Calibration = calibrated(
+        name, name, tmp_path / "sbc", 1000, num_ranks=100, options={"adapt_delta": 0.95}
+    )
+    assert found.num_fits == 1000
+    assert found.failed == []

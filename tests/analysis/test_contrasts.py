@@ -1,0 +1,209 @@
+"""Contrasts: the grammar and its refusals, labels, intervals, probabilities and their errors."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic_fits import synthetic_fit, table
+
+import pyflowers
+from pyflowers import convergence
+from pyflowers.analysis.expressions import evaluate
+from pyflowers.data import from_frame
+from pyflowers.errors import ConfigError
+from pyflowers.fits.posterior import Quantity
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return synthetic_fit("multilevel_poisson", table(["rose", "tulip", "iris"], 5))
+
+
+def value(fit, text):
+    return evaluate(text, fit.posterior).values
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mu", lambda d: d["mu"]),
+        ("mu_plant[3] - mu_plant[1]", lambda d: d["mu_plant"][..., 2] - d["mu_plant"][..., 0]),
+        ("mu_plant[iris] / mu_plant[rose]", lambda d: d["mu_plant"][..., 2]
+         / d["mu_plant"][..., 0]),
+        ("mu_plant['tulip'] * 2", lambda d: d["mu_plant"][..., 1] * 2),
+        ("mu_plant - mu_plant[rose]", lambda d: d["mu_plant"] - d["mu_plant"][..., :1]),
+        ("exp(mu + sigma2 / 2) ** 0.5", lambda d: np.sqrt(np.exp(d["mu"] + d["sigma2"] / 2))),
+        ("-abs(mu - 1)", lambda d: -np.abs(d["mu"] - 1)),
+        ("mean(mu_plant) + max(mu_plant)", lambda d: d["mu_plant"].mean(-1)
+         + d["mu_plant"].max(-1)),
+        ("sd(mu_plant) - var(mu_plant)", lambda d: d["mu_plant"].std(-1, ddof=1)
+         - d["mu_plant"].var(-1, ddof=1)),
+        ("mu_plant[1] < mu_plant[2] < mu_plant[3]", lambda d: (d["mu_plant"][..., 0]
+         < d["mu_plant"][..., 1]) & (d["mu_plant"][..., 1] < d["mu_plant"][..., 2])),
+        ("mu > 0 and not sigma2 > 1 or mu > 3", lambda d: ((d["mu"] > 0) & (d["sigma2"] <= 1))
+         | (d["mu"] > 3)),
+        ("sum(mu_plant > 5)", lambda d: (d["mu_plant"] > 5).sum(-1)),
+        ("log(sqrt(sigma2))", lambda d: 0.5 * np.log(d["sigma2"])),
+    ],
+    ids=range(13),
+)  # fmt: skip
+def test_an_expression_is_evaluated_in_every_draw(fit, text, expected):
+    assert np.allclose(value(fit, text), expected(fit.draws), rtol=1e-12)
+
+
+def test_ranks_count_from_the_largest(fit):
+    ranks, draws = value(fit, "rank(mu_plant)"), fit.draws["mu_plant"]
+    assert np.array_equal(ranks, 1 + (draws[..., None, :] > draws[..., :, None]).sum(-1))
+    first = evaluate("rank(mu_plant)", fit.posterior).quantity.elements
+    assert first == ("rank(mu_plant)[rose]", "rank(mu_plant)[tulip]", "rank(mu_plant)[iris]")
+
+
+def test_a_label_comes_before_a_position():
+    labels = ("2", "10", "a] - mu", "b c", "1,2")
+    draws = np.arange(10.0).reshape(1, 2, 5)
+    posterior = {"m": Quantity("m", draws, ("g",), (labels,))}
+    for text, position in (
+        *(("m[2]", 0), ("m[10]", 1), ("m[3]", 2), ("m[a] - mu]", 2), ("m[b c]", 3)),
+        *(("m[1,2]", 4), ('m["b c"]', 3), ("m [5]", 4)),
+    ):
+        assert np.array_equal(evaluate(text, posterior).values, draws[..., position]), text
+
+
+def test_a_number_among_numbered_labels_is_no_position():
+    """Group 1 is not there, and must not be answered for by the first one, which is 32."""
+    quantity = Quantity("m", np.arange(6.0).reshape(1, 2, 3), ("g",), (("32", "4", "8"),))
+    assert evaluate("m[4]", {"m": quantity}).values[0, 0] == 1
+    with pytest.raises(
+        ConfigError, match=r"m has no element \[1\]; name a label, such as m\[32\]$"
+    ):
+        evaluate("m[1]", {"m": quantity})
+
+
+def test_a_matrix_is_named_by_both_labels():
+    draws = np.arange(6.0).reshape(1, 1, 2, 3)
+    posterior = {"b": Quantity("b", draws, ("g", "h"), (("x", "y"), ("p", "q", "r")))}
+    assert evaluate("b[y,q]", posterior).values == 4
+    assert evaluate("b[2, 3]", posterior).values == 5
+
+
+def test_vectors_of_different_elements_are_not_combined():
+    draws = np.arange(6.0).reshape(1, 2, 3)
+    posterior = {
+        "a": Quantity("a", draws, ("g",), (("x", "y", "z"),)),
+        "b": Quantity("b", draws[..., :2], ("h",), (("p", "q"),)),
+    }
+    with pytest.raises(ConfigError, match="combines 3 elements with 2 others; select single"):
+        evaluate("a - b", posterior)
+    assert np.array_equal(evaluate("a - b[p]", posterior).values, draws - draws[..., :1])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it cannot be read|invalid syntax"),
+        ("mu +", "invalid syntax"),
+        ("1 + 1", "it names no quantity; name one, such as mu"),
+        ("nu", "the posterior has no 'nu'; it has mu, sigma2, mu_plant"),
+        ("mu_plant[9]", "mu_plant has no element [9]; name a label, such as mu_plant[rose]"),
+        ("mu_plant[0]", "mu_plant has no element [0]"),
+        ("mu_plant[-1]", "mu_plant has no element [-1]"),
+        ("mu_plant[1", "the bracket after mu_plant is not closed"),
+        ("mu[1]", "is not allowed"),
+        ("__import__('os')", "is not a function of expressions; choose one of abs"),
+        ("mu.__class__", "is not allowed; use numbers"),
+        ("mu.mean()", "is not a function of expressions"),
+        ("(lambda: mu)()", "is not a function of expressions"),
+        ("[mu for mu in (1,)]", "is not allowed"),
+        ("f'{mu}'", "is not allowed"),
+        ("mu if mu > 0 else 1", "is not allowed"),
+        ("(mu := 1)", "is not allowed"),
+        ("'text' + mu", "is not allowed"),
+        ("True + mu", "is not allowed"),
+        ("1j * mu", "is not allowed"),
+        ("mu @ mu", "is not allowed"),
+        ("mu in mu_plant", "is not allowed"),
+        ("mean(mu)", "mean takes a vector"),
+        ("rank(mu)", "rank takes a vector"),
+        ("exp(mu, 2)", "exp takes one argument"),
+        ("mu and 1", "and, or and not combine conditions"),
+        ("not mu", "and, or and not combine conditions"),
+        ("(mu > 0) + 1", "a condition is not a number"),
+        ("log(mu - 1000)", "it is not a finite number in 2000 of 2000 values"),
+        ("mu / 0", "it is not a finite number"),
+        ("mu + 1 / 0", "restrict it to values for which it is defined"),
+        ("mu ** 9e9 ** 9e9 ** 9e9", "it is not a finite number|restrict it to values"),
+        ("_element_0", "the posterior has no '_element_0'"),
+        ("(" * 60 + "mu" + ")" * 60 + "+ (" * 60, "cannot be read|too many|never closed|nested"),
+        ("-" * 80 + "mu", "nested too deeply"),
+        ("mu" + " + mu" * 1000, "it has more than 2000 characters"),
+    ],
+    ids=range(36),
+)
+def test_what_is_not_of_the_grammar_is_refused(fit, text, message):
+    with pytest.raises(ConfigError) as caught:
+        pyflowers.contrast(fit, text)
+    output = str(caught.value)
+    assert any(part in output for part in message.split("|")), output
+    assert "\n" not in output
+
+
+def test_no_expression_is_an_error(fit):
+    with pytest.raises(ConfigError, match=re.escape("contrast: there is no expression")):
+        pyflowers.contrast(fit)
+
+
+def test_numbers_have_intervals_and_errors(fit):
+    found = pyflowers.contrast(fit, "mu_plant[3] - mu_plant[1]", "mu_plant[1] > 3")
+    draws = (fit.draws["mu_plant"][..., 2] - fit.draws["mu_plant"][..., 0])[..., None]
+    row = found.numbers().loc["mu_plant[3] - mu_plant[1]"]
+    for column, prob in (
+        ("5%", 0.05),
+        ("25%", 0.25),
+        ("median", 0.5),
+        ("75%", 0.75),
+        ("95%", 0.95),
+    ):
+        assert row[column] == pytest.approx(np.quantile(draws, prob))
+    assert row["mcse"] == pytest.approx(convergence.mcse_quantile(draws, 0.5)[0])
+    assert row["mcse_95%"] == pytest.approx(convergence.mcse_quantile(draws, 0.95)[0])
+    holds = fit.draws["mu_plant"][..., :1] > 3
+    held = found.conditions().loc["mu_plant[1] > 3"]
+    assert held["probability"] == np.mean(holds)
+    assert 0 < held["mcse"] == pytest.approx(convergence.mcse_mean(holds)[0])
+
+
+def test_the_error_of_a_probability_is_that_of_repeated_samples():
+    """Over independent fits of one posterior, the spread of the estimates is the error said."""
+    data = table(["a", "b", "c"], 5)
+    found = [
+        pyflowers.contrast(synthetic_fit("iid_normal", data, seed=seed, draws=100), "mu > 6")
+        .conditions()
+        .iloc[0]
+        for seed in range(200)
+    ]
+    output = np.mean([row["mcse"] for row in found])
+    assert np.std([row["probability"] for row in found]) == pytest.approx(output, rel=0.2)
+
+
+def test_what_always_holds_has_no_error_that_could_be_estimated(fit):
+    row = pyflowers.contrast(fit, "mu_plant[1] > 0").conditions().iloc[0]
+    assert row["probability"] == 1
+    assert np.isnan(row["mcse"])
+    (record,) = pyflowers.contrast(fit, "mu_plant[1] > 0").records()
+    assert record == {
+        "expression": "mu_plant[1] > 0",
+        "kind": "condition",
+        "probability": 1.0,
+        "mcse": None,
+        "ess": None,
+    }
+
+
+def test_labels_that_are_odd_are_named_as_they_are():
+    names = ["it's", "a + b", "x[1]", "ü 東"]
+    rows = [(name, month, month + 1) for name in names for month in range(4)]
+    data = from_frame(pd.DataFrame(rows, columns=["plant", "month", "flowers"]))
+    fit = synthetic_fit("multilevel_poisson", data)
+    for i, name in enumerate(names):
+        assert np.array_equal(value(fit, f"mu_plant[{name}]"), fit.draws["mu_plant"][..., i])

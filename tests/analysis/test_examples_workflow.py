@@ -1,0 +1,75 @@
+"""Each question of the workflow, put to each of the four examples of BUGS from the command line.
+
+What the answers have to be is tested beside each command; that refits agree with exact answers, in
+tests/analysis/test_examples_held_out.py.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pyflowers.cli.main import main
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SAMPLER = ["--chains", "2", "--warmup", "400", "--draws", "400", "--adapt-delta", "0.95"]
+SAMPLER += ["--seed", "1", "--engine", "stanli"]
+NARROW = {
+    "epil": ("coef_sd=0.5", "tau_shape=5", "tau_rate=1"),
+    "pumps": (),
+    "rats": ("coef_mean=5", "coef_sd=2", "tau_shape=5", "tau_rate=5"),
+    "seeds": ("coef_sd=1", "tau_shape=5", "tau_rate=1"),
+}
+CONTRASTS = {
+    "epil": "b1[49] > b1[1]",
+    "pumps": "theta[10] - theta[1]",
+    "rats": "rank(beta)",
+    "seeds": "sigma > 0.3",
+}
+
+
+def run(*words):
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return ended.value.code or 0
+
+
+def few_groups(name, folder):
+    """Write a table of the first six groups: each of them is fitted without."""
+    frame = pd.read_csv(EXAMPLES / name / f"{name}.csv")
+    group = {"epil": "patient", "pumps": "pump", "rats": "rat", "seeds": "plate"}[name]
+    path = folder / "few.csv"
+    frame[frame[group].isin(frame[group].unique()[:6])].to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(NARROW))
+def test_every_question_has_an_answer(name, tmp_path, capsys):
+    program, data = EXAMPLES / name / f"{name}.stan", few_groups(name, tmp_path)
+    priors = [word for prior in NARROW[name] for word in ("--prior", prior)]
+    fit, out = tmp_path / "fit", tmp_path
+    assert run("fit", program, "--data", data, *SAMPLER, "--out", fit) == 0
+    drawn = ["--engine", "stanli", "--seed", "1", *priors]
+    assert run("prior", program, data, *drawn, "--out", out / "prior") == 0
+    assert run("check", fit, "--out", out / "check") in (0, 3)
+    assert run("predict", fit, "--out", out / "predict") == 0
+    expression = CONTRASTS[name].replace("49", "6").replace("10", "6")
+    assert run("contrast", fit, expression, "--out", out / "contrast") == 0
+    assert run("sensitivity", fit, "--out", out / "sensitivity") == 0
+    assert run("loo", fit) == 0
+    assert run("loo", fit, "--by-group") == 0
+    said = capsys.readouterr().out
+    assert "refits" in said
+    sbc = [*SAMPLER, "--sims", "20", "--data", data, *priors]
+    # With hundreds of effects, one may be outside its band by chance: status 3 is an answer, too.
+    assert run("sbc", program, *sbc, "--out", out / "sbc") in (0, 3)
+    said = capsys.readouterr().out
+    assert "tests its computation" in said
+    assert len(pd.read_csv(out / "sbc" / "calibration.csv")) > 3
+    assert run("sbc", program, *sbc, "--posterior", "--out", out / "posterior") in (0, 3)
+    assert "a wrong prior is not seen" in capsys.readouterr().out
+    calibrations = ["--calibration", out / "posterior", "--calibration", out / "sbc"]
+    assert run("report", fit, *calibrations, "--out", out / "report.html") == 0
+    html = (out / "report.html").read_text(encoding="utf-8")
+    assert html.count("Calibration of ") == 2

@@ -1,0 +1,295 @@
+"""Refits without points and without groups, against the exact posterior.
+
+log p(y_out | y_in) = log p(y) − log p(y_in): two evidences by quadrature.
+"""
+
+import json
+import re
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pyflowers
+from pyflowers.analysis.loo import loo, stacking_weights
+from pyflowers.analysis.loo_groups import leave_one_group_out
+from pyflowers.analysis.refits import predict_held_out
+from pyflowers.cli.main import main
+from pyflowers.errors import ConfigError
+from pyflowers.programs import find_program
+from pyflowers.programs.held_out import hold_out
+from pyflowers.resources import flowers_csv
+
+LECTURE = pd.read_csv(flowers_csv())
+PROPER = {"sigma2_plant_nu": 1, "sigma2_plant_scale": 2}
+HOW = {"seed": 5, "draws": 2000, "adapt_delta": 0.95, "engine": "stanli"}
+
+
+def priors_of(name):
+    return PROPER if name == "multilevel_normal" else {}
+
+
+@cache
+def evidence(name, kept):
+    """Log p(y) of some rows of the lecture's table, by quadrature."""
+    program = find_program(name)
+    data = program.read(LECTURE.loc[list(kept)])
+    whole, _ = program.fill(data, program.resolve_priors(priors_of(name)))
+    return program.python.closed_form.exact(whole).log_evidence
+
+
+def exact(name, rows):
+    everything = tuple(LECTURE.index)
+    return evidence(name, everything) - evidence(
+        name, tuple(i for i in everything if i not in rows)
+    )
+
+
+@cache
+def fitted(name):
+    return pyflowers.fit(name, LECTURE, priors=priors_of(name), **HOW)
+
+
+def errors(predictions, terms):
+    """Return differences in Monte Carlo standard errors."""
+    return [
+        abs(found.elpd - term) / found.mcse for found, term in zip(predictions, terms, strict=True)
+    ]
+
+
+MODELS = [
+    "iid_normal",
+    "multilevel_poisson",
+    pytest.param("multilevel_normal", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_refit_predicts_a_point_as_the_exact_posterior_does(name):
+    points = [np.array([row]) for row in LECTURE.index]
+    found = predict_held_out(fitted(name), points)
+    terms = [exact(name, tuple(point)) for point in points]
+    assert max(errors(found, terms)) < 3
+    assert max(each.mcse for each in found) < 0.06
+    assert all(each.passed for each in found)
+    # Negative control: the neighbour's term is another.
+    assert max(errors(found, np.roll(terms, 1))) > 10
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_plant_left_out_is_predicted_as_the_exact_posterior_does(name):
+    comparison = leave_one_group_out([fitted(name)])
+    (model,) = comparison.models
+    assert comparison.column == "plant"
+    assert comparison.groups == ("1", "2", "3")
+    terms = np.array(
+        [exact(name, tuple(np.flatnonzero(LECTURE["plant"] == plant))) for plant in (1, 2, 3)]
+    )
+    assert np.max(np.abs(model.terms - terms) / model.mcse) < 3
+    assert model.mcse.max() < 0.15
+    assert model.elpd == pytest.approx(model.terms.sum())
+    assert model.se == pytest.approx(np.sqrt(3 * model.terms.var()))
+    assert model.failed == ()
+
+
+def test_models_are_compared_by_the_groups_that_they_have_not_seen():
+    comparison = leave_one_group_out([fitted("iid_normal"), fitted("multilevel_poisson")])
+    best, other = comparison.models
+    assert best.difference == 0
+    assert other.difference == pytest.approx(other.elpd - best.elpd)
+    apart = other.terms - best.terms
+    assert other.difference_se == pytest.approx(np.sqrt(3 * apart.var()))
+    assert "with 3 groups the standard error" in comparison.cautions[0]
+
+
+OWN = """
+data {
+  int<lower=1> N;
+  int<lower=1> P;
+  array[N] int<lower=1, upper=P> plant;
+  array[N] int<lower=0> y;
+  array[N] int<lower=0, upper=1> held_out;
+}
+parameters {
+  real mu;
+  real<lower=0> sigma2;
+  vector<offset=mu, multiplier=sqrt(sigma2)>[P] log_rate;
+}
+model {
+  mu ~ normal(0, 100);
+  sigma2 ~ scaled_inv_chi_square(1, 2);
+  log_rate ~ normal(mu, sqrt(sigma2));
+  for (n in 1 : N) {
+    if (held_out[n] == 0) {
+      y[n] ~ poisson_log(log_rate[plant[n]]);
+    }
+  }
+}
+generated quantities {
+  vector[N] log_lik;
+  for (n in 1 : N) {
+    log_lik[n] = poisson_log_lpmf(y[n] | log_rate[plant[n]]);
+  }
+}
+"""
+DECLARED = """
+[table]
+group = "plant"
+[data]
+y = { column = "flowers" }
+plant = { column = "plant", index = true }
+N = { size = "obs" }
+P = { size = "plant" }
+"""
+
+
+def test_a_program_of_ones_own_leaves_out_what_it_is_told(own_program):
+    program = own_program("mine", OWN, DECLARED)
+    fit = pyflowers.fit(program, LECTURE, **{**HOW, "draws": 5000})
+    assert fit.data["held_out"].tolist() == [0] * 12
+    assert "held_out" in fit.program.capabilities
+    (model,) = leave_one_group_out([fit]).models
+    terms = [
+        exact("multilevel_poisson", tuple(np.flatnonzero(LECTURE["plant"] == plant)))
+        for plant in (1, 2, 3)
+    ]
+    assert np.max(np.abs(model.terms - terms) / model.mcse) < 3
+    assert model.mcse.max() < 0.2
+    (point,) = predict_held_out(fit, [np.array([4])])
+    assert abs(point.elpd - exact("multilevel_poisson", (4,))) < 3 * point.mcse
+
+
+def test_points_of_a_large_k_are_left_out_in_truth():
+    # One month of a plant is far from its others: its importance ratios have no variance.
+    frame = LECTURE.copy()
+    frame.loc[0, "flowers"] = 16
+    fit = pyflowers.fit("multilevel_poisson", frame, **HOW)
+    (without,) = loo(each for each in [fit]).models
+    (model,) = loo([fit], refit=True).models
+    assert 0 in model.refitted
+    assert without.num_bad == model.refitted.size
+    assert model.num_bad == 0
+    assert "pyflowers loo fits again" in " ".join(loo([fit]).cautions)
+    # Other draws would change a term that they alone estimate, and a refit's.
+    assert np.isnan(without.mcse)
+    assert 0.01 < model.mcse < 0.5
+    kept = np.setdiff1d(np.arange(12), model.refitted)
+    assert np.array_equal(model.terms[kept], without.terms[kept])
+    program = find_program("multilevel_poisson")
+
+    def log_evidence(table):
+        whole, _ = program.fill(program.read(table), program.resolve_priors())
+        return program.python.closed_form.exact(whole).log_evidence
+
+    (again,) = predict_held_out(fit, [np.array([0])])
+    assert model.terms[0] == again.elpd
+    term = log_evidence(frame) - log_evidence(frame.drop(0))
+    assert abs(again.elpd - term) < 3 * again.mcse
+
+
+def test_a_program_that_cannot_be_refitted_keeps_its_estimates(own_program, tmp_path, capsys):
+    frame = LECTURE.copy()
+    frame.loc[0, "flowers"] = 30
+    bare = OWN.replace("  array[N] int<lower=0, upper=1> held_out;\n", "")
+    program = own_program("bare", bare.replace("if (held_out[n] == 0)", "if (1)"), DECLARED)
+    fit = pyflowers.fit(program, frame, **HOW)
+    (without,) = loo([fit]).models
+    assert without.num_bad > 0
+    comparison = loo([fit], refit=True)
+    assert np.array_equal(comparison.best.terms, without.terms)
+    caution = comparison.cautions[0]
+    assert f"k-hat of {without.num_bad} of 12 observations is above" in caution
+    assert "bare has no held_out, needed for exact leave-one-out" in caution
+    assert "declare array[N]" in caution
+    assert run("loo", str(fit.save(tmp_path / "run"))) == 0
+    output = capsys.readouterr().out
+    assert caution in output
+    # The number of refits is a whole one.
+    assert re.search(r"\nbare .* 0 \n", output)
+
+
+def test_a_failed_refit_is_named_with_an_action_that_there_is():
+    short = pyflowers.fit("multilevel_poisson", LECTURE, **{**HOW, "warmup": 5, "draws": 20})
+    comparison = leave_one_group_out([short])
+    assert comparison.best.failed
+    (caution,) = [c for c in comparison.cautions if "failed their diagnostics" in c]
+    assert f"without plant {', '.join(comparison.best.failed)}; refits have the options" in caution
+    assert "--adapt-delta" not in caution
+
+
+def test_a_refit_is_the_same_again_whatever_else_is_left_out():
+    fit = fitted("iid_normal")
+    first, second = predict_held_out(fit, [np.array([3]), np.array([5])])
+    (alone,) = predict_held_out(fit, [np.array([5])])
+    assert alone.elpd == second.elpd
+    assert first.elpd != second.elpd
+
+
+def test_stacking_finds_the_best_mixture():
+    rng = np.random.default_rng(1)
+    elpd = rng.normal(-2, 1, (2, 200)) + np.array([[0.3], [0.0]])
+    found = stacking_weights(elpd)
+    grid = np.linspace(0, 1, 10_001)
+    score = [np.log(w * np.exp(elpd[0]) + (1 - w) * np.exp(elpd[1])).sum() for w in grid]
+    assert found.sum() == pytest.approx(1)
+    assert found[0] == pytest.approx(grid[np.argmax(score)], abs=2e-4)
+    assert stacking_weights(elpd[:1]) == 1
+    # A model that is worse everywhere has no weight.
+    assert stacking_weights(np.stack([elpd[0], elpd[0] - 1]))[1] < 1e-3
+
+
+def test_what_cannot_be_left_out_is_refused(own_program):
+    bare = OWN.replace("  array[N] int<lower=0, upper=1> held_out;\n", "")
+    bare = bare.replace("if (held_out[n] == 0)", "if (1)")
+    how = {"seed": 1, "draws": 50, "warmup": 100, "engine": "stanli"}
+    fit = pyflowers.fit(own_program("bare", bare, DECLARED), LECTURE, **how)
+    with pytest.raises(ConfigError, match=r"bare has no held_out, needed for exact .*: declare"):
+        leave_one_group_out([fit])
+    iid = fitted("iid_normal")
+    with pytest.raises(ConfigError, match="with all 12 observations left out, none remain"):
+        hold_out(iid.program, iid.data, np.arange(12))
+    with pytest.raises(ConfigError, match=r"no column 'bed' of labels .* by: --column NAME"):
+        leave_one_group_out([iid], column="bed")
+    one = pyflowers.fit("iid_normal", LECTURE[:4], **how)
+    with pytest.raises(ConfigError, match="plant has a single group"):
+        leave_one_group_out([one])
+    flat = pyflowers.fit("multilevel_normal", LECTURE, **how)
+    with pytest.raises(ConfigError, match="sigma2_plant: under its flat prior a new group"):
+        leave_one_group_out([flat])
+    block = {name: iid.data[name] for name in iid.program.source.blocks.data}
+    of_json = pyflowers.fit("iid_normal", block, **how)
+    with pytest.raises(ConfigError, match="observations can only be left out of a table"):
+        predict_held_out(of_json, [np.array([0])])
+
+
+def test_rows_in_another_order_are_said_to_be_so():
+    fits = [
+        pyflowers.fit(name, frame, seed=1, engine="exact")
+        for name, frame in (("iid_normal", LECTURE), ("multilevel_poisson", LECTURE[::-1]))
+    ]
+    with pytest.raises(ConfigError, match=r"to the same rows in another order, .* the same file"):
+        loo(fits)
+
+
+def test_the_command(tmp_path, capsys):
+    runs = [fitted(name).save(tmp_path / name) for name in ("iid_normal", "multilevel_poisson")]
+    words = [str(run) for run in runs]
+    assert run("loo", *words) == 0
+    output = capsys.readouterr().out
+    assert output.index("multilevel_poisson") < output.index("iid_normal")
+    assert "note: 12 observations are too few for this conclusion" in output
+    assert run("loo", *words, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["observations"] == 12
+    assert len(record["models"]["iid_normal"]["terms"]) == 12
+    assert run("loo", words[0], "--by-group", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert set(record["models"]["iid_normal"]["terms"]) == {"1", "2", "3"}
+    assert run("loo", words[0], "--column", "plant") == 2
+
+
+def run(*words):
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    return ended.value.code or 0

@@ -1,0 +1,184 @@
+"""PSIS-LOO against leaving each observation out in truth, by quadrature.
+
+log p(y[n] | the others) = log p(y) − log p(the others): two evidences of the exact posterior.
+"""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pyflowers
+from pyflowers.analysis.loo import loo
+from pyflowers.analysis.loo_groups import leave_one_group_out
+from pyflowers.analysis.sensitivity import sensitivity
+from pyflowers.convergence import ess_mean
+from pyflowers.errors import ConfigError
+from pyflowers.programs import find_program, shipped_names
+
+PLANTS = [
+    [4, 5, 6, 4, 7, 3, 5],
+    [0, 2, 5, 3, 1, 2, 2],
+    [8, 6, 10, 8, 11, 7, 9],
+    [3, 3, 7, 2, 4, 5, 4],
+]
+CELLS = [(f"p{p}", t, y) for p, row in enumerate(PLANTS) for t, y in enumerate(row)]
+FRAME = pd.DataFrame(CELLS, columns=["plant", "month", "flowers"])
+
+
+def evidence(name, frame):
+    """Log p(y), by quadrature."""
+    program = find_program(name)
+    whole, _ = program.fill(program.read(frame), program.resolve_priors())
+    return program.python.closed_form.exact(whole).log_evidence
+
+
+@cache
+def exact(name):
+    """The exact log p(y[n] | the others) of a shipped program."""
+    whole = evidence(name, FRAME)
+    return np.array([whole - evidence(name, FRAME.drop(n)) for n in FRAME.index])
+
+
+@pytest.fixture(scope="module")
+def fits(executables):
+    how = {"seed": 3, "draws": 2000, "adapt_delta": 0.95, "cmdstan": "embedded"}
+    return {name: pyflowers.fit(name, FRAME, **how) for name in shipped_names()}
+
+
+def monte_carlo_error(fit):
+    """The standard error of elpd, from the importance ratios 1 / p(y[n] | draw).
+
+    Terms are added as if they were wholly correlated, which is the most that they can be.
+    """
+    ratios = np.exp(-fit.log_likelihood())
+    error = ratios.std((0, 1)) / np.sqrt(ess_mean(ratios))
+    return float((error / ratios.mean((0, 1))).sum())
+
+
+# The variances of its plants give the second the heaviest ratios: the largest k-hat is near 0.7.
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        ("iid_normal", 0.15),
+        pytest.param("multilevel_normal", 0.4, marks=pytest.mark.slow),
+        pytest.param("multilevel_poisson", 0.15, marks=pytest.mark.slow),
+        ("semiconjugate_normal", 0.15),
+    ],
+)
+def test_psis_loo_is_leave_one_out(fits, name, precision):
+    fit, terms = fits[name], exact(name)
+    (found,) = loo([fit]).models
+    error = monte_carlo_error(fit)
+    assert error < precision
+    assert found.worst_k < found.good_k
+    assert abs(found.elpd - terms.sum()) < 2 * error
+    # Its standard error is that of a sum of N terms.
+    assert found.se == pytest.approx(np.sqrt(terms.size * terms.var()), rel=0.1)
+    # Negative control: without leaving anything out the fit looks better.
+    log_lik = fit.log_likelihood().reshape(-1, fit.data.num_obs)
+    within = np.log(np.exp(log_lik).mean(0)).sum()
+    assert within - terms.sum() > 2 * error
+    assert found.p_loo == pytest.approx(within - terms.sum(), abs=2 * error)
+
+
+def test_other_draws_change_elpd_by_its_monte_carlo_error():
+    how = {"engine": "exact", "draws": 500}
+    found = [loo([pyflowers.fit("iid_normal", FRAME, seed=seed, **how)]).best for seed in range(25)]
+    spread = np.std([each.elpd for each in found], ddof=1)
+    mcse = np.mean([each.mcse for each in found])
+    # The sd of 25 values is known to 14%, and the error of a small tail to less.
+    assert 0.65 < spread / mcse < 1.5
+    # Negative control: it is neither the standard error nor one that forgets how draws add up.
+    assert found[0].se > 5 * mcse
+    assert loo([pyflowers.fit("iid_normal", FRAME, seed=1, engine="exact")]).best.mcse < (
+        0.75 * mcse
+    )
+
+
+def test_the_difference_of_two_models_is_the_exact_one(fits):
+    first, second = "multilevel_poisson", "iid_normal"
+    comparison = loo([fits[second], fits[first]])
+    assert [model.name for model in comparison.models] == [first, second]
+    apart = exact(second) - exact(first)
+    error = monte_carlo_error(fits[first]) + monte_carlo_error(fits[second])
+    worse = comparison.models[1]
+    assert comparison.best.difference == 0
+    assert abs(worse.difference - apart.sum()) < 2 * error
+    assert worse.difference_se == pytest.approx(np.sqrt(apart.size * apart.var()), rel=0.1)
+
+
+def test_one_posterior_under_two_names_predicts_alike(fits):
+    one, other = loo([fits["iid_normal"], fits["semiconjugate_normal"]]).models
+    assert other.difference == pytest.approx(0, abs=1e-6)
+    assert one.elpd == pytest.approx(other.elpd)
+
+
+def test_counts_that_are_all_zero_are_compared_and_checked():
+    """Rates underflow to 0: nothing of them may be infinite, missing or a warning."""
+    frame = FRAME[:6].assign(plant=list("aabbcc"), flowers=0)
+    fit = pyflowers.fit("multilevel_poisson", frame, seed=1, engine="exact")
+    assert (fit.draws["mu_plant"] == 0).any()
+    assert np.isfinite(fit.log_likelihood()).all()
+    (found,) = loo([fit], refit=True).models
+    assert np.isfinite(found.k_hat).all()
+    assert np.all((found.terms > -0.01) & (found.terms < 0))
+    assert np.isfinite(leave_one_group_out([fit]).best.terms).all()
+    checks = pyflowers.check(fit)
+    assert checks.passed
+    assert np.isfinite(checks.table().loc["group_outlier", ["observed", "median", "95%"]]).all()
+    notes = sensitivity(fit).notes
+    assert not [note for note in notes if "not finite" in note]
+
+
+OWN = """
+data {
+  int N;
+  vector[N] y;
+}
+parameters {
+  real mu;
+  real<lower=0> sigma2;
+}
+model {
+  mu ~ normal(0, 100);
+  sigma2 ~ scaled_inv_chi_square(1, 2);
+  y ~ normal(mu, sqrt(sigma2));
+}
+generated quantities {
+  vector[N] log_lik;
+  for (n in 1 : N) {
+    log_lik[n] = normal_lpdf(y[n] | mu, sqrt(sigma2));
+  }
+}
+"""
+
+
+def test_a_program_of_ones_own_is_compared_with_those_that_ship(own_program, fits):
+    """The first model again, with its likelihood in Stan."""
+    program = own_program("mine", OWN, '[data]\ny = { column = "flowers" }')
+    mine = pyflowers.fit(program, FRAME, seed=4, draws=2000, cmdstan="embedded")
+    found = {model.name: model for model in loo([mine, *fits.values()]).models}
+    error = monte_carlo_error(mine)
+    assert abs(found["mine"].elpd - exact("iid_normal").sum()) < 2 * error
+
+
+def test_what_cannot_be_compared_is_refused(own_program, fits):
+    fit = fits["iid_normal"]
+    bare = own_program("bare", OWN[: OWN.index("generated")], '[data]\ny = { column = "flowers" }')
+    how = {"seed": 1, "draws": 50, "warmup": 100, "cmdstan": "embedded"}
+    with pytest.raises(
+        ConfigError, match=r"bare has no log_lik, needed for PSIS-LOO .* declare vector"
+    ):
+        loo([fit, pyflowers.fit(bare, FRAME, **how)])
+    other = pyflowers.fit("multilevel_poisson", FRAME.assign(flowers=FRAME.flowers + 1), **how)
+    with pytest.raises(ConfigError, match="were fitted to different data"):
+        loo([fit, other])
+    fewer = pyflowers.fit("multilevel_poisson", FRAME.iloc[:-1], **how)
+    with pytest.raises(ConfigError, match="were fitted to different data"):
+        loo([fit, fewer])
+    with pytest.raises(ConfigError, match="a model appears twice"):
+        loo([fit, fit])
+    with pytest.raises(ConfigError, match="no fit to compare"):
+        loo([])

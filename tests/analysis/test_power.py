@@ -1,0 +1,103 @@
+"""How often checks of grouped values fail: on tables that break the model, and on its own.
+
+Groups have the sizes of the 118 broods of 403 grouse chicks whose ticks Elston et al. (2001,
+Parasitology 122) counted, and rates as spread as theirs.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pyflowers
+from pyflowers.data import from_frame
+
+BROODS = {1: 18, 2: 24, 3: 31, 4: 11, 5: 16, 6: 11, 7: 5, 9: 1, 10: 1}
+"""How many broods there are of each size."""
+
+PHI = 4.0
+"""A negative binomial's, with which the dispersion within broods is that of the ticks, 2.6."""
+
+
+def ticks(rng, *, phi=None):
+    """Counts of broods: Poisson, or negative binomial with the dispersion `phi`."""
+    sizes = np.repeat(list(BROODS), list(BROODS.values()))
+    brood = np.repeat(np.arange(sizes.size), sizes)
+    rate = np.exp(rng.normal(0.5, 1.6, sizes.size))[brood]
+    if phi is not None:
+        rate = rate * rng.gamma(phi, 1 / phi, rate.size)
+    return frame(brood, np.arange(brood.size), rng.poisson(rate))
+
+
+def frame(group, time, value):
+    return from_frame(pd.DataFrame({"plant": group, "month": time, "flowers": value}))
+
+
+def series(rng, *, rho, counts):
+    """20 groups of 24 months whose deviations are an AR(1) with autocorrelation `rho`."""
+    num, months = 20, 24
+    away = rng.normal(size=(num, months))
+    for t in range(1, months):
+        away[:, t] = rho * away[:, t - 1] + np.sqrt(1 - rho**2) * away[:, t]
+    mean = rng.normal(1.5, 0.5, num)[:, None]
+    y = rng.poisson(np.exp(mean + 0.5 * away)) if counts else mean + away
+    group, time = np.divmod(np.arange(y.size), months)
+    return frame(group, time, y.ravel())
+
+
+def failures(name, tables, check):
+    """Fit each table by independent draws; return how often a check fails, and all others."""
+    failed, any_other = 0, 0
+    for seed, table in enumerate(tables):
+        fit = pyflowers.fit(name, table, seed=seed, engine="exact", draws=250)
+        names = {each.name for each in pyflowers.check(fit).failed}
+        failed += check in names
+        any_other += bool(names - {check})
+    return failed, any_other
+
+
+def many(make, num, seed, **how):
+    return (make(np.random.default_rng([seed, i]), **how) for i in range(num))
+
+
+def test_counts_that_vary_more_within_groups_are_found():
+    failed, _ = failures("multilevel_poisson", many(ticks, 5, 1, phi=PHI), "dispersion_within")
+    assert failed == 5
+
+
+def test_counts_that_do_not_pass():
+    failed, _ = failures("multilevel_poisson", many(ticks, 5, 2), "dispersion_within")
+    assert failed == 0
+
+
+@pytest.mark.slow
+def test_the_power_of_dispersion_within_groups():
+    failed, _ = failures("multilevel_poisson", many(ticks, 100, 3, phi=PHI), "dispersion_within")
+    print(f"dispersion_within fails on {failed} of 100 negative binomial tables")
+    assert failed >= 95
+
+
+@pytest.mark.slow
+def test_the_false_alarms_of_dispersion_within_groups():
+    failed, others = failures("multilevel_poisson", many(ticks, 500, 4), "dispersion_within")
+    print(f"dispersion_within fails on {failed} of 500 Poisson tables, another check on {others}")
+    assert failed <= 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "counts", "rho"),
+    [("multilevel_poisson", True, 0.8), ("multilevel_normal", False, 0.4)],
+)
+def test_the_power_of_autocorrelation(name, counts, rho):
+    tables = many(series, 100, 5, rho=rho, counts=counts)
+    failed, _ = failures(name, tables, "autocorrelation")
+    print(f"{name}: autocorrelation fails on {failed} of 100 tables with autocorrelation {rho}")
+    assert failed >= 95
+
+
+@pytest.mark.slow
+def test_the_false_alarms_of_autocorrelation():
+    tables = many(series, 500, 6, rho=0, counts=False)
+    failed, others = failures("multilevel_normal", tables, "autocorrelation")
+    print(f"autocorrelation fails on {failed} of 500 normal tables, another check on {others}")
+    assert failed <= 10

@@ -1,0 +1,477 @@
+"""Predictive checks: data that break one flag it, and data that are the model's pass."""
+
+import functools
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from example_fits import program_of, table_of
+from own_programs import SECTIONS, TRIAL, visits
+from synthetic_fits import synthetic_fit, table
+
+import pyflowers
+from pyflowers.analysis import findings
+from pyflowers.analysis.ecdf import uniform_band
+from pyflowers.analysis.groups import (
+    consecutive,
+    group_codes,
+    lag_statistic,
+    outlier_statistic,
+    within_statistic,
+)
+from pyflowers.analysis.pit import LooPit
+from pyflowers.analysis.predictive import Check, _on_k_hat
+from pyflowers.analysis.statistics import STATISTICS, find_statistics
+from pyflowers.data import from_frame
+from pyflowers.errors import ConfigError
+
+NUM_PLANTS, NUM_MONTHS = 20, 12
+SAMPLER = {"chains": 2, "warmup": 500, "draws": 500, "engine": "stanli"}
+
+
+def counts_of(plant_by_month):
+    """A table of counts shaped (plant, month)."""
+    rows = [
+        (f"p{p}", month, int(value))
+        for p, months in enumerate(plant_by_month)
+        for month, value in enumerate(months)
+    ]
+    return from_frame(pd.DataFrame(rows, columns=["plant", "month", "flowers"]))
+
+
+def made(kind):
+    """Data of the Poisson model, and data that break it in one way."""
+    rng = np.random.default_rng(11)
+    rate = np.exp(rng.normal(1.6, 0.4, NUM_PLANTS))[:, None] * np.ones(NUM_MONTHS)
+    if kind == "overdispersed":
+        rate = rate * rng.gamma(1.0, 1.0, rate.shape)
+    y = rng.poisson(rate)
+    if kind == "zero_inflated":
+        y[rng.random(y.shape) < 0.25] = 0
+    if kind == "wild_plant":
+        y[3] = rng.poisson(150, NUM_MONTHS)
+    if kind == "wild_month":
+        y[3, 5] = 60
+    return counts_of(y)
+
+
+@functools.cache
+def checked(kind, name="multilevel_poisson", **priors):
+    data = made(kind)
+    fit = pyflowers.fit(name, data, seed=1, priors=priors, **SAMPLER)
+    return pyflowers.check(fit)
+
+
+def failed(found):
+    return {check.name for check in found.failed}
+
+
+def test_data_that_are_the_models_pass():
+    found = checked("good")
+    assert found.passed
+    assert [c.name for c in found.checks] == [
+        *("mean", "variance_to_mean", "zeros", "maximum", "dispersion_within"),
+        *("autocorrelation", "group_outlier", "loo_pit"),
+    ]
+    assert found.verdict.data.brief == "the model reproduces the data in these 8 respects"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "flagged"),
+    [
+        ("overdispersed", "multilevel_poisson", {"dispersion_within", "zeros", "loo_pit"}),
+        ("zero_inflated", "multilevel_poisson", {"zeros", "loo_pit"}),
+        ("wild_month", "multilevel_poisson", {"maximum"}),
+        ("wild_plant", "multilevel_poisson", {"group_outlier"}),
+        ("wild_plant", "iid_normal", {"minimum", "sd_within", "loo_pit"}),
+    ],
+)
+def test_each_check_flags_data_that_break_it(kind, name, flagged):
+    found = checked(kind, name)
+    assert flagged <= failed(found), found
+    output = str(found)
+    assert f"of {len(found.checks)} predictive checks fail" in output
+    for check in found.failed:
+        assert f"{check.finding} ({check.name}, {check.p_text})" in output
+        assert check.advice in output
+
+
+def test_the_mean_is_flagged_where_a_prior_forbids_it():
+    """A prior on the population that the data contradict: means are pulled away from them."""
+    tight = {"mu_mean": 0.0, "mu_sd": 0.01, "sigma2_nu": 1e6, "sigma2_scale": 0.05}
+    found = checked("good", **tight)
+    assert "mean" in failed(found)
+    mean = next(check for check in found.checks if check.name == "mean")
+    assert mean.finding.startswith(
+        "the counts of flowers are larger on average than the model predicts (mean 5.5"
+    )
+    assert "pyflowers sensitivity" in mean.advice
+
+
+def test_one_wild_plant_shows_only_against_the_population():
+    """Its own mean fits whatever it is, so that the other statistics see nothing of it."""
+    assert failed(checked("wild_plant")) == {"group_outlier"}
+    (outlier,) = checked("wild_plant").failed
+    assert outlier.finding.startswith("plant p3, the most distant plant, is farther from the rest")
+    groups = checked("wild_plant").groups
+    low, high = groups.quantiles((0.05, 0.95))[:, 3]
+    assert low < groups.observed[3] < high
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("mean", "variance_to_mean", "zeros", "maximum", "group_outlier"),
+        *("dispersion_within", "autocorrelation"),
+    ],
+)
+def test_p_values_of_the_models_own_data_are_seldom_extreme(name):
+    """Over data sets of the model the limits are crossed less often than for uniform p-values."""
+    values = _p_values()[name]
+    assert np.mean((values < 0.01) | (values > 0.99)) <= 0.05
+    assert 0.3 < values.mean() < 0.7
+
+
+@functools.cache
+def _p_values():
+    """P-values over 40 data sets whose posterior is drawn exactly enough by `synthetic_fit`."""
+    found = {}
+    for seed in range(40):
+        rng = np.random.default_rng([5, seed])
+        rate = np.exp(rng.normal(1.5, 0.5, 8))[:, None] * np.ones(6)
+        fit = synthetic_fit(
+            "multilevel_poisson", counts_of(rng.poisson(rate)), seed=seed, draws=100
+        )
+        for check in pyflowers.check(fit).checks:
+            found.setdefault(check.name, []).append(check.p_value)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def test_a_p_value_counts_half_of_the_ties():
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    found = pyflowers.check(fit)
+    for check in found.checks[:-1]:
+        above = (check.replicated > check.observed) + 0.5 * (check.replicated == check.observed)
+        assert check.p_value == above.mean()
+    row = found.table().loc["zeros"]
+    assert row["observed"] == np.mean(fit.data.y == 0)
+    assert row["5%"] <= row["median"] <= row["95%"]
+
+
+def test_statistics_are_what_they_say():
+    y = np.array([[0, 0, 3, 5.0], [1, 1, 1, 1], [0, 0, 0, 0]])
+    expected = {
+        "mean": y.mean(1),
+        "sd": y.std(1, ddof=1),
+        "variance_to_mean": [y[0].var(ddof=1) / 2, 0, 0],
+        "zeros": [0.5, 0, 1],
+        "minimum": [0, 1, 0],
+        "median": [1.5, 1, 0],
+        "maximum": [5, 1, 0],
+    }
+    assert set(expected) == set(STATISTICS)
+    for name, values in expected.items():
+        assert np.allclose(STATISTICS[name].function(y), values), name
+
+
+def test_the_most_distant_group_is_grubbs_statistic():
+    codes = group_codes(made("good").labels("plant"), NUM_PLANTS * NUM_MONTHS)
+    y = np.random.default_rng(1).normal(size=(3, NUM_PLANTS * NUM_MONTHS))
+    means = y.reshape(3, NUM_PLANTS, NUM_MONTHS).mean(2)
+    away = np.abs(means - means.mean(1, keepdims=True)).max(1) / means.std(1, ddof=1)
+    assert np.allclose(outlier_statistic(codes, counts=False)(y), away)
+    assert np.all(outlier_statistic(codes, counts=False)(np.ones_like(y)) == 0)
+
+
+def uneven(rng, shape):
+    """Four groups in mixed rows, of 1, 2, 4 and 5 rows; values for the data sets of `shape`."""
+    labels = table(["a", "b", "c", "d"], 3).labels("plant")
+    codes = rng.permutation(np.repeat(np.arange(4), [1, 2, 4, 5]))
+    groups = group_codes(replace(labels, codes=codes), 12)
+    return groups, codes, rng.poisson(2.0, shape).astype(float)
+
+
+def test_what_varies_within_groups_is_pooled_over_them():
+    groups, codes, y = uneven(np.random.default_rng(1), (3, 12))
+    y[:, codes == 2] = 0  # a group without counts says nothing of their dispersion
+    y[2] = 0
+    for row, sd, index in zip(
+        y, within_statistic(groups, False)(y), within_statistic(groups, True)(y), strict=True
+    ):
+        parts = [row[codes == g] for g in range(4)]
+        squares = [((part - part.mean()) ** 2).sum() for part in parts]
+        assert sd == pytest.approx(np.sqrt(sum(squares) / 8))
+        some = [(s / p.mean(), p.size - 1) for s, p in zip(squares, parts, strict=True) if p.any()]
+        total, free = np.sum(some, axis=0) if some else (1, 1)
+        assert index == pytest.approx(total / free if free else 1)
+
+
+def test_dispersion_within_groups_of_poisson_counts_is_1_whatever_their_rates():
+    rng = np.random.default_rng(2)
+    groups, codes, _ = uneven(rng, (1, 12))
+    rate = np.array([0.3, 100.0, 0.1, 5.0])[codes]
+    for factor, expected in ((1, 1), (2, 2)):
+        found = within_statistic(groups, True)(factor * rng.poisson(rate, (20000, 12)))
+        weights = 1 / np.sqrt(found.size)
+        assert abs(found.mean() - expected) < 4 * found.std() * weights
+
+
+def test_autocorrelation_is_of_consecutive_times_within_a_group():
+    rng = np.random.default_rng(3)
+    groups, codes, y = uneven(rng, (2, 12))
+    times = np.zeros(12, dtype=int)
+    times[codes == 1] = [0, 1]
+    times[codes == 2] = [5, 0, 1, 6]
+    times[codes == 3] = [4, 3, 1, 0, 7]
+    pairs = consecutive(groups, times)
+    expected = {(2, 0, 1), (2, 5, 6), (3, 0, 1), (3, 3, 4)}  # two rows are always opposite
+    assert {(codes[a], times[a], times[b]) for a, b in pairs.T} == expected
+    assert np.all(codes[pairs[0]] == codes[pairs[1]])
+    y[1, codes == 2] = 3.0  # a group that does not vary has no correlation
+    for row, found in zip(y, lag_statistic(groups, pairs)(y), strict=True):
+        products = []
+        for a, b in pairs.T:
+            own = row[codes == codes[a]]
+            var = own.var() or np.inf
+            products.append((row[a] - own.mean()) * (row[b] - own.mean()) / var)
+        assert found == pytest.approx(np.mean(products))
+
+
+def test_values_that_resemble_those_before_are_flagged_in_the_users_words():
+    rng = np.random.default_rng(4)
+    wave = 5 + np.cumsum(rng.normal(size=(6, 30)), axis=1)
+    rows = [(f"pen {g}", day, w) for g, each in enumerate(wave) for day, w in enumerate(each)]
+    names = ("pen", "day", "milk")
+    fit = synthetic_fit("multilevel_normal", from_frame(pd.DataFrame(rows, columns=names)))
+    found = {check.name: check for check in pyflowers.check(fit).failed}
+    assert found["autocorrelation"].finding.startswith(
+        "the values of milk resemble those at the day before within each pen more than the model "
+        "predicts (autocorrelation at lag 1 0."
+    )
+
+
+def largest_step(y):
+    return np.abs(np.diff(y)).max()
+
+
+def test_a_function_of_ones_own_is_checked_by_its_name(tmp_path):
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    file = tmp_path / "own.py"
+    file.write_text("import numpy as np\ndef odd(y):\n    return np.mean(y % 2)\n")
+    found = pyflowers.check(fit, ["median", largest_step, f"{file}:odd", "numpy:ptp"])
+    by_name = {check.name: check for check in found.checks}
+    assert by_name["largest_step"].observed == largest_step(fit.data.y)
+    assert by_name["odd"].observed == np.mean(fit.data.y % 2)
+    assert by_name["ptp"].observed == np.ptp(fit.data.y)
+    assert by_name["median"].observed == np.median(fit.data.y)
+
+
+def raises(y):
+    raise ValueError("no luck")
+
+
+@pytest.mark.parametrize(
+    ("statistic", "message"),
+    [
+        ("skew", "statistic 'skew': there is no statistic of that name; choose one of mean, sd"),
+        ("nowhere:f", "statistic 'nowhere:f': nowhere cannot be imported (ModuleNotFoundError"),
+        ("math:nothing", "statistic 'math:nothing': math has no function nothing"),
+        ("none.py:f", "statistic 'none.py:f': there is no file none.py; correct the path"),
+        (3, "statistic 3: it is neither a name nor a function of y; choose one of mean, sd"),
+        (
+            lambda y: y,
+            "it must return one finite number for a data set, and returned something else",
+        ),
+        (lambda y: np.nan, "it must return one finite number for a data set, and returned NaN"),
+        (raises, "statistic raises: it failed on a data set of 12 values (ValueError: no luck)"),
+    ],
+    ids=["name", "module", "function", "file", "type", "array", "nan", "raises"],
+)
+def test_a_statistic_that_cannot_be_computed_is_one_sentence(statistic, message):
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 4))
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        pyflowers.check(fit, [statistic])
+
+
+def test_two_functions_of_one_name_are_refused():
+    with pytest.raises(ConfigError, match="statistic largest_step: two statistics have this name"):
+        find_statistics([largest_step, largest_step], counts=True)
+
+
+def test_few_replicates_are_spread_over_the_draws():
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 6))
+    found = pyflowers.check(fit, replicates=100)
+    assert found.num_replicates == 100
+    assert found.checks[0].replicated.shape == (100,)
+    with pytest.raises(ConfigError, match="replicates must be a whole number of at least 2, was 1"):
+        pyflowers.check(fit, replicates=1)
+
+
+def test_of_large_data_fewer_sets_have_new_groups(monkeypatch):
+    from pyflowers.analysis import predictive
+
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    monkeypatch.setattr(predictive, "MOST_GROUPED", 18 * 400)
+    found = pyflowers.check(fit)
+    outlier = next(check for check in found.checks if check.name == "group_outlier")
+    assert outlier.replicated.shape == (400,)
+    assert found.num_replicates == 2000
+    assert found.notes == ("group_outlier: 400 data sets with new groups represent all",)
+
+
+def test_blocks_do_not_change_what_is_found(monkeypatch):
+    """Replicates that Stan has drawn are the same however memory divides them."""
+    from pyflowers.analysis import replicates
+
+    fit = pyflowers.fit(program_of("pumps"), table_of("pumps"), seed=1, **SAMPLER)
+    whole = pyflowers.check(fit).table()
+    monkeypatch.setattr(replicates, "BLOCK_VALUES", 35)
+    pd.testing.assert_frame_equal(pyflowers.check(fit).table(), whole)
+
+
+@pytest.mark.parametrize(
+    ("p", "size", "text"),
+    [
+        (0.0, 4000, "p < 0.00025"),
+        (0.5 / 4000, 4000, "p < 0.00025"),
+        (1.0, 4000, "p > 0.99975"),
+        (0.0798, 4000, "p = 0.0798"),
+        (3.03e-11, 0, "p = 3.03e-11"),
+        (0.0, 0, "p < 1e-12"),
+        (1.0, 0, "p = 1.00"),
+    ],
+)
+def test_a_p_value_is_not_said_to_be_0_or_1(p, size, text):
+    assert Check("x", "x", p, 0.0, 0.0, np.zeros(size)).p_text == text
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        (0.5, 0.5, r"the counts of flowers vary more than the model predicts: [34]\d% of them"),
+        (2.0, 2.0, r"the counts of flowers vary less than the model predicts: \d% of them"),
+        (1.5, 1.0, r"predictions are too low: 6\d% of the counts of flowers are above"),
+        (1.0, 1.5, r"predictions are too high: 3\d% of the counts of flowers are above"),
+    ],
+    ids=["U", "hump", "low", "high"],
+)
+def test_the_shape_of_the_pits_says_what_is_wrong(a, b, words):
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    u = np.random.default_rng(1).beta(a, b, 300)
+    pit = LooPit(u, np.arange(300), 300, 2000, np.zeros(300), 0.7)
+    finding, advice = findings.of_pits(fit, pit)
+    assert re.match(words, finding)
+    assert advice
+
+
+def test_pits_of_no_simple_shape_are_described_where_they_are_farthest():
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    u = 0.5 + np.repeat([-1, 1], 150) * np.sqrt(1 / 12)  # mean and spread of uniform values
+    pit = LooPit(u, np.arange(300), 300, 2000, np.zeros(300), 0.7)
+    finding, _ = findings.of_pits(fit, pit)
+    assert finding == "50% of the counts of flowers lie below their predicted 21% quantile"
+
+
+@pytest.mark.parametrize(
+    ("num_bad", "words"),
+    [
+        (40, "without them the check passes, so that its failure rests on them"),
+        (4, "without them the check fails as well"),
+    ],
+)
+def test_large_k_hats_are_said_to_matter_or_not(num_bad, words):
+    """The check fails by the first 40 PITs."""
+    u = np.concatenate([np.full(40, 1e-3), np.linspace(0.02, 0.98, 200)])
+    k_hat = np.where(np.arange(240) < num_bad, 1.0, 0.1)
+    found = _on_k_hat(LooPit(u, np.arange(240), 240, 2000, k_hat, 0.7))
+    assert found.startswith(f"the PITs of {num_bad} of 240 observations are only approximate")
+    assert found.endswith(words)
+
+
+def test_the_seed_repeats_a_check():
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    first, again, other = (pyflowers.check(fit, seed=seed).table() for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(first, again)
+    assert not first["p_value"].equals(other["p_value"])
+
+
+def test_pits_keep_their_number_of_draws_and_their_band():
+    pit = checked("good").pit
+    assert pit.num_draws == 1000
+    assert pit.values.shape == pit.k_hat.shape == (NUM_PLANTS * NUM_MONTHS,)
+    band = uniform_band(pit.values.size, num_draws=1000, prob=0.99)
+    assert np.array_equal(pit.band.lower, band.lower)
+    assert band.contains(pit.values)
+
+
+def test_a_pit_is_what_a_refit_without_the_observation_gives():
+    """Against exact leave-one-out of the normal model, whose predictive is a t distribution."""
+    from scipy.stats import t
+
+    y = np.random.default_rng(4).normal(3, 2, 24)
+    rows = [("ab"[i % 2], i // 2, value) for i, value in enumerate(y)]
+    data = from_frame(pd.DataFrame(rows, columns=["plant", "month", "flowers"]))
+    # The prior on sigma2 is nearly as flat as 1 / sigma2, the one on mu is flat.
+    priors = {"mu_sd": 1e6, "sigma2_nu": 1e-6}
+    how = {"warmup": 500, "draws": 4000, "engine": "stanli"}
+    pit = pyflowers.check(pyflowers.fit("iid_normal", data, seed=1, priors=priors, **how)).pit
+    for n in range(y.size):
+        rest = np.delete(y, n)
+        scale = rest.std(ddof=1) * np.sqrt(1 + 1 / rest.size)
+        exact = t.cdf((y[n] - rest.mean()) / scale, rest.size - 1)
+        assert abs(pit.values[n] - exact) < 4 * np.sqrt(0.25 / 4000)
+
+
+def test_of_many_observations_a_sample_stands_for_all(monkeypatch):
+    from pyflowers.analysis import pit
+
+    fit = synthetic_fit("multilevel_poisson", table([f"p{i}" for i in range(30)], 10), draws=50)
+    monkeypatch.setattr(pit, "MOST_VALUES", 200 * 60)
+    found = pyflowers.check(fit)
+    assert found.pit.values.size == 60
+    assert np.all(np.diff(found.pit.rows) > 0)
+    assert "loo_pit: 60 of 300 observations, evenly spaced, represent all" in found.notes
+
+
+def test_a_program_that_cannot_replicate_is_told_what_to_add(own_program):
+    text = TRIAL.replace("int y_sim;", "int y_other;").replace("y_sim[n] =", "y_other[n] =")
+    program = own_program("trial", text, declaration=SECTIONS)
+    fit = pyflowers.fit(program, visits(), seed=1, chains=1, warmup=50, draws=20, engine="stanli")
+    output = (
+        "trial has no y_rep, needed for posterior predictive checks: declare y_rep in generated"
+    )
+    with pytest.raises(ConfigError, match=re.escape(output)):
+        pyflowers.check(fit)
+
+
+def test_a_program_without_log_lik_has_the_other_checks(own_program):
+    text = TRIAL.replace("vector[N] log_lik;", "vector[N] other;").replace(
+        "log_lik[n] =", "other[n] ="
+    )
+    program = own_program("trial", text, declaration=SECTIONS)
+    fit = pyflowers.fit(program, visits(), seed=1, chains=2, warmup=100, draws=50, engine="stanli")
+    found = pyflowers.check(fit)
+    assert found.pit is None
+    assert "loo_pit" not in {check.name for check in found.checks}
+    assert any("loo_pit is left out, as the program has no log_lik" in n for n in found.notes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["epil", "pumps", "rats", "seeds"],
+)
+def test_the_examples_of_bugs_are_checked_predicted_and_contrasted(name):
+    how = {**SAMPLER, "draws": 1000, "warmup": 1000}
+    fit = pyflowers.fit(program_of(name), table_of(name), seed=1, **how)
+    found = pyflowers.check(fit)
+    assert found.passed, found
+    assert found.groups.replicated.shape == (2000, len(fit.data.by_group))
+    predicted = pyflowers.predict(fit).table()
+    inside = predicted["5%"] <= predicted["95%"]
+    assert len(predicted) == len(fit.data.by_group) + 1
+    assert inside.all()
+    vector = next(q for q in fit.posterior.values() if len(q.dims) == 1)
+    ranks = pyflowers.contrast(fit, f"rank({vector.name})").numbers()
+    assert len(ranks) == len(vector.elements)

@@ -1,0 +1,459 @@
+"""The report of programs of a user's own: their names, their quantities, and plain English."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import html5lib
+import pandas as pd
+import pytest
+from example_fits import QUICK, SLOW, example_fit
+from synthetic_fits import synthetic_fit, table
+
+import pyflowers
+from pyflowers.analysis.predictive import check
+from pyflowers.display import format_cell
+from pyflowers.fits.fit import Fit
+from pyflowers.reports import render_report
+from pyflowers.reports.provenance import shown_path
+from pyflowers.resources import flowers_csv
+
+NAMESPACE = "{http://www.w3.org/1999/xhtml}"
+SECTIONS = [
+    *("answer", "verdict", "data", "models", "checks", "comparison", "sensitivity"),
+    *("calibration", "provenance"),
+]
+HOW = {"seed": 1, "warmup": 500, "draws": 500, "engine": "cmdstan", "cmdstan": "embedded"}
+
+RATE = """data {
+  int<lower=0> N;
+  array[N] int<lower=0> y;
+}
+parameters {
+  real<lower=0> rate;
+}
+model {
+  rate ~ gamma(1, 0.1);
+  y ~ poisson(rate);
+}
+generated quantities {
+  vector[N] log_lik;
+  array[N] int y_rep;
+  for (n in 1 : N) {
+    log_lik[n] = poisson_lpmf(y[n] | rate);
+    y_rep[n] = poisson_rng(rate);
+  }
+}
+"""
+SPREAD = """data {
+  int<lower=0> N;
+  vector[N] y;
+}
+parameters {
+  real mu;
+  real<lower=0> sigma;
+}
+model {
+  mu ~ normal(0, 100);
+  sigma ~ exponential(0.1);
+  y ~ normal(mu, sigma);
+}
+"""
+OF_FLOWERS = """
+title = "One rate for all"
+[table]
+group = "plant"
+time = "month"
+[data]
+y = { column = "flowers" }
+[parameters.rate]
+description = "Expected flowers of any plant in a month"
+unit = "{value} per {time}"
+"""
+
+
+class Page:
+    """A report, parsed by the standard's algorithm; any parse error fails."""
+
+    def __init__(self, html):
+        self.tree = html5lib.HTMLParser(strict=True).parse(html)
+
+    def nodes(self, *names):
+        """Return all elements of some names, in order."""
+        wanted = {NAMESPACE + name for name in names}
+        return [node for node in self.tree.iter() if node.tag in wanted]
+
+    def output(self, name):
+        """Return the text of the element with an id."""
+        (found,) = [node for node in self.tree.iter() if node.get("id") == name]
+        return text_of(found)
+
+    @property
+    def sections(self):
+        """The sections' ids."""
+        return [node.get("id") for node in self.nodes("section")]
+
+    @property
+    def alts(self):
+        """The images' alternative texts."""
+        return [node.get("alt") for node in self.nodes("img")]
+
+
+def text_of(node):
+    return " ".join("".join(node.itertext()).split())
+
+
+def report(*fits, **how):
+    page = Page(render_report(fits, **how))
+    assert page.sections == SECTIONS
+    assert faults(page) == []
+    return page
+
+
+_FAULTY = (
+    (
+        r"\b1 (?:observations|groups|times|combinations|fits|diagnostics|models)\b",
+        "a plural of one",
+    ),
+    (r"\b(?:None|nan|inf|True|False)\b|<[A-Za-z]|\{\w*\}|\[\]|\(\)", "a value of the program's"),
+    (r"\.\.|,,|;\.| [.,;:](?:\s|$)|\s\)", "punctuation"),
+    (r"\b(\w+) \1\b", "a word twice"),
+    (r"^[a-z](?![\w.]*[\[_:])", "no capital"),
+    (r"[^.?!:)]$", "no full stop"),
+)
+
+
+def faults(page):
+    """Return (what is wrong, where) of every paragraph, caption and item of the page's prose."""
+    found = []
+    for node in page.nodes("p", "li", "figcaption"):
+        text = text_of(node)
+        in_list = node.tag.endswith("li")
+        if node.get("class") in ("kicker", "note", "subtitle") or (list(node)[:1] and in_list):
+            continue
+        begins_with_code = len(node) > 0 and not (node.text or "").strip()
+        for pattern, what in _FAULTY:
+            if what == "no capital" and begins_with_code:
+                continue
+            if what == "no full stop" and in_list:
+                continue
+            if re.search(pattern, text):
+                found.append((what, text))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("There are 1 observations.", "a plural of one"),
+        ("Under <code>m</code>, it is None.", "a value of the program's"),
+        ("It stands.. there.", "punctuation"),
+        ("It is is there.", "a word twice"),
+        ("it is there.", "no capital"),
+        ("It is there", "no full stop"),
+    ],
+)
+def test_faulty_english_would_be_seen(text, fault):
+    """The negative control of every report of this module."""
+    page = Page(
+        f"<!DOCTYPE html><html><head><title>t</title></head><body><p>{text}</p></body></html>"
+    )
+    assert [what for what, _ in faults(page)] == [fault]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)],
+)
+def example(request, executables, tmp_path_factory):
+    """A fit of an example, as its run folder gives it back, and its report."""
+    folder = tmp_path_factory.mktemp("run") / request.param
+    fit = Fit.load(example_fit(request.param).save(folder))
+    return fit, report(fit)
+
+
+ABOUT = {
+    "pumps": ("failures by pump", "10 observations in 10 groups (pump), between 1 and 22"),
+    "seeds": ("germinated by plate", "21 observations in 21 groups (plate), between"),
+    "rats": (
+        "weight by rat and age",
+        "150 observations in 30 groups (rat) at 5 times (age), between",
+    ),
+    "epil": ("seizures by patient and visit", "236 observations in 59 groups (patient) at 4 times"),
+}
+
+
+def test_an_example_is_reported_in_the_users_words(example):
+    fit, page = example
+    title, data = ABOUT[fit.name]
+    assert text_of(page.nodes("h1")[0]) == fit.program.title
+    assert title in [text_of(node) for node in page.nodes("p")]
+    by = " and ".join(title.split(" by ")[1].split(" and "))
+    assert f"What do the data say about {title.split(' by ')[0]} by {by}?" in page.output("answer")
+    assert data in page.output("data")
+    lectures = re.compile(r"\b(?:flowers?|plants?|months?)\b")
+    for section in SECTIONS[:-1]:
+        output = page.output(section).replace("power plant", "")
+        assert not lectures.search(output), lectures.search(output)
+    assert fit.program.title in page.output("models")
+
+
+def test_the_answer_names_each_single_number_with_its_meaning(example):
+    fit, page = example
+    summary = fit.summary()
+    items = [text_of(node) for node in page.nodes("li")]
+    scalars = [name for name, quantity in fit.posterior.items() if not quantity.dims]
+    assert scalars
+    for name in scalars:
+        row = summary.loc[name]
+        median, low, high = (format_cell("", row[key]) for key in ("median", "5%", "95%"))
+        (output,) = [item for item in items if item.startswith(f"{name}, ")]
+        meaning = fit.program.declaration.parameters[name].description
+        assert meaning[1:] in output
+        assert f": {median}" in output
+        assert output.endswith(f"(90% interval {low} to {high})")
+    assert f"The summary table has all {len(summary)} numbers." in page.output("answer")
+
+
+def test_the_answer_states_each_vector(example):
+    """Short ones whole, long ones by their lowest and highest median."""
+    fit, page = example
+    summary, answer = fit.summary(), page.output("answer")
+    vectors = [quantity for quantity in fit.posterior.values() if quantity.dims]
+    for quantity in vectors:
+        rows = list(quantity.elements)
+        medians = summary.loc[rows, "median"]
+        ends = (medians.idxmin(), medians.idxmax())
+        for row in rows if len(rows) <= 6 else ends:
+            low, high = (format_cell("", summary.loc[row, key]) for key in ("5%", "95%"))
+            assert f"(90% interval {low} to {high}) for {row}" in answer
+        assert len(rows) <= 6 or f"{len(rows)} numbers, from" in answer
+    assert vectors
+
+
+def test_the_page_holds_the_program_and_no_folder(example):
+    fit, page = example
+    programs = [text_of(node) for node in page.nodes("details")]
+    assert [" ".join(text.split()) for text in fit.record.program.files.values()] == [
+        text.removeprefix(f"The program: {fit.name}.stan ") for text in programs
+    ]
+    whole = text_of(page.tree)
+    for folder in (Path(fit.record.program.path).parent, Path.home(), Path.cwd()):
+        assert f"{folder}{os.sep}" not in whole
+    assert Path(fit.record.program.path).is_absolute()  # there was one to show
+
+
+def test_files_of_the_current_folder_are_named_from_it_and_messages_name_no_folder(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert shown_path(tmp_path / "data" / "x.csv") == str(Path("data", "x.csv"))
+    assert shown_path("../x.csv") == "../x.csv"
+    assert shown_path(tmp_path.parent / "x.csv") == "x.csv"
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 8))
+    refused = {"m": f"{Path.home() / 'x.csv'}, row 3: it is bad; {tmp_path / 'y.csv'} is not"}
+    page = report(fit, refused=refused)
+    assert "m was not fitted. x.csv, row 3: it is bad; y.csv is not." in page.output("verdict")
+
+
+def test_what_does_not_apply_is_not_there(example):
+    fit, page = example
+    output = text_of(page.tree)
+    for word in ("closed-form", "Shrinkage", "side by side", "these fits"):
+        assert word not in output
+    verdict = check(fit).verdict
+    doubts = {"prior": "whose posterior lies in the tail", "data": "which does not reproduce"}
+    for part in (verdict.prior, verdict.data):
+        assert (doubts[part.name] in page.output("banner")) == bool(part.failed)
+    assert ("This fit can be trusted." in page.output("banner")) == verdict.trusted
+    assert "All 6 diagnostics pass." in page.output("banner")
+    assert "How well the model predicts" in page.output("comparison")
+    program = shown_path(fit.record.program.reference)
+    assert f"pyflowers report --model {program} --data" in output
+    names = ["trace", "rank", "pair", "prior", "predictive", "predictive checks", "sensitivity"]
+    chapter = page.alts[1:]
+    assert len(chapter) == len(names)
+    assert all(name in alt.lower() for name, alt in zip(names, chapter, strict=True))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder of two programs: one with a declaration, ``log_lik`` and ``y_rep``, one bare."""
+    path = tmp_path_factory.mktemp("mine")
+    (path / "rate.stan").write_text(RATE)
+    (path / "rate.toml").write_text(OF_FLOWERS)
+    (path / "spread.stan").write_text(SPREAD)
+    (path / "alike.stan").write_text(SPREAD)
+    (path / "alike.toml").write_text('[data]\ny = { column = "flowers" }\n')
+    return path
+
+
+def test_own_and_shipped_programs_of_one_table(folder, lecture_fits):
+    own = pyflowers.fit(folder / "rate.stan", flowers_csv(), **HOW)
+    page = report(own, lecture_fits["multilevel_poisson"], lecture_fits["iid_normal"])
+    answer = page.output("answer")
+    expected = "How many flowers per month are to be expected of each plant, and which model"
+    assert expected in answer
+    assert "multilevel_poisson predicts new observations best" in answer
+    assert re.search(r"that of rate is lower by [\d.]+ \(90% interval", answer)
+    assert "These fits can be trusted. All 18 diagnostics of 3 fits pass." in page.output("banner")
+    command = text_of(page.nodes("pre")[-1])
+    assert f"pyflowers fit rate.stan --data {shown_path(flowers_csv())} --seed 1" in command
+    assert len(page.alts) == 1 + 4 + 6 + 5 + 1 + 1 + 1
+    assert "One rate for all rate" in page.output("models")
+
+
+def test_a_program_without_log_lik_is_left_out_of_the_ranking_alone(folder, lecture_fits):
+    bare = pyflowers.fit(folder / "alike.stan", flowers_csv(), **HOW)
+    page = report(bare, lecture_fits["multilevel_poisson"], lecture_fits["iid_normal"])
+    assert "multilevel_poisson predicts new observations best" in page.output("answer")
+    assert "alike is left out, as its program has no log_lik." in page.output("comparison")
+    alone = report(bare)
+    comparison = alone.output("comparison")
+    assert "There is no estimate of how well the model predicts: alike has no log_lik" in comparison
+    two = pyflowers.fit(folder / "spread.stan", {"N": 12, "y": bare.data.y}, **HOW)
+    assert "The models are not ranked (why)." in report(bare, two).output("answer")
+
+
+def stick(draws, stats):
+    """Make the chains disagree and diverge."""
+    draws["mu"][0] += 5
+    stats["divergent__"][:, ::20] = 1
+
+
+@pytest.mark.parametrize("failing", ["iid_normal", "multilevel_poisson"])
+def test_the_banner_is_that_of_the_model_of_the_answer(failing):
+    data = table(["a", "b", "c"], 8)
+    fits = [
+        synthetic_fit(name, data, change=stick if name == failing else None)
+        for name in ("iid_normal", "multilevel_poisson")
+    ]
+    page = report(*fits)
+    (banner,) = [node for node in page.tree.iter() if node.get("id") == "banner"]
+    output = text_of(banner)
+    passing = {"iid_normal", "multilevel_poisson"} - {failing}
+    if failing == "iid_normal":
+        assert banner.get("class") == "banner warn"
+        assert output.startswith("The answer can be trusted: it rests on multilevel_poisson. iid")
+        assert "do not rely" not in page.output("answer")
+    else:
+        assert banner.get("class") == "banner fail"
+        assert output.startswith("Do not trust the answer: it rests on multilevel_poisson, whose")
+        assert "do not rely on what follows" in page.output("answer")
+    assert f"Do not use the results of {failing} until these are fixed." in output
+    assert not any(f"results of {name}" in output for name in passing)
+    assert "Not all. 4 of 12 diagnostics fail." in page.output("verdict")
+
+
+def test_a_single_failing_fit_is_said_to_fail():
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 8), change=stick)
+    page = report(fit)
+    lead = "Do not trust the answer: it rests on iid_normal, whose diagnostics fail."
+    assert page.output("banner").startswith(lead)
+    assert "No. 4 of 6 diagnostics fail." in page.output("verdict")
+
+
+@pytest.mark.parametrize(("num", "output"), [(1, "one model was not"), (2, "2 models were not")])
+def test_models_that_were_refused_are_counted(num, output):
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 8))
+    refused = {f"m{i}": "it has no data; give it some with --data FILE" for i in range(num)}
+    page = report(fit, refused=refused)
+    assert page.output("banner").startswith(f"This fit can be trusted; {output} fitted.")
+    assert "m0 was not fitted. it has no data" in page.output("verdict")
+
+
+def test_data_without_groups_or_times(folder):
+    frame = pd.DataFrame({"y": [1.0, 2.5, 4.0, 3.0, 2.0, 5.5]})
+    page = report(pyflowers.fit(folder / "spread.stan", frame, **HOW))
+    assert text_of(page.nodes("h1")[0]) == "y"
+    assert "What do the data say about y?" in page.output("answer")
+    assert "6 observations, between 1 and 5.5, on average 3.00." in page.output("data")
+    assert "mu: " in page.output("answer")
+    assert len(page.alts) == 3  # no figure of the data, nor of what the program lacks
+
+
+def test_groups_without_times(folder):
+    """Rows of a group are replicates; one of a kind is said in the singular."""
+    frame = pd.DataFrame({"bed": ["Süd"] * 3 + ["Nord"], "flowers": [3, 4, 5, 2]})
+    (folder / "beds.stan").write_text(RATE)
+    (folder / "beds.toml").write_text(OF_FLOWERS.replace('time = "month"\n', ""))
+    fit = pyflowers.fit(folder / "beds.stan", frame, group="bed", **HOW)
+    page = report(fit)
+    assert "4 observations in 2 groups (bed), between 2 and 5, on average 3.50." in page.output(
+        "data"
+    )
+    assert "missing" not in page.output("data")
+    assert "What do the data say about flowers by bed?" in page.output("answer")
+    one = pyflowers.fit(folder / "beds.stan", frame[:3], group="bed", **HOW)
+    assert "3 observations in 1 group (bed)" in report(one).output("data")
+
+
+def test_plain_json(folder, tmp_path):
+    file = tmp_path / "data.json"
+    file.write_text(json.dumps({"N": 5, "y": [1, 2, 4, 3, 2]}))
+    fit = pyflowers.fit(folder / "spread.stan", file, **HOW)
+    page = report(Fit.load(fit.save(tmp_path / "run")))
+    assert text_of(page.nodes("h1")[0]) == "spread"
+    answer = page.output("answer")
+    assert "What does the posterior say, and can it be trusted?" in answer
+    for name in ("mu", "sigma"):
+        median = format_cell("", fit.summary().loc[name, "median"])
+        assert f"{name}: {median} (90% interval" in answer
+    assert "5 observations, between 1 and 4, on average 2.40." in page.output("data")
+    assert "--data data.json" in page.output("provenance")
+
+
+def test_a_program_that_observes_nothing(folder):
+    (folder / "nothing.stan").write_text(
+        "data {\n  int<lower=0> N;\n  vector[N] x;\n}\nparameters {\n  vector[N] mu;\n}\n"
+        "model {\n  x ~ normal(mu, 1);\n  mu ~ normal(0, 1);\n}\n"
+    )
+    fit = pyflowers.fit(folder / "nothing.stan", {"N": 2, "x": [1.0, 2.0]}, **HOW)
+    page = report(fit)
+    assert "names no observed variable" in page.output("data")
+    assert "for mu[1] and " in page.output("answer")
+
+
+ALONE = """
+import subprocess, sys
+from pyflowers.fits.fit import Fit
+from pyflowers.reports import render_report
+import pyflowers.plots.style
+
+fits = [Fit.load(folder) for folder in sys.argv[1:]]
+seen = []
+watched = {"subprocess.Popen", "os.posix_spawn", "os.exec", "socket.connect"}
+sys.addaudithook(lambda event, _: seen.append(event) if event in watched else None)
+html = render_report(fits)
+print(len(html), seen)
+subprocess.run([sys.executable, "-c", ""])
+print(seen)
+"""
+
+
+def test_the_report_only_reads(lecture_fits, tmp_path):
+    """It starts no program, makes no CmdStan, opens no connection and leaves no file.
+
+    Forks of itself, which draw the figures, are no programs.
+    """
+    folders = [str(fit.save(tmp_path / name)) for name, fit in lecture_fits.items()]
+    home = tmp_path / "home"
+    work = tmp_path / "work"
+    for made in (home, work):
+        made.mkdir()
+    environment = {**os.environ, "PYFLOWERS_CACHE": str(home / "cache"), "TMPDIR": str(work)}
+    environment["PYTHONPATH"] = str(Path(pyflowers.__file__).parent.parent)
+    command = [sys.executable, "-c", ALONE, *folders]
+    done = subprocess.run(
+        command, cwd=work, env=environment, check=True, capture_output=True, text=True
+    )
+    report_line, control = done.stdout.splitlines()
+    length, _, started = report_line.partition(" ")
+    assert int(length) > 100_000
+    assert started == "[]"
+    assert "subprocess.Popen" in control  # the negative control: a child would be seen
+    assert list(home.iterdir()) == []
+    assert list(work.iterdir()) == []

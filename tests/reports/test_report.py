@@ -1,0 +1,501 @@
+"""The report holds what was computed, says so when it is bad, and is valid, accessible HTML."""
+
+import base64
+import csv
+import dataclasses
+import functools
+import itertools
+import json
+import os
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import html5lib
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic_fits import synthetic_fit, table, with_pathfinder
+
+from pyflowers.display import format_cell
+from pyflowers.errors import ConfigError
+from pyflowers.fits.fit import Fit
+from pyflowers.reports import render_report, report
+from pyflowers.reports.comparison import compared as methods_of
+from pyflowers.reports.embed import to_svg
+from pyflowers.reports.material import Material
+from pyflowers.workflow.comparisons import compare_all
+
+SECTIONS = [
+    *("answer", "verdict", "data", "models", "checks", "comparison", "methods", "sensitivity"),
+    *("calibration", "provenance"),
+]
+NAMESPACE = "{http://www.w3.org/1999/xhtml}"
+
+
+def parse(html):
+    """Parse HTML by the standard's algorithm; any parse error fails."""
+    return html5lib.HTMLParser(strict=True).parse(html)
+
+
+def nodes(tree, name):
+    return [node for node in tree.iter() if node.tag == NAMESPACE + name]
+
+
+def text_of(node):
+    return " ".join("".join(node.itertext()).split())
+
+
+def by_id(tree, name):
+    (found,) = [node for node in tree.iter() if node.get("id") == name]
+    return found
+
+
+@pytest.fixture(scope="module")
+def runs(lecture_fits, tmp_path_factory):
+    """The lecture's fits as run folders."""
+    folder = tmp_path_factory.mktemp("runs")
+    return {name: fit.save(folder / name) for name, fit in lecture_fits.items()}
+
+
+def report_of(runs):
+    fits = [Fit.load(folder) for folder in runs.values()]
+    return render_report(fits, comparisons=compared(runs))
+
+
+@functools.cache
+def _compare(folders):
+    return compare_all([Fit.load(folder) for folder in folders])
+
+
+def test_methods_may_be_compared_while_figures_are_drawn(runs, html):
+    asked = []
+
+    def compare():
+        asked.append(os.getpid())
+        return compared(runs)
+
+    fits = [Fit.load(folder) for folder in runs.values()]
+    assert render_report(fits, comparisons=compare) == html
+    assert asked == [os.getpid()]
+
+
+def compared(runs):
+    """The methods compared on each run, once."""
+    return _compare(tuple(runs.values()))
+
+
+@pytest.fixture(scope="module")
+def html(runs):
+    """The report of the lecture's run folders, the methods compared."""
+    return report_of(runs)
+
+
+@pytest.fixture
+def page(html):
+    return parse(html)
+
+
+def break_it(draws, stats):
+    """Make the chains disagree and diverge."""
+    draws["mu"][0] += 5
+    stats["divergent__"][:, ::20] = 1
+
+
+@pytest.fixture(scope="module")
+def broken():
+    """A report of a broken fit beside a good one."""
+    data = table(["a", "b", "c"], 4)
+    fits = [
+        synthetic_fit("iid_normal", data),
+        synthetic_fit("multilevel_poisson", data, change=break_it),
+    ]
+    return parse(render_report(fits, refused={"multilevel_normal": "plant 'a' has 2 of the 3"}))
+
+
+def test_it_has_its_sections_in_order(page):
+    sections = [node.get("id") for node in nodes(page, "section")]
+    assert sections == SECTIONS
+
+
+def test_headings_go_down_one_level_at_a_time(page):
+    levels = [int(n.tag[-1]) for n in page.iter() if re.fullmatch(NAMESPACE + "h[1-6]", str(n.tag))]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
+
+
+def test_no_id_stands_twice_and_every_link_leads_somewhere(page):
+    ids = [node.get("id") for node in page.iter() if node.get("id")]
+    assert len(set(ids)) == len(ids)
+    targets = [node.get("href").removeprefix("#") for node in nodes(page, "a")]
+    assert set(targets) <= set(ids)
+
+
+def test_every_number_is_the_one_in_the_run_folder(page, runs):
+    sources = {}
+    for name, folder in runs.items():
+        with (folder / "summary.csv").open(encoding="utf-8") as file:
+            rows = {row.pop("parameter"): row for row in csv.DictReader(file)}
+        sources[f"{name}/summary.csv"] = rows
+        verdict = json.loads((folder / "diagnostics.json").read_text(encoding="utf-8"))
+        checks = [check for part in ("computation", "prior") for check in verdict[part]["checks"]]
+        sources[f"{name}/diagnostics.json"] = {check["name"]: check for check in checks}
+    seen = set()
+    for node in nodes(page, "data"):
+        if node.get("data-file") is None:
+            continue
+        place = node.get("data-file"), node.get("data-row"), node.get("data-column")
+        file, row, column = place
+        written = sources[file][row][column]
+        value = float("nan") if written in ("", None) else float(written)
+        # Draws read back from a file are added up in another order: the last bit may differ.
+        assert float(node.get("value")) == pytest.approx(value, rel=1e-12, nan_ok=True), place
+        if file.endswith(".csv"):
+            assert text_of(node) == format_cell(column, value), place
+        else:
+            assert float(text_of(node)) == pytest.approx(value, rel=5e-3, abs=5e-4), place
+        seen.add(place)
+    expected = {
+        (file, row, column)
+        for file, rows in sources.items()
+        for row, columns in rows.items()
+        for column in (columns if file.endswith(".csv") else ["value"])
+    }
+    assert seen == expected
+
+
+def test_no_number_of_a_summary_table_is_untraceable(page):
+    """Each number in a model's tables and in the verdict names its file."""
+    for node in nodes(by_id(page, "models"), "td"):
+        numbers = nodes(node, "data")
+        if not numbers:
+            # The priors' tables hold options, which run.json and the last section hold, too.
+            assert re.fullmatch(r"-?[\d.]+|default|[a-zσχ].*", text_of(node)), text_of(node)
+        for number in numbers:
+            assert number.get("data-file"), text_of(node)
+
+
+def test_the_answer_is_computed_from_the_best_model(page, lecture_fits):
+    answer = text_of(by_id(page, "answer"))
+    summary = lecture_fits["multilevel_poisson"].summary()
+    for plant in ("1", "2", "3"):
+        row = summary.loc[f"mu_plant[{plant}]"]
+        median, low, high = (format_cell("", row[name]) for name in ("median", "5%", "95%"))
+        output = f"{median} for plant {plant} (90% interval {low} to {high})"
+        assert output in answer
+    assert "12 observations are too few for the conclusion" in answer
+
+
+def test_the_answer_has_no_number_that_is_not_a_result(page):
+    section = by_id(page, "answer")
+    for node in nodes(section, "data"):
+        node.text = ""
+    output = text_of(section)
+    for constant in ("1. The question", "90% interval", "12 observations", "sigma2", *_PLANTS):
+        output = output.replace(constant, "")
+    assert not re.search(r"\d", output), output
+
+
+_PLANTS = tuple(f"plant {i}" for i in (1, 2, 3))
+
+
+def test_each_image_has_alternative_text_and_decodes(page):
+    images = nodes(page, "img")
+    # Data; each model; checks; PSIS-LOO; the two that have VB; the priors.
+    assert len(images) == 1 + (5 + 6 + 6) + 1 + 1 + (4 + 3) + 1
+    assert len({image.get("alt") for image in images}) == len(images)
+    for image in images:
+        assert len(image.get("alt")) > 40
+        kind, raw = image.get("src").split(",", 1)
+        assert kind == "data:image/svg+xml;base64"
+        root = ET.fromstring(base64.b64decode(raw))
+        assert root.tag.endswith("svg")
+
+
+def test_nothing_outside_the_file_is_named(html):
+    page = parse(html)
+    for node in page.iter():
+        for name, value in node.attrib.items():
+            if name in ("src", "href", "srcset", "action", "data", "poster"):
+                assert value.startswith(("#", "data:")), (node.tag, name, value)
+    (style,) = nodes(page, "style")
+    assert "url(" not in style.text
+    assert "@import" not in style.text
+    assert not nodes(page, "script")
+    assert not nodes(page, "link")
+
+
+def test_a_good_report_says_so_and_a_broken_one_fails_loudly(page, broken):
+    assert by_id(page, "banner").get("class") == "banner pass"
+    banner = by_id(broken, "banner")
+    assert banner.get("role") == "alert"
+    output = text_of(banner)
+    assert output.startswith(
+        "Do not trust the answer: it rests on multilevel_poisson, whose diagnostics fail."
+    )
+    for words in ("R-hat", "divergences 100, must be ≤ 0", "Make the chains agree first"):
+        assert words in output
+    order = [node.get("id") for node in broken.iter() if node.get("id")]
+    assert order.index("banner") < order.index("answer")
+    assert "The verdict is bad: do not rely on what follows." in text_of(by_id(broken, "answer"))
+    verdict = text_of(by_id(broken, "verdict"))
+    assert "Not all. 4 of 12 diagnostics fail." in verdict
+    assert "multilevel_normal was not fitted. plant 'a' has 2 of the 3." in verdict
+
+
+def test_every_diagnostic_has_value_threshold_and_source(page, lecture_fits):
+    table_node = nodes(by_id(page, "verdict"), "table")[0]
+    rows = [[text_of(c) for c in list(row)] for row in nodes(table_node, "tr")[1:]]
+    verdict = lecture_fits["iid_normal"].verdict
+    checks = (*verdict.computation.checks, *verdict.prior.checks)
+    assert [row[0] for row in rows] == [check.name for check in checks]
+    for row, check in zip(rows, checks, strict=True):
+        assert row[-2].startswith(f"{check.relation} {check.threshold:.4g}")
+        assert row[-1] == check.source
+        assert len(row) == 1 + 3 + 2
+
+
+def test_a_failed_predictive_check_is_named_beside_the_samplers():
+    def shift(draws, stats):
+        draws["mu_plant"][...] *= 3
+
+    data = table(["a", "b", "c"], 6)
+    fits = [synthetic_fit("iid_normal", data)]
+    fits.append(synthetic_fit("multilevel_poisson", data, change=shift))
+    page = parse(render_report(fits))
+    banner = by_id(page, "banner")
+    assert banner.get("class") == "banner warn"
+    output = text_of(banner)
+    lead = "The answer can be trusted: it rests on iid_normal. multilevel_poisson did not pass."
+    assert output.startswith(f"{lead} All 12 diagnostics of 2 fits pass.")
+    finding = "the counts of flowers are smaller on average than the model predicts (mean"
+    assert finding in output
+    assert "(mean, p > 0.9995)" in output
+    verdict = text_of(by_id(page, "verdict"))
+    assert f"multilevel_poisson: {finding}" in verdict
+    section = by_id(page, "checks")
+    assert [text_of(node) for node in nodes(section, "span")].count("FAILED") >= 2
+    assert len(nodes(section, "img")) == 1
+
+
+def test_the_predictive_checks_of_each_model_are_a_table(page):
+    section = by_id(page, "checks")
+    rows = [" ".join(text_of(cell) for cell in row) for row in nodes(section, "tr")]
+    assert rows[0] == "Check iid_normal multilevel_normal multilevel_poisson Statistic"
+    assert any(row.startswith("loo_pit") and row.count("passed") == 3 for row in rows)
+    assert "All 22 predictive checks pass." in text_of(section)
+    assert "group_outlier is left out: under the flat prior on sigma2_plant" in text_of(section)
+
+
+def test_missing_months_and_left_out_plants_are_said():
+    data = table([f"p{i}" for i in range(60)], 12, missing=0.2)
+    page = parse(render_report([synthetic_fit("multilevel_poisson", data)]))
+    output = text_of(by_id(page, "data"))
+    assert f"{60 * 12 - len(data)} combinations of plant and month are missing, in" in output
+    assert "A cross at the foot of a panel is a missing observation." in output
+    alts = " ".join(image.get("alt") for image in nodes(page, "img"))
+    assert "36 are left out" in alts
+    assert "are left out, and are in the summary table" in alts
+    assert "the 60 groups (plant) run from" in text_of(by_id(page, "answer"))
+
+
+def test_a_method_that_disagrees_is_said_to():
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 4))
+    found = with_pathfinder(compare_all([fit])["iid_normal"])
+    (section,) = methods_of(Material([fit], compare=lambda: {"iid_normal": found}))
+    told = [text_of(parse(f"<!DOCTYPE html><title>t</title>{p}")) for p in section.paragraphs]
+    (sentence,) = [text for text in told if "Pathfinder" in text]
+    assert re.search(
+        r"Pathfinder does not agree with NUTS: its median of mu is [\d.]+ and", sentence
+    )
+    assert "times as wide and its Pareto k-hat is 2.50, above 0.7. Do not use it here." in sentence
+    assert not any("ADVI" in text for text in told)
+    rows = [str(row[1]) for row in section.table.rows]
+    assert rows.count("Pathfinder") == 2
+
+
+def test_the_same_fits_make_the_same_file(html, runs):
+    assert report_of(runs) == html
+
+
+def test_the_command_repeats_the_run(page):
+    command = text_of(nodes(by_id(page, "provenance"), "pre")[0])
+    assert command == "pyflowers report --seed 1 --engine cmdstan --out report.html"
+
+
+def test_fits_with_options_of_their_own_have_a_command_each():
+    data = table(["a", "b", "c"], 4)
+    fits = [synthetic_fit("iid_normal", data, seed=1)]
+    fits.append(synthetic_fit("multilevel_poisson", data, seed=2, priors={"mu_sd": 0.1}))
+    page = parse(render_report(fits, out=Path("my report.html")))
+    command = text_of(nodes(by_id(page, "provenance"), "pre")[0])
+    first, second, last = command.split(" && ")
+    assert first.startswith(
+        "pyflowers fit iid_normal --data data.csv --seed 1 --draws 500 --engine"
+    )
+    assert "--prior mu_sd=0.1" in second
+    assert last.startswith("pyflowers report 'my report_runs/iid_normal'")
+
+
+@pytest.mark.parametrize(
+    ("fits", "message"),
+    [
+        (lambda a, b: [], "report: there is no fit to report"),
+        (lambda a, b: [a, a], "report: two fits are of iid_normal; give one of each model"),
+        (lambda a, b: [a, b], "report: the fits are of different data; make a report for each"),
+    ],
+)
+def test_fits_that_make_no_report_are_refused(fits, message):
+    first = synthetic_fit("iid_normal", table(["a", "b"], 4))
+    other = synthetic_fit("multilevel_poisson", table(["a", "c"], 4))
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        render_report(fits(first, other))
+
+
+def test_a_report_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    fit = synthetic_fit("iid_normal", table(["a", "b"], 4))
+    with pytest.raises(ConfigError, match=r"report .*page\.html: it cannot be written"):
+        report([fit], tmp_path / "file" / "page.html")
+
+
+def test_figures_follow_light_and_dark():
+    from pyflowers import plots
+
+    fit = synthetic_fit("multilevel_poisson", table(["#0072b2", "var(--ink)", "</style>"], 4))
+    svg = to_svg(plots.shrinkage(fit))
+    root = ET.fromstring(svg)
+    texts = ["".join(node.itertext()) for node in root.iter() if node.tag.endswith("text")]
+    assert {"#0072b2", "var(--ink)", "</style>"} <= set(texts)  # labels are left alone
+    drawn = [node.get("style", "") for node in root.iter()]
+    assert any("var(--model)" in style for style in drawn)
+    assert not any(plots.LIGHT.model in style for style in drawn)
+    assert f"--model:{plots.DARK.model}" in svg.partition("prefers-color-scheme:dark")[2]
+
+
+PAIRS = [
+    *(("ink", paper) for paper in ("paper", "panel", "pass-paper", "fail-paper", "warn-paper")),
+    *(("muted", "paper"), ("link", "paper"), ("link", "warn-paper"), ("pass", "paper")),
+    *(("pass", "pass-paper"), ("fail", "paper"), ("fail", "fail-paper")),
+]
+
+
+def css_colours():
+    """The page's colours in light and in dark, by the names of their variables."""
+    import pyflowers.reports
+
+    path = Path(pyflowers.reports.__file__).parent / "templates" / "report.css"
+    roots = re.findall(r":root \{(.*?)\}", path.read_text(encoding="utf-8"), re.DOTALL)
+    light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6});", root)) for root in roots[:2])
+    return {"light": light, "dark": {**light, **dark}}
+
+
+def luminance(colour):
+    channels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("ink", "paper"), PAIRS)
+def test_contrast_is_aa(scheme, ink, paper):
+    colours = css_colours()[scheme]
+    low, high = sorted(luminance(colours[name]) for name in (ink, paper))
+    assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_the_lectures_report_is_small(html):
+    assert len(html.encode()) <= 4 * 1024 * 1024
+
+
+def calibration_of(fit, tmp_path, *, right):
+    """A calibration of a fit's program whose ranks are drawn here: uniform, or all too high."""
+    from pyflowers.analysis.sbc_result import Calibration
+    from pyflowers.batches import Batch
+
+    rng = np.random.default_rng(1)
+    ranks = rng.integers(0, 51, 200)
+    low = {"mu": ranks if right else ranks // 2, "sigma2": rng.integers(0, 51, 200)}
+    frames = [
+        pd.DataFrame(
+            {
+                "task": [str(i) for i in range(200)],
+                "parameter": name,
+                "true": rng.normal(size=200),
+                "rank": values,
+                "mean": 0.0,
+                "sd": 1.0,
+                "num_draws": 50,
+                "ess": 400.0,
+                "divergent": 0,
+            }
+        )
+        for name, values in low.items()
+    ]
+
+    class Made(Batch):
+        """A batch without a ledger."""
+
+        def table(self, name="summary"):
+            return pd.concat(frames, ignore_index=True)
+
+        def ledger(self):
+            return pd.DataFrame(
+                {"outcome": ["done"] * 200, "verdict": ["passed"] * 200, "error": [None] * 200}
+            )
+
+    record = fit.record
+    return Calibration(
+        Made(tmp_path / "sbc"),
+        fit.name,
+        1,
+        sha256=record.program.sha256,
+        priors={**record.priors, "mu_sd": 2.0},
+    )
+
+
+def test_calibrations_are_a_section_and_part_of_the_verdict(tmp_path):
+    data = table(["a", "b", "c"], 4)
+    fit = synthetic_fit("iid_normal", data)
+    bare = text_of(by_id(parse(render_report([fit])), "calibration"))
+    assert "No calibration was given to this report; pyflowers sbc makes one" in bare
+
+    right = parse(render_report([fit], calibrations=[calibration_of(fit, tmp_path, right=True)]))
+    section = by_id(right, "calibration")
+    said = text_of(section)
+    assert "iid_normal is calibrated: over 200 data sets all 2 quantities stay inside" in said
+    assert "Its priors differ from those of the fit: mu_sd = 2." in said
+    assert len(nodes(section, "img")) == 1
+    assert "The calibration passes." in text_of(by_id(right, "verdict"))
+    assert by_id(right, "banner").get("class") == "banner pass"
+
+    wrong = parse(render_report([fit], calibrations=[calibration_of(fit, tmp_path, right=False)]))
+    said = text_of(by_id(wrong, "calibration"))
+    assert "over 200 data sets 1 of 2 quantities leaves the 99.99% band: mu." in said
+    banner = by_id(wrong, "banner")
+    assert banner.get("class") == "banner fail"
+    lead = "Do not trust the answer: it rests on iid_normal, whose computation is not calibrated."
+    assert text_of(banner).startswith(lead)
+    verdict = text_of(by_id(wrong, "verdict"))
+    assert verdict.index("No.") < verdict.index("The calibration fails.")
+    assert "iid_normal: the ranks of mu are not uniform over 200 simulated data sets" in verdict
+
+    # Beside a model that is not calibrated the answer may still rest on another.
+    other = synthetic_fit("multilevel_poisson", data)
+    both = render_report([fit, other], calibrations=[calibration_of(fit, tmp_path, right=False)])
+    page = parse(both)
+    rests_on = "iid_normal" if "it rests on iid_normal" in text_of(by_id(page, "banner")) else ""
+    assert by_id(page, "banner").get("class") == ("banner fail" if rests_on else "banner warn")
+    assert "No calibration of multilevel_poisson was given." in text_of(by_id(page, "calibration"))
+    assert "--calibration" in text_of(by_id(page, "provenance"))
+
+
+def test_a_calibration_of_something_else_is_refused(tmp_path):
+    data = table(["a", "b", "c"], 4)
+    fit, other = (synthetic_fit(name, data) for name in ("iid_normal", "multilevel_poisson"))
+    found = calibration_of(fit, tmp_path, right=True)
+    with pytest.raises(ConfigError, match="it is of iid_normal, and the report is of multilevel_p"):
+        render_report([other], calibrations=[found])
+    with pytest.raises(ConfigError, match="iid_normal has changed since; run pyflowers sbc again"):
+        render_report([fit], calibrations=[dataclasses.replace(found, sha256="0")])

@@ -1,0 +1,119 @@
+"""``pyflowers report``: from a table, from its earlier runs, and from run folders."""
+
+import re
+from html import unescape
+
+import pytest
+from click.testing import CliRunner
+
+import pyflowers
+from pyflowers.cli.main import cli
+from pyflowers.errors import ConfigError
+from pyflowers.fits.fit import Fit
+from pyflowers.reports import render_report
+
+
+def run(*words):
+    return CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
+
+
+def sections(path):
+    return re.findall(r'<section id="(\w+)"', path.read_text(encoding="utf-8"))
+
+
+def command_of(html):
+    """The command that makes the report again, as the page shows it."""
+    (command,) = re.findall(r'aria-label="Command">(.*?)</pre>', html, re.DOTALL)
+    return unescape(re.sub(r"<[^>]*>", "", command))
+
+
+SECTIONS = [
+    *("answer", "verdict", "data", "models", "checks", "comparison", "methods", "sensitivity"),
+    *("calibration", "provenance"),
+]
+QUICK = ("--seed", "3", "--warmup", "200", "--draws", "200", "--cmdstan", "embedded")
+
+
+def test_a_table_becomes_a_report_and_its_runs_are_used_again(tmp_path, executables):
+    out = tmp_path / "flowers.html"
+    first = run("report", *QUICK, "--out", out)
+    assert first.output.count("fitted, because there is no run yet") == 3
+    assert first.output.endswith(f"report: {out}\n")
+    assert sections(out) == SECTIONS
+    html = out.read_text(encoding="utf-8")
+    second = run("report", *QUICK, "--out", out)
+    assert second.output.count("nothing changed, taken from") == 3
+    # Reading draws back may change the last bit of a sum; what is printed is the same.
+    assert re.sub(r' value="[^"]*"', "", out.read_text(encoding="utf-8")) == re.sub(
+        r' value="[^"]*"', "", html
+    )
+
+
+def test_a_model_that_refuses_the_table_is_said_and_the_others_reported(tmp_path, executables):
+    data = tmp_path / "data.csv"
+    data.write_text("plant,month,flowers\na,1,4\na,2,6\nb,1,1\nb,2,0\nb,3,2\n")
+    out = tmp_path / "r.html"
+    run("report", "--data", data, *QUICK, "--out", out)
+    html = out.read_text(encoding="utf-8")
+    assert sections(out) == SECTIONS
+    assert "<code>multilevel_normal</code> was not fitted." in html
+    assert "has 2 of the 3 observations" in html
+
+
+def test_run_folders_become_a_report(lecture_fits, tmp_path):
+    folders = [fit.save(tmp_path / name) for name, fit in lecture_fits.items()]
+    out = tmp_path / "r.html"
+    run("report", *folders[1:], "--out", out)
+    assert sections(out) == SECTIONS
+    command = command_of(out.read_text(encoding="utf-8"))
+    assert "--model multilevel_normal --model multilevel_poisson" in command
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["{run}", "--seed", "1"], "--seed: a report of run folders takes no fitting options"),
+        (
+            ["{run}", "--prior", "mu_sd=1"],
+            "--prior: a report of run folders takes no fitting options",
+        ),
+        (["--prior", "mu_std=1"], "prior mu_std: none of iid_normal, multilevel_normal"),
+        (["--model", "iid_norml"], "no program is named 'iid_norml': did you mean iid_normal"),
+        (["--chains", "0"], "sampler.chains must be at least 1, was 0"),
+        (["{run}", "{run}"], "report: two fits are of iid_normal"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(lecture_fits, tmp_path, words, message):
+    folder = lecture_fits["iid_normal"].save(tmp_path / "run")
+    words = [word.format(run=folder) for word in words]
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        run("report", *words, "--out", tmp_path / "r.html")
+
+
+def test_a_users_own_program_has_a_report(tmp_path, executables):
+    program, data = tmp_path / "mine.stan", tmp_path / "mine.json"
+    program.write_text(
+        "data { int N; vector[N] y; }\nparameters { real mu; }\nmodel { mu ~ normal(0, 9); "
+        "y ~ normal(mu, 1); }\n"
+    )
+    data.write_text('{"N": 3, "y": [1, 2, 4]}')
+    fit = pyflowers.fit(program, data, seed=1, draws=200, warmup=200, cmdstan="embedded")
+    html = render_report([Fit.load(fit.save(tmp_path / "run"))])
+    assert re.findall(r'<section id="(\w+)"', html) == [s for s in SECTIONS if s != "methods"]
+    assert "pyflowers report --model mine.stan --data mine.json --seed 1" in command_of(html)
+
+
+def test_a_calibration_goes_from_its_folder_into_the_report(lecture_fits, tmp_path):
+    folder = lecture_fits["iid_normal"].save(tmp_path / "run")
+    words = ["sbc", "iid_normal", "--sims", "20", "--seed", "1", "--engine", "stanli"]
+    words += ["--chains", "2", "--warmup", "200", "--draws", "300"]
+    for prior in ("mu_mean=5", "mu_sd=2", "sigma2_nu=6"):
+        words += ["--prior", prior]
+    assert run(*words, "--out", tmp_path / "sbc").exit_code == 0
+    out = tmp_path / "r.html"
+    run("report", folder, "--calibration", tmp_path / "sbc", "--out", out)
+    html = out.read_text(encoding="utf-8")
+    assert "is calibrated: over 20 data sets all 3 quantities stay inside the 99.99% band" in html
+    assert "--calibration sbc" in command_of(html)
+    with pytest.raises(ConfigError, match="it holds no finished calibration; name the folder"):
+        run("report", folder, "--calibration", tmp_path / "run", "--out", out)
