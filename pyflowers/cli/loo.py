@@ -11,8 +11,7 @@ from pyflowers.cli.results import say_json
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.elpd import LooComparison
-    from pyflowers.analysis.loo_groups import GroupComparison
+    from pyflowers.analysis.elpd import GroupComparison, LooComparison
     from pyflowers.fits.fit import Fit
 
 
@@ -48,8 +47,7 @@ def command(
 
     se is what other observations would change, mcse what other draws would.
     """
-    from pyflowers.analysis.elpd import loo
-    from pyflowers.analysis.loo_groups import leave_one_group_out
+    from pyflowers.analysis.elpd import leave_one_group_out, loo
     from pyflowers.fits.fit import Fit
     from pyflowers.progress import stage
 
@@ -72,7 +70,7 @@ def command(
 
 
 def _num_refits(fits: list[Fit], column: str | None) -> int:
-    from pyflowers.analysis.loo_groups import group_labels
+    from pyflowers.analysis.elpd import group_labels
 
     try:
         return len(fits) * len(group_labels(fits[0], column))

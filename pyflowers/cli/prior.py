@@ -51,7 +51,7 @@ def command(
     may be missing. Prints quantiles of the parameters and of statistics of the implied data.
     """
     import pyflowers
-    from pyflowers.analysis.prior_folder import PRIOR_FOLDER
+    from pyflowers.analysis.priors import PRIOR_FOLDER
     from pyflowers.cli.tables import show
     from pyflowers.display import INTERVAL
     from pyflowers.outputs import check_folder
@@ -75,7 +75,7 @@ def command(
 
 
 def _save(prior: PriorPredictive, out: Path, plots: str) -> None:
-    from pyflowers.analysis.prior_folder import save_prior
+    from pyflowers.analysis.priors import save_prior
 
     if plots == "none":
         save_prior(prior, out)

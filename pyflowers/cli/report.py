@@ -24,7 +24,7 @@ from pyflowers.cli.options import (
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.sbc_result import Calibration
+    from pyflowers.analysis.calibration import Calibration
     from pyflowers.workflow.config import Experiment
     from pyflowers.workflow.experiment import Outcome
 
@@ -65,7 +65,7 @@ def command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **optio
 
     Each DIR is a finished run folder; without any, the models are fitted to --data.
     """
-    from pyflowers.analysis.sbc_result import Calibration
+    from pyflowers.analysis.calibration import Calibration
     from pyflowers.cli.config import models_of
     from pyflowers.display import INTERVAL
     from pyflowers.fits.fit import Fit

@@ -30,7 +30,7 @@ def command(program: str | None, interval: float | None, as_json: bool, **option
     NAME is a program with the capability vb: semiconjugate_normal (the default), iid_normal or
     multilevel_normal.
     """
-    from pyflowers.analysis.method_statistics import of_functions
+    from pyflowers.analysis.methods import of_functions
     from pyflowers.display import INTERVAL
     from pyflowers.fits.posterior import Quantity, quantity
     from pyflowers.programs import COMPARED, Capability, find_program

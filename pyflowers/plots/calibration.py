@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyflowers.analysis.calibration import PROB, Calibration
 from pyflowers.analysis.ecdf import uniform_band
-from pyflowers.analysis.sbc_result import PROB, Calibration
 from pyflowers.plots.style import LIGHT, Theme, finish, label, panels, styled
 from pyflowers.plots.uniformity import ecdf_difference
 

@@ -87,7 +87,7 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
     ConfigError
         If the program has no ``log_lik``.
     """
-    from pyflowers.analysis.pit import BAND_PROB
+    from pyflowers.analysis.checks import BAND_PROB
 
     checks.fit.program.require(Capability.LOG_LIK)
     assert checks.pit is not None  # a program with log_lik has them
@@ -122,7 +122,7 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     ConfigError
         If the program has no ``y_rep``, nothing is observed, or it describes counts.
     """
-    from pyflowers.analysis.replicates import blocks, chosen_draws
+    from pyflowers.analysis.checks import blocks, chosen_draws
 
     fit.program.require(Capability.Y_REP)
     fit.program.require(Capability.OBSERVED)

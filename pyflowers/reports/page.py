@@ -11,8 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pyflowers import parallel
+from pyflowers.analysis.calibration import Calibration
 from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_method
-from pyflowers.analysis.sbc_result import Calibration
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.outputs import FileKind, check_file, new_file
 from pyflowers.programs import Capability, Data
