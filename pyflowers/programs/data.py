@@ -17,9 +17,9 @@ from pyflowers.data.table import is_plain
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import DataError
-from pyflowers.programs.blocks import Blocks, Variable
 from pyflowers.programs.declaration import OBS, Column, Columns, Declaration, Size, Value
 from pyflowers.programs.inference import dimension_names, dims_of
+from pyflowers.programs.source import Blocks, Variable
 
 
 @dataclass(frozen=True, eq=False, repr=False)

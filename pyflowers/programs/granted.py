@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pyflowers.programs.blocks import Blocks
 from pyflowers.programs.capabilities import Capabilities, Capability
 from pyflowers.programs.declaration import Declaration
+from pyflowers.programs.source import Blocks
 
 
 def capabilities_of(

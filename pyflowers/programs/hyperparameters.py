@@ -13,7 +13,6 @@ import numpy as np
 from pyflowers.errors import ConfigError
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Prior
-from pyflowers.programs.subjects import flat_parameters
 
 if TYPE_CHECKING:
     from pyflowers.programs.program import Program
@@ -58,7 +57,7 @@ def improper_priors(program: Program, values: Mapping[str, Any]) -> dict[str, st
     if program.python.prior is not None:
         return found
     roles = program.declaration.roles
-    for name in flat_parameters(program.source.text, program.source.blocks, roles.prior_only):
+    for name in program.source.flat_parameters(roles.prior_only):
         if name not in declared:
             found.setdefault(
                 name,

@@ -11,7 +11,6 @@ import re
 from collections.abc import Collection, Container, Mapping
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.blocks import Blocks, Declared, Variable
 from pyflowers.programs.declaration import (
     OBS,
     Column,
@@ -21,6 +20,7 @@ from pyflowers.programs.declaration import (
     Size,
     Value,
 )
+from pyflowers.programs.source import Blocks, Declared, Variable
 
 
 def complete(

@@ -9,9 +9,9 @@ import numpy as np
 
 from pyflowers.data import Table
 from pyflowers.errors import DataError
-from pyflowers.programs.blocks import Blocks, Variable
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Column, Columns, Declaration
+from pyflowers.programs.source import Blocks, Variable
 
 
 def in_table(

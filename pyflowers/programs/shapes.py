@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyflowers.errors import DataError
-from pyflowers.programs.blocks import Declared
+from pyflowers.programs.source import Declared
 
 _OTHER_SHAPES = ("complex", "tuple")
 """Types whose values have another shape in Stan's JSON than in a program."""

@@ -9,9 +9,9 @@ from own_programs import DECLARATION, TRIAL
 
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Program, find_program
-from pyflowers.programs.blocks import read_blocks
 from pyflowers.programs.declaration import Column, Declaration, Size, Value
 from pyflowers.programs.inference import complete, dims_of
+from pyflowers.programs.source import read_blocks
 
 
 def completed(data, columns, declaration=None):

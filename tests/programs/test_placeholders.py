@@ -7,9 +7,9 @@ import pytest
 from pyflowers.data import from_frame
 from pyflowers.errors import DataError
 from pyflowers.programs import Data
-from pyflowers.programs.blocks import read_blocks
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.placeholders import in_block, in_table
+from pyflowers.programs.source import read_blocks
 
 DESIGN = from_frame(pd.DataFrame({"plot": ["a", "b"], "y": [7, 8], "z": [9, 9]}))
 
