@@ -537,8 +537,8 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
                 f"{source}: {name} has {has}, and {program} declares {wants}; correct one of them"
             )
         for i, (has, size) in enumerate(zip(shape, variable.sizes, strict=True), start=1):
-            wanted = int(size) if size.isdecimal() else values.get(size)
-            if isinstance(wanted, int | np.integer) and has != wanted:
+            wanted = np.asarray(int(size) if size.isdecimal() else values.get(size))
+            if wanted.ndim == 0 and wanted.dtype.kind in "iu" and has != wanted:
                 expected = size if size.isdecimal() else f"{size}, which is {wanted}"
                 raise DataError(
                     f"{source}: {name} has size {has} in dimension {i}, and {program} declares "
