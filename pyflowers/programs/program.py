@@ -220,7 +220,8 @@ class Program(Shown):
         time_order : str
             ``value`` or ``appearance``.
         **reading
-            ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.data.read_table`.
+            ``group``, ``time`` and ``value``, as in `columns`; ``sep``, ``decimal`` and
+            ``encoding``, see :func:`pyflowers.data.read_table`.
 
         Raises
         ------

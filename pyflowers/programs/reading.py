@@ -29,15 +29,6 @@ READING = ("sep", "decimal", "encoding", "time_order")
 """What says how a file is read, beside the columns."""
 
 
-def with_roles(columns: Mapping[str, str] | None, **roles: str | None) -> Any:
-    """Return the user's names of columns and, where they are given, of the columns in some roles.
-
-    What is no mapping is returned as it is, for reading to refuse.
-    """
-    given = {role: name for role, name in roles.items() if name is not None}
-    return {**columns, **given} if isinstance(columns, Mapping) else columns or given
-
-
 def read_data(
     program: Program,
     data: Any,
@@ -60,7 +51,8 @@ def read_data(
     time_order : str
         ``value`` or ``appearance``.
     reading : mapping
-        How a file is read.
+        How a file is read, and the table's names of the columns in the roles of
+        :data:`TABLE_ROLES`.
     design_only : bool
         Whether to leave the observed values alone.
 
@@ -73,7 +65,11 @@ def read_data(
     """
     if time_order not in ("value", "appearance"):
         raise ConfigError(f"time_order must be value or appearance, was {time_order!r}")
-    renamed = _renamed(columns)
+    roles = {role: reading[role] for role in TABLE_ROLES if reading.get(role) is not None}
+    reading = {name: how for name, how in reading.items() if name not in TABLE_ROLES}
+    # What is no mapping is refused below.
+    named = {**columns, **roles} if isinstance(columns, Mapping) else columns or roles
+    renamed = _renamed(named)
     of_file = [k for k, v in reading.items() if v is not None]
     given = [*renamed, *of_file, *(["time_order"] if time_order != "value" else [])]
     if isinstance(data, Data):
