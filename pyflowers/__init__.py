@@ -11,18 +11,18 @@ the sampling converged
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for tools that read code
-    from pyflowers.analysis.contrasts import contrast as contrast
-    from pyflowers.analysis.loo import loo as loo
-    from pyflowers.analysis.loo_groups import leave_one_group_out as leave_one_group_out
-    from pyflowers.analysis.methods import compare as compare
-    from pyflowers.analysis.predictions import predict as predict
-    from pyflowers.analysis.predictive import check as check
-    from pyflowers.analysis.prior import PriorPredictive as PriorPredictive
-    from pyflowers.analysis.prior import prior as prior
-    from pyflowers.analysis.sbc import sbc as sbc
-    from pyflowers.analysis.sbc_result import Calibration as Calibration
-    from pyflowers.analysis.sensitivity import Sensitivity as Sensitivity
-    from pyflowers.analysis.sensitivity import sensitivity as sensitivity
+    from pyflowers.analysis import Calibration as Calibration
+    from pyflowers.analysis import PriorPredictive as PriorPredictive
+    from pyflowers.analysis import Sensitivity as Sensitivity
+    from pyflowers.analysis import check as check
+    from pyflowers.analysis import compare as compare
+    from pyflowers.analysis import contrast as contrast
+    from pyflowers.analysis import leave_one_group_out as leave_one_group_out
+    from pyflowers.analysis import loo as loo
+    from pyflowers.analysis import predict as predict
+    from pyflowers.analysis import prior as prior
+    from pyflowers.analysis import sbc as sbc
+    from pyflowers.analysis import sensitivity as sensitivity
     from pyflowers.batches import Batch as Batch
     from pyflowers.batches import Keep as Keep
     from pyflowers.batches import Task as Task
@@ -50,16 +50,8 @@ if TYPE_CHECKING:  # the same names, for tools that read code
     from pyflowers.reports import report as report
 
 _HOMES = {
-    "analysis.contrasts": "contrast",
-    "analysis.loo": "loo",
-    "analysis.loo_groups": "leave_one_group_out",
-    "analysis.methods": "compare",
-    "analysis.predictions": "predict",
-    "analysis.predictive": "check",
-    "analysis.prior": "PriorPredictive prior",
-    "analysis.sbc": "sbc",
-    "analysis.sbc_result": "Calibration",
-    "analysis.sensitivity": "Sensitivity sensitivity",
+    "analysis": "Calibration PriorPredictive Sensitivity check compare contrast "
+    "leave_one_group_out loo predict prior sbc sensitivity",
     "batches": "Batch Keep Task batch",
     "data": "Table from_frame read_table",
     "engines.approximate": "approximate",

@@ -12,7 +12,7 @@ from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import PATH, cmdstan_option, include_option
 from pyflowers.display import styled
 from pyflowers.errors import ConfigError
-from pyflowers.outputs import FileKind, check_file, new_file
+from pyflowers.storage import FileKind, check_file, new_file
 
 if TYPE_CHECKING:
     from pyflowers.programs import Program

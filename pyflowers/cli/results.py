@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pyflowers.fits.fit import Fit
-    from pyflowers.outputs import FolderKind
+    from pyflowers.storage import FolderKind
 
 _BEFORE = {"comparison": "comparison", "prior": "prior_of", "sensitivity": "sensitivity_of"}
 """What told such records before they said their kind, in version 0.2.0."""
@@ -31,7 +31,7 @@ def out_option(kind: str) -> Decorator:
     """Add ``--out``, a folder of this kind, which is refused at once if it holds something else."""
 
     def check(_: click.Context, __: click.Parameter, out: Path | None) -> Path | None:
-        from pyflowers.outputs import check_folder
+        from pyflowers.storage import check_folder
 
         if out is not None:
             check_folder(out, folder_kind(kind))
@@ -43,9 +43,9 @@ def out_option(kind: str) -> Decorator:
 
 
 def folder_kind(name: str) -> FolderKind:
-    """Return what such a folder is to :mod:`pyflowers.outputs`."""
+    """Return what such a folder is to :mod:`pyflowers.storage`."""
     from pyflowers.fits.folder import RUN_FOLDER
-    from pyflowers.outputs import FolderKind
+    from pyflowers.storage import FolderKind
 
     def is_own(record: Mapping[str, Any]) -> bool:
         return record.get("kind") == name or ("kind" not in record and _BEFORE.get(name) in record)
@@ -81,7 +81,7 @@ def finish(
         The exit status.
     """
     if out is not None and files is not None:
-        from pyflowers.outputs import new_folder
+        from pyflowers.storage import new_folder
 
         with new_folder(out, folder_kind(kind)) as new:
             for name, made in files().items():

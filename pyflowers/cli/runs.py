@@ -17,9 +17,9 @@ from pyflowers.display import styled
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.loo import LooComparison
+    from pyflowers.analysis.elpd import LooComparison
     from pyflowers.analysis.loo_groups import GroupComparison
-    from pyflowers.analysis.predictive import PredictiveChecks
+    from pyflowers.analysis.checks import PredictiveChecks
     from pyflowers.fits.fit import Fit
 
 EXIT_CHECKS_FAIL = 3
@@ -65,7 +65,7 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
     replicated from the posterior: p is the share of these in which it is larger, counting half of
     the ties. Exits with 3 if any part of the verdict fails.
     """
-    from pyflowers.analysis.predictive import check
+    from pyflowers.analysis.checks import check
 
     fit = _open(run, interval)
     found = check(fit, **options)
@@ -189,7 +189,7 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
     importance sampling; nothing is fitted again. Writes sensitivity.csv, conclusions.csv and a
     figure to --out.
     """
-    from pyflowers.analysis.sensitivity import sensitivity
+    from pyflowers.analysis.prior_sensitivity import sensitivity
     from pyflowers.fits.fit import Fit
 
     fit = Fit.load(run)
@@ -267,7 +267,7 @@ def loo_command(
 
 
 def _by_observation(fits: list[Fit], refit: bool) -> tuple[LooComparison, dict[str, Any]]:
-    from pyflowers.analysis.loo import loo
+    from pyflowers.analysis.elpd import loo
 
     found = loo(fits, refit=refit)
     terms = {

@@ -35,7 +35,7 @@ from pyflowers.fits.record import (
     plain_inits,
 )
 from pyflowers.programs import Data, Program, find_program
-from pyflowers.programs.reading import READING
+from pyflowers.programs.data import READING
 
 _UNSET = -(2.0**31)
 """What Stan gives for an ``int`` that a program declares and never sets."""
