@@ -160,8 +160,14 @@ def _plain(location: tuple[int | str, ...]) -> list[str]:
 
 
 _KINDS = {
-    **{"int": "a whole number", "float": "a number", "bool": "a boolean", "string": "a string"},
-    **{"tuple": "a list", "list": "a list", "dict": "a table", "model": "a table"},
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "a boolean",
+    "string": "a string",
+    "tuple": "a list",
+    "list": "a list",
+    "dict": "a table",
+    "model": "a table",
     "path": "a path",
 }
 _LIMITS = {

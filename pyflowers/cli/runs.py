@@ -17,9 +17,9 @@ from pyflowers.display import styled
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pyflowers.analysis.checks import PredictiveChecks
     from pyflowers.analysis.elpd import LooComparison
     from pyflowers.analysis.loo_groups import GroupComparison
-    from pyflowers.analysis.checks import PredictiveChecks
     from pyflowers.fits.fit import Fit
 
 EXIT_CHECKS_FAIL = 3
