@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyflowers.engines import Engine, LoadedProgram, find_engine, refuse_unused
-from pyflowers.engines.choose import load_with
 from pyflowers.errors import ConfigError, DataError, FitError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.folder import PLOTS, check_run_folder, refuse_to_replace
@@ -215,7 +214,7 @@ def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
         task.program.fill(task.data, task.priors, centered=experiment.sampler.centered)
     except DataError as error:
         return replace(task, refused=str(error))
-    return replace(task, reasons=_reasons(task, experiment, load_with(engine, task.program)))
+    return replace(task, reasons=_reasons(task, experiment, engine.load(task.program)))
 
 
 def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
