@@ -30,7 +30,7 @@ from pyflowers.digests import digest_of, sha256_file
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import stacked
-from pyflowers.programs.inference import free_name
+from pyflowers.programs.declaration import free_name
 from pyflowers.records import storable_text
 
 Columns = dict[str, NDArray[Any]]

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from pyflowers.cores import usable_cores
-from pyflowers.disks import temporary_folder
 from pyflowers.display import INTERVAL
 from pyflowers.engines.base import Keep, Sample, variables_of
 from pyflowers.engines.options import NUTS_USES, SamplerOptions, read_inits
 from pyflowers.errors import FitError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
+from pyflowers.storage import temporary_folder
 from pyflowers.toolchain import CmdStan, Executable, compile_source
 from pyflowers.toolchain.compiler import compiler_version
 from pyflowers.toolchain.processes import interruptible, mortal
