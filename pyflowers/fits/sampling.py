@@ -17,9 +17,7 @@ from pyflowers.engines import (
     Sample,
     SamplerOptions,
     find_engine,
-    load_with,
     refuse_unused,
-    sample_with,
 )
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
@@ -166,7 +164,7 @@ def fit_data(
     if cores is not None and (isinstance(cores, bool) or not isinstance(cores, int) or cores < 1):
         raise ConfigError(f"cores must be a whole number of at least 1, was {cores!r}")
     keep = kept_elements(options.keep, program, whole)
-    loaded = load_with(engine, program)
+    loaded = engine.load(program)
     inputs = RunRecord(
         program=ProgramRecord(
             name=program.name,
@@ -194,10 +192,7 @@ def fit_data(
         packages=package_versions(),
     )
     before_sampling(inputs)
-    loaded, sample = sample_with(
-        engine,
-        loaded,
-        program,
+    sample = loaded.sample(
         program.stan_values(whole),
         options,
         cores=cores,

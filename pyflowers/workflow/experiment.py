@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyflowers.engines import Engine, LoadedProgram, find_engine, load_with, refuse_unused
+from pyflowers.engines import Engine, LoadedProgram, find_engine, refuse_unused
 from pyflowers.errors import ConfigError, DataError, FitError, PyflowersError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.folder import PLOTS, check_run_folder, refuse_to_replace
@@ -207,7 +207,7 @@ def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
         task.program.fill(task.data, task.priors, centered=experiment.sampler.centered)
     except DataError as error:
         return replace(task, refused=str(error))
-    loaded = load_with(engine, task.program)
+    loaded = engine.load(task.program)
     if not (task.folder / FILE).is_file():
         return replace(task, reasons=("there is no run yet",))
     try:
