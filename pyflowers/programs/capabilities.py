@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from pyflowers.programs.data import Data
 
 if TYPE_CHECKING:
-    from pyflowers.posterior.exact import ExactPosterior
-    from pyflowers.posterior.vb import VBResult
+    from pyflowers.exact import ExactPosterior
+    from pyflowers.vb import VBResult
 
 Draws = Mapping[str, NDArray[np.float64]]
 """Draws by quantity, each shaped (chain, draw, …)."""
