@@ -16,7 +16,7 @@ from text_layout import collisions
 
 import pyflowers
 from pyflowers import plots
-from pyflowers.analysis.loo import loo
+from pyflowers.analysis.elpd import loo
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
@@ -26,8 +26,7 @@ from pyflowers.plots.choice import choose
 from pyflowers.plots.style import WIDTH, applied, fitted, label, text_width
 from pyflowers.programs import Capability, find_program
 from pyflowers.programs.densities import prior_density
-from pyflowers.workflow.comparisons import compare_all
-from pyflowers.workflow.experiment import save
+from pyflowers.workflow.experiment import compare_all, save
 
 FIT_FIGURES = ("trace_first_chain", "trace", "ranks", "pairs", "prior_posterior", "predictive")
 MODELS = ("iid_normal", "multilevel_normal", "multilevel_poisson")
