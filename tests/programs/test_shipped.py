@@ -47,8 +47,8 @@ def test_what_ships():
         assert program.read().num_obs == 12
         assert program.title != f"The program {name}.stan"
         declared = program.declaration
-        for about in (*declared.parameters.values(), *declared.priors.values()):
-            assert about.description
+        assert all(about.description for about in declared.parameters.values())
+        assert all(prior.description for prior in declared.priors.values())
         assert everywhere <= program.capabilities
         assert program.can(Capability.VB) == (name != "multilevel_poisson")
         assert program.can(Capability.GROUP_MEAN) == (name in both[1])
