@@ -30,7 +30,7 @@ from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import data as data_block
 from pyflowers.programs.capabilities import Capabilities, Capability, Draws, MissingMoment
-from pyflowers.programs.data import TABLE_ROLES, Data
+from pyflowers.programs.data import TABLE_ROLES, Data, with_roles
 from pyflowers.programs.declaration import Declaration, Parameter, complete
 from pyflowers.programs.densities import PriorDensity, prior_density
 from pyflowers.programs.source import Source, read_source
@@ -219,7 +219,8 @@ class Program(Shown):
         time_order : str
             ``value`` or ``appearance``.
         **reading
-            ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.data.read_table`.
+            ``group``, ``time`` and ``value``, as in `columns`; ``sep``, ``decimal`` and
+            ``encoding``, see :func:`pyflowers.data.read_table`.
 
         Raises
         ------
@@ -251,7 +252,9 @@ class Program(Shown):
     ) -> Data:
         if time_order not in ("value", "appearance"):
             raise ConfigError(f"time_order must be value or appearance, was {time_order!r}")
-        names = _names_of(columns)
+        roles = {role: reading[role] for role in TABLE_ROLES if role in reading}
+        reading = {key: value for key, value in reading.items() if key not in roles}
+        names = _names_of(with_roles(columns, **roles))
         how = {key: str(value) for key, value in reading.items() if value is not None}
         of_file = next(iter(how), None)
         if time_order != "value":
