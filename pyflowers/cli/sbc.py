@@ -76,7 +76,7 @@ def command(out: Path, drop_doubtful: bool, **options: Any) -> int:
 
 def _show(found: Any, out: Path) -> None:
     from pyflowers.cli.tables import show
-    from pyflowers.plots.calibration import calibration
+    from pyflowers.plots import calibration
 
     table = found.table()
     table.to_csv(out / "calibration.csv")

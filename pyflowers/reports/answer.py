@@ -13,7 +13,7 @@ from pyflowers.data import Labels
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import Quantity
-from pyflowers.plots.comparison import half_width
+from pyflowers.plots.predictive import half_width
 from pyflowers.programs import Capability
 from pyflowers.reports.material import Material
 from pyflowers.reports.numbers import elpd_number, interval, isolated, listing, summary_number

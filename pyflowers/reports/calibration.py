@@ -9,7 +9,7 @@ from functools import partial
 from markupsafe import Markup
 
 from pyflowers.analysis.sbc_result import PROB, Calibration
-from pyflowers.plots.calibration import calibration as figure_of
+from pyflowers.plots import calibration as figure_of
 from pyflowers.reports.embed import Drawing
 from pyflowers.reports.material import Material
 from pyflowers.reports.numbers import listing, unbroken

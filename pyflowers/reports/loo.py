@@ -9,7 +9,7 @@ from markupsafe import Markup
 from pyflowers import plots
 from pyflowers.analysis.elpd import ModelLoo
 from pyflowers.display import percent
-from pyflowers.plots.comparison import half_width
+from pyflowers.plots.predictive import half_width
 from pyflowers.reports.embed import Drawing
 from pyflowers.reports.material import Material, Table
 from pyflowers.reports.numbers import elpd_number, interval, number

@@ -25,11 +25,8 @@ ALIASES = {
 }
 """Packages that are used under a shorter name."""
 
-# Figures of comparisons and calibrations are public modules of pyflowers.plots.
-EXTRA_MODULES = {
-    "pyflowers.plots.methods": "pyflowers.plots",
-    "pyflowers.plots.calibration": "pyflowers.plots",
-}
+# Figures of comparisons are a public module of pyflowers.plots.
+EXTRA_MODULES = {"pyflowers.plots.methods": "pyflowers.plots"}
 
 _DIRECTIVES = {
     "Functions": "autofunction",
