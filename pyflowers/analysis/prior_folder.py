@@ -18,7 +18,7 @@ from pyflowers.analysis.priors import PriorPredictive
 from pyflowers.fits import idata as inference_data
 from pyflowers.fits import netcdf
 from pyflowers.fits.groups import Group
-from pyflowers.outputs import FolderKind, new_folder
+from pyflowers.storage import FolderKind, new_folder
 
 
 def _is_own(record: Mapping[str, Any]) -> bool:

@@ -24,8 +24,7 @@ from pyflowers.errors import DataError
 from pyflowers.fits.groups import Arrays, Group
 from pyflowers.fits.posterior import Quantity, labels_of, quantity
 from pyflowers.programs import Data, Program
-from pyflowers.programs.declaration import OBS, Column, Columns
-from pyflowers.programs.inference import dims_of, free_name
+from pyflowers.programs.declaration import OBS, Column, Columns, dims_of, free_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -218,8 +217,7 @@ def data_of(
         named = partial(_of_rows_named, program=program, labels=declared.label_columns)
         if not columns and named(_ROW) not in constant:  # there was no table
             dims = dims_of(declared, program.source.blocks)
-            name = declared.roles.observed if declared.roles.observed in values else ""
-            return Data(values, dims, observed=name, declaration=declared, **about)
+            return Data(values, dims, declaration=declared, **about)
         labels = {
             column: Labels(
                 columns[column],
@@ -278,24 +276,8 @@ def _data_with_table(
     for column, found in labels.items():
         cells.setdefault(columns[column], found.of_rows)
     used = [columns[column] for column in declared.columns]
-    source_of_y = declared.data.get(declared.roles.observed)
-    return Data(
-        values=values,
-        dims=dict(declared.dims),
-        labels=labels,
-        coords={
-            name: tuple(columns[column] for column in matrix.columns)
-            for name, matrix in declared.matrices.items()
-        },
-        table=Table({name: cells[name] for name in used}, str(about["source"]), rows),
-        columns=dict(columns),
-        observed=declared.roles.observed if declared.roles.observed in values else "",
-        group=declared.table.group,
-        time=declared.table.time,
-        value=source_of_y.column if isinstance(source_of_y, Column) else "",
-        declaration=declared,
-        **about,
-    )
+    table = Table({name: cells[name] for name in used}, str(about["source"]), rows)
+    return Data.of_table(declared, values, labels, table, dict(columns), **about)
 
 
 def _group(members: list[Quantity], data: Data) -> Group:

@@ -16,11 +16,11 @@ from pyflowers.analysis.methods import METHOD_NAMES, reference_method
 from pyflowers.analysis.sbc_result import PROB, Calibration
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit, checked_fits
-from pyflowers.outputs import FileKind, check_file, new_file
 from pyflowers.progress import stage
 from pyflowers.reports import markup, provenance, sections
 from pyflowers.reports.embed import Embedded, embed, visible
 from pyflowers.reports.material import Comparisons, Material
+from pyflowers.storage import FileKind, check_file, new_file
 
 
 def report(
@@ -68,7 +68,7 @@ def check_report(path: str | Path) -> Path:
     Raises
     ------
     ConfigError
-        See :func:`pyflowers.outputs.check_file`.
+        See :func:`pyflowers.storage.check_file`.
     """
     check_file(path, KIND)
     return Path(path)

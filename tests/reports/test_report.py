@@ -22,7 +22,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.reports import render_report, report
 from pyflowers.reports.embed import to_svg
-from pyflowers.workflow.comparisons import compare_all
+from pyflowers.workflow.experiment import compare_all
 
 SECTIONS = [
     *("answer", "verdict", "data", "models", "checks", "comparison", "methods", "sensitivity"),
