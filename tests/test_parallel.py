@@ -43,10 +43,15 @@ def state():
     return {library["num_threads"] for library in threadpool_info()}, gc.get_freeze_count() > 1000
 
 
+def state_after_a_while():
+    time.sleep(0.5)
+    return state()
+
+
 def test_children_have_one_thread_and_leave_alone_what_was_there_before(monkeypatch):
     monkeypatch.setattr(parallel, "_usable", lambda: 2)
     with threadpool_limits(2):
-        here, children = beside(lambda: (time.sleep(0.5), state())[1], [state] * 3)
+        here, children = beside(state_after_a_while, [state] * 3)
         assert ({1}, True) in children
         assert {1} == set.union(*(threads for threads, _ in children))
         assert here == ({1}, False)
