@@ -139,7 +139,7 @@ def cmdstan_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--engine`` and ``--cmdstan``."""
-    from pyflowers.engines.options import ENGINES
+    from pyflowers.engines.base import ENGINES
 
     return click.option(
         "--engine",
@@ -157,7 +157,7 @@ def sampler_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     Options that are not given are None: engines refuse options that they do not use.
     """
-    from pyflowers.engines.options import SamplerOptions
+    from pyflowers.engines.base import SamplerOptions
 
     fields = [(name, f) for name, f in SamplerOptions.model_fields.items() if name != "seed"]
     for name, field in reversed(fields):
