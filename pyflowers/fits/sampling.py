@@ -33,7 +33,7 @@ from pyflowers.fits.record import (
     plain_inits,
 )
 from pyflowers.programs import Data, Program, find_program
-from pyflowers.programs.data import READING, with_roles
+from pyflowers.programs.data import READING
 
 _UNSET = -(2.0**31)
 """What Stan gives for an ``int`` that a program declares and never sets."""
@@ -57,6 +57,7 @@ def fit(
     cores: int | None = None,
     interval: float = INTERVAL,
     show_progress: bool = False,
+    before_sampling: Callable[[RunRecord], object] = lambda _: None,
     **options: Any,
 ) -> Fit:
     """Sample the posterior of a program: with Stan's NUTS, or independently where that is possible.
@@ -95,6 +96,8 @@ def fit(
         ``2.5%`` and ``97.5%``.
     show_progress : bool
         Whether to draw a bar for each chain on the terminal.
+    before_sampling : callable, optional
+        Takes the record of the inputs, and may raise an exception instead of going on.
     **options
         ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``,
         ``metric``, ``keep``: see :class:`pyflowers.engines.SamplerOptions`. One that means nothing
@@ -110,8 +113,8 @@ def fit(
     reading = {name: options.pop(name) for name in READING if name in options}
     chosen = SamplerOptions.of(seed=seed, **options)
     opened = find_program(program, include_paths)
-    named = with_roles(columns, group=group, time=time, value=value)
-    read = opened.read(data, columns=named, **reading)
+    reading |= {"group": group, "time": time, "value": value}
+    read = opened.read(data, columns=columns, **reading)
     # What is wrong with the data or the priors is said before a CmdStan is looked for, or made.
     opened.fill(read, opened.resolve_priors(priors, read), centered=centered)
     return fit_data(
@@ -125,6 +128,7 @@ def fit(
         cores=cores,
         interval=interval,
         show_progress=show_progress,
+        before_sampling=before_sampling,
     )
 
 
