@@ -11,16 +11,20 @@ the sampling converged
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.contrasts import contrast
-    from pyflowers.analysis.loo import loo
-    from pyflowers.analysis.loo_groups import leave_one_group_out
-    from pyflowers.analysis.methods import compare
-    from pyflowers.analysis.predictions import predict
-    from pyflowers.analysis.predictive import check
-    from pyflowers.analysis.prior import PriorPredictive, prior
-    from pyflowers.analysis.sbc import sbc
-    from pyflowers.analysis.sbc_result import Calibration
-    from pyflowers.analysis.sensitivity import Sensitivity, sensitivity
+    from pyflowers.analysis import (
+        Calibration,
+        PriorPredictive,
+        Sensitivity,
+        check,
+        compare,
+        contrast,
+        leave_one_group_out,
+        loo,
+        predict,
+        prior,
+        sbc,
+        sensitivity,
+    )
     from pyflowers.batches import Batch, Keep, Task, batch
     from pyflowers.data import Table, from_frame, read_table
     from pyflowers.engines.approximate import approximate
@@ -87,16 +91,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "analysis.contrasts": "contrast",
-    "analysis.loo": "loo",
-    "analysis.loo_groups": "leave_one_group_out",
-    "analysis.methods": "compare",
-    "analysis.predictions": "predict",
-    "analysis.predictive": "check",
-    "analysis.prior": "PriorPredictive prior",
-    "analysis.sbc": "sbc",
-    "analysis.sbc_result": "Calibration",
-    "analysis.sensitivity": "Sensitivity sensitivity",
+    "analysis": "Calibration PriorPredictive Sensitivity check compare contrast "
+    "leave_one_group_out loo predict prior sbc sensitivity",
     "batches": "Batch Keep Task batch",
     "data": "Table from_frame read_table",
     "engines.approximate": "approximate",

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
-from pyflowers.analysis.prior import prior
-from pyflowers.analysis.sensitivity import sensitivity
+from pyflowers.analysis.prior_sensitivity import sensitivity
+from pyflowers.analysis.priors import prior
 from pyflowers.cli.main import cli
 from pyflowers.display import interval_quantiles, text_table
 from pyflowers.errors import ConfigError

@@ -11,7 +11,7 @@ from scipy import stats
 
 import pyflowers
 from pyflowers import plots
-from pyflowers.analysis.loo import loo
+from pyflowers.analysis.elpd import loo
 from pyflowers.cli.main import main
 from pyflowers.programs import Capability, find_program
 from pyflowers.reports import render_report

@@ -2,4 +2,87 @@
 
 Predictive checks, predictions and contrasts; comparison of models by PSIS-LOO and of methods on one
 posterior; the prior and a posterior's sensitivity to it; simulation-based calibration.
+
+>>> import pyflowers
+>>> found = pyflowers.sbc("iid_normal", sims=20, out="results/sbc", seed=1,
+...                       priors={"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10})
+>>> list(found.table().index)
+['mu', 'sigma2', 'log_lik']
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyflowers.analysis.checks import Check, PredictiveChecks, check
+    from pyflowers.analysis.contrasts import Contrasts, contrast
+    from pyflowers.analysis.elpd import LooComparison, ModelLoo, loo
+    from pyflowers.analysis.loo_groups import GroupComparison, ModelGroups, leave_one_group_out
+    from pyflowers.analysis.methods import (
+        METHOD_NAMES,
+        Comparison,
+        MethodResult,
+        compare,
+        reference_method,
+    )
+    from pyflowers.analysis.predictions import Prediction, Predictions, predict
+    from pyflowers.analysis.prior_sensitivity import THRESHOLD, Sensitivity, sensitivity
+    from pyflowers.analysis.priors import PriorPredictive, prior
+    from pyflowers.analysis.sbc_result import Calibration
+    from pyflowers.analysis.simulations import sbc
+    from pyflowers.analysis.statistics import STATISTICS, Statistic
+
+__all__ = [
+    "METHOD_NAMES",
+    "STATISTICS",
+    "THRESHOLD",
+    "Calibration",
+    "Check",
+    "Comparison",
+    "Contrasts",
+    "GroupComparison",
+    "LooComparison",
+    "MethodResult",
+    "ModelGroups",
+    "ModelLoo",
+    "Prediction",
+    "Predictions",
+    "PredictiveChecks",
+    "PriorPredictive",
+    "Sensitivity",
+    "Statistic",
+    "check",
+    "compare",
+    "contrast",
+    "leave_one_group_out",
+    "loo",
+    "predict",
+    "prior",
+    "reference_method",
+    "sbc",
+    "sensitivity",
+]
+
+# A module is never called like something that this package exports.
+_HOMES = {
+    "checks": "Check PredictiveChecks check",
+    "contrasts": "Contrasts contrast",
+    "elpd": "LooComparison ModelLoo loo",
+    "loo_groups": "GroupComparison ModelGroups leave_one_group_out",
+    "methods": "METHOD_NAMES Comparison MethodResult compare reference_method",
+    "predictions": "Prediction Predictions predict",
+    "prior_sensitivity": "THRESHOLD Sensitivity sensitivity",
+    "priors": "PriorPredictive prior",
+    "sbc_result": "Calibration",
+    "simulations": "sbc",
+    "statistics": "STATISTICS Statistic",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that one analysis does not import all."""
+    from importlib import import_module
+
+    for home, names in _HOMES.items():
+        if name in names.split():
+            return getattr(import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

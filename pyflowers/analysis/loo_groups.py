@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.analysis.loo import AGAIN, checked_comparable, error_of_sum, first_ten
+from pyflowers.analysis.elpd import AGAIN, checked_comparable, error_of_sum, first_ten
 from pyflowers.analysis.refits import predict_held_out
 from pyflowers.data import Labels
 from pyflowers.display import Line, Shown, heading

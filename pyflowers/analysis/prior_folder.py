@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pyflowers.analysis.prior import PriorPredictive
+from pyflowers.analysis.priors import PriorPredictive
 from pyflowers.fits import idata as inference_data
 from pyflowers.fits import netcdf
 from pyflowers.fits.groups import Group

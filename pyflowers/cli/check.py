@@ -15,7 +15,7 @@ from pyflowers.cli.results import write as write_result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pyflowers.analysis.predictive import PredictiveChecks
+    from pyflowers.analysis.checks import PredictiveChecks
 
 EXIT_CHECKS_FAIL = 3
 
@@ -47,7 +47,7 @@ def command(
     replicated from the posterior: p is the share of these in which it is larger, counting half of
     the ties. Exits with 3 if any part of the verdict fails.
     """
-    from pyflowers.analysis.predictive import check
+    from pyflowers.analysis.checks import check
     from pyflowers.cli.tables import show
 
     fit = open_run(run, out, "checks", interval)

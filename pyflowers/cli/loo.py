@@ -11,7 +11,7 @@ from pyflowers.cli.results import say_json
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.loo import LooComparison
+    from pyflowers.analysis.elpd import LooComparison
     from pyflowers.analysis.loo_groups import GroupComparison
     from pyflowers.fits.fit import Fit
 
@@ -48,7 +48,7 @@ def command(
 
     se is what other observations would change, mcse what other draws would.
     """
-    from pyflowers.analysis.loo import loo
+    from pyflowers.analysis.elpd import loo
     from pyflowers.analysis.loo_groups import leave_one_group_out
     from pyflowers.fits.fit import Fit
     from pyflowers.progress import stage

@@ -20,7 +20,7 @@ from pyflowers.cli.options import (
 from pyflowers.cli.results import rows_of
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.prior import PriorPredictive
+    from pyflowers.analysis.priors import PriorPredictive
 
 
 @click.command("prior")

@@ -62,7 +62,7 @@ def command(out: Path, drop_doubtful: bool, **options: Any) -> int:
     """
     from dataclasses import replace
 
-    from pyflowers.analysis.sbc import sbc
+    from pyflowers.analysis.simulations import sbc
     from pyflowers.engines import SamplerOptions
 
     reading = reading_of(options)

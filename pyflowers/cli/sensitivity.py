@@ -14,7 +14,7 @@ from pyflowers.cli.options import interval_option
 from pyflowers.cli.results import rows_of
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.sensitivity import Sensitivity
+    from pyflowers.analysis.prior_sensitivity import Sensitivity
     from pyflowers.outputs import FolderKind
 
 
@@ -29,7 +29,7 @@ def command(folder: Path, interval: float | None, out: Path | None) -> None:
     importance sampling; nothing is fitted again. Writes sensitivity.csv, conclusions.csv and a
     figure to --out.
     """
-    from pyflowers.analysis.sensitivity import sensitivity
+    from pyflowers.analysis.prior_sensitivity import sensitivity
     from pyflowers.cli.tables import show
     from pyflowers.fits.fit import Fit
     from pyflowers.outputs import check_folder

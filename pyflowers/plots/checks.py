@@ -36,7 +36,7 @@ from pyflowers.plots.units import observed_unit
 from pyflowers.programs import Capability
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.predictive import Check, PredictiveChecks
+    from pyflowers.analysis.checks import Check, PredictiveChecks
 
 NUM_DENSITIES = 50
 """Replicated data sets of a density overlay."""

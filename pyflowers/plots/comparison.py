@@ -12,7 +12,7 @@ from pyflowers.display import INTERVAL, percent
 from pyflowers.plots.style import LIGHT, Theme, finish, label, new_figure, styled
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.loo import LooComparison
+    from pyflowers.analysis.elpd import LooComparison
 
 
 def half_width(interval: float) -> float:

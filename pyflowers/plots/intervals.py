@@ -28,8 +28,8 @@ from pyflowers.plots.units import observed_unit, unit
 from pyflowers.programs import Capability
 
 if TYPE_CHECKING:
+    from pyflowers.analysis.checks import PredictiveChecks
     from pyflowers.analysis.predictions import Predictions
-    from pyflowers.analysis.predictive import PredictiveChecks
 
 MOST_ROWS = 30
 MOST_INSIDE = 0.75

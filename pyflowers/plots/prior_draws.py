@@ -26,7 +26,7 @@ from pyflowers.plots.style import (
 from pyflowers.programs import Capability
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.prior import PriorPredictive
+    from pyflowers.analysis.priors import PriorPredictive
 
 MOST_PANELS = 8
 BINS = 40

@@ -12,7 +12,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.plots.style import LIGHT, Theme, finish, label, new_figure, plain_ticks, styled
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.sensitivity import Sensitivity
+    from pyflowers.analysis.prior_sensitivity import Sensitivity
 
 MOST_ROWS = 8
 """Elements of a program that are shown: those that are the most sensitive to the prior."""
@@ -37,7 +37,7 @@ def power_scaling(found: Sequence[Sensitivity], *, theme: Theme = LIGHT) -> Figu
     ConfigError
         If none of them could be computed.
     """
-    from pyflowers.analysis.sensitivity import THRESHOLD
+    from pyflowers.analysis.prior_sensitivity import THRESHOLD
 
     rows = [(each.name, element) for each in found for element in _shown(each)]
     if not rows:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table
-from pyflowers.data.cells import is_plain
+from pyflowers.data.table import is_plain
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import DataError

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from pyflowers.analysis.loo import FEW_OBSERVATIONS, SMALL_DIFFERENCE, ModelLoo
+from pyflowers.analysis.elpd import FEW_OBSERVATIONS, SMALL_DIFFERENCE, ModelLoo
 from pyflowers.data import Labels
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit

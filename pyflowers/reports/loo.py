@@ -7,7 +7,7 @@ from functools import partial
 from markupsafe import Markup
 
 from pyflowers import plots
-from pyflowers.analysis.loo import ModelLoo
+from pyflowers.analysis.elpd import ModelLoo
 from pyflowers.display import percent
 from pyflowers.plots.comparison import half_width
 from pyflowers.reports.embed import Drawing

@@ -9,11 +9,11 @@ from functools import cached_property
 import pandas as pd
 from markupsafe import Markup
 
-from pyflowers.analysis.loo import LooComparison, loo
+from pyflowers.analysis.checks import Check, PredictiveChecks, check
+from pyflowers.analysis.elpd import LooComparison, loo
 from pyflowers.analysis.methods import Comparison
-from pyflowers.analysis.predictive import Check, PredictiveChecks, check
+from pyflowers.analysis.prior_sensitivity import Sensitivity, sensitivity
 from pyflowers.analysis.sbc_result import Calibration
-from pyflowers.analysis.sensitivity import Sensitivity, sensitivity
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.verdict import Verdict

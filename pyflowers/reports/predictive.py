@@ -9,7 +9,7 @@ from functools import partial
 from markupsafe import Markup
 
 from pyflowers import plots
-from pyflowers.analysis.predictive import LIMIT, LOO_PIT, PIT_LIMIT, Check, PredictiveChecks
+from pyflowers.analysis.checks import LIMIT, LOO_PIT, PIT_LIMIT, Check, PredictiveChecks
 from pyflowers.reports.embed import Drawing
 from pyflowers.reports.material import Material, Table
 from pyflowers.reports.numbers import isolated, listing, number, unbroken

@@ -10,7 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from pyflowers import plots
-from pyflowers.analysis.sensitivity import Sensitivity
+from pyflowers.analysis.prior_sensitivity import Sensitivity
 from pyflowers.reports.embed import Drawing
 from pyflowers.reports.material import Material, Table
 from pyflowers.reports.numbers import number, unbroken

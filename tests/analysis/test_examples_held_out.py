@@ -14,10 +14,10 @@ import pytest
 from scipy.special import gammaln, logsumexp, roots_hermitenorm
 
 import pyflowers
-from pyflowers.analysis.loo import loo
+from pyflowers.analysis.elpd import loo
 from pyflowers.analysis.loo_groups import leave_one_group_out
+from pyflowers.analysis.prior_sensitivity import sensitivity
 from pyflowers.analysis.refits import predict_held_out
-from pyflowers.analysis.sensitivity import sensitivity
 from pyflowers.convergence import ess_mean
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import pyflowers
-from pyflowers.analysis.loo import loo, stacking_weights
+from pyflowers.analysis.elpd import loo, stacking_weights
 from pyflowers.analysis.loo_groups import leave_one_group_out
 from pyflowers.analysis.refits import predict_held_out
 from pyflowers.cli.main import main

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import pyflowers
-from pyflowers.analysis.loo import loo
+from pyflowers.analysis.elpd import loo
 from pyflowers.analysis.loo_groups import leave_one_group_out
-from pyflowers.analysis.sensitivity import sensitivity
+from pyflowers.analysis.prior_sensitivity import sensitivity
 from pyflowers.convergence import ess_mean
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program, shipped_names

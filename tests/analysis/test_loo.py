@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 from synthetic_fits import synthetic_fit, table
 
-from pyflowers.analysis.loo import LooComparison, ModelLoo, loo
+from pyflowers.analysis.elpd import LooComparison, ModelLoo, loo
 from pyflowers.errors import ConfigError
 from pyflowers.fits.idata import arviz
 from pyflowers.programs import find_program

@@ -13,6 +13,7 @@ from synthetic_fits import synthetic_fit, table
 
 import pyflowers
 from pyflowers.analysis import findings
+from pyflowers.analysis.checks import Check, _on_k_hat
 from pyflowers.analysis.ecdf import uniform_band
 from pyflowers.analysis.groups import (
     consecutive,
@@ -22,7 +23,6 @@ from pyflowers.analysis.groups import (
     within_statistic,
 )
 from pyflowers.analysis.pit import LooPit
-from pyflowers.analysis.predictive import Check, _on_k_hat
 from pyflowers.analysis.statistics import STATISTICS, find_statistics
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError

@@ -10,8 +10,8 @@ from scipy import stats
 
 import pyflowers
 from pyflowers import plots
-from pyflowers.analysis.prior import prior
 from pyflowers.analysis.prior_folder import save_prior
+from pyflowers.analysis.priors import prior
 from pyflowers.cli.main import main
 from pyflowers.engines.options import NUTS_USES
 from pyflowers.fits.idata import arviz

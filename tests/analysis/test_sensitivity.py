@@ -13,7 +13,7 @@ import pyflowers
 from pyflowers.analysis.conclusions import conclusions, names_of
 from pyflowers.analysis.distance import cumulative_jensen_shannon
 from pyflowers.analysis.power_scaling import LOCAL, SHOWN, power_scale
-from pyflowers.analysis.sensitivity import THRESHOLD, sensitivity
+from pyflowers.analysis.prior_sensitivity import THRESHOLD, sensitivity
 from pyflowers.fits.idata import arviz
 from pyflowers.programs import Capability, shipped_names
 

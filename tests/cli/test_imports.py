@@ -8,7 +8,7 @@ import sys
 import pytest
 
 HEAVY = ("arviz", "matplotlib", "scipy", "scipy.stats", "xarray")
-OTHER_FIGURES = ("pyflowers.analysis", "pyflowers.analysis", "pyflowers.analysis")
+OTHER_FIGURES = ("pyflowers.analysis",)
 CODE = """
 import sys
 from pyflowers.cli.main import main

@@ -9,7 +9,7 @@ from text_layout import collisions
 
 import pyflowers
 from pyflowers import plots
-from pyflowers.analysis.predictive import Check
+from pyflowers.analysis.checks import Check
 from pyflowers.errors import ConfigError
 from pyflowers.plots.checks import _statistic
 from pyflowers.plots.style import panels

@@ -16,7 +16,7 @@ from text_layout import collisions
 
 import pyflowers
 from pyflowers import plots
-from pyflowers.analysis.loo import loo
+from pyflowers.analysis.elpd import loo
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit

@@ -14,7 +14,7 @@ from example_fits import QUICK, SLOW, example_fit
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
-from pyflowers.analysis.predictive import check
+from pyflowers.analysis.checks import check
 from pyflowers.display import format_cell
 from pyflowers.fits.fit import Fit
 from pyflowers.reports import render_report

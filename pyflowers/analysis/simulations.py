@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.analysis.prior import prior
+from pyflowers.analysis.priors import prior
 from pyflowers.analysis.sbc_posterior import simulate_from_posterior
 from pyflowers.analysis.sbc_ranks import of_fit
 from pyflowers.analysis.sbc_result import Calibration
