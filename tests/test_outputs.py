@@ -21,7 +21,7 @@ from pyflowers.cli.compile import KIND as EXECUTABLE
 from pyflowers.disks import temporary_folder
 from pyflowers.errors import ConfigError
 from pyflowers.fits import folder as runs
-from pyflowers.fits import netcdf
+from pyflowers.fits import idata
 from pyflowers.fits.fit import Fit
 from pyflowers.lectures import Lecture, Settings
 from pyflowers.outputs import FolderKind, check_folder, new_file, new_folder
@@ -36,7 +36,7 @@ LECTURE = Lecture("small", "A small one", Settings(seed=7), ["One is 1."], {}, {
 @pytest.fixture(scope="module")
 def run():
     fit = synthetic_fit("iid_normal", table(["a", "b"], 4), draws=20)
-    return runs.Run(netcdf.to_bytes(fit.groups()), fit.summary(), fit.diagnostics, fit.record)
+    return runs.Run(idata.to_bytes(fit.groups()), fit.summary(), fit.diagnostics, fit.record)
 
 
 def write_thing(path, files):

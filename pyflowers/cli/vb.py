@@ -32,7 +32,7 @@ def command(program: str | None, interval: float | None, as_json: bool, **option
     """
     from pyflowers.analysis.method_statistics import of_functions
     from pyflowers.display import INTERVAL
-    from pyflowers.fits.posterior import Quantity, quantity
+    from pyflowers.fits.posterior import dataset, element_names
     from pyflowers.programs import COMPARED, Capability, find_program
 
     chosen = find_program(program or COMPARED)
@@ -44,11 +44,9 @@ def command(program: str | None, interval: float | None, as_json: bool, **option
     closed = chosen.python.closed_form
     assert closed.vb is not None  # required above
     result = closed.vb(whole)
-    posterior: dict[str, Quantity] = {
-        name: quantity(name, np.asarray(result.mean(name))[None, None], whole)
-        for name in result.factors
-    }
-    few = sum(len(each.elements) for each in posterior.values()) <= MOST_ELEMENTS
+    means = {name: np.asarray(result.mean(name))[None, None] for name in result.factors}
+    posterior = dataset(means, whole)
+    few = len(element_names(posterior)) <= MOST_ELEMENTS
     exact = closed.exact(whole) if closed.exact is not None and few else None
     summary = of_functions(result, posterior, INTERVAL if interval is None else interval).drop(
         columns="sd_mcse"

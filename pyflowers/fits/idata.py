@@ -99,9 +99,7 @@ def pointwise(values: NDArray[Any], data: Data) -> xr.Dataset:
     return dataset({name: values}, replace(data, dims={name: along}))
 
 
-def _places(
-    program: Program, names: Iterable[str], observed: str
-) -> dict[str, tuple[str, str]]:
+def _places(program: Program, names: Iterable[str], observed: str) -> dict[str, tuple[str, str]]:
     """Return the group of each quantity, and what it is called there.
 
     What describes the observed variable has its name, as ArviZ expects.
@@ -202,9 +200,7 @@ def _write(node: Any, group: xr.Dataset) -> None:
             if beside:
                 attributes["coordinates"] = " ".join(sorted(map(str, beside)))
         stored = h5py.string_dtype() if values.dtype.kind == "O" else values.dtype
-        made = node.create_variable(
-            name, variable.dims, dtype=stored, data=values, fillvalue=fill
-        )
+        made = node.create_variable(name, variable.dims, dtype=stored, data=values, fillvalue=fill)
         for key, value in attributes.items():
             made.attrs[key] = value
 
@@ -312,16 +308,17 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
     columns = record.data.columns
     try:
         plain = _without_table(program, {**constant, **groups.get("observed_data", {})}, record)
-        if not columns and _of_rows_named(_ROW, program, plain.declaration.label_columns) not in constant:
+        if (
+            not columns
+            and _of_rows_named(_ROW, program, plain.declaration.label_columns) not in constant
+        ):
             return plain
         return _with_table(plain, program, columns, constant)
     except (KeyError, IndexError, ValueError) as error:
         raise DataError(f"{path}: its data cannot be read ({error}); fit again") from error
 
 
-def _without_table(
-    program: Program, kept: Mapping[str, NDArray[Any]], record: RunRecord
-) -> Data:
+def _without_table(program: Program, kept: Mapping[str, NDArray[Any]], record: RunRecord) -> Data:
     declared, block = program.declaration, program.source.blocks.data
     values: dict[str, Any] = {}
     for name, variable in block.items():

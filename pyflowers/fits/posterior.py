@@ -53,7 +53,10 @@ def dataset(
     arrays, coords = Arrays(), Arrays()
     for name, values in draws.items():
         dims, labels = axes(name, values.shape[2:], data, (keep or {}).get(name))
-        arrays[(called or {}).get(name) or variable_name(name, draws)] = ((*OF_DRAWS, *dims), values)
+        arrays[(called or {}).get(name) or variable_name(name, draws)] = (
+            (*OF_DRAWS, *dims),
+            values,
+        )
         coords |= {dim: ((dim,), its) for dim, its in zip(dims, labels, strict=True)}
     return as_dataset(arrays, coords | labels_of_rows(coords, data))
 
@@ -82,7 +85,9 @@ def labels_of_rows(dims: Container[str], data: Data) -> Arrays:
     """Return the labels of each row as coordinates, where rows are a dimension."""
     if OBS not in dims:
         return {}
-    return {name: ((OBS,), text(of.of_rows)) for name, of in data.labels.items() if name not in dims}
+    return {
+        name: ((OBS,), text(of.of_rows)) for name, of in data.labels.items() if name not in dims
+    }
 
 
 def axes(
@@ -140,7 +145,9 @@ def labels_of(quantity: xr.DataArray) -> tuple[tuple[str, ...], ...]:
 
 def element_names(of: xr.DataArray | xr.Dataset) -> list[str]:
     """Return the name of every element, such as ``mu_plant[2]``, in row-major order."""
-    if not hasattr(of, "dtype"):
+    import xarray as xr
+
+    if isinstance(of, xr.Dataset):
         return [name for quantity in of.values() for name in element_names(quantity)]
     if of.ndim == len(OF_DRAWS):
         return [str(of.name)]

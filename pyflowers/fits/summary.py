@@ -81,7 +81,7 @@ def summarize(
         notes.append(f"{subject}: {moment.reason}; read its median")
     fixed = list[str]()
     for quantity in posterior.values():
-        elements = rows_of[str(quantity.name)]
+        elements = element_names(quantity)
         fixed += itertools.compress(elements, ~varies(quantity))
         odd = np.ravel(~np.isfinite(flat(quantity)).all((0, 1)))
         if odd.any():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pyflowers.fits.diagnostics import diagnose
-from pyflowers.fits.posterior import quantity
+from pyflowers.fits.posterior import dataset
 from pyflowers.fits.summary import summarize
 from pyflowers.fits.verdict import Part
 from pyflowers.lectures.lecture import Settings
@@ -101,7 +101,7 @@ def value(verdict: Part | None, name: str) -> float:
 
 def judge(draws: dict[str, FloatArray]) -> Part:
     """Judge R-hat and ESS of draws shaped (chain, draw, …)."""
-    posterior = {name: quantity(name, values, Data({})) for name, values in draws.items()}
+    posterior = dataset(draws, Data({}))
     return diagnose(posterior, {}, summarize(posterior))
 
 

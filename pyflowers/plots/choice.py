@@ -5,13 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.posterior import Posterior, element_names
+from pyflowers.fits.posterior import element_names, flat, varies
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 HEAVY_TAIL = 30.0
 """A positive parameter whose 99.5% quantile exceeds its 0.5% by this factor has a log axis."""
@@ -77,7 +81,7 @@ def choose(fit: Fit, most: int, parameters: Sequence[str] | None = None) -> Choi
     varying = {
         name
         for quantity in posterior.values()
-        for name in itertools.compress(quantity.elements, quantity.varies)
+        for name in itertools.compress(element_names(quantity), varies(quantity))
     }
     wanted = [name for name in wanted if name in varying] or wanted
     if len(wanted) <= most:
@@ -129,12 +133,12 @@ def _worst_of_each(wanted: list[str], r_hat: dict[str, float], most: int) -> lis
     return kept
 
 
-def _take(posterior: Posterior, names: Sequence[str]) -> tuple[Element, ...]:
+def _take(posterior: xr.Dataset, names: Sequence[str]) -> tuple[Element, ...]:
     wanted = set(names)
     found = {
-        name: np.asarray(quantity.flat[:, :, i], dtype=np.float64)
+        name: np.asarray(flat(quantity)[:, :, i], dtype=np.float64)
         for quantity in posterior.values()
-        for i, name in enumerate(quantity.elements)
+        for i, name in enumerate(element_names(quantity))
         if name in wanted
     }
     return tuple(Element(name, found[name]) for name in names)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pyflowers.display import percent
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names, flat, labels_of, own_dims
 from pyflowers.plots.style import (
     LIGHT,
     Axes,
@@ -60,21 +61,21 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     if quantity is None:
         fit.program.require(Capability.GROUP_MEAN)
         quantity = fit.program.declaration.roles.group_mean
-    found = fit.posterior.get(quantity)
-    if found is None or len(found.dims) != 1:
-        vectors = [name for name, each in fit.posterior.items() if len(each.dims) == 1]
+    found = fit.posterior.data_vars.get(quantity)
+    if found is None or len(own_dims(found)) != 1:
+        vectors = [str(name) for name, each in fit.posterior.items() if len(own_dims(each)) == 1]
         raise ConfigError(
             f"forest: {quantity!r} is not a vector of {fit.name}; it has "
             f"{', '.join(vectors) or 'none'}"
         )
-    levels = _quantiles(found.flat, fit.interval)
+    levels = _quantiles(flat(found), fit.interval)
     shown, note = _extremes(-levels[2], "medians")
-    names = [found.labels[0][i] for i in shown]
-    figure, ax = _rows(names, fit.data.name_of(found.dims[0]), theme)
+    names = [labels_of(found)[0][i] for i in shown]
+    figure, ax = _rows(names, fit.data.name_of(own_dims(found)[0]), theme)
     _draw(ax, levels[:, shown], theme)
     ax.set_xlabel(fitted(unit(fit, quantity) or quantity, 3.4))
     figure.legend(handles=_handles(theme, fit.interval), loc="outside upper right", ncols=2)
-    top, bottom = (found.elements[int(np.argmax(s * levels[2]))] for s in (1, -1))
+    top, bottom = (element_names(found)[int(np.argmax(s * levels[2]))] for s in (1, -1))
     alt = (
         f"Forest plot of {quantity} of {fit.name}: the largest median is {levels[2].max():.3g} of "
         f"{top}, the smallest {levels[2].min():.3g} of {bottom}."
@@ -155,15 +156,15 @@ def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
     mean = found.fit.program.declaration.roles.group_mean
     parts = [part for part in found.parts if part.quantity.name != mean] or list(found.parts)
     levels = np.concatenate(
-        [_quantiles(part.quantity.flat, found.fit.interval) for part in parts], axis=1
+        [_quantiles(flat(part.quantity), found.fit.interval) for part in parts], axis=1
     )
     names = [
-        ", ".join(element[len(part.quantity.name) :].strip("[]").split(",")) or part.title
+        ", ".join(element[len(str(part.quantity.name)) :].strip("[]").split(",")) or part.title
         for part in parts
-        for element in part.quantity.elements
+        for element in element_names(part.quantity)
     ]
     shown, note = np.arange(len(names)), ""
-    num = len(parts[0].quantity.elements)
+    num = len(element_names(parts[0].quantity))
     if num > MOST_ROWS:
         groups, note = _extremes(-levels[2, :num], "medians")
         shown = np.concatenate([groups, shown[num:]])

@@ -240,7 +240,7 @@ def _one_normal(comparison: Comparison) -> tuple[str, str]:
         raise ConfigError(
             f"{comparison.program.name}: the four panels need a model of one normal distribution"
         )
-    location, scale = comparison.nuts.posterior
+    location, scale = map(str, comparison.nuts.posterior)
     return location, scale
 
 

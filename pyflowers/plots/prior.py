@@ -50,7 +50,7 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     fit.program.require(Capability.PRIOR_DENSITY)
     priors = {
         name: prior
-        for name in fit.posterior
+        for name in map(str, fit.posterior)
         if (prior := fit.program.prior_of(name, fit.data.values)) is not None
     }
     chosen = choose(fit, MOST_PANELS, list(priors))

@@ -11,6 +11,7 @@ from pyflowers.data import Labels
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import flat
 from pyflowers.plots.style import LIGHT, Theme, finish, fitted, label, new_figure, styled
 from pyflowers.plots.units import observed_unit
 from pyflowers.programs import Capability
@@ -42,7 +43,7 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         raise ConfigError(f"plots: {fit.name} was given no table, so its groups are not known")
     unpooled = np.bincount(groups.codes, fit.data.y) / groups.counts
     pooled = float(fit.data.y.mean())
-    draws = fit.posterior[fit.program.declaration.roles.group_mean].flat
+    draws = flat(fit.posterior[fit.program.declaration.roles.group_mean])
     probs = list(interval_quantiles(fit.interval).values())
     median, low, high = np.quantile(draws, probs, axis=(0, 1))
     shown, note = _extremes(unpooled, groups)

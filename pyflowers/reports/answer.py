@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,11 +13,14 @@ from pyflowers.analysis.elpd import FEW_OBSERVATIONS, SMALL_DIFFERENCE, ModelLoo
 from pyflowers.data import Labels
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.posterior import Quantity
+from pyflowers.fits.posterior import element_names, flat, varies
 from pyflowers.plots.comparison import half_width
 from pyflowers.programs import Capability
 from pyflowers.reports.material import Material
 from pyflowers.reports.numbers import elpd_number, interval, isolated, listing, summary_number
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 MOST_NAMED = 6
 """Elements of a quantity up to which the answer names each; of more, the lowest and the highest."""
@@ -67,13 +71,13 @@ def _expected(material: Material, fit: Fit) -> list[Markup]:
     if not fit.posterior:
         return [_paragraph(Markup("{} has no parameters to estimate.").format(_code(fit)))]
     begin = Markup("Under {}, these are the posterior medians:").format(_code(fit))
-    parts, left = [_paragraph(begin)], dict(fit.posterior)
+    parts, left = [_paragraph(begin)], dict(fit.posterior.data_vars)
     if fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None:
         left.pop(fit.program.declaration.roles.group_mean)
         parts = [_paragraph(_of_each_group(material, fit))]
         if left:
             parts.append(_paragraph(Markup("The posterior medians of its other quantities are:")))
-    named = [q for q in sorted(left.values(), key=_size) if q.varies.any()][:MOST_QUANTITIES]
+    named = [q for q in sorted(left.values(), key=_size) if varies(q).any()][:MOST_QUANTITIES]
     items = Markup("").join(_quantity(material, fit, quantity) for quantity in named)
     num = Markup("The summary table has all {} numbers.").format(len(material.summaries[fit.name]))
     more = any(_size(quantity) > MOST_NAMED for quantity in left.values()) or len(named) < len(left)
@@ -84,20 +88,20 @@ def _expected(material: Material, fit: Fit) -> list[Markup]:
     ]
 
 
-def _size(quantity: Quantity) -> int:
-    return int(quantity.flat.shape[2])
+def _size(quantity: xr.DataArray) -> int:
+    return int(flat(quantity).shape[2])
 
 
-def _quantity(material: Material, fit: Fit, quantity: Quantity) -> Markup:
+def _quantity(material: Material, fit: Fit, quantity: xr.DataArray) -> Markup:
     """Describe a quantity: its meaning, and the median and interval of its elements that vary."""
-    name, table = quantity.name, material.summaries[fit.name]
+    name, table = str(quantity.name), material.summaries[fit.name]
     declared = fit.program.declaration.parameters.get(name)
     meaning = declared.description if declared is not None else ""
     head = Markup("<code>{}</code>{}").format(
         name, Markup(", {}").format(_lower(meaning)) if meaning else ""
     )
     times = _times(fit.program.unit_of(name, fit.data))
-    rows = list(itertools.compress(quantity.elements, quantity.varies))
+    rows = list(itertools.compress(element_names(quantity), varies(quantity)))
     values = [
         Markup("{}{} ({} interval {})").format(
             *(_median(material, fit, row), times),
@@ -105,7 +109,7 @@ def _quantity(material: Material, fit: Fit, quantity: Quantity) -> Markup:
         )
         for row in _named(rows, table)
     ]
-    if not quantity.dims:
+    if quantity.ndim == 2:
         return Markup("<li>{}: {}</li>").format(head, values[0])
     each = [
         Markup("{} for <code>{}</code>").format(value, row)
@@ -143,7 +147,7 @@ def _paragraph(text: Markup) -> Markup:
 def _of_each_group(material: Material, fit: Fit) -> Markup:
     groups = fit.data.by_group
     assert groups is not None  # _expected asks
-    rows = list(fit.posterior[fit.program.declaration.roles.group_mean].elements)
+    rows = element_names(fit.posterior[fit.program.declaration.roles.group_mean])
     values = [
         Markup("{} for {} ({} interval {})").format(
             *(_median(material, fit, row), _group(groups, rows.index(row))),

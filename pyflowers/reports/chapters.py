@@ -148,7 +148,7 @@ def _formulas(fit: Fit) -> list[str]:
     """Return the model and its priors with their numbers, a formula a line."""
     equation = fit.program.declaration.equation
     lines = re.split(r", (?=[\w ]+ ~)", equation) if equation else []
-    for name in fit.posterior:
+    for name in map(str, fit.posterior):
         prior = fit.program.prior_of(name, fit.data.values)
         if prior is not None:
             lines.append(f"{name} ~ {prior.text}")
