@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyflowers.analysis.priors import PriorPredictive
 from pyflowers.fits import idata as inference_data
-from pyflowers.outputs import FolderKind, new_folder
+from pyflowers.storage import FolderKind, new_folder
 
 if TYPE_CHECKING:
     import xarray as xr

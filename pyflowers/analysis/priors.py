@@ -38,7 +38,7 @@ from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.verdict import Part
 from pyflowers.programs import Capability, Data, Program, find_program
-from pyflowers.programs.reading import with_roles
+from pyflowers.programs.data import with_roles
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -16,8 +16,8 @@ from pyflowers.analysis.ecdf import from_ranks, p_value
 from pyflowers.batches import Batch
 from pyflowers.display import Line, Shown, heading, in_file, verdict
 from pyflowers.errors import ConfigError
-from pyflowers.outputs import FileKind, new_file
 from pyflowers.records import Record
+from pyflowers.storage import FileKind, new_file
 
 PROB = 0.9999
 """Probability of the simultaneous band that a quantity must stay in."""

@@ -28,7 +28,7 @@ from pyflowers.batches import Batch, Keep, Task, batch
 from pyflowers.engines import Engine, SamplerOptions, new_seed
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Capability, Data, Draws, Program, find_program
-from pyflowers.programs.reading import TABLE_ROLES, with_roles
+from pyflowers.programs.data import TABLE_ROLES, with_roles
 
 FEWEST_RANKS = 50
 NUM_RANKS = 100

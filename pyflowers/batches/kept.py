@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, stacked
-from pyflowers.programs.inference import free_name
+from pyflowers.programs.declaration import free_name
 
 
 def summary(

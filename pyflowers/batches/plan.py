@@ -26,8 +26,8 @@ from pyflowers.engines.cmdstan import values_of
 from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
 from pyflowers.fits.record import package_versions
 from pyflowers.programs import Data, Program, find_program, shipped_names
+from pyflowers.programs.data import READING
 from pyflowers.programs.declaration import Declaration
-from pyflowers.programs.reading import READING
 from pyflowers.programs.source import Source
 
 FORMAT = 1

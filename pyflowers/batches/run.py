@@ -19,7 +19,7 @@ from pyflowers.batches.task import Job, Outcome, Task
 from pyflowers.engines import Engine, SamplerOptions, find_engine, new_seed
 from pyflowers.errors import ConfigError
 from pyflowers.progress import logger
-from pyflowers.staging import TEMPORARY_PREFIX, recover
+from pyflowers.storage import recover
 
 SECONDS_BETWEEN_WRITES = 5.0
 BYTES_BETWEEN_WRITES = 16_000_000
@@ -210,7 +210,7 @@ def _running(given: Any, workers: int | None) -> Iterator[Executor]:
         if given is None:
             executor.close()
             # What killed workers left of CmdStan's files.
-            recover(Path(tempfile.gettempdir()).resolve(), prefix=TEMPORARY_PREFIX)
+            recover(Path(tempfile.gettempdir()).resolve())
 
 
 def _executor(given: Any) -> Executor:

@@ -16,9 +16,9 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
-from pyflowers.disks import end_lasting
 from pyflowers.engines.stanli.pool import close_workers
 from pyflowers.engines.stanli.worker import interpret_here
+from pyflowers.storage import end_lasting
 
 READY = "ready"
 STOP = "stop"

@@ -23,7 +23,7 @@ from pyflowers.cli.results import rows_of
 
 if TYPE_CHECKING:
     from pyflowers.analysis.methods import Comparison
-    from pyflowers.outputs import FolderKind
+    from pyflowers.storage import FolderKind
 
 
 @click.command("compare")
@@ -47,8 +47,8 @@ def command(program: str | None, out: Path, overwrite: bool, **options: Any) -> 
     from pyflowers.analysis.methods import compare
     from pyflowers.cli.fit import run_fit
     from pyflowers.cli.tables import show
-    from pyflowers.outputs import check_folder
     from pyflowers.programs import COMPARED
+    from pyflowers.storage import check_folder
 
     check_folder(out, folder_kind())
     earlier = () if overwrite else [out / name for name in folder_kind().inner]
@@ -72,9 +72,9 @@ def command(program: str | None, out: Path, overwrite: bool, **options: Any) -> 
 
 
 def folder_kind() -> FolderKind:
-    """Return what a comparison's folder is to :mod:`pyflowers.outputs`."""
+    """Return what a comparison's folder is to :mod:`pyflowers.storage`."""
     from pyflowers.fits.folder import RUN_FOLDER
-    from pyflowers.outputs import FolderKind
+    from pyflowers.storage import FolderKind
 
     def is_own(record: Mapping[str, Any]) -> bool:
         return {"comparison", "seed"} <= record.keys()
@@ -85,8 +85,8 @@ def folder_kind() -> FolderKind:
 
 def write(comparison: Comparison, out: Path) -> None:
     """Write tables and figures, and the reference's run folder."""
-    from pyflowers.outputs import new_folder
     from pyflowers.plots.methods import comparison_figures
+    from pyflowers.storage import new_folder
 
     with new_folder(out, folder_kind()) as new:
         comparison.nuts.save(new / comparison.reference)

@@ -10,7 +10,7 @@ import click
 from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import cmdstan_option
 from pyflowers.errors import ConfigError
-from pyflowers.outputs import FileKind, check_file, new_file
+from pyflowers.storage import FileKind, check_file, new_file
 
 
 @click.command("compile")

@@ -54,7 +54,7 @@ def command(
     from pyflowers.analysis.prior_folder import PRIOR_FOLDER
     from pyflowers.cli.tables import show
     from pyflowers.display import INTERVAL
-    from pyflowers.outputs import check_folder
+    from pyflowers.storage import check_folder
 
     reading = reading_of(options)
     if table is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pyflowers.fits.fit import Fit
-    from pyflowers.outputs import FolderKind
+    from pyflowers.storage import FolderKind
 
 
 def result_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,7 +44,7 @@ def result_seed(command: Callable[..., Any]) -> Callable[..., Any]:
 def open_run(folder: Path, out: Path | None, name: str, interval: float | None = None) -> Fit:
     """Read a run folder, after refusing a folder that cannot take the result."""
     from pyflowers.fits.fit import Fit
-    from pyflowers.outputs import check_folder
+    from pyflowers.storage import check_folder
 
     if out is not None:
         check_folder(out, _kind(name))
@@ -88,7 +88,7 @@ def write(
     figures : callable
         Makes the figures by file name; they are not drawn without a folder.
     """
-    from pyflowers.outputs import new_folder
+    from pyflowers.storage import new_folder
 
     if out is None:
         return
@@ -102,7 +102,7 @@ def write(
 
 
 def _kind(name: str) -> FolderKind:
-    from pyflowers.outputs import FolderKind
+    from pyflowers.storage import FolderKind
 
     return FolderKind("--out", f"{name}.json", name, lambda record: record.get("kind") == name)
 

@@ -15,7 +15,7 @@ from pyflowers.cli.results import rows_of
 
 if TYPE_CHECKING:
     from pyflowers.analysis.prior_sensitivity import Sensitivity
-    from pyflowers.outputs import FolderKind
+    from pyflowers.storage import FolderKind
 
 
 @click.command("sensitivity")
@@ -32,7 +32,7 @@ def command(folder: Path, interval: float | None, out: Path | None) -> None:
     from pyflowers.analysis.prior_sensitivity import sensitivity
     from pyflowers.cli.tables import show
     from pyflowers.fits.fit import Fit
-    from pyflowers.outputs import check_folder
+    from pyflowers.storage import check_folder
 
     if out is not None:
         check_folder(out, folder_kind())
@@ -57,8 +57,8 @@ def command(folder: Path, interval: float | None, out: Path | None) -> None:
 
 
 def folder_kind() -> FolderKind:
-    """Return what the folder is to :mod:`pyflowers.outputs`."""
-    from pyflowers.outputs import FolderKind
+    """Return what the folder is to :mod:`pyflowers.storage`."""
+    from pyflowers.storage import FolderKind
 
     def is_own(record: Mapping[str, Any]) -> bool:
         return {"sensitivity_of", "k_hat"} <= record.keys()
@@ -79,8 +79,8 @@ def _record(found: Sensitivity) -> dict[str, Any]:
 
 def write(found: Sensitivity, out: Path) -> None:
     """Write tables, k-hats and the figure."""
-    from pyflowers.outputs import new_folder
     from pyflowers.plots import power_scaling
+    from pyflowers.storage import new_folder
 
     with new_folder(out, folder_kind()) as new:
         found.table().to_csv(new / "sensitivity.csv")

@@ -63,6 +63,11 @@ class Labels:
         """The label of each row, shape (N,)."""
         return np.asarray(self.names, dtype=object)[self.codes]
 
+    def first_of_each(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the value of each label's first row, and the rows that differ from it."""
+        chosen = values[np.unique(self.codes, return_index=True)[1]]
+        return chosen, np.flatnonzero(values != chosen[self.codes])
+
     @property
     def are_titles(self) -> bool:
         """Whether a reader knows what they are without the column's name before them.
@@ -289,20 +294,19 @@ class Table(Shown):
             "entered by mistake, correct it"
         )
 
-    def one_per_label(self, name: str, labels: Labels, **checks: Any) -> NDArray[np.float64]:
-        """Return a column that has one value for each label, shape (len(labels),).
+    def one_per_label(
+        self, name: str, values: NDArray[np.float64], labels: Labels
+    ) -> NDArray[np.float64]:
+        """Return a column's numbers, which have one value for each label, shape (len(labels),).
 
         Raises
         ------
         DataError
             If the rows of a label disagree.
         """
-        values = self.numbers(name, **checks)
-        chosen = values[np.unique(labels.codes, return_index=True)[1]]
-        differs = values != chosen[labels.codes]
-        if differs.any():
-            row = int(np.argmax(differs))
-            code = labels.codes[row]
+        chosen, differs = labels.first_of_each(values)
+        if differs.size:
+            row, code = differs[0], labels.codes[differs[0]]
             raise DataError(
                 f"{self.where(row)}: {name} is {values[row]:.15g} and was {chosen[code]:.15g} for "
                 f"the same {labels.column}, {labels.names[code]!r}; it must be one value for each"

@@ -35,7 +35,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.convergence import pareto_smooth
-from pyflowers.disks import temporary_folder
 from pyflowers.display import INTERVAL, Line, Shown, draws_table, format_number, heading
 from pyflowers.engines.cmdstan import (
     SIGNIFICANT_FIGURES,
@@ -45,6 +44,7 @@ from pyflowers.engines.cmdstan import (
     stan_messages,
 )
 from pyflowers.errors import ConfigError, FitError
+from pyflowers.storage import temporary_folder
 from pyflowers.toolchain import Executable
 from pyflowers.toolchain.processes import interruptible, mortal
 

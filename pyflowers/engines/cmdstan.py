@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from pyflowers.cores import usable_cores
-from pyflowers.disks import lasting_folder, temporary_folder
 from pyflowers.display import INTERVAL
 from pyflowers.engines.base import Keep, Sample
 from pyflowers.engines.options import NUTS_USES, SamplerOptions
@@ -28,6 +27,7 @@ from pyflowers.engines.words import count_messages, last_words
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
+from pyflowers.storage import lasting_folder, temporary_folder
 from pyflowers.toolchain import CmdStan, Executable, compile_source
 from pyflowers.toolchain.compiler import compiler_version
 from pyflowers.toolchain.processes import interruptible, mortal

@@ -107,8 +107,7 @@ class ExactProgram:
                 "for the prior; use another engine"
             )
         started = time.perf_counter()
-        observed = self.program.declaration.roles.observed
-        block = Data(data, observed=observed if observed in data else "")
+        block = Data(data, declaration=self.program.declaration)
         total = options.chains * options.draws
         shape = (options.chains, options.draws)
         streamed: Mapping[str, Mapping[str, FloatArray]] = {}

@@ -36,8 +36,7 @@ from pyflowers.fits.posterior import (
 )
 from pyflowers.fits.record import RunRecord
 from pyflowers.programs import Data, Program
-from pyflowers.programs.declaration import OBS, Column, Columns
-from pyflowers.programs.inference import dims_of, free_name
+from pyflowers.programs.declaration import OBS, Column, Columns, dims_of, free_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -146,8 +145,7 @@ def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
     if data.table is not None:
         coords |= {name: ((name,), text(its.names)) for name, its in data.labels.items()}
         arrays |= {
-            _index_named(name, program, data.labels): ((OBS,), its.codes)
-            for name, its in data.labels.items()
+            _index_named(name, program): ((OBS,), its.codes) for name, its in data.labels.items()
         }
         arrays[_of_rows_named(_ROW, program, data.labels)] = ((OBS,), data.table.rows)
     return arrays, coords
@@ -163,8 +161,8 @@ def _of_rows_named(name: str, program: Program, labels: Collection[str]) -> str:
     return free_name(name, {*program.source.blocks.data, *labels})
 
 
-def _index_named(column: str, program: Program, labels: Collection[str]) -> str:
-    return _of_rows_named(f"{column}_index", program, labels)
+def _index_named(column: str, program: Program) -> str:
+    return _of_rows_named(f"{column}_index", program, program.declaration.label_columns)
 
 
 # The file
@@ -304,84 +302,62 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
     DataError
         If something is missing.
     """
-    constant = groups.get("constant_data", {})
-    columns = record.data.columns
+    constant, columns = groups.get("constant_data", {}), record.data.columns
+    declared = program.declaration
+    about: dict[str, Any] = {
+        "source": record.data.source,
+        "sha256": record.data.sha256,
+        "notes": record.notes,
+        "reading": record.data.reading,
+    }
     try:
-        plain = _without_table(program, {**constant, **groups.get("observed_data", {})}, record)
-        if (
-            not columns
-            and _of_rows_named(_ROW, program, plain.declaration.label_columns) not in constant
-        ):
-            return plain
-        return _with_table(plain, program, columns, constant)
+        values = _kept_values(program, {**constant, **groups.get("observed_data", {})})
+        row = _of_rows_named(_ROW, program, declared.label_columns)
+        if not columns and row not in constant:  # there was no table
+            dims = dims_of(declared, program.source.blocks)
+            return Data(values, dims, declaration=declared, **about)
+        labels = {
+            column: Labels(
+                columns[column],
+                tuple(map(str, constant[column])),
+                np.asarray(constant[_index_named(column, program)], dtype=np.int64),
+            )
+            for column in declared.label_columns
+        }
+        cells = _cells(program, values, labels)
+        table = Table(
+            {columns[name]: cells[name] for name in declared.columns},
+            str(record.data.source),
+            np.asarray(constant[row], dtype=np.int64),
+        )
+        return Data.of_table(declared, values, labels, table, dict(columns), **about)
     except (KeyError, IndexError, ValueError) as error:
         raise DataError(f"{path}: its data cannot be read ({error}); fit again") from error
 
 
-def _without_table(program: Program, kept: Mapping[str, NDArray[Any]], record: RunRecord) -> Data:
-    declared, block = program.declaration, program.source.blocks.data
+def _kept_values(program: Program, kept: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
+    block = program.source.blocks.data
     for name, variable in block.items():
         array = kept.get(_beside_labels(name, block), kept.get(name))
         if array is not None:
             values[name] = array.item() if variable.ndim == 0 and array.ndim == 0 else array
-    return Data(
-        values,
-        dims_of(declared, program.source.blocks),
-        observed=declared.roles.observed if declared.roles.observed in values else "",
-        source=record.data.source,
-        sha256=record.data.sha256,
-        notes=record.notes,
-        declaration=declared,
-        reading=record.data.reading,
-    )
+    return values
 
 
-def _with_table(
-    plain: Data, program: Program, columns: Mapping[str, str], constant: Mapping[str, Any]
-) -> Data:
-    declared = plain.declaration
-    of_labels = declared.label_columns
-    labels = {
-        column: Labels(
-            columns[column],
-            tuple(map(str, constant[column])),
-            np.asarray(constant[_index_named(column, program, of_labels)], dtype=np.int64),
-        )
-        for column in of_labels
-    }
+def _cells(
+    program: Program, values: Mapping[str, Any], labels: Mapping[str, Labels]
+) -> dict[str, NDArray[Any]]:
+    """Return the values of each row by the declaration's column."""
     cells: dict[str, NDArray[Any]] = {}
-    for name, source in declared.data.items():
-        if not isinstance(source, Column | Columns) or (
-            isinstance(source, Column) and source.index
-        ):
+    for name, source in program.declaration.data.items():
+        if not isinstance(source, Column | Columns) or getattr(source, "index", False):
             continue
-        of_rows = np.asarray(plain[name])
+        of_rows = np.asarray(values[name])
         if source.per is not None:
             of_rows = of_rows[labels[source.per].codes]
-        by_column = of_rows.T if isinstance(source, Columns) else [of_rows]
-        named = source.columns if isinstance(source, Columns) else [source.column]
-        for column, its in zip(named, by_column, strict=True):
-            cells.setdefault(columns[column], its)
-    for column, found in labels.items():
-        cells.setdefault(columns[column], found.of_rows)
-    rows = constant[_of_rows_named(_ROW, program, of_labels)]
-    source_of_y = declared.data.get(declared.roles.observed)
-    return replace(
-        plain,
-        dims=dict(declared.dims),
-        labels=labels,
-        coords={
-            name: tuple(columns[column] for column in matrix.columns)
-            for name, matrix in declared.matrices.items()
-        },
-        table=Table(
-            {columns[name]: cells[columns[name]] for name in declared.columns},
-            str(plain.source),
-            np.asarray(rows, dtype=np.int64),
-        ),
-        columns=dict(columns),
-        group=declared.table.group,
-        time=declared.table.time,
-        value=source_of_y.column if isinstance(source_of_y, Column) else "",
-    )
+        if isinstance(source, Column):
+            cells.setdefault(source.column, of_rows)
+        else:
+            cells |= {column: of_rows[:, i] for i, column in enumerate(source.columns)} | cells
+    return {column: found.of_rows for column, found in labels.items()} | cells

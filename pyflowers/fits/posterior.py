@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Capability, Data, Program
-from pyflowers.programs.declaration import OBS
-from pyflowers.programs.inference import free_name
+from pyflowers.programs.declaration import OBS, free_name
 
 if TYPE_CHECKING:
     import xarray as xr

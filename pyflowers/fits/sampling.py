@@ -34,7 +34,7 @@ from pyflowers.fits.record import (
     plain_inits,
 )
 from pyflowers.programs import Data, Program, find_program
-from pyflowers.programs.reading import READING, with_roles
+from pyflowers.programs.data import READING, with_roles
 
 _UNSET = -(2.0**31)
 """What Stan gives for an ``int`` that a program declares and never sets."""

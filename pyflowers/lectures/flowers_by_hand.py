@@ -41,7 +41,7 @@ from pyflowers.lectures.measures import (
 from pyflowers.lectures.stan import Nuts
 from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, plain_ticks, styled
 from pyflowers.programs import find_program
-from pyflowers.samplers import HMC, DiagonalMass, GaussianStep, Kernel, Metropolis, StanDensity, run
+from pyflowers.samplers import HMC, GaussianStep, Kernel, Mass, Metropolis, StanDensity, run
 
 MODEL = "multilevel_poisson"
 NUM_CHAINS = 4
@@ -113,7 +113,7 @@ def _pilot(target: StanDensity, settings: Settings) -> tuple[FloatArray, FloatAr
 def _samplers(target: StanDensity, covariance: FloatArray) -> list[tuple[str, Kernel[Any], int]]:
     """Return each sampler with the evaluations that one of its transitions takes."""
     factor = np.linalg.cholesky(2.38**2 / target.dim * covariance)
-    mass = DiagonalMass(1 / np.diag(covariance))
+    mass = Mass(1 / np.diag(covariance))
     return [
         ("Metropolis", Metropolis(target, GaussianStep(factor)), 1),
         ("HMC", HMC(target, HMC_STEP, HMC_STEPS, mass, HMC_JITTER), HMC_STEPS),

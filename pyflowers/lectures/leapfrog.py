@@ -27,10 +27,10 @@ from pyflowers.samplers import (
     ORDERS,
     GradLogDensity,
     Integrator,
+    Mass,
     NormalMixture,
     PhasePoint,
     StandardNormal,
-    UnitMass,
     flip,
     hamiltonian,
     phase_point,
@@ -91,7 +91,7 @@ def _errors(
     integrator: Integrator, target: GradLogDensity, start: PhasePoint, num_steps: NDArray[np.int_]
 ) -> tuple[FloatArray, FloatArray]:
     """Return root mean square errors of energy and position at T, for each number of steps."""
-    mass = UnitMass()
+    mass = Mass()
     fine = trajectory(INTEGRATORS["leapfrog"], target, mass, start, TIME / 20_000, 20_000)[-1]
     energies, positions = [], []
     for num in num_steps:
@@ -109,7 +109,7 @@ def reversal_error(
     integrator: Integrator, target: GradLogDensity, start: PhasePoint, num_steps: int
 ) -> float:
     """Return how far from its start a path ends that is run, flipped, run again and flipped."""
-    mass, step = UnitMass(), TIME / num_steps
+    mass, step = Mass(), TIME / num_steps
     end = trajectory(integrator, target, mass, start, step, num_steps)[-1]
     back = flip(trajectory(integrator, target, mass, flip(end), step, num_steps)[-1])
     return float(np.abs(back.position - start.position).max())
@@ -136,7 +136,7 @@ def _picture_path(name: str) -> tuple[FloatArray, FloatArray]:
     """Return positions and momenta of Neal's figure 5.1: q = 0, p = 1, ε = 0.3, 20 steps."""
     start = phase_point(StandardNormal(), [[0.0]], [[1.0]])
     path = trajectory(
-        INTEGRATORS[name], StandardNormal(), UnitMass(), start, PICTURE_STEP, PICTURE_STEPS
+        INTEGRATORS[name], StandardNormal(), Mass(), start, PICTURE_STEP, PICTURE_STEPS
     )
     return (
         np.array([point.position[0, 0] for point in path]),

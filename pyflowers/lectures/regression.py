@@ -43,15 +43,11 @@ from pyflowers.lectures.stan import Nuts, nuts
 from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
 from pyflowers.samplers import (
     SGLD,
-    ConstantSteps,
-    FullGradient,
     GaussianStep,
     Kernel,
     LinearRegression,
     Metropolis,
-    MinibatchGradient,
     handout_noise_sd,
-    langevin_noise_sd,
     run,
 )
 
@@ -110,13 +106,11 @@ def simulated_posterior(rng: np.random.Generator) -> LinearRegression:
 
 
 def _kernels(target: LinearRegression) -> dict[str, Kernel[Any]]:
-    gradient, schedule = MinibatchGradient(target, BATCH_SIZE), ConstantSteps(SGLD_STEP)
-    full = FullGradient(target)
     return {
         "Metropolis": Metropolis(target, GaussianStep(METROPOLIS_SCALE)),
-        "SGLD": SGLD(gradient, schedule, langevin_noise_sd),
-        "handout's SGLD": SGLD(gradient, schedule, handout_noise_sd),
-        FULL: SGLD(full, schedule, handout_noise_sd),
+        "SGLD": SGLD(target, SGLD_STEP, BATCH_SIZE),
+        "handout's SGLD": SGLD(target, SGLD_STEP, BATCH_SIZE, noise_sd=handout_noise_sd),
+        FULL: SGLD(target, SGLD_STEP, noise_sd=handout_noise_sd),
     }
 
 

@@ -14,7 +14,6 @@ from pyflowers import parallel
 from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_method
 from pyflowers.analysis.sbc_result import Calibration
 from pyflowers.fits.fit import Fit, checked_fits
-from pyflowers.outputs import FileKind, check_file, new_file
 from pyflowers.programs import Capability, Data
 from pyflowers.progress import stage
 from pyflowers.reports import answer, provenance, verdict
@@ -28,6 +27,7 @@ from pyflowers.reports.material import Material
 from pyflowers.reports.numbers import unbroken
 from pyflowers.reports.predictive import PredictiveSection, predictive_section
 from pyflowers.reports.sensitivity import PriorSection, prior_section
+from pyflowers.storage import FileKind, check_file, new_file
 
 Comparisons = Mapping[str, Comparison | str] | Callable[[], Mapping[str, Comparison | str]]
 
@@ -79,7 +79,7 @@ def check_report(path: str | Path) -> Path:
     Raises
     ------
     ConfigError
-        See :func:`pyflowers.outputs.check_file`.
+        See :func:`pyflowers.storage.check_file`.
     """
     check_file(path, KIND)
     return Path(path)

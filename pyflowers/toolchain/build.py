@@ -21,10 +21,10 @@ from typing import Any
 
 from pyflowers.cores import usable_cores
 from pyflowers.digests import digest, sha256_file
-from pyflowers.disks import temporary_folder
 from pyflowers.errors import CompileError
 from pyflowers.programs.source import Source, read_source
 from pyflowers.progress import stage
+from pyflowers.storage import temporary_folder
 from pyflowers.toolchain.cache import appearing, cache_dir, is_own, locked
 from pyflowers.toolchain.compiler import (
     check_syntax,

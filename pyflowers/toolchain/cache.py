@@ -12,9 +12,8 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from pyflowers.disks import naming
 from pyflowers.errors import ToolchainError
-from pyflowers.staging import files_in, recover, staging, swap
+from pyflowers.storage import naming, put_in_place, recover, staging
 
 
 def cache_dir() -> Path:
@@ -104,14 +103,14 @@ def appearing(folder: Path) -> Iterator[Path]:
     Call it with the folder's lock held. What a kill left behind is finished or cleared first.
     """
     recover(folder.parent)
-    with staging(folder.parent, folder.name) as aside:
+    with staging(folder.parent) as aside:
         new = aside / "new"
         new.mkdir(mode=0o700)
         yield new
         _close(new)
         if folder.is_symlink() or folder.is_file():
             folder.unlink()
-        swap(aside, folder, files_in(folder) if folder.is_dir() else ())
+        put_in_place(aside, folder)
 
 
 def _close(folder: Path) -> None:

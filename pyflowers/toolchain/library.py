@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyflowers.digests import digest, sha256_file
-from pyflowers.disks import temporary_folder
 from pyflowers.errors import CompileError
 from pyflowers.programs.source import Source
 from pyflowers.progress import stage
+from pyflowers.storage import temporary_folder
 from pyflowers.toolchain.cache import appearing, cache_dir, is_own, locked
 from pyflowers.toolchain.compiler import (
     check_syntax,

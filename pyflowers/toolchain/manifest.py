@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pyflowers.digests import sha256_file
-from pyflowers.staging import files_in
+from pyflowers.storage import files_in
 
 MANIFEST = "manifest.json"
 HEADERS = "headers.json"

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyflowers.digests import sha256_file
-from pyflowers.disks import temporary_folder
 from pyflowers.errors import ToolchainError
 from pyflowers.modules import module_command
 from pyflowers.progress import stage
+from pyflowers.storage import temporary_folder
 from pyflowers.toolchain.cache import appearing, cache_dir, locked, require_own
 from pyflowers.toolchain.manifest import Care, find_damage, write_manifest
 from pyflowers.toolchain.processes import run

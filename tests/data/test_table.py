@@ -476,8 +476,9 @@ def test_one_value_for_each_label():
         pd.DataFrame({"patient": list("abab"), "age": [30, 41, 30, 42], "sex": [1, 0, 1, 0]})
     )
     patients = table.labels("patient")
-    assert table.one_per_label("sex", patients).tolist() == [1, 0]
-    assert output(lambda: table.one_per_label("age", patients)) == (
+    sex, age = (table.numbers(name) for name in ("sex", "age"))
+    assert table.one_per_label("sex", sex, patients).tolist() == [1, 0]
+    assert output(lambda: table.one_per_label("age", age, patients)) == (
         "the data frame, row 4: age is 42 and was 41 for the same patient, 'b'; it must be one "
         "value for each"
     )

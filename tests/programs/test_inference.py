@@ -9,15 +9,14 @@ from own_programs import DECLARATION, TRIAL
 
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Program, find_program
-from pyflowers.programs.blocks import read_blocks
-from pyflowers.programs.declaration import Column, Declaration, Size, Value
-from pyflowers.programs.inference import complete, dims_of
+from pyflowers.programs.declaration import Column, Declaration, Size, Value, complete, dims_of
+from pyflowers.programs.source import read_blocks
 
 
 def completed(data, columns, declaration=None):
     """Complete a declaration of a data block."""
     blocks = read_blocks(f"data {{ {data} }}")
-    return complete(Declaration.parse(declaration or {}, "d.toml"), blocks, columns, "d.toml")
+    return complete(Declaration.parse(declaration or {}, "d.toml"), blocks, columns, "d.toml")[0]
 
 
 def refusal(data, columns, declaration=None):
@@ -145,7 +144,7 @@ def test_dimensions_are_named_after_their_sizes():
     generated quantities { vector[N] log_lik; array[N, P] real z; }
     """
     blocks = read_blocks(text)
-    whole = complete(Declaration(), blocks, ["plot", "y"], "d.toml")
+    whole, _ = complete(Declaration(), blocks, ["plot", "y"], "d.toml")
     assert dims_of(whole, blocks) == {
         "plot": ("obs",),
         "y": ("obs",),
@@ -176,7 +175,7 @@ def test_the_error_prints_lines_that_a_declaration_takes():
     text = "\n".join(lines)
     pasted = text.replace('"...", "..."', '"treated", "base"').replace('"..."', '"seizures"')
     values = tomllib.loads(re.sub(r"\n *K = .*", "", pasted))
-    whole = complete(Declaration.parse(values, "trial.toml"), block, columns, "trial.toml")
+    whole, _ = complete(Declaration.parse(values, "trial.toml"), block, columns, "trial.toml")
     assert set(whole.data) == set(block.data)
 
 
@@ -205,7 +204,7 @@ def test_one_variable_is_named_in_the_singular():
 
 def test_a_full_declaration_is_complete_as_it_is(own_program):
     program = own_program("trial", TRIAL, DECLARATION)
-    whole = complete(program.declaration, program.source.blocks, ["whatever"], "trial.toml")
+    whole, _ = complete(program.declaration, program.source.blocks, ["whatever"], "trial.toml")
     assert list(whole.data) == [n for n in program.source.blocks.data if n != "tau_scale"]
-    again = complete(whole, program.source.blocks, [], "trial.toml")
+    again, _ = complete(whole, program.source.blocks, [], "trial.toml")
     assert again.data == whole.data

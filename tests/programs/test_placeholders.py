@@ -7,9 +7,9 @@ import pytest
 from pyflowers.data import from_frame
 from pyflowers.errors import DataError
 from pyflowers.programs import Data
-from pyflowers.programs.blocks import read_blocks
+from pyflowers.programs.data import design_block, design_table
 from pyflowers.programs.declaration import Declaration
-from pyflowers.programs.placeholders import in_block, in_table
+from pyflowers.programs.source import read_blocks
 
 DESIGN = from_frame(pd.DataFrame({"plot": ["a", "b"], "y": [7, 8], "z": [9, 9]}))
 
@@ -18,7 +18,7 @@ def filled(y, declaration, names=None):
     """The cells of a table whose observed variable is declared as `y`."""
     blocks = read_blocks(f"data {{ int L; {y} }}")
     declared = Declaration.parse({"roles": {"observed": "y"}, **declaration}, "d.toml")
-    cells = in_table(DESIGN, declared, blocks, names or {}).cells
+    cells = design_table(DESIGN, declared, blocks, names or {}).cells
     return {name: list(column) for name, column in cells.items() if name != "plot"}
 
 
@@ -44,12 +44,12 @@ def test_a_column_of_another_name_is_the_one_that_is_filled():
 
 def test_without_an_observed_variable_a_table_stays_as_it_is():
     declared = Declaration.parse({}, "d.toml")
-    assert in_table(DESIGN, declared, read_blocks("data { int N; }"), {}) is DESIGN
+    assert design_table(DESIGN, declared, read_blocks("data { int N; }"), {}) is DESIGN
 
 
 def block(text, values, observed="y"):
     declared = Declaration.parse({"roles": {"observed": observed}}, "d.toml")
-    return in_block(Data(values, declaration=declared), read_blocks(f"data {{ {text} }}"))
+    return design_block(Data(values, declaration=declared), read_blocks(f"data {{ {text} }}"))
 
 
 def test_a_block_gets_values_of_the_size_that_it_names():

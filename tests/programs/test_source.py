@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyflowers.programs.blocks import Variable, read_blocks
-from pyflowers.programs.source import read_source
+from pyflowers.programs.source import Variable, read_blocks, read_source
 from pyflowers.toolchain.wheel import stan_folder
 
 ROOT = Path(__file__).resolve().parents[2]
