@@ -13,7 +13,6 @@ when the process ends for any reason. So a staging folder whose lock is free was
 
 from __future__ import annotations
 
-import atexit
 import errno
 import json
 import os
@@ -22,7 +21,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -334,26 +333,6 @@ def temporary_folder() -> Iterator[Path]:
         # The folder is tried while it holds what may have filled the disk.
         with staging(parent) as folder, naming(folder, sentence, remedy):
             yield folder
-
-
-_lasting = ExitStack()
-atexit.register(_lasting.close)
-
-
-def lasting_folder() -> Path:
-    """Return a folder under TMPDIR, gone when this process ends; if that is killed, afterwards.
-
-    Raises
-    ------
-    DiskError
-        If TMPDIR cannot be written.
-    """
-    return _lasting.enter_context(temporary_folder())
-
-
-def end_lasting() -> None:
-    """Remove what :func:`lasting_folder` made, before an end that passes over exit handlers."""
-    _lasting.close()
 
 
 @contextmanager

@@ -242,7 +242,7 @@ def _numbers() -> Iterator[Call]:
     statistics = vb.SufficientStatistics.from_array([[1.0, 2, 3], [4, 5, 7]])
     for value in (None, "x", [np.nan, 1], [np.inf, 1], ["a"], [1j], {}, object(), b"x"):
         shown = str(value)[:9]
-        for function in (vb.fit_normal, exact.exact_iid_normal):
+        for function in (vb.fit_normal, exact.NormalExact):
             yield f"{function.__name__} of {shown!r}", lambda f=function, v=value: f(v)
         yield f"draw_normal of {shown!r}", lambda v=value: exact.draw_normal(v, None, 10, rng)
         yield (
@@ -251,7 +251,7 @@ def _numbers() -> Iterator[Call]:
         )
         yield (
             f"Poisson totals {shown!r}",
-            lambda v=value: exact.draw_multilevel_poisson(v, [3, 3], None, 10, rng),
+            lambda v=value: exact.PoissonSampler(v, [3, 3]),
         )
     for value in (0, -1, 1.5, "x", None, np.nan, [3]):
         name = f"{value!r}"[:9]

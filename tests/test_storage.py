@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from synthetic_fits import synthetic_fit, table
 
 from pyflowers import storage
-from pyflowers.cli.compare import folder_kind
-from pyflowers.cli.compile import KIND as EXECUTABLE
+from pyflowers.cli.programs import EXECUTABLE
+from pyflowers.cli.results import folder_kind
 from pyflowers.errors import ConfigError
 from pyflowers.fits import folder as runs
 from pyflowers.fits import idata
@@ -135,7 +135,7 @@ def test_the_working_folder_is_not_replaced(run, tmp_path, monkeypatch):
 
 def test_a_folder_of_two_kinds_is_known_by_its_inner_one(run, tmp_path):
     def write(out):
-        with new_folder(out, folder_kind()) as new:
+        with new_folder(out, folder_kind("comparison")) as new:
             runs.save(run, new / "nuts")
             (new / "table.csv").write_text("a\n")
             (new / "comparison.json").write_text('{"comparison": "m", "seed": 1}')
@@ -154,7 +154,7 @@ def test_a_folder_of_two_kinds_is_known_by_its_inner_one(run, tmp_path):
 def test_a_foreign_table_is_not_overwritten(tmp_path):
     (tmp_path / "table.csv").write_text("mine")
     with pytest.raises(ConfigError, match=r"it contains table\.csv, which no earlier comparison"):
-        check_folder(tmp_path, folder_kind())
+        check_folder(tmp_path, folder_kind("comparison"))
 
 
 @pytest.mark.parametrize("content", ["", "{}", "<html>mine</html>"])
@@ -384,7 +384,7 @@ def save_run(run, path):
 
 
 def save_comparison(run, path):
-    with new_folder(path, folder_kind()) as new:
+    with new_folder(path, folder_kind("comparison")) as new:
         runs.save(run, new / "nuts")
         (new / "table.csv").write_text("a\n")
         (new / "comparison.json").write_text('{"comparison": "m", "seed": 1}')

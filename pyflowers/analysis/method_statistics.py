@@ -17,8 +17,8 @@ from pyflowers.programs import MissingMoment
 if TYPE_CHECKING:
     import xarray as xr
 
-    from pyflowers.posterior.exact import ExactPosterior
-    from pyflowers.posterior.vb import VBResult
+    from pyflowers.exact import ExactPosterior
+    from pyflowers.vb import VBResult
 
 
 def of_draws(

@@ -38,7 +38,6 @@ from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.verdict import Part
 from pyflowers.programs import Capability, Data, Program, find_program
-from pyflowers.programs.data import with_roles
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -187,8 +186,8 @@ def prior(
     options = SamplerOptions.of(seed=seed, draws=_per_chain(draws))
     opened = find_program(program, tuple(map(str, include_paths)))
     opened.require(Capability.PRIOR_ONLY)
-    named = with_roles(columns, group=group, time=time, value=value)
-    design = opened.read_design(data, columns=named, **reading)
+    reading |= {"group": group, "time": time, "value": value}
+    design = opened.read_design(data, columns=columns, **reading)
     _refuse_infinite(opened, priors or {})
     values = opened.resolve_priors(priors, design)
     _refuse_improper(opened, {**design.values, **values})

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pyflowers.batches.keep import function_of
-from pyflowers.batches.kept import ranks
+from pyflowers.batches.keep import function_of, ranks
 from pyflowers.convergence import ess_bulk
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import stacked

@@ -1,49 +1,45 @@
 """The ledger of a batch: one SQLite file, written by the client alone.
 
-Each task has one row, by its key. A row and the shard with its tables become known together, in
-one transaction after the shard is on the disk: whatever ends the client, a row that says ``done``
-has its results, and a shard that the ledger does not name is removed by the next run.
+Each task has one row, by its key. A row and the tables that were kept of its fit become known
+together, in one transaction: whatever ends the client, a row that says ``done`` has its results.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sqlite3
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pyflowers.batches import shards
 from pyflowers.batches.task import Job, Outcome
 from pyflowers.errors import ConfigError
 from pyflowers.records import storable_text
 
-if sys.platform != "win32":
-    import fcntl
-
 FILE = "ledger.sqlite"
 KIND = 0x70796662
 """SQLite's application_id of our ledgers: "pyfb"."""
-FORMAT = 1
+FORMAT = 2
 
-SECONDS_FOR_READERS = 1.0
-"""How long a client that is done waits for those who are reading."""
-SECONDS_FOR_LOCK = 0.1
-"""How long a client waits for the lock, which :func:`is_running` takes for a moment."""
+SECONDS_BETWEEN_WRITES = 5.0
+BYTES_BETWEEN_WRITES = 16_000_000
+"""What the end of the client may cost: outcomes that are not yet in the ledger are fitted again."""
+
+SECONDS_TO_WAIT = 60.0
+"""How long one who writes waits for those who read, and the other way round."""
 
 _TABLES = f"""
 PRAGMA application_id = {KIND};
 PRAGMA user_version = {FORMAT};
 CREATE TABLE batch (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE versions (id INTEGER PRIMARY KEY, said TEXT NOT NULL UNIQUE);
-CREATE TABLE shards (id INTEGER PRIMARY KEY, file TEXT NOT NULL UNIQUE);
 CREATE TABLE tasks (
-    key TEXT PRIMARY KEY,
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
     name TEXT NOT NULL,
     program TEXT NOT NULL,
     position INTEGER NOT NULL,
@@ -55,9 +51,9 @@ CREATE TABLE tasks (
     versions INTEGER REFERENCES versions,
     verdict TEXT,
     error TEXT,
-    shard INTEGER REFERENCES shards,
     finished REAL
-) WITHOUT ROWID;
+);
+CREATE TABLE kept (task INTEGER NOT NULL REFERENCES tasks, name TEXT NOT NULL, rows BLOB NOT NULL);
 """
 
 JUDGED = """CASE WHEN tasks.outcome <> 'done' THEN tasks.outcome
@@ -84,30 +80,29 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._waiting: dict[str, tuple[Job, bool]] = {}
+        self._expected: dict[str, tuple[Any, ...]] = {}
+        self._again: list[str] = []
+        self._unwritten: list[Outcome] = []
+        self._bytes = 0
+        self._written = time.monotonic()
         with writing(folder):
             _refuse_foreign(folder)
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(folder)
             try:
-                self._database = _connected(folder)
-                try:
-                    self._begin()
-                except BaseException:
-                    self._database.close()
-                    raise
+                self._database = sqlite3.connect(
+                    folder / FILE, isolation_level=None, timeout=SECONDS_TO_WAIT
+                )
+                self._begin()
             except BaseException:
-                os.close(self._lock)
+                self.close()
                 raise
 
     def _begin(self) -> None:
-        """Make the tables of a new ledger, or clear what the last client left in an old one."""
-        if _is_empty(self._database):
+        """Make the tables of a new ledger, and count the runs of an old one."""
+        if self._database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
             self._database.executescript(f"BEGIN; {_TABLES} COMMIT;")
         _check_format(self._database, self.folder)
-        (self.folder / shards.FOLDER).mkdir(exist_ok=True)
-        shards.sync(self.folder)
-        shards.clear(self.folder / shards.FOLDER, self._shard_files())
         self.run = int(self.value("run") or 0) + 1
         self.remember({"run": str(self.run)})
 
@@ -125,82 +120,77 @@ class Ledger:
 
         ``passed``, ``doubtful``, ``failed`` or ``waiting``; ``new`` and 0 without any.
         """
-        if key in self._waiting:
+        if key in self._expected:
             return "waiting", self.run
         found = self._database.execute(f"SELECT {JUDGED}, run FROM tasks WHERE key = ?", (key,))
         return found.fetchone() or ("new", 0)
 
     def expect(self, job: Job, *, again: bool) -> None:
-        """Note that a task belongs to this run.
+        """Note that a task belongs to this run, and whether an earlier outcome no longer counts."""
+        name, program = storable_text(job.name), storable_text(job.program)
+        self._expected[job.key] = job.key, name, program, job.position, self.run, job.seed
+        if again:
+            self._again.append(job.key)
+        self._write_if_due()
 
-        Parameters
-        ----------
-        job : Job
-            The task.
-        again : bool
-            Whether an earlier outcome no longer counts.
-        """
-        self._waiting[job.key] = (replace(job, work=b""), again)
+    def take(self, outcome: Outcome) -> None:
+        """Note an outcome; it is written with others, once they are old or large enough."""
+        self._unwritten.append(outcome)
+        self._bytes += sum(map(len, outcome.tables.values()))
+        self._write_if_due()
 
-    def write(self, outcomes: Sequence[Outcome]) -> None:
-        """Write the tables of outcomes, then their rows, all or nothing.
+    def _write_if_due(self) -> None:
+        if (
+            time.monotonic() - self._written > SECONDS_BETWEEN_WRITES
+            or self._bytes > BYTES_BETWEEN_WRITES
+        ):
+            self.write()
+
+    def write(self) -> None:
+        """Write what was noted, all or nothing.
 
         Raises
         ------
         ConfigError
             If the disk is full or the folder is gone; the ledger is unchanged.
         """
-        if not outcomes and not self._waiting:
-            return
-        with writing(self.folder):
-            tables = {each.key: each.tables for each in outcomes if each.tables}
-            number = self._database.execute("SELECT coalesce(max(id), 0) + 1 FROM shards")
-            shard = int(number.fetchone()[0]) if tables else None
-            folder = self.folder / shards.FOLDER
-            file = shards.write(folder, shard, tables) if shard is not None else None
-            with self._transaction():
-                self._database.executemany(
-                    "INSERT INTO tasks (key, name, program, position, run, seed, outcome) "
-                    "VALUES (?, ?, ?, ?, ?, ?, 'waiting') ON CONFLICT (key) DO UPDATE SET "
-                    "name = excluded.name, position = excluded.position, run = excluded.run",
-                    [self._expected(job) for job, _ in self._waiting.values()],
-                )
-                self._database.executemany(
-                    "UPDATE tasks SET outcome = 'waiting', error = NULL WHERE key = ?",
-                    [(key,) for key, (_, again) in self._waiting.items() if again],
-                )
-                if file is not None:
-                    self._database.execute("INSERT INTO shards VALUES (?, ?)", (shard, file))
-                self._database.executemany(
-                    "UPDATE tasks SET outcome = ?, seconds = ?, attempts = ?, versions = ?, "
-                    "verdict = ?, error = ?, shard = ?, finished = ? WHERE key = ?",
-                    [self._row(each, shard) for each in outcomes],
-                )
-            self._waiting.clear()
+        self._written = time.monotonic()
+        with writing(self.folder), self._transaction():
+            self._database.executemany(
+                "INSERT INTO tasks (key, name, program, position, run, seed, outcome) "
+                "VALUES (?, ?, ?, ?, ?, ?, 'waiting') ON CONFLICT (key) DO UPDATE SET "
+                "name = excluded.name, position = excluded.position, run = excluded.run",
+                self._expected.values(),
+            )
+            self._database.executemany(
+                "UPDATE tasks SET outcome = 'waiting', error = NULL WHERE key = ?",
+                [(key,) for key in self._again],
+            )
+            self._database.executemany(
+                "UPDATE tasks SET outcome = ?, seconds = ?, attempts = ?, versions = ?, "
+                "verdict = ?, error = ?, finished = ? WHERE key = ?",
+                map(self._row, self._unwritten),
+            )
+            self._database.executemany(
+                "INSERT INTO kept SELECT id, ?, ? FROM tasks WHERE key = ?",
+                [
+                    (n, rows, each.key)
+                    for each in self._unwritten
+                    for n, rows in each.tables.items()
+                ],
+            )
+        self._expected.clear()
+        self._again.clear()
+        self._unwritten.clear()
+        self._bytes = 0
 
     def close(self) -> None:
-        """Close the file, so that nothing is left beside it; a reader may keep it from that."""
-        with suppress(sqlite3.Error):
-            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._leave_log()
-        self._database.close()
+        """Close the file."""
+        if hasattr(self, "_database"):
+            self._database.close()
         os.close(self._lock)
 
-    def _leave_log(self) -> None:
-        """Leave no write-ahead log: with one, who may not write the folder could not read it."""
-        end = time.monotonic() + SECONDS_FOR_READERS
-        while time.monotonic() < end:
-            # SQLite does not wait here for readers, however long its timeout.
-            with suppress(sqlite3.Error):
-                self._database.execute("PRAGMA journal_mode = DELETE")
-                return
-            time.sleep(SECONDS_FOR_READERS / 100)
-
-    def _expected(self, job: Job) -> tuple[Any, ...]:
-        name, program = storable_text(job.name), storable_text(job.program)
-        return job.key, name, program, job.position, self.run, job.seed
-
-    def _row(self, outcome: Outcome, shard: int | None) -> tuple[Any, ...]:
+    def _row(self, outcome: Outcome) -> tuple[Any, ...]:
         return (
             "failed" if outcome.error else "done",
             outcome.seconds,
@@ -208,7 +198,6 @@ class Ledger:
             self._version(outcome.versions),
             outcome.verdict or None,
             storable_text(outcome.error) or None,
-            shard if outcome.tables else None,
             time.time(),
             outcome.key,
         )
@@ -221,9 +210,6 @@ class Ledger:
         self._database.execute("INSERT OR IGNORE INTO versions (said) VALUES (?)", (text,))
         found = self._database.execute("SELECT id FROM versions WHERE said = ?", (text,))
         return int(found.fetchone()[0])
-
-    def _shard_files(self) -> list[str]:
-        return [name for (name,) in self._database.execute("SELECT file FROM shards")]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -252,7 +238,7 @@ def is_running(folder: Path) -> bool:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         # Shared, so that one who asks is not taken for a client by another who asks.
-        return not _lock(descriptor, shared=True)
+        return not _lock(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 
@@ -268,8 +254,10 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
     """
     if not is_batch(folder):
         raise ConfigError(f"{folder}: it holds no {FILE}; name the folder of a batch")
+    # Not read-only: what a killed client has left half written is to be taken back.
+    address = f"{(folder / FILE).absolute().as_uri()}?mode=rw"
     try:
-        database = _connected_to_read(folder)
+        database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=SECONDS_TO_WAIT)
         try:
             _check_format(database, folder)
             yield database
@@ -306,34 +294,15 @@ def writing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _connected(folder: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(folder / FILE, isolation_level=None, timeout=30)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = FULL")
-    return database
-
-
-def _connected_to_read(folder: Path) -> sqlite3.Connection:
-    """Open a ledger that may be another's, in a folder that cannot be written."""
-    address = f"{(folder / FILE).absolute().as_uri()}?mode=ro"
-    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=30)
-
-
-def _pragma(database: sqlite3.Connection, name: str) -> int:
-    return int(database.execute(f"PRAGMA {name}").fetchone()[0])
-
-
-def _is_empty(database: sqlite3.Connection) -> bool:
-    return database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
-
-
 def _check_format(database: sqlite3.Connection, folder: Path) -> None:
-    kind, found = _pragma(database, "application_id"), _pragma(database, "user_version")
+    kind, found = (
+        database.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("application_id", "user_version")
+    )
     if (kind, found) != (KIND, FORMAT):
         raise ConfigError(
             f"{folder / FILE}: it is not a ledger that this pyflowers can read (format {found}, "
-            f"not {FORMAT}); "
-            "name another folder"
+            f"not {FORMAT}; pyflowers 0.2 wrote format 1); name another folder"
         )
 
 
@@ -349,26 +318,21 @@ def _refuse_foreign(folder: Path) -> None:
 def _locked(folder: Path) -> int:
     """Lock a folder itself; the system releases it when this process ends for any reason."""
     descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        end = time.monotonic() + SECONDS_FOR_LOCK
-        while not _lock(descriptor, shared=False):
-            if time.monotonic() > end:
-                raise ConfigError(
-                    f"batch folder {folder}: another pyflowers is running this batch; wait for "
-                    f"it, or see its progress with pyflowers batch --status {folder}"
-                )
-            time.sleep(SECONDS_FOR_LOCK / 20)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+    for _ in range(20):  # who only asks whether a client is running locks it for a moment
+        if _lock(descriptor, fcntl.LOCK_EX):
+            return descriptor
+        time.sleep(0.005)
+    os.close(descriptor)
+    raise ConfigError(
+        f"batch folder {folder}: another pyflowers is running this batch; wait for it, or see its "
+        f"progress with pyflowers batch --status {folder}"
+    )
 
 
-def _lock(descriptor: int, *, shared: bool) -> bool:
+def _lock(descriptor: int, kind: int) -> bool:
     """Lock an open folder if no other process forbids it, and return whether it is locked."""
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
     return True

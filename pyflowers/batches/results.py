@@ -7,11 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import Any, NoReturn
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from pyflowers.batches import shards
+from pyflowers.batches.keep import frame_of, unpacked
 from pyflowers.batches.ledger import JUDGED, batch_value, is_running, reading
 from pyflowers.errors import ConfigError
 
@@ -167,52 +171,50 @@ class Batch:
         ------
         ConfigError
             If no task that is done has such a table.
-        DataError
-            If a shard is damaged.
         """
         with reading(self.folder) as database:
-            rows = database.execute(
-                f"SELECT file, key, position, name, {JUDGED} FROM tasks "
-                "JOIN shards ON shards.id = tasks.shard WHERE run = ? AND outcome = 'done'",
-                (batch_value(database, "run"),),
+            run = batch_value(database, "run")
+            found = database.execute(
+                f"SELECT tasks.name, {JUDGED}, rows FROM kept JOIN tasks ON tasks.id = kept.task "
+                "WHERE run = ? AND outcome = 'done' AND kept.name = ? ORDER BY position",
+                (run, name),
             ).fetchall()
-        of_shard: dict[str, dict[str, tuple[int, str, str]]] = {}
-        for file, key, *of_task in rows:
-            of_shard.setdefault(file, {})[key] = tuple(of_task)
-        frames = [
-            frame
-            for file, known in of_shard.items()
-            for frame in _tables(self.folder / shards.FOLDER / file, name, known)
-        ]
-        if not frames:
-            failures = list(self.failures)
-            if failures and not rows:
-                raise ConfigError(
-                    f"{self.folder}: no task is done, and {len(failures)} failed, the first with: "
-                    f"{failures[0]}"
-                )
+        if not found:
+            self._refuse(name)
+        tables = [(task, verdict, unpacked(rows)) for task, verdict, rows in found]
+        frames = [_frame(list(alike)) for _, alike in groupby(tables, _kinds)]
+        return pd.concat(frames, ignore_index=True)
+
+    def _refuse(self, name: str) -> NoReturn:
+        ledger = self.ledger()
+        failures = self.failures
+        if len(failures) and not (ledger["outcome"] == "done").any():
             raise ConfigError(
-                f"{self.folder}: no task that is done has a table {name}; name what was kept"
+                f"{self.folder}: no task is done, and {len(failures)} failed, the first with: "
+                f"{failures.iloc[0]}"
             )
-        frames.sort(key=lambda part: int(part[0]))
-        return pd.concat([frame for _, frame in frames], ignore_index=True)
+        raise ConfigError(
+            f"{self.folder}: no task that is done has a table {name}; name what was kept"
+        )
 
 
-def _tables(
-    path: Path, name: str, known: Mapping[str, tuple[int, str, str]]
-) -> list[tuple[int, pd.DataFrame]]:
-    """Return position and table of each task of a shard."""
-    found = []
-    for whole in shards.read(path, name):
-        for key, frame in whole.groupby("key", sort=False):
-            if key in known:
-                position, task, verdict = known[str(key)]
-                table = frame.drop(columns="key")
-                if "verdict" not in table:  # tables of older batches may have their own
-                    table.insert(0, "verdict", verdict)
-                table.insert(0, "task", task)
-                found.append((position, table))
-    return found
+_Part = tuple[str, str, NDArray[Any]]
+"""A task, its verdict and its rows."""
+
+
+def _kinds(part: _Part) -> list[tuple[str, str]]:
+    kinds = part[2].dtype
+    return [(name, kinds[name].kind) for name in kinds.names or ()]
+
+
+def _frame(parts: list[_Part]) -> pd.DataFrame:
+    """Return the table of tasks whose columns are alike."""
+    tasks, verdicts, rows = zip(*parts, strict=True)
+    table = frame_of(np.concatenate(rows))
+    lengths = [len(each) for each in rows]
+    table.insert(0, "verdict", np.repeat(np.array(verdicts, object), lengths))
+    table.insert(0, "task", np.repeat(np.array(tasks, object), lengths))
+    return table
 
 
 def _rate(finished: list[float], running: bool) -> float | None:

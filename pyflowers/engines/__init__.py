@@ -1,7 +1,7 @@
 """What samples programs: CmdStan, the reference; stanli, an interpreter; exact, no Markov chain."""
 
 from pyflowers.engines.base import Engine, EngineLacksError, LoadedProgram, ProcessLostError, Sample
-from pyflowers.engines.choose import find_engine, load_with, sample_with
+from pyflowers.engines.choose import find_engine
 from pyflowers.engines.options import LARGEST_SEED, SamplerOptions, new_seed, refuse_unused
 
 __all__ = [
@@ -13,8 +13,6 @@ __all__ = [
     "Sample",
     "SamplerOptions",
     "find_engine",
-    "load_with",
     "new_seed",
     "refuse_unused",
-    "sample_with",
 ]

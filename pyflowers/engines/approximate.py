@@ -27,7 +27,6 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,17 +35,10 @@ from numpy.typing import NDArray
 
 from pyflowers.convergence import pareto_smooth
 from pyflowers.display import INTERVAL, Line, Shown, draws_table, format_number, heading
-from pyflowers.engines.cmdstan import (
-    SIGNIFICANT_FIGURES,
-    data_file,
-    import_cmdstanpy,
-    quiet_cmdstanpy,
-    stan_messages,
-)
+from pyflowers.engines.cmdstan import consoles, running
 from pyflowers.errors import ConfigError, FitError
-from pyflowers.storage import temporary_folder
 from pyflowers.toolchain import Executable
-from pyflowers.toolchain.processes import interruptible, mortal
+from pyflowers.toolchain.processes import interruptible
 
 K_HAT_GOOD = 0.5
 K_HAT_USABLE = 0.7
@@ -144,25 +136,12 @@ def approximate(
     """
     if not isinstance(method, str) or method not in METHODS:
         raise ConfigError(f"no approximation is called {method!r}: choose one of {list(METHODS)}")
-    with (
-        quiet_cmdstanpy(),
-        temporary_folder() as folder,
-        mortal(executable.path, folder) as program,
-    ):
-        options = {
-            "data": data_file(data, folder),
-            "seed": seed,
-            "output_dir": str(folder),
-            "sig_figs": SIGNIFICANT_FIGURES,
-        }
-        model = import_cmdstanpy().CmdStanModel(exe_file=program)
+    with running(executable, data, f"{method}: ") as (model, given, folder):
+        options = {**given, "seed": seed}
         started = time.perf_counter()
-        try:
-            draws, log_p, log_q = interruptible(lambda: METHODS[method](model, options, num_draws))
-        except (RuntimeError, ValueError) as error:
-            raise FitError(f"{method}: {stan_messages(folder, error)}") from error
+        draws, log_p, log_q = interruptible(lambda: METHODS[method](model, options, num_draws))
         wall_time = time.perf_counter() - started
-        console = _console(folder)
+        console = "\n".join(consoles(folder))
     k_hat = pareto_k_hat(log_p - log_q)
     elbo = _last_elbo(console) if method.startswith("advi") else float("nan")
     if method == "pathfinder":
@@ -243,11 +222,6 @@ def _resampled(
     rng = np.random.default_rng(seed)
     chosen = rng.choice(np.flatnonzero(finite), num_draws, p=weights / weights.sum())
     return {name: values[chosen] for name, values in draws.items()}
-
-
-def _console(folder: Path) -> str:
-    files = sorted(folder.glob("*.txt"))
-    return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
 
 
 def _last_elbo(console: str) -> float:

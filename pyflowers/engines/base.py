@@ -6,7 +6,7 @@ An engine loads a program once and samples it often. What it cannot do it says w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -154,3 +154,16 @@ class Engine(Protocol):
         ConfigError
             If the program lacks the capability that this engine needs.
         """
+
+
+def variables_of(
+    columns: Iterable[str], draws: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the variables of draws shaped (chain, draw, column), by their names in Stan's CSV."""
+    import stanio
+
+    header = ",".join(columns)
+    return {
+        name: np.ascontiguousarray(variable.extract_reshape(draws))
+        for name, variable in (stanio.parse_header(header) if header else {}).items()
+    }

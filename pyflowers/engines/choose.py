@@ -77,57 +77,34 @@ class AutoEngine:
 
     def load(self, program: Program) -> LoadedProgram:
         """Load with the interpreter, or compile if it cannot run the program."""
+        return _EitherProgram(program)
+
+
+class _EitherProgram:
+    """A program interpreted, and compiled as soon as the interpreter lacks something."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
         try:
-            return StanliEngine().load(program)
+            self._take(StanliEngine().load(program))
         except EngineLacksError as lack:
-            return _instead(program, lack)
+            self._compile(lack)
 
+    def _take(self, loaded: LoadedProgram) -> None:
+        self._loaded = loaded
+        self.engine, self.key = loaded.engine, loaded.key
+        self.versions, self.source = loaded.versions, loaded.source
 
-def load_with(engine: Engine, program: Program) -> LoadedProgram:
-    """Load a program with an engine."""
-    return engine.load(program)
+    def _compile(self, lack: EngineLacksError) -> None:
+        logger.warning("%s; using CmdStan instead", lack)
+        self._take(CmdStanEngine(find_cmdstan()).load(self._program))
 
-
-def sample_with(
-    engine: Engine,
-    loaded: LoadedProgram,
-    program: Program,
-    data: Mapping[str, Any],
-    options: SamplerOptions,
-    **run: Any,
-) -> tuple[LoadedProgram, Sample]:
-    """Sample a loaded program; an engine chosen automatically may hand over to CmdStan.
-
-    Parameters
-    ----------
-    engine : Engine
-        As :func:`find_engine` returns it.
-    loaded : LoadedProgram
-        As :func:`load_with` returns it.
-    program : Program
-        The program.
-    data : mapping
-        Its data block.
-    options : SamplerOptions
-        How to sample.
-    **run
-        ``cores``, ``inits``, ``keep``, ``interval`` and ``show_progress``, see
-        :meth:`pyflowers.engines.base.LoadedProgram.sample`.
-
-    Raises
-    ------
-    FitError
-        If sampling fails.
-    """
-    try:
-        return loaded, loaded.sample(data, options, **run)
-    except EngineLacksError as lack:
-        if not isinstance(engine, AutoEngine):
-            raise
-        loaded = _instead(program, lack)
-        return loaded, loaded.sample(data, options, **run)
-
-
-def _instead(program: Program, lack: EngineLacksError) -> LoadedProgram:
-    logger.warning("%s; using CmdStan instead", lack)
-    return CmdStanEngine(find_cmdstan()).load(program)
+    def sample(self, data: Mapping[str, Any], options: SamplerOptions, **run: Any) -> Sample:
+        """See :class:`~pyflowers.engines.base.LoadedProgram`."""
+        try:
+            return self._loaded.sample(data, options, **run)
+        except EngineLacksError as lack:
+            if self.engine == "cmdstan":
+                raise
+            self._compile(lack)
+            return self._loaded.sample(data, options, **run)

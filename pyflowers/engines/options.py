@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 from pydantic import BeforeValidator, Field
 
-from pyflowers.errors import UnusedOptionError
+from pyflowers.errors import ConfigError, UnusedOptionError
 from pyflowers.records import Record
 
 EngineName = Literal["auto", "cmdstan", "stanli", "exact"]
@@ -131,6 +133,30 @@ def refuse_unused(engine: str, used: Collection[str], given: Collection[str]) ->
             raise UnusedOptionError(
                 f"{name}: the engine {engine} has no use for it, it takes {known}; leave it out"
             )
+
+
+def read_inits(inits: Any) -> Any:
+    """Return initial values with those of files read, of several chains as a list.
+
+    CmdStan takes a file whose name does not end in .json for one of R, and skips what it cannot
+    read.
+
+    Raises
+    ------
+    ConfigError
+        If a file is not a JSON object.
+    """
+    if isinstance(inits, list | tuple):
+        return [read_inits(each) for each in inits]
+    if not isinstance(inits, str | Path):
+        return inits
+    try:
+        values = json.loads(Path(inits).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"inits {inits}: it is not a JSON file ({error}); correct it") from error
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"inits {inits}: it must be a JSON object of parameters; correct it")
+    return values
 
 
 def new_seed() -> int:

@@ -18,7 +18,7 @@ from pyflowers.fits.posterior import element_names, flat
 from pyflowers.plots.methods import comparison_figures, coordinate_ascent
 from pyflowers.plots.style import alt_text
 from pyflowers.programs import find_program, shipped_names
-from pyflowers.workflow.comparisons import compare_all
+from pyflowers.workflow.experiment import compare_all
 
 NORMAL = """
 parameters { vector[2] x; real<lower=0> unused; }

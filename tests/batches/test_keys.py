@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflowers.batches.keep import Keep, keeps
-from pyflowers.batches.keys import digest_of, seed_of
+from pyflowers.batches.task import seed_of
+from pyflowers.digests import digest_of
 from pyflowers.errors import ConfigError, FitError
 
 PLAIN = st.recursive(
@@ -60,7 +61,7 @@ def test_what_a_value_is_matters(pair):
 
 def test_digests_are_the_same_in_another_process():
     value = {"a": [1, 2.5, "é"], "b": None}
-    code = f"from pyflowers.batches.keys import digest_of; print(digest_of({value!r}))"
+    code = f"from pyflowers.digests import digest_of; print(digest_of({value!r}))"
     output = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout

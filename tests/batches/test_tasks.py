@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyflowers import Task, batch
-from pyflowers.batches.keys import digest_of
+from pyflowers.digests import digest_of
 
 QUICK = {"chains": 2, "warmup": 100, "draws": 50}
 

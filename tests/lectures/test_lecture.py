@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from pyflowers.cli.lecture import command
+from pyflowers.cli.machine import lecture_command
 from pyflowers.errors import ConfigError
 from pyflowers.lectures import EXAMPLES, Lecture, Settings, run_example
 from pyflowers.plots.style import alt_text
@@ -104,14 +104,16 @@ def test_streams_of_one_seed_differ():
 
 
 def test_the_command_lists_the_examples():
-    done = CliRunner().invoke(command, ["--list"])
+    done = CliRunner().invoke(lecture_command, ["--list"])
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.output.splitlines()] == list(TABLE)
 
 
 def test_the_command_runs_an_example(tmp_path):
     out = tmp_path / "chain"
-    done = CliRunner().invoke(command, ["markov-chain", "--quick", "--seed", "5", "--out", out])
+    done = CliRunner().invoke(
+        lecture_command, ["markov-chain", "--quick", "--seed", "5", "--out", out]
+    )
     assert done.exit_code == 0, done.output
     assert json.loads((out / "results.json").read_text())["seed"] == 5
     assert "Detailed balance" in done.output
@@ -126,7 +128,7 @@ def test_the_command_runs_an_example(tmp_path):
     ],
 )
 def test_wrong_usage_is_named(arguments, message):
-    done = CliRunner().invoke(command, arguments)
+    done = CliRunner().invoke(lecture_command, arguments)
     assert done.exit_code == 2
     assert message in done.output
 
@@ -139,6 +141,6 @@ def test_wrong_usage_is_named(arguments, message):
     ],
 )
 def test_errors_say_what_to_do(arguments, message):
-    done = CliRunner().invoke(command, arguments)
+    done = CliRunner().invoke(lecture_command, arguments)
     assert isinstance(done.exception, ConfigError)
     assert message in str(done.exception)

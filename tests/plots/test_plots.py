@@ -26,8 +26,7 @@ from pyflowers.plots.choice import choose
 from pyflowers.plots.style import WIDTH, applied, fitted, label, text_width
 from pyflowers.programs import Capability, find_program
 from pyflowers.programs.densities import prior_density
-from pyflowers.workflow.comparisons import compare_all
-from pyflowers.workflow.experiment import save
+from pyflowers.workflow.experiment import compare_all, save
 
 FIT_FIGURES = ("trace_first_chain", "trace", "ranks", "pairs", "prior_posterior", "predictive")
 MODELS = ("iid_normal", "multilevel_normal", "multilevel_poisson")

@@ -156,7 +156,7 @@ SHAPES = [
 
 
 # Quantiles of a single plant's posterior are hard to integrate; its moments need no integral.
-@pytest.mark.filterwarnings("ignore::pyflowers.posterior.exact.NotRefinedWarning")
+@pytest.mark.filterwarnings("ignore::pyflowers.exact.NotRefinedWarning")
 @pytest.mark.parametrize("name", LECTURE)
 @pytest.mark.parametrize("rows", SHAPES, ids=len)
 def test_missing_moments_are_those_of_the_exact_posterior(name, rows):

@@ -24,7 +24,7 @@ from pyflowers.reports import render_report, report
 from pyflowers.reports.comparison import compared as methods_of
 from pyflowers.reports.embed import to_svg
 from pyflowers.reports.material import Material
-from pyflowers.workflow.comparisons import compare_all
+from pyflowers.workflow.experiment import compare_all
 
 SECTIONS = [
     *("answer", "verdict", "data", "models", "checks", "comparison", "methods", "sensitivity"),

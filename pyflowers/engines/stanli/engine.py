@@ -1,30 +1,131 @@
-"""Programs as the interpreter samples them."""
+"""Programs as the interpreter samples them, in a worker process that a crash of it ends."""
 
 from __future__ import annotations
 
+import re
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
-from typing import Any
+from numbers import Real
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from pyflowers.cores import usable_cores
 from pyflowers.digests import digest
 from pyflowers.display import INTERVAL
-from pyflowers.engines.base import EngineLacksError, Keep, Sample
-from pyflowers.engines.options import NUTS_USES, SamplerOptions
-from pyflowers.engines.stanli.inits import unconstrained_requests
-from pyflowers.engines.stanli.pool import Request, ask
-from pyflowers.engines.stanli.shapes import variables_of
-from pyflowers.engines.words import no_start
-from pyflowers.errors import CompileError, FitError, ToolchainError
+from pyflowers.engines.base import EngineLacksError, Keep, ProcessLostError, Sample, variables_of
+from pyflowers.engines.cmdstan import no_start
+from pyflowers.engines.options import NUTS_USES, SamplerOptions, read_inits
+from pyflowers.engines.workers import Worker, WorkerEndedError, borrowed
+from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
 from pyflowers.versions import version
+
+MODULE = "pyflowers.engines.stanli.worker"
+
+Question: TypeAlias = tuple[str, str, str, dict[str, Any]]
+"""What is wanted, a program's text, its digest, and what is wanted with."""
+
+Answer: TypeAlias = tuple[dict[str, Any], str]
+"""The result, and what the interpreter said of a failure."""
+
+_here: Callable[[Question], Answer] | None = None
+"""The interpreter of this process itself, if it has one."""
+
+
+class Progress(NamedTuple):
+    """The progress of a chain."""
+
+    chain: int
+    iteration: int
+    total: int
+    is_warmup: bool
+
+
+def ask(
+    kind: str, source: Source, *, worker: Worker | None = None, bars: int = 0, **values: Any
+) -> Answer:
+    """Ask the interpreter about a program, in this process if it may crash of it.
+
+    Parameters
+    ----------
+    kind : str
+        The name of the interpreter's method.
+    source : Source
+        The program.
+    worker : Worker, optional
+        One that remembers what it was asked.
+    bars : int
+        Number of chains to draw a bar of progress for.
+    **values
+        As the interpreter's method takes them.
+
+    Raises
+    ------
+    ProcessLostError
+        If the worker ends before it answers.
+    """
+    question = kind, source.text, source.sha256, values
+    if worker is not None:
+        return _answer(worker, question)
+    # The interpreter is called by one thread of a process, and by the same one each time.
+    if _here is not None and threading.current_thread() is threading.main_thread():
+        return _here(question)
+    with _bars(bars) as show, borrowed(MODULE) as lent:
+        return _answer(lent, question, show)
+
+
+def interpret_here() -> None:
+    """Answer the main thread in this process from now on, so that a crash of it ends this one."""
+    from pyflowers.engines.stanli.worker import Interpreter
+
+    global _here
+    _here = Interpreter().answer
+
+
+def _answer(
+    worker: Worker, question: Question, show: Callable[[Progress], None] = lambda _: None
+) -> Answer:
+    worker.send(question)
+    try:
+        while isinstance(message := worker.receive(), Progress):
+            show(message)
+    except WorkerEndedError as ended:
+        raise ProcessLostError(
+            f"the Stan interpreter {ended}; run again, or use --engine cmdstan"
+        ) from ended
+    answer: Answer = message
+    return answer
+
+
+@contextmanager
+def _bars(chains: int) -> Iterator[Callable[[Progress], None]]:
+    """Yield what shows each :class:`Progress`: a bar for each chain."""
+    if not chains:
+        yield lambda _: None
+        return
+    from tqdm import tqdm
+
+    bars = [tqdm(total=1, desc=f"chain {i + 1}", leave=False) for i in range(chains)]
+
+    def show(progress: Progress) -> None:
+        bar = bars[progress.chain - 1]
+        bar.total = progress.total
+        bar.set_postfix_str("warm-up" if progress.is_warmup else "sampling", refresh=False)
+        bar.update(progress.iteration - bar.n)
+
+    try:
+        yield show
+    finally:
+        for bar in bars:
+            bar.close()
 
 
 @cache
@@ -61,15 +162,16 @@ def interpreted(source: Source) -> StanliProgram:
         raise ToolchainError(
             "the engine stanli is not installed; run pip install stanli, or use --engine cmdstan"
         )
-    answer = ask(Request("load", text=source.text, key=source.sha256))
-    if answer.error:
-        raise lack(source, answer.error) or _load_error(source, answer.error)
+    values, error = ask("load", source)
+    if error:
+        message = error.replace("'string'", source.path.name).strip()
+        raise lack(source, error) or CompileError(f"{source.path} does not compile:\n{message}")
     if not source.blocks.parameters:
         raise EngineLacksError(
             f"{source.path.name} has no parameters, and the interpreter stanli cannot run such "
             "a program"
         )
-    return StanliProgram(source, answer.values["build"])
+    return StanliProgram(source, values["build"])
 
 
 @dataclass(frozen=True)
@@ -103,39 +205,79 @@ class StanliProgram:
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
         started = time.perf_counter()
-        request = Request(
+        values, error = ask(
             "sample",
-            text=self.source.text,
-            key=self.source.sha256,
+            self.source,
+            bars=options.chains if show_progress else 0,
             data=dict(data),
-            options={
-                **options.model_dump(exclude={"keep"}),
-                "parallel_chains": min(cores or usable_cores(), options.chains),
-                "refresh": max(1, (options.warmup + options.draws) // 20) if show_progress else 0,
-                **unconstrained_requests(inits, options.chains, self.source),
-            },
             keep=None if keep is None else tuple(keep),
+            refresh=max(1, (options.warmup + options.draws) // 20) if show_progress else 0,
+            parallel_chains=min(cores or usable_cores(), options.chains),
+            samples=options.draws,
+            delta=options.adapt_delta,
+            max_depth=options.max_treedepth,
+            adapt_engaged=options.warmup > 0,
+            **options.model_dump(include={"seed", "chains", "warmup", "thin", "metric"}),
+            **_start(inits, options.chains, self.source),
         )
-        answer = ask(request, show_progress=options.chains if show_progress else 0)
-        if answer.error:
-            raise lack(self.source, answer.error) or _sample_error(answer.error)
-        values = answer.values
+        if error:
+            raise lack(self.source, error) or _sample_error(error)
         if values["num_lost"]:
             raise EngineLacksError(
                 f"{self.source.path.name}: its generated quantities fail in {values['num_lost']} "
                 "draws, which the interpreter stanli drops; CmdStan keeps their parameters"
             )
-        draws = variables_of(values["names"], values["draws"], keep)
+        # Stan's CSV writes theta.1.2 for theta[1,2].
+        names = [
+            re.sub(r"\[([\d,]+)\]", lambda m: f".{m[1].replace(',', '.')}", name)
+            for name in values["names"]
+        ]
         stats = {
             name: np.ascontiguousarray(values["stats"][:, :, i])
             for i, name in enumerate(values["stat_names"])
         }
         return Sample(
-            draws,
+            variables_of(names, values["draws"]),
             stats,
             chain_times=tuple(values["times"]),
             wall_time=time.perf_counter() - started,
         )
+
+
+def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
+    """Return initial values, or the radius to draw them in, as the interpreter takes them.
+
+    Raises
+    ------
+    ConfigError
+        If they are none of the forms that CmdStanPy takes.
+    EngineLacksError
+        If some parameters have no value.
+    """
+    found = read_inits(inits)
+    if found is None:
+        return {"inits": None}
+    if isinstance(found, Real) and not isinstance(found, bool):
+        if not (np.isfinite(float(found)) and float(found) >= 0):
+            raise ConfigError(f"inits: a radius is a number of at least 0, was {inits!r}")
+        return {"inits": None, "init_radius": float(found)}
+    each = found if isinstance(found, list) else [found]
+    if len(each) not in (1, chains):
+        raise ConfigError(f"inits: there are {len(each)} for {chains} chains; give one for each")
+    for values in each:
+        if not isinstance(values, Mapping):
+            raise ConfigError(
+                f"inits: a {type(values).__name__} is not initial values; give a radius, a mapping "
+                "of parameters, or one mapping for each chain"
+            )
+        missing = [name for name in source.blocks.parameters if name not in values]
+        if missing:
+            raise EngineLacksError(
+                f"inits: {missing[0]} has no value, and the interpreter stanli takes values for "
+                "all parameters or for none; CmdStan draws the others at random"
+            )
+    arrays = [{str(k): np.asarray(value) for k, value in one.items()} for one in each]
+    return {"inits": arrays * (chains // len(arrays))}
 
 
 def _stanli_version() -> str:
@@ -153,11 +295,6 @@ def lack(source: Source, printed: str) -> EngineLacksError | None:
     return EngineLacksError(
         f"the interpreter stanli cannot run {source.path.name} ({first}); CmdStan can"
     )
-
-
-def _load_error(source: Source, printed: str) -> Exception:
-    message = printed.replace("'string'", source.path.name).strip()
-    return CompileError(f"{source.path} does not compile:\n{message}")
 
 
 def _sample_error(printed: str) -> FitError:
