@@ -204,10 +204,10 @@ def _numbers() -> Calls:
     nowhere = Path(__file__).parent / "lecture" / "nowhere.stan"
     for name, function, values in (
         ("fit_normal", vb.fit_normal, arrays),
-        ("exact_iid_normal", exact.exact_iid_normal, arrays),
+        ("NormalExact", exact.NormalExact, arrays),
         ("draw_normal", lambda v: exact.draw_normal(v, None, 10, rng), arrays),
         ("from_groups", lambda v: vb.SufficientStatistics.from_groups(v, [0]), arrays),
-        ("totals", lambda v: exact.draw_multilevel_poisson(v, [3, 3], None, 10, rng), arrays),
+        ("totals", lambda v: exact.PoissonSampler(v, [3, 3]), arrays),
         ("num_draws", lambda v: exact.draw_normal(y, None, v, rng), counts),
         ("max_iter", lambda v: vb.fit_normal(y, max_iter=v), counts),
         ("sweeps", lambda v: vb.fit_multilevel_normal(statistics, max_iter=v), counts),

@@ -15,8 +15,8 @@ from pyflowers.fits.posterior import Posterior, element_names, stacked
 from pyflowers.programs import MissingMoment
 
 if TYPE_CHECKING:
-    from pyflowers.posterior.exact import ExactPosterior
-    from pyflowers.posterior.vb import VBResult
+    from pyflowers.exact import ExactPosterior
+    from pyflowers.vb import VBResult
 
 
 def of_draws(

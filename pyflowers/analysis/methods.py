@@ -26,8 +26,8 @@ from pyflowers.progress import stage
 from pyflowers.toolchain import CmdStan, compile_source, find_cmdstan
 
 if TYPE_CHECKING:
-    from pyflowers.posterior.exact import ExactPosterior
-    from pyflowers.posterior.vb import VBResult
+    from pyflowers.exact import ExactPosterior
+    from pyflowers.vb import VBResult
 
 METHOD_NAMES = {
     "exact": "exact (quadrature)",

@@ -134,10 +134,10 @@ def lecture_command(
     from pyflowers.lectures.lecture import check_folder
 
     if show_list:
-        say_json({"examples": {each: example.summary for each, example in EXAMPLES.items()}})
+        say_json({"examples": EXAMPLES})
         width = max(map(len, EXAMPLES))
-        for each, example in EXAMPLES.items():
-            say(f"{each:<{width}}  {example.summary}")
+        for each, summary in EXAMPLES.items():
+            say(f"{each:<{width}}  {summary}")
         return 0
     if name is None:
         raise click.UsageError("name an example, or see them all with --list")

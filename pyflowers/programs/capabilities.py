@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from pyflowers.programs.data import Data
 
 if TYPE_CHECKING:
-    from pyflowers.posterior.exact import ExactPosterior
-    from pyflowers.posterior.vb import VBResult
+    from pyflowers.exact import ExactPosterior
     from pyflowers.programs.program import Program
+    from pyflowers.vb import VBResult
 
 Draws = Mapping[str, NDArray[np.float64]]
 """Draws by quantity, each shaped (chain, draw, …)."""

@@ -24,6 +24,8 @@ from pyflowers.records import recordable
 TABLE_ROLES = ("group", "time", "value")
 """Short names for columns of the declaration, as in ``--group plot``."""
 
+_DIMENSIONS = {0: "no dimensions", 1: "one dimension"}
+
 READING = ("sep", "decimal", "encoding", "time_order")
 """What says how a file is read, beside the columns."""
 
@@ -167,22 +169,20 @@ class Data(Shown):
 
         Values are equal, and so are the labels of the rows in columns that both read.
         """
-        mine = {labels.column: labels.of_rows for labels in self.labels.values()}
-        theirs = {labels.column: labels.of_rows for labels in other.labels.values()}
         return np.array_equal(self.y, other.y) and all(
-            np.array_equal(mine[column], theirs[column]) for column in mine if column in theirs
+            np.array_equal(mine, theirs) for mine, theirs in self._labels_of_both(other)
         )
 
     def is_reordered(self, other: Data) -> bool:
         """Whether another's rows are these in another order, as far as both read them."""
-        mine = {labels.column: labels.of_rows for labels in self.labels.values()}
-        theirs = {labels.column: labels.of_rows for labels in other.labels.values()}
-        both = sorted(mine.keys() & theirs.keys())
-        rows, others = (
-            sorted(zip(data.y.tolist(), *(found[column] for column in both), strict=True))
-            for data, found in ((self, mine), (other, theirs))
-        )
-        return rows == others
+        mine, theirs = zip((self.y, other.y), *self._labels_of_both(other), strict=True)
+        return sorted(zip(*mine, strict=True)) == sorted(zip(*theirs, strict=True))
+
+    def _labels_of_both(self, other: Data) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Return the labels of both's rows in each column that both read."""
+        mine = {found.column: found.of_rows for found in self.labels.values()}
+        theirs = {found.column: found.of_rows for found in other.labels.values()}
+        return [(mine[column], theirs[column]) for column in mine if column in theirs]
 
     def at(self, rows: NDArray[np.int64]) -> Data:
         """Return the values of some rows only, in the order of `rows`; groups stay as they are.
@@ -393,31 +393,24 @@ def from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
         return Data({}, dims, sha256=digest(), declaration=declared)
     if isinstance(data, Mapping):
         values = {str(name): _plain(name, value) for name, value in data.items()}
-        text = json.dumps(_as_lists(values), sort_keys=True)
-        source, sha256 = "the mapping", digest(text)
-    else:
-        path = Path(data).resolve()
-        values, text = _json_object(path)
-        source, sha256 = str(path), digest(text)
-    return Data(values, dims, source=source, sha256=sha256, declaration=declared)
-
-
-def _json_object(path: Path) -> tuple[dict[str, Any], str]:
+        text = json.dumps(values, sort_keys=True, default=np.ndarray.tolist)
+        return Data(values, dims, source="the mapping", sha256=digest(text), declaration=declared)
+    path = Path(data).resolve()
     if not path.is_file():
         raise DataError(f"{path}: no such file; without a declaration a program takes CmdStan JSON")
     try:
         text = path.read_text(encoding="utf-8-sig")
-        found = json.loads(text)
+        values = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         reason = str(error) if not isinstance(error, RecursionError) else "nested too deeply"
         raise DataError(f"{path}: it is not JSON ({reason}); correct it") from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise DataError(
             f'{path}: CmdStan JSON is an object, such as {{"N": 2, "y": [1, 2]}}, and this is '
-            f"a {type(found).__name__}; for a table of records declare the program's data in "
+            f"a {type(values).__name__}; for a table of records declare the program's data in "
             "a .toml file beside it"
         )
-    return found, text
+    return Data(values, dims, source=str(path), sha256=digest(text), declaration=declared)
 
 
 def _plain(name: Any, value: Any) -> Any:
@@ -443,13 +436,6 @@ def _plain(name: Any, value: Any) -> Any:
     if array.dtype.kind not in "biuf":
         raise DataError(f"data {name}: it holds {array.dtype}, not numbers")
     return array.astype(np.int64) if array.dtype.kind == "b" else array
-
-
-def _as_lists(value: Any) -> Any:
-    """Return arrays, and those in mappings, as lists."""
-    if isinstance(value, Mapping):
-        return {key: _as_lists(part) for key, part in value.items()}
-    return np.asarray(value).tolist()
 
 
 def design_table(
@@ -532,11 +518,8 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
     # declared, would pass as another one.
     for name, variable in declared.items():
         value = values.get(name)
-        if (
-            value is None
-            or isinstance(value, Mapping)
-            or variable.kind.startswith(("complex", "tuple"))
-        ):
+        is_other = isinstance(value, Mapping) or variable.kind.startswith(("complex", "tuple"))
+        if value is None or is_other:
             continue
         try:
             shape = np.shape(value)
@@ -547,13 +530,15 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
         if shape == (0,) and variable.ndim:
             continue  # how JSON writes an array without elements, however many dimensions it has
         if len(shape) != variable.ndim:
+            has, wants = (
+                _DIMENSIONS.get(n, f"{n} dimensions") for n in (len(shape), variable.ndim)
+            )
             raise DataError(
-                f"{source}: {name} has {_dimensions(len(shape))}, and {program} declares "
-                f"{_dimensions(variable.ndim)}; correct one of them"
+                f"{source}: {name} has {has}, and {program} declares {wants}; correct one of them"
             )
         for i, (has, size) in enumerate(zip(shape, variable.sizes, strict=True), start=1):
-            wanted = int(size) if size.isdecimal() else values.get(size)
-            if isinstance(wanted, int | np.integer) and has != wanted:
+            wanted = np.asarray(int(size) if size.isdecimal() else values.get(size))
+            if wanted.ndim == 0 and wanted.dtype.kind in "iu" and has != wanted:
                 expected = size if size.isdecimal() else f"{size}, which is {wanted}"
                 raise DataError(
                     f"{source}: {name} has size {has} in dimension {i}, and {program} declares "
@@ -568,12 +553,6 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
                     f"{source}: {name} holds {beyond.flat[0]}, and {program} declares it from 1 to "
                     f"{variable.upper}, which is {most}; correct one of them"
                 )
-
-
-def _dimensions(num: int) -> str:
-    if num == 0:
-        return "no dimensions"
-    return "one dimension" if num == 1 else f"{num} dimensions"
 
 
 def to_frame(data: Data) -> pd.DataFrame:

@@ -387,6 +387,36 @@ class Declaration(Record):
             }
         )
 
+    def with_columns(self, blocks: Blocks, columns: Collection[str]) -> Declaration:
+        """Return the declaration with the columns of data variables that are unambiguous."""
+        data = dict(self.data)
+        switches = {(self.roles.prior_only, 0), (self.roles.held_out, 1)}
+        for name, variable in blocks.data.items():
+            if name in data or name in self.priors:
+                continue
+            if variable.ndim == 1 and name in columns:
+                # What is observed is what it is, an ordinal rating also, and no label. Labels are
+                # in order of value, as a program may take neighbours by their positions.
+                is_label = name != self.roles.observed and variable.is_index(blocks.data)
+                order: Any = {"index": True, "order": "value"} if is_label else {}
+                data[name] = Column(column=name, **order)
+            elif variable.is_int and (name, variable.ndim) in switches:
+                data[name] = Value(value=0)
+        return self.model_copy(update={"data": data})
+
+    def with_sizes(self, blocks: Blocks) -> Declaration:
+        """Return the declaration with the sizes that its columns give, in the block's order."""
+        data = dict(self.data)
+        sizes: dict[str | None, str] = {}
+        for name, source in data.items():
+            if isinstance(source, Column | Columns):
+                sizes = {**source.sizes_of(name, blocks.data[name]), **sizes}
+        for name, variable in blocks.data.items():
+            is_open = name not in data and name not in self.priors
+            if name in sizes and is_open and variable.is_int and not variable.ndim:
+                data[name] = Size(size=sizes[name])
+        return self.model_copy(update={"data": {n: data[n] for n in blocks.data if n in data}})
+
     def with_plain_dims(self, blocks: Blocks) -> tuple[Declaration, dict[str, str]]:
         """Give dimensions of the draws names that nothing else has and that netCDF can list.
 
@@ -451,38 +481,6 @@ class Declaration(Record):
                 )
 
 
-def with_columns(declared: Declaration, blocks: Blocks, columns: Collection[str]) -> Declaration:
-    """Return the declaration with the columns of data variables that are unambiguous."""
-    data = dict(declared.data)
-    switches = {(declared.roles.prior_only, 0), (declared.roles.held_out, 1)}
-    for name, variable in blocks.data.items():
-        if name in data or name in declared.priors:
-            continue
-        if variable.ndim == 1 and name in columns:
-            # What is observed is what it is, an ordinal rating also, and no label. Labels are in
-            # order of value, as a program may take neighbours by their positions.
-            is_label = name != declared.roles.observed and variable.is_index(blocks.data)
-            order: Any = {"index": True, "order": "value"} if is_label else {}
-            data[name] = Column(column=name, **order)
-        elif variable.is_int and (name, variable.ndim) in switches:
-            data[name] = Value(value=0)
-    return declared.model_copy(update={"data": data})
-
-
-def with_sizes(declared: Declaration, blocks: Blocks) -> Declaration:
-    """Return the declaration with the sizes that its columns give, in the data block's order."""
-    data = dict(declared.data)
-    sizes: dict[str | None, str] = {}
-    for name, source in data.items():
-        if isinstance(source, Column | Columns):
-            sizes = {**source.sizes_of(name, blocks.data[name]), **sizes}
-    for name, variable in blocks.data.items():
-        is_open = name not in data and name not in declared.priors
-        if name in sizes and is_open and variable.is_int and not variable.ndim:
-            data[name] = Size(size=sizes[name])
-    return declared.model_copy(update={"data": {n: data[n] for n in blocks.data if n in data}})
-
-
 def complete(
     declared: Declaration, blocks: Blocks, columns: Collection[str], where: str
 ) -> tuple[Declaration, dict[str, str]]:
@@ -512,8 +510,8 @@ def complete(
         Naming what is needed and not declared.
     """
     # Labels may be a column obs, which sizes use for the rows: dimensions are named before them.
-    whole, names = with_columns(declared, blocks, columns).with_plain_dims(blocks)
-    whole = with_sizes(whole, blocks)
+    whole, names = declared.with_columns(blocks, columns).with_plain_dims(blocks)
+    whole = whole.with_sizes(blocks)
     missing = [n for n in blocks.data if n not in whole.data and n not in declared.priors]
     if missing:
         lines = "\n".join(f"    {draft(blocks.data[name], blocks.data)}" for name in missing)

@@ -7,15 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.declaration import (
-    Declaration,
-    Roles,
-    Value,
-    draft,
-    entry,
-    with_columns,
-    with_sizes,
-)
+from pyflowers.programs.capabilities import Capability
+from pyflowers.programs.declaration import Declaration, Roles, Value, draft, entry
 from pyflowers.programs.program import Program
 from pyflowers.programs.shipped import shipped_program
 from pyflowers.programs.source import read_source
@@ -76,7 +69,7 @@ def draft_declaration(path: Path, columns: Collection[str], include_paths: tuple
         If the program does not exist.
     """
     blocks = read_source(path, include_paths).blocks
-    known = with_sizes(with_columns(Declaration(), blocks, columns), blocks).data
+    known = Declaration().with_columns(blocks, columns).with_sizes(blocks).data
     lines = [
         f"# How a table becomes the data of {path.name}. The columns of the table:",
         f"# {', '.join(' '.join(column.split()) for column in columns)}",
@@ -133,5 +126,4 @@ def write_new(files: Mapping[Path, str]) -> None:
 
 def lost_capabilities(program: Program) -> list[str]:
     """Return what a shipped program can do and its copy cannot: what is written in Python."""
-    closed = program.python.closed_form
-    return [name for name, has in (("exact", closed.exact), ("vb", closed.vb)) if has is not None]
+    return [str(each) for each in (Capability.EXACT, Capability.VB) if program.can(each)]

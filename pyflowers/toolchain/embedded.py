@@ -19,13 +19,7 @@ from pyflowers.progress import stage
 from pyflowers.records import as_path
 from pyflowers.toolchain.cache import appearing, cache_dir, locked, require_own
 from pyflowers.toolchain.compiler import compiler, compiler_version, make, require_toolchain
-from pyflowers.toolchain.manifest import (
-    Care,
-    add_to_manifest,
-    find_damage,
-    whole_files,
-    write_manifest,
-)
+from pyflowers.toolchain.manifest import Care, find_damage, write_manifest
 from pyflowers.toolchain.processes import started
 from pyflowers.toolchain.wheel import (
     VERSION,
@@ -96,13 +90,6 @@ def embedded_home() -> Path | None:
     return install_embedded() if _home(pinned).exists() else None
 
 
-def record_builds(home: Path) -> None:
-    """Record what make has compiled in `home` for options of a program's own."""
-    with locked(home):
-        made = [*home.glob("build/*/libdriver.a"), *home.glob("build/*/precompiled/**/*.gch")]
-        add_to_manifest(home, [path.relative_to(home).as_posix() for path in made])
-
-
 def _home(pinned: Pinned) -> Path:
     return cache_dir() / f"cmdstan-{VERSION}-{_identity(pinned.digests[0])}"
 
@@ -118,31 +105,19 @@ def _driver_files() -> list[Path]:
 
 
 def _make_home(home: Path, stan: Path, jobs: int) -> None:
-    """Lay out the folder as the makefile expects it, and compile what is missing of the front end.
-
-    What is whole in the folder that is replaced is kept.
-    """
+    """Lay out the folder as the makefile expects it, and compile the front end."""
     with appearing(home) as staging:
-        for name in whole_files(home):
-            if name.startswith(("driver/", "build/")):
-                _copy(home / name, staging / name)
         for source in _driver_files():
             target = staging / "driver" / source.relative_to(DRIVER)
             if source.name == "makefile":
                 target = staging / "makefile"
-            if not target.exists():
-                _copy(source, target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)  # with its time, by which make decides
         (staging / "bin").mkdir()
         _link(staging, stan)
         _compile_driver(staging, jobs)
         _link(staging, Path("..") / stan.name)
         write_manifest(staging)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file with its time, by which make decides what is out of date."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(source, target)
 
 
 def _link(home: Path, stan: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -20,8 +20,6 @@ from pyflowers.digests import sha256_file
 from pyflowers.storage import files_in
 
 MANIFEST = "manifest.json"
-HEADERS = "headers.json"
-"""Headers are many and needed to compile only, so they have a manifest of their own."""
 
 
 class Care(Enum):
@@ -34,51 +32,25 @@ class Care(Enum):
 
 def write_manifest(folder: Path) -> None:
     """Record every file and link in `folder`."""
-    names = files_in(folder)
-    headers = [name for name in names if name.startswith("include/")]
-    others = [name for name in names if not name.startswith("include/")]
-    if headers:
-        _write(folder, HEADERS, {name: _entry(folder / name) for name in headers})
-        others.append(HEADERS)
-    _write(folder, MANIFEST, {name: _entry(folder / name) for name in others})
-
-
-def add_to_manifest(folder: Path, names: Iterable[str]) -> None:
-    """Record files that came later; those that are recorded already are left as they are."""
-    entries = _entries(folder, MANIFEST)
-    new = {name: _entry(folder / name) for name in names if name not in entries}
-    if new:
-        _write(folder, MANIFEST, entries | new)
+    entries = {name: _entry(folder / name) for name in files_in(folder)}
+    (folder / MANIFEST).write_text(json.dumps(entries, indent=0), encoding="utf-8")
 
 
 def find_damage(folder: Path, care: Care) -> str | None:
     """Return the first file that is not as it was recorded, with what is wrong; None if all are."""
-    return next((f"{name} {damage}" for name, damage in _judged(folder, care) if damage), None)
-
-
-def whole_files(folder: Path) -> list[str]:
-    """Return the files that are as they were recorded, by their relative paths."""
-    return [name for name, damage in _judged(folder, Care.COMPILE) if not damage]
-
-
-def _judged(folder: Path, care: Care) -> Iterator[tuple[str, str]]:
-    """Yield each recorded file, and what is wrong with it."""
-    manifests = [MANIFEST]
-    for manifest in manifests:
-        try:
-            for name, (kind, *recorded) in _entries(folder, manifest).items():
-                yield name, _KINDS[kind](f"{folder}/{name}", care, *recorded)
-                if name == HEADERS and care is not Care.RUN:
-                    manifests.append(HEADERS)
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            yield manifest, "cannot be read"
-
-
-def _entries(folder: Path, manifest: str) -> dict[str, list[Any]]:
-    entries: dict[str, list[Any]] = json.loads((folder / manifest).read_text(encoding="utf-8"))
-    if not entries:
-        raise ValueError(manifest)
-    return entries
+    try:
+        entries = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if not entries:
+            return f"{MANIFEST} lists nothing"
+        for name, (kind, *recorded) in entries.items():
+            if care is Care.RUN and name.startswith("include/"):
+                continue
+            damage = _KINDS[kind](f"{folder}/{name}", care, *recorded)
+            if damage:
+                return f"{name} {damage}"
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return f"{MANIFEST} cannot be read"
+    return None
 
 
 def _entry(path: Path) -> list[Any]:
@@ -87,12 +59,6 @@ def _entry(path: Path) -> list[Any]:
         return ["link", str(path.readlink())]
     runs = bool(found.st_mode & stat.S_IXUSR)
     return ["file", found.st_size, found.st_mtime_ns, runs, sha256_file(path)]
-
-
-def _write(folder: Path, manifest: str, entries: dict[str, list[Any]]) -> None:
-    part = folder / f"{manifest}.part"
-    part.write_text(json.dumps(entries, indent=0), encoding="utf-8")
-    part.replace(folder / manifest)
 
 
 def _damage_of_link(path: str, _: Care, target: str) -> str:

@@ -127,21 +127,18 @@ def _log_prior(draws: Draws, data: Data) -> NDArray[np.float64]:
 
 
 def _new_group(draws: Draws, data: Data) -> NDArray[np.float64]:
-    from pyflowers.posterior.exact.plants import NormalPlant
+    from pyflowers.posterior.normal_plants import NormalPlants
+    from pyflowers.vb import SufficientStatistics
 
     if _is_flat(data):
         raise ConfigError(
             "sigma2_plant: under its flat prior a new group has no predictive "
             f"density; give it {_proper(data)}"
         )
-    mean = float(data.y.mean())
-    squares = float(((data.y - mean) ** 2).sum())
-    plant, mu = NormalPlant(data.num_obs, mean, squares, *_variance_prior(data)), draws["mu"]
-    u = np.log(draws["sigma2"])
-    found = [
-        plant.log_integral(mu.flat[i : i + 1], u.flat[i : i + 1])[0, 0] for i in range(mu.size)
-    ]
-    return np.reshape(found, mu.shape)
+    whole = SufficientStatistics.from_array(data.y[None])
+    group = NormalPlants(whole.num, whole.mean, whole.ss, np.ones(1), multilevel_prior(data))
+    found = group.sum_log_integrals(draws["mu"].reshape(-1, 1), np.log(draws["sigma2"]).ravel())
+    return np.reshape(found, draws["mu"].shape)
 
 
 def _check(data: Data) -> list[str]:
@@ -224,7 +221,7 @@ def _log_constant(data: Data) -> float:
 
 def _by_plant(data: Data) -> Any:
     """Return the statistics of plants 1 to P, whatever the order of the rows."""
-    from pyflowers.posterior.vb import SufficientStatistics
+    from pyflowers.vb import SufficientStatistics
 
     seen, codes = SufficientStatistics.from_groups(data.y, plant_codes(data))
     every = np.zeros((3, int(data["P"])))
@@ -233,21 +230,21 @@ def _by_plant(data: Data) -> Any:
 
 
 def _exact(data: Data) -> Any:
-    from pyflowers.posterior.exact import exact_multilevel_normal
+    from pyflowers.exact import exact_multilevel_normal
 
     prior = multilevel_prior(data)
     return exact_multilevel_normal(_by_plant(data), prior, plants=plant_names(data))
 
 
 def _draw(data: Data, num_draws: int, rng: np.random.Generator) -> IndependentDraws:
-    from pyflowers.posterior.exact import NormalSampler
+    from pyflowers.exact import NormalSampler
 
     sampler = NormalSampler(_by_plant(data), multilevel_prior(data), plant_names(data))
     return draws_of_plants(sampler, num_draws, rng)
 
 
 def _vb(data: Data) -> Any:
-    from pyflowers.posterior.vb import fit_multilevel_normal
+    from pyflowers.vb import fit_multilevel_normal
 
     prior = multilevel_prior(data)
     return fit_multilevel_normal(_by_plant(data), prior, plants=plant_names(data))

@@ -70,10 +70,13 @@ def _draw_prior(
 
 
 def _new_group(draws: Draws, data: Data) -> NDArray[np.float64]:
-    from pyflowers.posterior.exact.plants import PoissonPlant
+    from pyflowers.posterior.poisson_plants import PoissonPlants
 
-    plant = PoissonPlant(data.num_obs, float(data.y.sum()), float(log_factorials(data.y).sum()))
-    return plant.log_integral_at(draws["mu"], np.log(draws["sigma2"]))
+    total = float(data.y.sum())
+    group = PoissonPlants(*(np.array([float(x)]) for x in (data.num_obs, total, 1)))
+    mu, u = draws["mu"].reshape(-1, 1), np.log(draws["sigma2"]).ravel()
+    found = group.sum_log_integrals(mu, u) + group.log_constant - log_factorials(data.y).sum()
+    return np.reshape(found, draws["mu"].shape)
 
 
 def _notes(data: Data) -> list[str]:
@@ -110,7 +113,7 @@ def _log_constant(data: Data) -> float:
 
 
 def _exact(data: Data) -> Any:
-    from pyflowers.posterior.exact import exact_multilevel_poisson
+    from pyflowers.exact import exact_multilevel_poisson
 
     codes = plant_codes(data)
     rows = np.argsort(codes, kind="stable")  # the posterior has plants in order of appearance
@@ -118,7 +121,7 @@ def _exact(data: Data) -> Any:
 
 
 def _draw(data: Data, num_draws: int, rng: np.random.Generator) -> IndependentDraws:
-    from pyflowers.posterior.exact import PoissonSampler
+    from pyflowers.exact import PoissonSampler
 
     total = np.bincount(plant_codes(data), data.y, minlength=int(data["P"]))
     sampler = PoissonSampler(

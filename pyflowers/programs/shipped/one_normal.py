@@ -23,8 +23,8 @@ from pyflowers.programs.shipped.normal_density import LOG_2_PI, log_pdf
 from pyflowers.programs.shipped.top_priors import priors_on_scale, top_density, top_draws
 
 if TYPE_CHECKING:
-    from pyflowers.posterior.exact import NormalExact
-    from pyflowers.posterior.vb import NormalPrior, NormalVB
+    from pyflowers.exact import NormalExact
+    from pyflowers.vb import NormalPrior, NormalVB
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class OneNormal:
         return [float(data[name]) for name in self.hyperparameters]
 
     def _prior(self, data: Data) -> NormalPrior:
-        from pyflowers.posterior.vb import NormalPrior
+        from pyflowers.vb import NormalPrior
 
         return NormalPrior(*self._values(data))
 
@@ -100,18 +100,18 @@ class OneNormal:
     # The closed forms, which call the mean theta
 
     def _exact(self, data: Data) -> NormalExact:
-        from pyflowers.posterior.exact import NormalExact
+        from pyflowers.exact import NormalExact
 
         return NormalExact(data.y, self._prior(data), location=self.mean)
 
     def _draw(self, data: Data, num_draws: int, rng: np.random.Generator) -> IndependentDraws:
-        from pyflowers.posterior.exact import draw_normal
+        from pyflowers.exact import draw_normal
 
         found = draw_normal(data.y, self._prior(data), num_draws, rng, location=self.mean)
         return IndependentDraws(found.draws, measures=lambda: found.diagnostics)
 
     def _vb(self, data: Data, start: object = None) -> NormalVB:
-        from pyflowers.posterior.vb import fit_normal
+        from pyflowers.vb import fit_normal
 
         result = fit_normal(data.y, self._prior(data), init=start)  # type: ignore[arg-type]
         names = {"theta": self.mean}
@@ -134,7 +134,7 @@ class OneNormal:
         """
         if data.num_obs < 2:
             return None
-        from pyflowers.posterior.vb import Normal, ScaledInvChiSquare
+        from pyflowers.vb import Normal, ScaledInvChiSquare
 
         sd = float(np.std(data.y)) or 1.0
         mean = Normal(np.asarray(data.y.mean() - 0.6 * sd), np.asarray(0.6 * sd))

@@ -66,7 +66,7 @@ def population_density(draws: Draws, data: Data) -> NDArray[np.float64]:
 
 def multilevel_prior(data: Data) -> Any:
     """Return the hyperparameters as :mod:`pyflowers.vb` and :mod:`pyflowers.exact` take them."""
-    from pyflowers.posterior.vb import MultilevelPrior
+    from pyflowers.vb import MultilevelPrior
 
     names = MultilevelPrior.__dataclass_fields__
     return MultilevelPrior(**{name: float(data[name]) for name in names if name in data.values})
@@ -91,8 +91,8 @@ def draws_of_plants(sampler: Any, num_draws: int, rng: np.random.Generator) -> I
 
     Parameters
     ----------
-    sampler : MultilevelSampler
-        See :mod:`pyflowers.posterior.exact.hierarchy`.
+    sampler : PoissonSampler or NormalSampler
+        Of the model.
     num_draws : int
         How many draws.
     rng : numpy.random.Generator
