@@ -207,7 +207,7 @@ def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
     """
     from pyflowers.analysis.simulations import sbc
     from pyflowers.engines import SamplerOptions
-    from pyflowers.plots.calibration import calibration
+    from pyflowers.plots import calibration
 
     names = SamplerOptions.fields() - {"seed"}
     sampler = {name: value for name, value in given(options).items() if name in names}
