@@ -254,9 +254,9 @@ def test_a_cache_that_vanishes_is_made_again(cmdstan, tmp_path, monkeypatch, var
     cache_at(place, variable, monkeypatch)
     make = build._make
 
-    def and_vanish(*arguments):
+    def and_vanish(*arguments, **how):
         shutil.rmtree(place)
-        return make(*arguments)
+        return make(*arguments, **how)
 
     monkeypatch.setattr(build, "_make", and_vanish)
     (tmp_path / "x.stan").write_text(PROGRAM)

@@ -77,13 +77,11 @@ class Keep:
             If the workers could not import it.
         """
         if isinstance(given, str):
-            name, colon, rest = given.partition(":")
-            if name in BUILT_IN:
-                chosen = {"names": rest.split(",")} if colon else {}
-                return cls.of(cls(name, chosen))
-            return cls.of(cls(given))
-        if not isinstance(given, Keep):
-            return cls.of(cls(_reference(given)))
+            name, colon, names = given.partition(":")
+            has_names = name in BUILT_IN and colon
+            given = cls(name, {"names": names.split(",")}) if has_names else cls(given)
+        elif not isinstance(given, Keep):
+            given = cls(_reference(given))
         reference = BUILT_IN.get(given.function, given.function)
         function_of(reference)
         table = given.name or reference.rpartition(":")[2]

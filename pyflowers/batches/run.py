@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from pyflowers.batches.ledger import SECONDS_BETWEEN_WRITES, Ledger
+from pyflowers.batches.ledger import SECONDS_BETWEEN_WRITES, Batch, Ledger
 from pyflowers.batches.pool import Pool
-from pyflowers.batches.results import Batch
 from pyflowers.batches.task import Job, Outcome, Planner, Task, check_limit
 from pyflowers.engines import Engine, SamplerOptions, find_engine, new_seed
 from pyflowers.errors import ConfigError

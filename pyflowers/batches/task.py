@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from pyflowers.batches.keep import Keep, keeps
 from pyflowers.digests import digest_of
 from pyflowers.engines import Engine, SamplerOptions
-from pyflowers.engines.options import read_inits
+from pyflowers.engines.base import read_inits
 from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
 from pyflowers.fits.record import package_versions
 from pyflowers.programs import Data, Program, find_program, shipped_names

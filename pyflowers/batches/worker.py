@@ -15,7 +15,7 @@ from pyflowers.batches.keep import packed
 from pyflowers.batches.task import Job, Outcome
 from pyflowers.engines import Engine, ProcessLostError, find_engine
 from pyflowers.engines.cmdstan import CmdStanEngine
-from pyflowers.engines.stanli.engine import interpret_here
+from pyflowers.engines.stanli import interpret_here
 from pyflowers.engines.workers import serve
 from pyflowers.errors import PyflowersError, ToolchainError
 from pyflowers.fits.sampling import fit_data

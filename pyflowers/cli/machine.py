@@ -49,7 +49,7 @@ def setup_command(official: str | None, wheel: Path | None, jobs: int | None) ->
         from pyflowers.programs import LECTURE, find_program
         from pyflowers.toolchain import find_cmdstan, install_embedded
         from pyflowers.toolchain.build import compile_sources
-        from pyflowers.toolchain.manifest import Care
+        from pyflowers.toolchain.cache import Care
 
         path = install_embedded(wheel, jobs, Care.DIGESTS)
         cmdstan = find_cmdstan("embedded")
@@ -134,10 +134,10 @@ def lecture_command(
     from pyflowers.lectures.lecture import check_folder
 
     if show_list:
-        say_json({"examples": {each: example.summary for each, example in EXAMPLES.items()}})
+        say_json({"examples": EXAMPLES})
         width = max(map(len, EXAMPLES))
-        for each, example in EXAMPLES.items():
-            say(f"{each:<{width}}  {example.summary}")
+        for each, summary in EXAMPLES.items():
+            say(f"{each:<{width}}  {summary}")
         return 0
     if name is None:
         raise click.UsageError("name an example, or see them all with --list")

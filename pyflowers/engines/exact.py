@@ -25,8 +25,12 @@ from pyflowers.convergence import statistics
 from pyflowers.cores import limited
 from pyflowers.digests import digest
 from pyflowers.display import INTERVAL, interval_quantiles
-from pyflowers.engines.base import EngineLacksError, Keep, Sample
-from pyflowers.engines.options import SamplerOptions
+from pyflowers.engines.base import (
+    EngineLacksError,
+    Keep,
+    Sample,
+    SamplerOptions,
+)
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Capability, Data, GroupDraws, IndependentDraws, Program
 from pyflowers.programs.source import Source

@@ -22,12 +22,7 @@ from pyflowers.toolchain import compile_program, find_cmdstan
 
 @dataclass(frozen=True)
 class Nuts:
-    """A fit by Stan's NUTS.
-
-    Attributes
-    ----------
-    fit : Fit
-    """
+    """A fit by Stan's NUTS."""
 
     fit: Fit
 
@@ -42,9 +37,9 @@ class Nuts:
         return int(self.fit.stats["n_leapfrog__"].sum())
 
     @property
-    def seconds(self) -> float:
-        """Seconds of one core that the kept draws took, all chains together."""
-        return float(sum(chain["sampling"] for chain in self.fit.record.times.chains))
+    def acceptance(self) -> float:
+        """The mean acceptance statistic."""
+        return float(self.fit.stats["accept_stat__"].mean())
 
     def variable(self, name: str) -> FloatArray:
         """Return one variable's draws, shaped (chain, draw, …)."""
@@ -59,15 +54,11 @@ class Nuts:
         }
 
     def efficiency(self, draws: Draws) -> Efficiency:
-        """Return what the fit cost, judged by some of its quantities."""
-        return Efficiency(
-            "Stan's NUTS",
-            float(self.fit.stats["accept_stat__"].mean()),
-            self.fit.num_chains * self.fit.num_draws,
-            smallest_ess(draws),
-            self.gradients,
-            self.seconds,
-        )
+        """Return what the kept draws cost, all chains together, judged by some quantities."""
+        num_draws = self.fit.num_chains * self.fit.num_draws
+        seconds = float(sum(chain["sampling"] for chain in self.fit.record.times.chains))
+        cost = (smallest_ess(draws), self.gradients, seconds)
+        return Efficiency("Stan's NUTS", self.acceptance, num_draws, *cost)
 
 
 def nuts(

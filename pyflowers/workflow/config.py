@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
-from pyflowers.engines.options import EngineName
+from pyflowers.engines.base import EngineName
 from pyflowers.errors import ConfigError
 from pyflowers.fits.record import RunRecord, read_record
 from pyflowers.programs import LECTURE, find_program

@@ -13,7 +13,7 @@ from pyflowers import plots
 from pyflowers.analysis.prior_folder import save_prior
 from pyflowers.analysis.priors import prior
 from pyflowers.cli.main import main
-from pyflowers.engines.options import NUTS_USES
+from pyflowers.engines.base import NUTS_USES
 from pyflowers.fits.idata import arviz
 from pyflowers.programs import find_program, shipped_names
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.engines.stanli.engine import MODULE, ask, interpreted, lack
+from pyflowers.engines.stanli import MODULE, ask, interpreted, lack
 from pyflowers.engines.workers import Worker
 from pyflowers.errors import FitError
 from pyflowers.programs.source import Source
@@ -48,7 +48,7 @@ class InterpretedDensity:
     Raises
     ------
     CompileError, EngineLacksError, ToolchainError
-        See :func:`pyflowers.engines.stanli.engine.interpreted`.
+        See :func:`pyflowers.engines.stanli.interpreted`.
     ValueError
         If the data are not what the program declares, with Stan's message.
     """
