@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError, DataError
+from pyflowers.posterior.distributions import ScaledInvChiSquare, as_floats, log_constant
 from pyflowers.programs.capabilities import (
     Capabilities,
     ClosedForm,
@@ -36,12 +37,7 @@ from pyflowers.programs.shipped.population import (
     plant_sizes,
     population_density,
 )
-from pyflowers.programs.shipped.top_priors import (
-    draw_variance,
-    priors_on_scale,
-    variance_constant,
-    variance_density,
-)
+from pyflowers.programs.shipped.top_priors import priors_on_scale
 
 _SCALE = "sigma2_plant_scale"
 
@@ -51,9 +47,9 @@ def _is_flat(values: Any) -> bool:
     return bool(values["sigma2_plant_nu"] == -2)
 
 
-def _variance_prior(data: Data) -> tuple[float, float]:
-    """Return nu and scale of the prior on sigma2_plant."""
-    return float(data["sigma2_plant_nu"]), float(data["sigma2_plant_scale"])
+def _variance_prior(data: Data) -> ScaledInvChiSquare:
+    """Return the proper prior on sigma2_plant."""
+    return ScaledInvChiSquare(as_floats(data["sigma2_plant_nu"]), as_floats(data[_SCALE]))
 
 
 def _log_lik(draws: Draws, data: Data) -> NDArray[np.float64]:
@@ -76,7 +72,7 @@ def _new_groups(draws: Draws, data: Data, num: int, rng: np.random.Generator) ->
     found = {"mu_plant": normal_groups(draws["mu"], draws["sigma2"], num, rng)}
     if not _is_flat(data):
         shape = found["mu_plant"].shape
-        found["sigma2_plant"] = draw_variance(*_variance_prior(data), shape, rng)
+        found["sigma2_plant"] = _variance_prior(data).sample(rng, shape)
     return found
 
 
@@ -113,7 +109,7 @@ def _draw_prior(
     data: Data, num_draws: int, rng: np.random.Generator
 ) -> dict[str, NDArray[np.float64]]:
     draws, means = draw_population(data, num_draws, rng)
-    variances = draw_variance(*_variance_prior(data), means.shape, rng)
+    variances = _variance_prior(data).sample(rng, means.shape)
     return {**draws, "mu_plant": means, "sigma2_plant": variances}
 
 
@@ -122,7 +118,7 @@ def _log_prior(draws: Draws, data: Data) -> NDArray[np.float64]:
     population = population_density(draws, data)
     if _is_flat(data):
         return population
-    each = variance_density(draws["sigma2_plant"], *_variance_prior(data))
+    each = _variance_prior(data).logpdf(draws["sigma2_plant"])
     return np.asarray(population + each.sum(axis=-1))
 
 
@@ -216,7 +212,8 @@ def _log_constant(data: Data) -> float:
     constant = -0.5 * data.num_obs * LOG_2_PI
     if _is_flat(data):
         return constant
-    return constant + int(data["P"]) * variance_constant(*_variance_prior(data))
+    prior = _variance_prior(data)
+    return constant + int(data["P"]) * float(log_constant(prior.dof, prior.scale))
 
 
 def _by_plant(data: Data) -> Any:

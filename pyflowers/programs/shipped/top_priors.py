@@ -11,9 +11,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from pyflowers.posterior.distributions import FloatArray, Normal, ScaledInvChiSquare, as_floats
 
 
 def top_draws(
@@ -30,17 +29,9 @@ def top_draws(
     rng : Generator
         Random numbers.
     """
-    mean, sd, nu, scale = map(float, prior)
-    return rng.normal(mean, sd, (1, num_draws)), draw_variance(nu, scale, (1, num_draws), rng)
-
-
-def draw_variance(
-    nu: float, scale: float, shape: tuple[int, ...], rng: np.random.Generator
-) -> FloatArray:
-    """Draw from scaled-inv-χ²(nu, scale²): nu scale² / χ²(nu)."""
-    # With few degrees of freedom a χ² may underflow to 0: its variance is beyond all numbers.
-    with np.errstate(divide="ignore"):
-        return nu * scale**2 / rng.chisquare(nu, shape)
+    mean, sd, nu, scale = map(as_floats, prior)
+    draws = rng.normal(mean, sd, (1, num_draws))
+    return draws, ScaledInvChiSquare(nu, scale).sample(rng, (1, num_draws))
 
 
 def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[str, float]:
@@ -67,19 +58,5 @@ def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[
 
 def top_density(mean: FloatArray, variance: FloatArray, prior: Sequence[float]) -> FloatArray:
     """Return the log density of both, m, s, nu and scale given."""
-    m, s, nu, scale = map(float, prior)
-    normal = -0.5 * math.log(2 * math.pi) - math.log(s) - 0.5 * ((mean - m) / s) ** 2
-    return np.asarray(normal + variance_density(variance, nu, scale))
-
-
-def variance_density(variance: FloatArray, nu: float, scale: float) -> FloatArray:
-    """Return log scaled-inv-χ²(variance | nu, scale²)."""
-    half = nu / 2
-    kernel = -(half + 1) * np.log(variance) - half * scale**2 / variance
-    return np.asarray(variance_constant(nu, scale) + kernel)
-
-
-def variance_constant(nu: float, scale: float) -> float:
-    """Return the constant of scaled-inv-χ²(nu, scale²), log of (nu/2)^(nu/2) scale^nu / Γ(nu/2)."""
-    half = nu / 2
-    return half * math.log(half) + nu * math.log(scale) - math.lgamma(half)
+    m, s, nu, scale = map(as_floats, prior)
+    return Normal(m, s).logpdf(mean) + ScaledInvChiSquare(nu, scale).logpdf(variance)
