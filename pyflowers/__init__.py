@@ -10,85 +10,44 @@ the sampling converged
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from pyflowers.analysis import (
-        Calibration,
-        PriorPredictive,
-        Sensitivity,
-        check,
-        compare,
-        contrast,
-        leave_one_group_out,
-        loo,
-        predict,
-        prior,
-        sbc,
-        sensitivity,
-    )
-    from pyflowers.batches import Batch, Keep, Task, batch
-    from pyflowers.data import Table, from_frame, read_table
-    from pyflowers.engines.approximate import approximate
-    from pyflowers.errors import (
-        CompileError,
-        ConfigError,
-        DataError,
-        FitError,
-        PyflowersError,
-        ToolchainError,
-    )
-    from pyflowers.fits.fit import Fit
-    from pyflowers.fits.sampling import fit
-    from pyflowers.fits.verdict import Verdict
-    from pyflowers.programs import (
-        Capabilities,
-        ClosedForm,
-        Data,
-        NewData,
-        Pointwise,
-        PriorModel,
-        Program,
-    )
-    from pyflowers.reports import report
-
-__all__ = [
-    "Batch",
-    "Calibration",
-    "Capabilities",
-    "ClosedForm",
-    "CompileError",
-    "ConfigError",
-    "Data",
-    "DataError",
-    "Fit",
-    "FitError",
-    "Keep",
-    "NewData",
-    "Pointwise",
-    "PriorModel",
-    "PriorPredictive",
-    "Program",
-    "PyflowersError",
-    "Sensitivity",
-    "Table",
-    "Task",
-    "ToolchainError",
-    "Verdict",
-    "approximate",
-    "batch",
-    "check",
-    "compare",
-    "contrast",
-    "fit",
-    "from_frame",
-    "leave_one_group_out",
-    "loo",
-    "predict",
-    "prior",
-    "read_table",
-    "report",
-    "sbc",
-    "sensitivity",
-]
+if TYPE_CHECKING:  # the same names, for tools that read code
+    from pyflowers.analysis import Calibration as Calibration
+    from pyflowers.analysis import PriorPredictive as PriorPredictive
+    from pyflowers.analysis import Sensitivity as Sensitivity
+    from pyflowers.analysis import check as check
+    from pyflowers.analysis import compare as compare
+    from pyflowers.analysis import contrast as contrast
+    from pyflowers.analysis import leave_one_group_out as leave_one_group_out
+    from pyflowers.analysis import loo as loo
+    from pyflowers.analysis import predict as predict
+    from pyflowers.analysis import prior as prior
+    from pyflowers.analysis import sbc as sbc
+    from pyflowers.analysis import sensitivity as sensitivity
+    from pyflowers.batches import Batch as Batch
+    from pyflowers.batches import Keep as Keep
+    from pyflowers.batches import Task as Task
+    from pyflowers.batches import batch as batch
+    from pyflowers.data import Table as Table
+    from pyflowers.data import from_frame as from_frame
+    from pyflowers.data import read_table as read_table
+    from pyflowers.engines.approximate import approximate as approximate
+    from pyflowers.errors import CompileError as CompileError
+    from pyflowers.errors import ConfigError as ConfigError
+    from pyflowers.errors import DataError as DataError
+    from pyflowers.errors import FitError as FitError
+    from pyflowers.errors import PyflowersError as PyflowersError
+    from pyflowers.errors import ToolchainError as ToolchainError
+    from pyflowers.fits.fit import Fit as Fit
+    from pyflowers.fits.sampling import fit as fit
+    from pyflowers.fits.verdict import Verdict as Verdict
+    from pyflowers.programs import Capabilities as Capabilities
+    from pyflowers.programs import ClosedForm as ClosedForm
+    from pyflowers.programs import Data as Data
+    from pyflowers.programs import NewData as NewData
+    from pyflowers.programs import Pointwise as Pointwise
+    from pyflowers.programs import PriorModel as PriorModel
+    from pyflowers.programs import Program as Program
+    from pyflowers.reports import report as report
 
 _HOMES = {
     "analysis": "Calibration PriorPredictive Sensitivity check compare contrast "
@@ -103,6 +62,9 @@ _HOMES = {
     "programs": "Capabilities ClosedForm Data NewData Pointwise PriorModel Program",
     "reports": "report",
 }
+
+__all__ = sorted(" ".join(_HOMES.values()).split())
+
 _MODULES = ("exact", "plots", "samplers", "vb")
 
 

@@ -12,11 +12,14 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pyflowers.errors import ConfigError, PyflowersError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 def storable_text(text: str) -> str:
@@ -143,7 +146,7 @@ def _first_complaint(record: type[BaseModel], invalid: ValidationError) -> str:
     given = repr(first["input"])
     shown = given if len(given) <= 80 else f"{given[:77]}..."
     subject = key or "it"
-    return f"{subject} {_in_plain_words(first['msg'])}, was {shown}"
+    return f"{subject} {_demand(first)}, was {shown}"
 
 
 def tag_of(record: type[Record]) -> str:
@@ -156,21 +159,38 @@ def _plain(location: tuple[int | str, ...]) -> list[str]:
     return [str(part) for part in location if not re.match(r"<\w+>$|function-", str(part))]
 
 
-def _in_plain_words(message: str) -> str:
-    """Rephrase pydantic's message in the words of the other errors."""
-    for pattern, plain in (
-        (r"Input should be|Input is not", "must be"),
-        (r"(Tuple|Dictionary) should have at least 1 item.*", "must name at least one"),
-        (r"a valid (tuple|list)", "a list"),
-        (r"a valid dictionary.*", "a table"),
-        (r"a valid path.*|a path.*", "a path"),
-        (r"a valid integer.*", "a whole number"),
-        (r"a valid (\w+).*", r"a \1"),
-        (r"greater than or equal to", "at least"),
-        (r"less than or equal to", "at most"),
-    ):
-        message = re.sub(pattern, plain, message)
-    return message
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "a boolean",
+    "string": "a string",
+    "tuple": "a list",
+    "list": "a list",
+    "dict": "a table",
+    "model": "a table",
+    "path": "a path",
+}
+_LIMITS = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be greater than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "literal_error": "must be {expected}",
+    "finite_number": "must be a finite number",
+    "too_short": "must name at least one",
+}
+"""What pydantic's types of errors demand, in the words of the other errors."""
+
+
+def _demand(error: ErrorDetails) -> str:
+    """Say what a value must be that pydantic refuses."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _LIMITS:
+        whole = {k: int(v) for k, v in context.items() if isinstance(v, float) and v % 1 == 0}
+        return _LIMITS[kind].format(**{**context, **whole})
+    name, _, end = kind.partition("_")
+    is_known = name in _KINDS and end in ("type", "parsing", "from_float", "attributes_type")
+    return f"must be {_KINDS[name]}" if is_known else error["msg"]
 
 
 def _nearest(record: type[BaseModel], location: tuple[int | str, ...]) -> str:

@@ -1,7 +1,29 @@
-"""Closed-form mean-field variational Bayes, in NumPy.
+"""Closed-form mean-field variational Bayes, in NumPy."""
 
-The public name of :mod:`pyflowers.posterior.vb`.
-"""
+from pyflowers.posterior.distributions import (
+    Distribution,
+    MultilevelPrior,
+    Normal,
+    NormalPrior,
+    ScaledInvChiSquare,
+)
+from pyflowers.posterior.mean_field import NotConvergedWarning, State, VBResult
+from pyflowers.posterior.mean_field_multilevel import MultilevelVB, fit_multilevel_normal
+from pyflowers.posterior.mean_field_normal import NormalVB, fit_normal
+from pyflowers.posterior.statistics import SufficientStatistics
 
-from pyflowers.posterior.vb import *  # noqa: F403
-from pyflowers.posterior.vb import __all__ as __all__
+__all__ = [
+    "Distribution",
+    "MultilevelPrior",
+    "MultilevelVB",
+    "Normal",
+    "NormalPrior",
+    "NormalVB",
+    "NotConvergedWarning",
+    "ScaledInvChiSquare",
+    "State",
+    "SufficientStatistics",
+    "VBResult",
+    "fit_multilevel_normal",
+    "fit_normal",
+]

@@ -24,14 +24,14 @@ from pyflowers.data import Table
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.approximate import approximate
 from pyflowers.engines.cmdstan import SIGNIFICANT_FIGURES, CmdStanProgram, data_file
+from pyflowers.exact import NormalSampler, PoissonSampler
 from pyflowers.fits.idata import arviz
 from pyflowers.lectures.gaussian_mixture import stan_data as mixture_data
-from pyflowers.posterior.exact import NormalSampler, PoissonSampler
-from pyflowers.posterior.vb import SufficientStatistics, fit_multilevel_normal, fit_normal
 from pyflowers.programs import Data, find_program
 from pyflowers.resources import gaussian_mixture_csv, program_path
 from pyflowers.samplers import GaussianStep, Metropolis, StandardNormal, StanDensity, run
 from pyflowers.toolchain import compile_program, find_cmdstan
+from pyflowers.vb import SufficientStatistics, fit_multilevel_normal, fit_normal
 
 Row = tuple[str, str, str]
 COMMAND = Path(sys.executable).with_name("pyflowers")

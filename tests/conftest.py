@@ -14,9 +14,12 @@ from pyflowers.toolchain.build import compile_sources
 HERE = Path(__file__).resolve().parent
 CONFORMANCE = HERE / "conformance"
 
-# Under nohup SIGHUP is ignored, which children inherit: here they are to end of it.
+# Under nohup SIGHUP is ignored, and SIGINT in the background of a script, which children inherit:
+# here they are to end of both.
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

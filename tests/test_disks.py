@@ -11,10 +11,10 @@ import pytest
 from synthetic_fits import synthetic_fit, table
 from test_bad_inputs import complaint, end_of, written
 
-from pyflowers import disks
-from pyflowers.disks import DiskError, naming, temporary_folder, why_not
+from pyflowers import storage
 from pyflowers.errors import CompileError, ConfigError, FitError
 from pyflowers.fits.fit import Fit
+from pyflowers.storage import DiskError, naming, temporary_folder
 
 STANLI = ("--engine", "stanli", "--seed", "1", "--chains", "1", "--warmup", "50", "--draws", "50")
 CMDSTAN = ("--cmdstan", "embedded", *STANLI[2:])
@@ -254,9 +254,9 @@ def test_a_cache_that_vanishes_is_made_again(cmdstan, tmp_path, monkeypatch, var
     cache_at(place, variable, monkeypatch)
     make = build._make
 
-    def and_vanish(*arguments):
+    def and_vanish(*arguments, **how):
         shutil.rmtree(place)
-        return make(*arguments)
+        return make(*arguments, **how)
 
     monkeypatch.setattr(build, "_make", and_vanish)
     (tmp_path / "x.stan").write_text(PROGRAM)
@@ -280,7 +280,7 @@ def test_a_home_that_is_gone_is_not_needed_by_the_interpreter(tmp_path, monkeypa
 def test_a_failure_is_blamed_on_a_disk_only_if_that_is_full(tmp_path, monkeypatch):
     with pytest.raises(CompileError, match="a mistake"), naming(tmp_path, "x", "y"):
         raise CompileError("a mistake")
-    monkeypatch.setattr(disks, "why_not", lambda folder: "No space left on device")
+    monkeypatch.setattr(storage, "_why_not", lambda folder: "No space left on device")
     with (
         pytest.raises(DiskError, match=r"x \(No space left on device\); y"),
         naming(tmp_path, "x", "y"),
@@ -297,6 +297,6 @@ def test_what_a_compiler_says_of_a_full_disk_is_believed(tmp_path):
 
 
 def test_a_probe_leaves_nothing(tmp_path):
-    assert why_not(tmp_path) == ""
+    assert storage._why_not(tmp_path) == ""
     assert list(tmp_path.iterdir()) == []
-    assert why_not(tmp_path / "gone") == "No such file or directory"
+    assert storage._why_not(tmp_path / "gone") == "No such file or directory"

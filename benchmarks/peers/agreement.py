@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from benchmarks.peers.runners.common import BLOCK, PRIORS
 from benchmarks.peers.sizes import Size, counts
 from pyflowers.convergence import mcse_quantile, statistics
-from pyflowers.posterior.exact import PoissonSampler
-from pyflowers.posterior.vb import MultilevelPrior
+from pyflowers.exact import PoissonSampler
+from pyflowers.vb import MultilevelPrior
 
 PROBS = (0.05, 0.95)
 CHANCE = 1e-4

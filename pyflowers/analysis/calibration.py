@@ -15,16 +15,15 @@ from numpy.typing import NDArray
 
 from pyflowers.analysis.ecdf import from_ranks, p_value
 from pyflowers.batches import Batch
-from pyflowers.batches.keep import function_of
-from pyflowers.batches.kept import ranks
+from pyflowers.batches.keep import function_of, ranks
 from pyflowers.convergence import ess_bulk
 from pyflowers.display import Line, Shown, heading, in_file, verdict
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import stacked
-from pyflowers.outputs import FileKind, new_file
 from pyflowers.programs import Capability
 from pyflowers.records import Record
+from pyflowers.storage import FileKind, new_file
 
 PROB = 0.9999
 """Probability of the simultaneous band that a quantity must stay in."""
@@ -304,7 +303,7 @@ def of_fit(
        quantities shapes sensitivity, Bayesian Analysis, for the likelihood as a test quantity.
     """
     found = ranks(fit, true, thin)
-    draws = stacked({name: fit.posterior[name] for name in true})
+    draws = stacked(fit.posterior[list(true)])
     columns: dict[str, list[Any]] = {
         "parameter": list(found["parameter"]),
         "true": list(found["true"]),

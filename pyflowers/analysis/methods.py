@@ -19,16 +19,17 @@ from pyflowers.display import INTERVAL, Line, Shown, heading, in_file, interval_
 from pyflowers.engines.approximate import METHODS, Approximation, approximate, k_hat_verdict
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.keep import STREAMED
-from pyflowers.fits.posterior import Posterior, element_names, quantities, stacked
+from pyflowers.fits.posterior import STREAMED, dataset, element_names, stacked, varies
 from pyflowers.fits.sampling import fit
 from pyflowers.programs import COMPARED, Capability, Data, MissingMoment, Program, find_program
 from pyflowers.progress import stage
 from pyflowers.toolchain import CmdStan, compile_source, find_cmdstan
 
 if TYPE_CHECKING:
-    from pyflowers.posterior.exact import ExactPosterior
-    from pyflowers.posterior.vb import VBResult
+    import xarray as xr
+
+    from pyflowers.exact import ExactPosterior
+    from pyflowers.vb import VBResult
 
 
 METHOD_NAMES = {
@@ -134,15 +135,18 @@ class Comparison(Shown):
         return [
             name
             for quantity in self.nuts.posterior.values()
-            for name in itertools.compress(quantity.elements, quantity.varies)
+            for name in itertools.compress(element_names(quantity), varies(quantity))
         ]
 
     def position(self, element: str) -> tuple[str, tuple[int, ...]]:
         """Return the quantity of an element and its position in it."""
         for name, quantity in self.nuts.posterior.items():
-            if element in quantity.elements:
-                index = quantity.elements.index(element)
-                return name, tuple(map(int, np.unravel_index(index, quantity.values.shape[2:])))
+            elements = element_names(quantity)
+            if element in elements:
+                index = elements.index(element)
+                return str(name), tuple(
+                    map(int, np.unravel_index(index, quantity.values.shape[2:]))
+                )
         raise KeyError(element)
 
     def table(self) -> pd.DataFrame:
@@ -358,7 +362,7 @@ def _reference(reference: Fit) -> MethodResult:
         reference_method(reference),
         of_draws(reference.posterior, missing, reference.interval),
         reference.record.times.wall_seconds,
-        {name: quantity.values for name, quantity in reference.posterior.items()},
+        {str(name): quantity.values for name, quantity in reference.posterior.items()},
         reference.num_chains * reference.num_draws,
         float(bulk),
         warnings=tuple(str(check) for check in reference.diagnostics.failed),
@@ -367,8 +371,8 @@ def _reference(reference: Fit) -> MethodResult:
 
 def _approximation(reference: Fit, method: str, done: Approximation) -> MethodResult:
     program, data = reference.program, reference.data
-    posterior = quantities(done.draws, data, list(reference.posterior))
-    draws = {name: quantity.values for name, quantity in posterior.items()}
+    posterior = dataset({name: done.draws[name] for name in map(str, reference.posterior)}, data)
+    draws = {str(name): quantity.values for name, quantity in posterior.items()}
     first = next(iter(draws.values()))
     # Pathfinder's draws are resampled, so that they repeat: what counts are the different ones.
     distinct = len(np.unique(first.reshape(first.shape[1], -1)[:, 0]))
@@ -386,7 +390,7 @@ def _approximation(reference: Fit, method: str, done: Approximation) -> MethodRe
 
 
 def of_draws(
-    posterior: Posterior, missing: Sequence[MissingMoment] = (), interval: float = INTERVAL
+    posterior: xr.Dataset, missing: Sequence[MissingMoment] = (), interval: float = INTERVAL
 ) -> pd.DataFrame:
     """Summarise draws: median, the ends of an interval, mean, sd, and the error of sd.
 
@@ -405,7 +409,7 @@ def of_draws(
     table = pd.DataFrame(np.transpose(values), element_names(posterior), _columns(interval))
     for moment in missing:
         if moment.parameter in posterior:
-            names = np.asarray(posterior[moment.parameter].elements, dtype=object)
+            names = np.asarray(element_names(posterior[moment.parameter]), dtype=object)
             rows = names if moment.elements is None else names[np.ravel(moment.elements)]
             lost = ["sd", "sd_mcse", *(["mean"] if moment.lacks_mean else [])]
             table.loc[list(rows), lost] = np.nan
@@ -418,7 +422,7 @@ def element_of(draws: Any, position: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def of_functions(
-    source: ExactPosterior | VBResult, posterior: Posterior, interval: float = INTERVAL
+    source: ExactPosterior | VBResult, posterior: xr.Dataset, interval: float = INTERVAL
 ) -> pd.DataFrame:
     """Tabulate an exact posterior or the factors of an approximation.
 
@@ -426,7 +430,7 @@ def of_functions(
     ----------
     source : ExactPosterior or VBResult
         Has mean, sd and quantiles of each parameter.
-    posterior : mapping of str to Quantity
+    posterior : Dataset
         Gives the parameters and the names of their elements.
     interval : float
         Probability of the central interval.
@@ -434,14 +438,15 @@ def of_functions(
     levels = list(interval_quantiles(interval).values())
     rows: dict[str, list[float]] = {}
     for name, quantity in posterior.items():
-        num = len(quantity.elements)
+        elements = element_names(quantity)
+        num = len(elements)
         columns = [
-            *np.reshape(np.asarray(source.quantile(name, levels)), (len(levels), num)),
-            np.ravel(source.mean(name)),
-            np.ravel(source.sd(name)),
+            *np.reshape(np.asarray(source.quantile(str(name), levels)), (len(levels), num)),
+            np.ravel(source.mean(str(name))),
+            np.ravel(source.sd(str(name))),
         ]
         each = np.transpose([np.broadcast_to(column, num) for column in columns])
-        rows |= {e: [*v, 0.0] for e, v in zip(quantity.elements, each.tolist(), strict=True)}
+        rows |= {e: [*v, 0.0] for e, v in zip(elements, each.tolist(), strict=True)}
     return pd.DataFrame(list(rows.values()), list(rows), _columns(interval), dtype=float)
 
 

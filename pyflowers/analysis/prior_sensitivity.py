@@ -56,6 +56,7 @@ from pyflowers.display import (
     styled,
 )
 from pyflowers.fits.fit import Fit, checked_fits
+from pyflowers.fits.posterior import element_names, flat
 from pyflowers.fits.verdict import Check, Part
 from pyflowers.programs import Capability
 
@@ -451,13 +452,14 @@ def _total_log_lik(fit: Fit) -> FloatArray:
 def _blocks(fit: Fit) -> Iterator[tuple[pd.Index, FloatArray, NDArray[np.intp]]]:
     """Yield names, ascending draws, shape (S, E), and their order, of some elements at a time."""
     for quantity in fit.posterior.values():
-        flat = np.asarray(quantity.flat, dtype=np.float64)
-        draws = flat.reshape(-1, flat.shape[2])
+        draws = np.asarray(flat(quantity), dtype=np.float64)
+        draws = draws.reshape(-1, draws.shape[2])
+        elements = element_names(quantity)
         step = max(1, _BLOCK // len(draws))
         for start in range(0, draws.shape[1], step):
             block = draws[:, start : start + step]
             order = np.argsort(block, axis=0)
-            names = pd.Index(quantity.elements[start : start + step], name="parameter")
+            names = pd.Index(elements[start : start + step], name="parameter")
             yield names, np.take_along_axis(block, order, 0), order
 
 

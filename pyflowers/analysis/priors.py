@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -38,14 +38,15 @@ from pyflowers.display import (
 from pyflowers.engines import Engine, SamplerOptions, find_engine
 from pyflowers.errors import ConfigError
 from pyflowers.fits import idata as inference_data
-from pyflowers.fits import netcdf
-from pyflowers.fits.groups import Group
-from pyflowers.fits.posterior import Posterior, quantities
+from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.verdict import Part
-from pyflowers.outputs import FolderKind, new_folder
 from pyflowers.programs import Capability, Data, Program, find_program
-from pyflowers.programs.reading import with_roles
+from pyflowers.storage import FolderKind, new_folder
+
+if TYPE_CHECKING:
+    import xarray as xr
+
 
 FloatArray = NDArray[np.float64]
 
@@ -98,18 +99,18 @@ class PriorPredictive(Shown):
         return self.program.name
 
     @property
-    def parameters(self) -> Posterior:
+    def parameters(self) -> xr.Dataset:
         """The parameters with their labels."""
-        names = [name for name in self.draws if name not in self.program.internal]
-        return quantities(self.draws, self.data, names)
+        internal = self.program.internal
+        return dataset({n: d for n, d in self.draws.items() if n not in internal}, self.data)
 
     def summary(self) -> pd.DataFrame:
         """Return quantiles of every parameter, a row for each element."""
         return quantile_table(
             {
-                name: quantity.flat[:, :, i]
+                name: flat(quantity)[:, :, i]
                 for quantity in self.parameters.values()
-                for i, name in enumerate(quantity.elements)
+                for i, name in enumerate(element_names(quantity))
             },
             "parameter",
             self.interval,
@@ -191,8 +192,8 @@ def prior(
     options = SamplerOptions.of(seed=seed, draws=_per_chain(draws))
     opened = find_program(program, tuple(map(str, include_paths)))
     opened.require(Capability.PRIOR_ONLY)
-    named = with_roles(columns, group=group, time=time, value=value)
-    design = opened.read_design(data, columns=named, **reading)
+    reading |= {"group": group, "time": time, "value": value}
+    design = opened.read_design(data, columns=columns, **reading)
     _refuse_infinite(opened, priors or {})
     values = opened.resolve_priors(priors, design)
     _refuse_improper(opened, {**design.values, **values})
@@ -415,7 +416,7 @@ def save_prior(
         "notes": list(prior.notes),
     }
     with new_folder(folder, PRIOR_FOLDER) as new:
-        (new / "draws.nc").write_bytes(netcdf.to_bytes(groups(prior)))
+        (new / "draws.nc").write_bytes(inference_data.to_bytes(groups(prior)))
         prior.summary().to_csv(new / "parameters.csv")
         prior.implied().to_csv(new / "implied.csv")
         (new / "prior.json").write_text(json.dumps(record), encoding="utf-8")
@@ -425,11 +426,10 @@ def save_prior(
     return Path(folder)
 
 
-def groups(prior: PriorPredictive) -> dict[str, Group]:
+def groups(prior: PriorPredictive) -> dict[str, xr.Dataset]:
     """Return the draws as the groups of an ``InferenceData``."""
-    draws = {name: quantity.values for name, quantity in prior.parameters.items()}
-    found = inference_data.to_groups(prior.program, prior.data, draws, {})
-    made = {"prior": found["posterior"], "constant_data": found["constant_data"]}
+    found = inference_data.to_groups(prior.program, prior.data, {}, {})
+    made = {"prior": prior.parameters, "constant_data": found["constant_data"]}
     if prior.y_rep is not None and prior.data.num_obs:
         made["prior_predictive"] = inference_data.pointwise(prior.y_rep, prior.data)
     return made

@@ -41,7 +41,6 @@ from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Capability, Data, Draws, Program, find_program
-from pyflowers.programs.reading import TABLE_ROLES, with_roles
 
 FEWEST_RANKS = 50
 NUM_RANKS = 100
@@ -215,10 +214,8 @@ def _from_posterior(
     setup: Mapping[str, Any],
 ) -> Simulations:
     """Simulate from the posterior given the observed data."""
-    roles = {role: design.pop(role, None) for role in TABLE_ROLES}
-    columns = with_roles(design.pop("columns", None), **roles)
     opened = find_program(program, tuple(map(str, design.pop("include_paths", ()))))
-    read = opened.read(data, columns=columns, **design)
+    read = opened.read(data, **design)
     return simulate_from_posterior(opened, read, options, **setup)
 
 

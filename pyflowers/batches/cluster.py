@@ -1,8 +1,7 @@
 """Tasks on a Dask cluster: each Dask worker owns worker processes like those of the pool.
 
 A fit never runs in a Dask worker itself. That process keeps talking to its scheduler while a fit
-lasts, outlives a crash or a time limit of the fit, and only passes jobs on. A plugin
-brings each program to every worker, including those that join later.
+lasts, outlives a crash or a time limit of the fit, and only passes jobs on.
 
 ``submit(key=…, pure=True)`` names each future by its task's key, and a future is released as soon
 as its outcome has arrived, so that the scheduler's memory does not grow with the batch.
@@ -15,15 +14,15 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
+from pyflowers.batches.pool import Pool
 from pyflowers.batches.task import Job, Outcome
 from pyflowers.errors import ConfigError, ToolchainError
 
 try:
-    from distributed import CancelledError, Client, Future
+    from distributed import CancelledError, Client, Future, WorkerPlugin, get_worker
     from distributed.scheduler import KilledWorker
-
-    from pyflowers.batches.host import Provision, fit_on_worker
 except ImportError as error:
     raise ConfigError("Dask is not installed; run pip install 'pyflowers[dask]'") from error
 
@@ -57,26 +56,24 @@ class Cluster:
         self._under_way: dict[str, tuple[Job, Future]] = {}
         self._ended: queue.SimpleQueue[Future] = queue.SimpleQueue()
         self._again: deque[Job] = deque()
-        self._provided: set[str] = set()
-        self._shipments: Mapping[str, bytes] = {}
+        self._is_known = False
         self._threads = 0
         self._counted = -float("inf")
         self._seen = time.monotonic()
 
     def room(self) -> int:
-        """See :class:`~pyflowers.batches.executor.Executor`."""
+        """See :class:`~pyflowers.batches.pool.Pool`."""
         self._count_threads()
         given = len(self._under_way) + len(self._again)
         return max(0, max(1, self._threads) * AHEAD - given)
 
-    def submit(self, job: Job, shipments: Mapping[str, bytes]) -> None:
-        """See :class:`~pyflowers.batches.executor.Executor`."""
-        self._shipments = shipments
+    def submit(self, job: Job) -> None:
+        """See :class:`~pyflowers.batches.pool.Pool`."""
         self._again.append(job)
         self._hand_over()
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """See :class:`~pyflowers.batches.executor.Executor`."""
+        """See :class:`~pyflowers.batches.pool.Pool`."""
         self._refuse_absence()
         self._hand_over()
         outcomes = []
@@ -87,7 +84,7 @@ class Cluster:
         return outcomes
 
     def abandon(self) -> None:
-        """See :class:`~pyflowers.batches.executor.Executor`."""
+        """See :class:`~pyflowers.batches.pool.Pool`."""
         futures = [future for _, future in self._under_way.values()]
         self._under_way.clear()
         self._again.clear()
@@ -96,7 +93,7 @@ class Cluster:
                 self._client.cancel(futures, force=True)
 
     def close(self) -> None:
-        """See :class:`~pyflowers.batches.executor.Executor`."""
+        """See :class:`~pyflowers.batches.pool.Pool`."""
         self.abandon()
 
     def _count_threads(self) -> None:
@@ -133,10 +130,9 @@ class Cluster:
         while self._again and self._client.status == "running":
             job = self._again[0]
             try:
-                if job.program_id not in self._provided:
-                    shipment = self._shipments[job.program_id]
-                    self._client.register_plugin(Provision(job.program_id, shipment))
-                    self._provided.add(job.program_id)
+                if not self._is_known:
+                    self._client.register_plugin(_EndWithWorker())
+                    self._is_known = True
                 future = self._client.submit(
                     fit_on_worker,
                     job,
@@ -167,7 +163,7 @@ class Cluster:
         del self._under_way[key]
         future.release()
         if not outcomes:
-            self._provided.clear()  # a new scheduler knows no plugins
+            self._is_known = False  # a new scheduler knows no plugins
             self._again.appendleft(job)
         return outcomes
 
@@ -181,6 +177,58 @@ class Cluster:
         else:
             reason = f"its Dask worker could not run it ({type(error).__name__}: {error})"
         return Outcome(job.key, reason, attempts=job.retries + 1)
+
+
+class _Host:
+    """The processes of one Dask worker, a pool of one for each of its threads that fits."""
+
+    def __init__(self) -> None:
+        self._idle: list[Pool] = []
+        self._all: list[Pool] = []
+        self._is_ending = False
+
+    def fit(self, job: Job) -> Outcome:
+        """Run a job, again if its process has ended."""
+        try:
+            pool = self._idle.pop()
+        except IndexError:
+            pool = Pool(1)
+            self._all.append(pool)
+        pool.submit(job)
+        outcomes: list[Outcome] = []
+        while not outcomes and not self._is_ending:
+            outcomes = pool.wait(1.0)
+        if self._is_ending:
+            raise RuntimeError("this Dask worker is ending")
+        self._idle.append(pool)
+        return outcomes[0]
+
+    def end(self) -> None:
+        """End the processes; another Dask worker runs their jobs again."""
+        self._is_ending = True
+        for pool in self._all:
+            pool.end()
+
+
+def fit_on_worker(job: Job) -> Outcome:
+    """Run one job; called in a thread of a Dask worker."""
+    host: _Host = vars(get_worker()).setdefault(_PLACE, _Host())
+    return host.fit(job)
+
+
+_PLACE = "pyflowers_host"
+
+
+class _EndWithWorker(WorkerPlugin):  # type: ignore[misc]
+    """Ends the processes of a Dask worker with it; a second one of this name costs nothing."""
+
+    name = "pyflowers"
+    idempotent = True
+
+    def teardown(self, worker: Any) -> None:
+        """End them."""
+        if _PLACE in vars(worker):
+            vars(worker)[_PLACE].end()
 
 
 @contextmanager

@@ -12,10 +12,12 @@ own are.
 
 from __future__ import annotations
 
+import io
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from importlib import import_module, reload
 from pathlib import Path
 from typing import Any
@@ -24,15 +26,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.batches.keys import digest_of
-from pyflowers.digests import sha256_file
+from pyflowers.digests import digest_of, sha256_file
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names, flat, stacked
+from pyflowers.programs.declaration import free_name
+from pyflowers.records import storable_text
 
 Columns = dict[str, NDArray[Any]]
 """A table: columns of equal length, of numbers, truth values or texts."""
 
-BUILT_IN = {name: f"pyflowers.batches.kept:{name}" for name in ("summary", "draws", "ranks")}
+BUILT_IN = {name: f"pyflowers.batches.keep:{name}" for name in ("summary", "draws", "ranks")}
 """What can be kept by a short name."""
 
 OWN_COLUMNS = ("task", "verdict", "key")
@@ -73,13 +77,11 @@ class Keep:
             If the workers could not import it.
         """
         if isinstance(given, str):
-            name, colon, rest = given.partition(":")
-            if name in BUILT_IN:
-                chosen = {"names": rest.split(",")} if colon else {}
-                return cls.of(cls(name, chosen))
-            return cls.of(cls(given))
-        if not isinstance(given, Keep):
-            return cls.of(cls(_reference(given)))
+            name, colon, names = given.partition(":")
+            has_names = name in BUILT_IN and colon
+            given = cls(name, {"names": names.split(",")}) if has_names else cls(given)
+        elif not isinstance(given, Keep):
+            given = cls(_reference(given))
         reference = BUILT_IN.get(given.function, given.function)
         function_of(reference)
         table = given.name or reference.rpartition(":")[2]
@@ -102,33 +104,33 @@ class Keep:
             If the function's file is not the one that was planned with, or the function fails or
             returns no table.
         """
+        function = self._function()
         try:
-            self._provide()
-            return _columns(function_of(self.function)(fit, **self.options))
-        except (MemoryError, _OtherFileError):
+            return _columns(function(fit, **self.options))
+        except MemoryError:
             raise
         except Exception as error:
             reason = str(error) or "no message"
             raise FitError(f"keep {self.name}: {type(error).__name__}: {reason}") from error
 
-    def _provide(self) -> None:
-        """Import the module that was planned with: again, if this process has an older one."""
-        name = _module(self.function)
-        module = import_module(name)
-        try:
-            now = _code_of(name)
-        except ConfigError:  # in an archive, as Dask's upload_file may have put it there
-            return
-        if not self.code or _imported.setdefault(name, now) == self.code:
-            return
-        if now != self.code:
-            raise _OtherFileError(
-                f"keep {self.name}: the file of {name} was edited since the task was planned, or "
-                "is another one on this machine; have the same on all machines, then run the "
-                "batch again and retry what failed"
-            )
-        reload(module)
-        _imported[name] = now
+    def _function(self) -> Callable[..., Any]:
+        """Import the function that was planned with: again, if this process has an older one."""
+        module = _module(self.function)
+        if self.code and _imported.get(module) != self.code:
+            was_here = module in sys.modules
+            function_of(self.function)
+            # The file may be in an archive, where Dask's upload_file has put it.
+            with suppress(ConfigError):
+                if _code_of(module) != self.code:
+                    raise FitError(
+                        f"keep {self.name}: the file of {module} was edited since the task was "
+                        "planned, or is another one on this machine; have the same on all "
+                        "machines, then run the batch again and retry what failed"
+                    )
+                if was_here:
+                    reload(sys.modules[module])
+            _imported[module] = self.code
+        return function_of(self.function)
 
 
 def function_of(reference: str) -> Callable[..., Any]:
@@ -170,11 +172,10 @@ def _module(reference: str) -> str:
 def _code_of(module: str) -> str:
     """Return a digest of a module's file as it is now, which a notebook's user may have edited."""
     file = getattr(import_module(module), "__file__", None)
-    if not file:
+    if not file or module == __name__:  # the version of pyflowers is in the key
         return ""
     try:
-        found = Path(file).stat()
-        return _digest(file, found.st_mtime_ns, found.st_size)
+        return sha256_file(Path(file))
     except OSError as error:
         raise ConfigError(
             f"keep {module}: its file {file} cannot be read ({error.strerror}); put it back, or "
@@ -182,17 +183,8 @@ def _code_of(module: str) -> str:
         ) from error
 
 
-@lru_cache(maxsize=256)
-def _digest(file: str, _mtime_ns: int, _size: int) -> str:
-    return sha256_file(Path(file))
-
-
 _imported: dict[str, str] = {}
-"""Digest of each module's file as this process has imported it."""
-
-
-class _OtherFileError(FitError):
-    """A function's file is not the one that its task was planned with."""
+"""Digest of each module's file as this process has imported it to keep something."""
 
 
 def _columns(table: Any) -> Columns:
@@ -249,6 +241,40 @@ def _array(name: str, values: Any) -> NDArray[Any]:
     return np.array(texts, dtype=object).reshape(array.shape)
 
 
+def packed(columns: Columns) -> bytes:
+    """Return a table in NumPy's own format, a row of fields after another; texts are UTF-8."""
+    plain = {}
+    for name, values in columns.items():
+        if values.dtype == object:
+            raw = [text.encode("utf-8", "backslashreplace") for text in values]
+            values = np.array(raw, np.bytes_)
+        plain[f"_{storable_text(name)}"] = values  # a field may not be called by an empty text
+    rows = len(next(iter(plain.values())))
+    table = np.empty(rows, [(name, values.dtype) for name, values in plain.items()])
+    for name, values in plain.items():
+        table[name] = values
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, table, version=(3, 0), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def unpacked(raw: bytes) -> NDArray[Any]:
+    """Return the rows that :func:`packed` has packed; ValueError if it is none of that."""
+    rows: NDArray[Any] = np.lib.format.read_array(io.BytesIO(raw), allow_pickle=False)
+    return rows
+
+
+def frame_of(rows: NDArray[Any]) -> pd.DataFrame:
+    """Return unpacked rows as a table."""
+    columns = {}
+    for name in rows.dtype.names or ():
+        values = rows[name]
+        if values.dtype.kind == "S":
+            values = np.array([text.decode() for text in values.tolist()], dtype=object)
+        columns[name.removeprefix("_")] = values
+    return pd.DataFrame(columns)
+
+
 def keeps(given: Sequence[str | Callable[..., Any] | Keep]) -> tuple[Keep, ...]:
     """Take all that is to be kept of a task.
 
@@ -263,3 +289,101 @@ def keeps(given: Sequence[str | Callable[..., Any] | Keep]) -> tuple[Keep, ...]:
         if names.count(name) > 1:
             raise ConfigError(f"keep {name}: two tables have this name; give one Keep(name=…)")
     return found
+
+
+def summary(
+    fit: Fit, names: Sequence[str] | None = None, interval: float | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of the summary table, and ``parameter`` before them.
+
+    `names` and `interval` are as in :meth:`pyflowers.Fit.summary`.
+    """
+    table = fit.summary(names, interval=interval)
+    columns = {str(name): table[name].to_numpy(float) for name in table}
+    return {"parameter": np.array(table.index, dtype=object), **columns}
+
+
+def draws(fit: Fit, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+    """Return draws, a row for each.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    names : sequence of str
+        Variables of the posterior; all by default.
+
+    Returns
+    -------
+    mapping of str to array, shape (chains × draws,)
+        ``chain`` and ``draw``, from 0, and each element such as ``mu_plant[2]``; a quantity that
+        is called ``chain`` itself is ``chain_``.
+
+    Raises
+    ------
+    ConfigError
+        For a name that the posterior does not have.
+    """
+    chosen = fit.posterior[_known(fit, names)]
+    chain, draw = np.indices((fit.num_chains, fit.num_draws))
+    found: dict[str, NDArray[Any]] = {"chain": chain.ravel(), "draw": draw.ravel()}
+    for quantity in chosen.values():
+        values = flat(quantity).reshape(fit.num_chains * fit.num_draws, -1)
+        for name, column in zip(element_names(quantity), values.T, strict=True):
+            found[free_name(name, found)] = column
+    return found
+
+
+def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
+    """Return the rank of each true value among the draws, as simulation-based calibration needs.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    true : mapping of str to number or array
+        The true value of each variable, shaped as the variable is.
+    thin : int
+        Take each `thin`-th draw of a chain.
+
+    Returns
+    -------
+    mapping of str to array
+        ``parameter``, its ``true`` value, its ``rank`` from 0 to ``num_draws``, and ``num_draws``.
+        Equal values are ranked at random, by the fit's seed.
+
+    Raises
+    ------
+    ConfigError
+        For a name that the posterior does not have, or values of another shape.
+
+    References
+    ----------
+    .. [1] Talts, Betancourt, Simpson, Vehtari and Gelman (2018), Validating Bayesian inference
+       algorithms with simulation-based calibration, arXiv:1804.06788, algorithm 1.
+    """
+    chosen = fit.posterior[_known(fit, list(true))]
+    for name, quantity in zip(true, chosen.values(), strict=True):
+        if np.shape(true[name]) != quantity.values.shape[2:]:
+            raise ConfigError(
+                f"true value of {name}: its shape is {np.shape(true[name])} and that of {name} is "
+                f"{quantity.values.shape[2:]}; give one value for each element"
+            )
+    truth = np.concatenate([np.ravel(np.asarray(true[name], float)) for name in true])
+    sample = stacked(chosen)[:, ::thin].reshape(-1, len(truth))
+    ties = np.sum(sample == truth, axis=0)
+    rng = np.random.default_rng([fit.options.seed, 2])
+    return {
+        "parameter": element_names(chosen),
+        "true": truth,
+        "rank": np.sum(sample < truth, axis=0) + rng.integers(0, ties, endpoint=True),
+        "num_draws": len(sample),
+    }
+
+
+def _known(fit: Fit, names: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in fit.posterior.data_vars:
+            have = ", ".join(map(str, fit.posterior))
+            raise ConfigError(f"{name} is no quantity of {fit.name}; it has {have}")
+    return list(names) or list(map(str, fit.posterior))

@@ -1,49 +1,53 @@
-"""The ledger of a batch: one SQLite file, written by the client alone.
+"""The ledger of a batch: one SQLite file, written by the client alone, and what is read from it.
 
-Each task has one row, by its key. A row and the shard with its tables become known together, in
-one transaction after the shard is on the disk: whatever ends the client, a row that says ``done``
-has its results, and a shard that the ledger does not name is removed by the next run.
+Each task has one row, by its key. A row and the tables that were kept of its fit become known
+together, in one transaction: whatever ends the client, a row that says ``done`` has its results.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sqlite3
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from pyflowers.batches import shards
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers.batches.keep import frame_of, unpacked
 from pyflowers.batches.task import Job, Outcome
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, DataError
 from pyflowers.records import storable_text
-
-if sys.platform != "win32":
-    import fcntl
 
 FILE = "ledger.sqlite"
 KIND = 0x70796662
 """SQLite's application_id of our ledgers: "pyfb"."""
-FORMAT = 1
+FORMAT = 2
 
-SECONDS_FOR_READERS = 1.0
-"""How long a client that is done waits for those who are reading."""
-SECONDS_FOR_LOCK = 0.1
-"""How long a client waits for the lock, which :func:`is_running` takes for a moment."""
+SECONDS_BETWEEN_WRITES = 5.0
+BYTES_BETWEEN_WRITES = 16_000_000
+"""What the end of the client may cost: outcomes that are not yet in the ledger are fitted again."""
+
+SECONDS_TO_WAIT = 60.0
+"""How long one who writes waits for those who read, and the other way round."""
 
 _TABLES = f"""
 PRAGMA application_id = {KIND};
 PRAGMA user_version = {FORMAT};
 CREATE TABLE batch (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE versions (id INTEGER PRIMARY KEY, said TEXT NOT NULL UNIQUE);
-CREATE TABLE shards (id INTEGER PRIMARY KEY, file TEXT NOT NULL UNIQUE);
 CREATE TABLE tasks (
-    key TEXT PRIMARY KEY,
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
     name TEXT NOT NULL,
     program TEXT NOT NULL,
     position INTEGER NOT NULL,
@@ -55,9 +59,9 @@ CREATE TABLE tasks (
     versions INTEGER REFERENCES versions,
     verdict TEXT,
     error TEXT,
-    shard INTEGER REFERENCES shards,
     finished REAL
-) WITHOUT ROWID;
+);
+CREATE TABLE kept (task INTEGER NOT NULL REFERENCES tasks, name TEXT NOT NULL, rows BLOB NOT NULL);
 """
 
 JUDGED = """CASE WHEN tasks.outcome <> 'done' THEN tasks.outcome
@@ -65,6 +69,19 @@ WHEN tasks.verdict = 'passed' THEN 'passed' ELSE 'doubtful' END"""
 """What users are told of a task: ``passed``, ``doubtful``, ``failed`` or ``waiting``.
 
 The column ``verdict`` holds ``passed`` or the diagnostics that fail, as :class:`Outcome` does.
+"""
+
+
+RECENT = 100
+"""Outcomes from whose times the present rate is told."""
+
+_FAILED_CHECKS = "CASE WHEN tasks.outcome = 'done' THEN nullif(tasks.verdict, 'passed') END"
+
+_LEDGER = f"""
+SELECT name, program, outcome, {JUDGED} AS verdict, {_FAILED_CHECKS} AS failed_checks,
+       seed, seconds, attempts, error, versions.said AS versions, key
+FROM tasks LEFT JOIN versions ON versions.id = tasks.versions
+WHERE run = ? ORDER BY position
 """
 
 
@@ -84,30 +101,28 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._waiting: dict[str, tuple[Job, bool]] = {}
+        self._expected: dict[str, tuple[Any, ...]] = {}
+        self._again: list[str] = []
+        self._unwritten: list[Outcome] = []
+        self._bytes = 0
+        self._written = time.monotonic()
         with writing(folder):
             _refuse_foreign(folder)
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(folder)
             try:
-                self._database = _connected(folder)
-                try:
-                    self._begin()
-                except BaseException:
-                    self._database.close()
-                    raise
+                self._database = sqlite3.connect(
+                    folder / FILE, isolation_level=None, timeout=SECONDS_TO_WAIT
+                )
+                self._begin()
             except BaseException:
-                os.close(self._lock)
+                self.close()
                 raise
 
     def _begin(self) -> None:
-        """Make the tables of a new ledger, or clear what the last client left in an old one."""
-        if _is_empty(self._database):
+        if self._database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
             self._database.executescript(f"BEGIN; {_TABLES} COMMIT;")
         _check_format(self._database, self.folder)
-        (self.folder / shards.FOLDER).mkdir(exist_ok=True)
-        shards.sync(self.folder)
-        shards.clear(self.folder / shards.FOLDER, self._shard_files())
         self.run = int(self.value("run") or 0) + 1
         self.remember({"run": str(self.run)})
 
@@ -117,7 +132,7 @@ class Ledger:
 
     def remember(self, values: Mapping[str, str]) -> None:
         """Keep values of the batch itself."""
-        with writing(self.folder), self._transaction():
+        with writing(self.folder), self._database:
             self._database.executemany("REPLACE INTO batch VALUES (?, ?)", values.items())
 
     def state(self, key: str) -> tuple[str, int]:
@@ -125,82 +140,78 @@ class Ledger:
 
         ``passed``, ``doubtful``, ``failed`` or ``waiting``; ``new`` and 0 without any.
         """
-        if key in self._waiting:
+        if key in self._expected:
             return "waiting", self.run
         found = self._database.execute(f"SELECT {JUDGED}, run FROM tasks WHERE key = ?", (key,))
         return found.fetchone() or ("new", 0)
 
     def expect(self, job: Job, *, again: bool) -> None:
-        """Note that a task belongs to this run.
+        """Note that a task belongs to this run, and whether an earlier outcome no longer counts."""
+        name, program = storable_text(job.name), storable_text(job.program)
+        self._expected[job.key] = job.key, name, program, job.position, self.run, job.seed
+        if again:
+            self._again.append(job.key)
+        self._write_if_due()
 
-        Parameters
-        ----------
-        job : Job
-            The task.
-        again : bool
-            Whether an earlier outcome no longer counts.
-        """
-        self._waiting[job.key] = (replace(job, work=b""), again)
+    def take(self, outcome: Outcome) -> None:
+        """Note an outcome; it is written with others, once they are old or large enough."""
+        self._unwritten.append(outcome)
+        self._bytes += sum(map(len, outcome.tables.values()))
+        self._write_if_due()
 
-    def write(self, outcomes: Sequence[Outcome]) -> None:
-        """Write the tables of outcomes, then their rows, all or nothing.
+    def _write_if_due(self) -> None:
+        if (
+            time.monotonic() - self._written > SECONDS_BETWEEN_WRITES
+            or self._bytes > BYTES_BETWEEN_WRITES
+        ):
+            self.write()
+
+    def write(self) -> None:
+        """Write what was noted, all or nothing.
 
         Raises
         ------
         ConfigError
             If the disk is full or the folder is gone; the ledger is unchanged.
         """
-        if not outcomes and not self._waiting:
-            return
-        with writing(self.folder):
-            tables = {each.key: each.tables for each in outcomes if each.tables}
-            number = self._database.execute("SELECT coalesce(max(id), 0) + 1 FROM shards")
-            shard = int(number.fetchone()[0]) if tables else None
-            folder = self.folder / shards.FOLDER
-            file = shards.write(folder, shard, tables) if shard is not None else None
-            with self._transaction():
-                self._database.executemany(
-                    "INSERT INTO tasks (key, name, program, position, run, seed, outcome) "
-                    "VALUES (?, ?, ?, ?, ?, ?, 'waiting') ON CONFLICT (key) DO UPDATE SET "
-                    "name = excluded.name, position = excluded.position, run = excluded.run",
-                    [self._expected(job) for job, _ in self._waiting.values()],
-                )
-                self._database.executemany(
-                    "UPDATE tasks SET outcome = 'waiting', error = NULL WHERE key = ?",
-                    [(key,) for key, (_, again) in self._waiting.items() if again],
-                )
-                if file is not None:
-                    self._database.execute("INSERT INTO shards VALUES (?, ?)", (shard, file))
-                self._database.executemany(
-                    "UPDATE tasks SET outcome = ?, seconds = ?, attempts = ?, versions = ?, "
-                    "verdict = ?, error = ?, shard = ?, finished = ? WHERE key = ?",
-                    [self._row(each, shard) for each in outcomes],
-                )
-            self._waiting.clear()
+        self._written = time.monotonic()
+        with writing(self.folder), self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany(
+                "INSERT INTO tasks (key, name, program, position, run, seed, outcome) "
+                "VALUES (?, ?, ?, ?, ?, ?, 'waiting') ON CONFLICT (key) DO UPDATE SET "
+                "name = excluded.name, position = excluded.position, run = excluded.run",
+                self._expected.values(),
+            )
+            self._database.executemany(
+                "UPDATE tasks SET outcome = 'waiting', error = NULL WHERE key = ?",
+                [(key,) for key in self._again],
+            )
+            self._database.executemany(
+                "UPDATE tasks SET outcome = ?, seconds = ?, attempts = ?, versions = ?, "
+                "verdict = ?, error = ?, finished = ? WHERE key = ?",
+                map(self._row, self._unwritten),
+            )
+            self._database.executemany(
+                "INSERT INTO kept SELECT id, ?, ? FROM tasks WHERE key = ?",
+                [
+                    (n, rows, each.key)
+                    for each in self._unwritten
+                    for n, rows in each.tables.items()
+                ],
+            )
+        self._expected.clear()
+        self._again.clear()
+        self._unwritten.clear()
+        self._bytes = 0
 
     def close(self) -> None:
-        """Close the file, so that nothing is left beside it; a reader may keep it from that."""
-        with suppress(sqlite3.Error):
-            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._leave_log()
-        self._database.close()
+        """Close the file."""
+        if hasattr(self, "_database"):
+            self._database.close()
         os.close(self._lock)
 
-    def _leave_log(self) -> None:
-        """Leave no write-ahead log: with one, who may not write the folder could not read it."""
-        end = time.monotonic() + SECONDS_FOR_READERS
-        while time.monotonic() < end:
-            # SQLite does not wait here for readers, however long its timeout.
-            with suppress(sqlite3.Error):
-                self._database.execute("PRAGMA journal_mode = DELETE")
-                return
-            time.sleep(SECONDS_FOR_READERS / 100)
-
-    def _expected(self, job: Job) -> tuple[Any, ...]:
-        name, program = storable_text(job.name), storable_text(job.program)
-        return job.key, name, program, job.position, self.run, job.seed
-
-    def _row(self, outcome: Outcome, shard: int | None) -> tuple[Any, ...]:
+    def _row(self, outcome: Outcome) -> tuple[Any, ...]:
         return (
             "failed" if outcome.error else "done",
             outcome.seconds,
@@ -208,7 +219,6 @@ class Ledger:
             self._version(outcome.versions),
             outcome.verdict or None,
             storable_text(outcome.error) or None,
-            shard if outcome.tables else None,
             time.time(),
             outcome.key,
         )
@@ -221,20 +231,6 @@ class Ledger:
         self._database.execute("INSERT OR IGNORE INTO versions (said) VALUES (?)", (text,))
         found = self._database.execute("SELECT id FROM versions WHERE said = ?", (text,))
         return int(found.fetchone()[0])
-
-    def _shard_files(self) -> list[str]:
-        return [name for (name,) in self._database.execute("SELECT file FROM shards")]
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._database.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._database.execute("ROLLBACK")
-            raise
 
 
 def is_batch(folder: Path) -> bool:
@@ -252,7 +248,7 @@ def is_running(folder: Path) -> bool:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         # Shared, so that one who asks is not taken for a client by another who asks.
-        return not _lock(descriptor, shared=True)
+        return not _lock(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 
@@ -268,8 +264,10 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
     """
     if not is_batch(folder):
         raise ConfigError(f"{folder}: it holds no {FILE}; name the folder of a batch")
+    # Not read-only: what a killed client has left half written is to be taken back.
+    address = f"{(folder / FILE).absolute().as_uri()}?mode=rw"
     try:
-        database = _connected_to_read(folder)
+        database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=SECONDS_TO_WAIT)
         try:
             _check_format(database, folder)
             yield database
@@ -306,34 +304,15 @@ def writing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _connected(folder: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(folder / FILE, isolation_level=None, timeout=30)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = FULL")
-    return database
-
-
-def _connected_to_read(folder: Path) -> sqlite3.Connection:
-    """Open a ledger that may be another's, in a folder that cannot be written."""
-    address = f"{(folder / FILE).absolute().as_uri()}?mode=ro"
-    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=30)
-
-
-def _pragma(database: sqlite3.Connection, name: str) -> int:
-    return int(database.execute(f"PRAGMA {name}").fetchone()[0])
-
-
-def _is_empty(database: sqlite3.Connection) -> bool:
-    return database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
-
-
 def _check_format(database: sqlite3.Connection, folder: Path) -> None:
-    kind, found = _pragma(database, "application_id"), _pragma(database, "user_version")
+    kind, found = (
+        database.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("application_id", "user_version")
+    )
     if (kind, found) != (KIND, FORMAT):
         raise ConfigError(
             f"{folder / FILE}: it is not a ledger that this pyflowers can read (format {found}, "
-            f"not {FORMAT}); "
-            "name another folder"
+            f"not {FORMAT}; pyflowers 0.2 wrote format 1); name another folder"
         )
 
 
@@ -349,26 +328,222 @@ def _refuse_foreign(folder: Path) -> None:
 def _locked(folder: Path) -> int:
     """Lock a folder itself; the system releases it when this process ends for any reason."""
     descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        end = time.monotonic() + SECONDS_FOR_LOCK
-        while not _lock(descriptor, shared=False):
-            if time.monotonic() > end:
-                raise ConfigError(
-                    f"batch folder {folder}: another pyflowers is running this batch; wait for "
-                    f"it, or see its progress with pyflowers batch --status {folder}"
-                )
-            time.sleep(SECONDS_FOR_LOCK / 20)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+    for _ in range(20):  # who only asks whether a client is running locks it for a moment
+        if _lock(descriptor, fcntl.LOCK_EX):
+            return descriptor
+        time.sleep(0.005)
+    os.close(descriptor)
+    raise ConfigError(
+        f"batch folder {folder}: another pyflowers is running this batch; wait for it, or see its "
+        f"progress with pyflowers batch --status {folder}"
+    )
 
 
-def _lock(descriptor: int, *, shared: bool) -> bool:
+def _lock(descriptor: int, kind: int) -> bool:
     """Lock an open folder if no other process forbids it, and return whether it is locked."""
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
     return True
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a batch.
+
+    Attributes
+    ----------
+    passed : int
+        Fits whose verdict passes, of the batch as it was last asked for, earlier runs
+        included.
+    doubtful : int
+        Fits that ended, but whose verdict fails: a diagnostic, or the prior.
+    failed : int
+        Tasks that have no fit.
+    failed_checks : mapping of str to int
+        For each diagnostic how many fits it fails for, the most frequent first.
+    total : int or None
+        All of its tasks; None if their number was not known beforehand.
+    rate : float or None
+        Tasks a second of late; None if there is nothing to tell it from.
+    running : bool
+        Whether a client is at it now.
+    """
+
+    passed: int
+    doubtful: int
+    failed: int
+    failed_checks: Mapping[str, int]
+    total: int | None
+    rate: float | None
+    running: bool
+
+    @property
+    def done(self) -> int:
+        """Fits that ended and whose tables were kept, the doubtful ones among them."""
+        return self.passed + self.doubtful
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds that the rest will take at the present rate."""
+        if self.total is None or not self.rate:
+            return None
+        return (self.total - self.done - self.failed) / self.rate
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch on disk.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it is.
+    """
+
+    folder: Path
+
+    def __init__(self, folder: str | Path) -> None:
+        object.__setattr__(self, "folder", Path(folder))
+
+    @property
+    def progress(self) -> Progress:
+        """Its progress, which can be asked for while the batch runs."""
+        with reading(self.folder) as database:
+            run = batch_value(database, "run") or "0"
+            counts = database.execute(
+                f"SELECT {JUDGED}, {_FAILED_CHECKS}, count(*) FROM tasks WHERE run = ? "
+                "GROUP BY 1, 2",
+                (run,),
+            ).fetchall()
+            last = database.execute(
+                "SELECT finished FROM tasks WHERE run = ? AND finished > ? "
+                "ORDER BY finished DESC LIMIT ?",
+                (run, float(batch_value(database, "started") or 0), RECENT),
+            ).fetchall()
+            total = batch_value(database, "total")
+        running = is_running(self.folder)
+        verdicts: Counter[str] = Counter()
+        checks: Counter[str] = Counter()
+        for verdict, failing, number in counts:
+            verdicts[verdict] += number
+            checks.update(dict.fromkeys(failing.split(", ") if failing else (), number))
+        return Progress(
+            verdicts["passed"],
+            verdicts["doubtful"],
+            verdicts["failed"],
+            dict(checks.most_common()),
+            int(total) if total else None,
+            _rate([when for (when,) in last], running),
+            running,
+        )
+
+    @property
+    def seed(self) -> int | None:
+        """Its seed; None if it was ended before it had one."""
+        with reading(self.folder) as database:
+            known = batch_value(database, "seed")
+        return None if known is None else int(known)
+
+    def ledger(self) -> pd.DataFrame:
+        """Return a row for each task, in the batch's order, indexed by name.
+
+        ``program``; ``outcome`` (``done``, ``failed`` or ``waiting``); ``verdict`` (``passed``,
+        ``doubtful`` where a fit is done but its verdict fails, ``failed`` or ``waiting``);
+        ``failed_checks``; ``seed``, ``seconds``, ``attempts``, ``error``, ``versions`` and
+        ``key``.
+        """
+        with reading(self.folder) as database:
+            run = batch_value(database, "run")
+            found = database.execute(_LEDGER, (run,))
+            columns = [each[0] for each in found.description]
+            # Not pandas.read_sql_query, whose error for a damaged file is its own.
+            frame = pd.DataFrame.from_records(found.fetchall(), columns=columns, coerce_float=True)
+        versions = [json.loads(text) if isinstance(text, str) else {} for text in frame["versions"]]
+        return frame.assign(versions=versions).set_index("name")
+
+    @property
+    def failures(self) -> pd.Series[str]:
+        """The error of each task that failed, by its name."""
+        ledger = self.ledger()
+        return ledger.loc[ledger["outcome"] == "failed", "error"]
+
+    def table(self, name: str = "summary") -> pd.DataFrame:
+        """Return what was kept under a name of all tasks that are done.
+
+        Parameters
+        ----------
+        name : str
+            Such as ``summary``, ``draws`` or ``ranks``.
+
+        Returns
+        -------
+        DataFrame
+            The rows of all tasks in the batch's order. The first columns are ``task``, the task's
+            name, and ``verdict``: ``passed``, or ``doubtful`` where the verdict fails.
+
+        Raises
+        ------
+        ConfigError
+            If no task that is done has such a table.
+        DataError
+            If one is damaged.
+        """
+        with reading(self.folder) as database:
+            run = batch_value(database, "run")
+            found = database.execute(
+                f"SELECT tasks.name, {JUDGED}, rows FROM kept JOIN tasks ON tasks.id = kept.task "
+                "WHERE run = ? AND outcome = 'done' AND kept.name = ? ORDER BY position",
+                (run, name),
+            ).fetchall()
+        if not found:
+            self._refuse(name)
+        try:
+            tables = [(task, verdict, unpacked(rows)) for task, verdict, rows in found]
+        except (ValueError, EOFError) as error:
+            raise DataError(
+                f"{self.folder / FILE}: a table {name} is damaged ({error}); run the batch in a "
+                "new folder"
+            ) from error
+        frames = [_frame(list(alike)) for _, alike in groupby(tables, _kinds)]
+        return pd.concat(frames, ignore_index=True)
+
+    def _refuse(self, name: str) -> NoReturn:
+        ledger = self.ledger()
+        failures = self.failures
+        if len(failures) and not (ledger["outcome"] == "done").any():
+            raise ConfigError(
+                f"{self.folder}: no task is done, and {len(failures)} failed, the first with: "
+                f"{failures.iloc[0]}"
+            )
+        raise ConfigError(
+            f"{self.folder}: no task that is done has a table {name}; name what was kept"
+        )
+
+
+_Part = tuple[str, str, NDArray[Any]]
+"""A task, its verdict and its rows."""
+
+
+def _kinds(part: _Part) -> list[tuple[str, str]]:
+    kinds = part[2].dtype
+    return [(name, kinds[name].kind) for name in kinds.names or ()]
+
+
+def _frame(parts: list[_Part]) -> pd.DataFrame:
+    """Return the table of tasks whose columns are alike."""
+    tasks, verdicts, rows = zip(*parts, strict=True)
+    table = frame_of(np.concatenate(rows))
+    lengths = [len(each) for each in rows]
+    table.insert(0, "verdict", np.repeat(np.array(verdicts, object), lengths))
+    table.insert(0, "task", np.repeat(np.array(tasks, object), lengths))
+    return table
+
+
+def _rate(finished: list[float], running: bool) -> float | None:
+    """Return tasks a second from when the last ones were written, newest first."""
+    if len(finished) < 2:
+        return None
+    since = (time.time() if running else finished[0]) - finished[-1]
+    return (len(finished) - 1) / since if since > 0 else None

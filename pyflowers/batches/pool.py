@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
+import signal
+from collections import deque
 from dataclasses import replace
-from functools import partial
-from multiprocessing.connection import Connection, wait
-from typing import cast
+from multiprocessing.connection import wait
+from typing import Any
 
-from pyflowers.batches.process import Worker, WorkerEndedError, crashed, out_of_time
 from pyflowers.batches.task import Job, Outcome
 from pyflowers.cores import usable_cores
+from pyflowers.engines.workers import Worker, WorkerEndedError
 from pyflowers.errors import ConfigError
 
 AHEAD = 2
-"""Jobs that a worker has been given: one under way, and one so that it need not wait."""
+"""Jobs for each worker: one under way, and one that is ready when that has ended."""
+
+_MODULE = "pyflowers.batches.worker"
+
+_ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "STAN_NUM_THREADS"), "1"
+)
+"""One core a fit: no library of a worker starts threads of its own."""
 
 
 class Pool:
@@ -37,11 +43,10 @@ class Pool:
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise ConfigError(f"workers must be a whole number of at least 1, was {number!r}")
         self._num_workers = number
-        self._workers: list[Worker] = []
-        self._again: deque[Job] = deque()
-        self._attempts: Counter[str] = Counter()
-        self._shipments: Mapping[str, bytes] = {}
-        self._outcomes: list[Outcome] = []
+        self._idle: list[Worker] = []
+        self._busy: dict[Worker, tuple[Job, int]] = {}
+        self._waiting: deque[tuple[Job, int]] = deque()
+        self._is_ending = False
 
     def __enter__(self) -> Pool:
         return self
@@ -52,83 +57,84 @@ class Pool:
     @property
     def pids(self) -> list[int]:
         """The workers' process numbers."""
-        return [worker.pid for worker in self._workers]
+        return [worker.pid for worker in (*self._idle, *self._busy)]
 
     def room(self) -> int:
-        """See :class:`~pyflowers.batches.executor.Executor`."""
-        given = sum(len(worker.jobs) for worker in self._workers) + len(self._again)
-        return max(0, self._num_workers * AHEAD - given)
+        """Return how many jobs it can take now; more would only wait."""
+        return max(0, self._num_workers * AHEAD - len(self._busy) - len(self._waiting))
 
-    def submit(self, job: Job, shipments: Mapping[str, bytes]) -> None:
-        """See :class:`~pyflowers.batches.executor.Executor`."""
-        self._shipments = shipments
-        self._again.append(job)
+    def submit(self, job: Job) -> None:
+        """Take a job."""
+        self._waiting.append((job, 1))
         self._hand_out()
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """See :class:`~pyflowers.batches.executor.Executor`."""
+        """Return outcomes as soon as there are some, and none after so many seconds.
+
+        Raises
+        ------
+        ToolchainError
+            If workers cannot even start.
+        """
+        workers: dict[Any, Worker] = {worker.answers: worker for worker in self._busy}
+        outcomes = []
+        for answers in wait(list(workers), seconds):
+            outcomes += self._received(workers[answers])
         self._hand_out()
-        limits = [worker.seconds_left for worker in self._workers]
-        soonest = min([seconds, *(left for left in limits if left is not None)])
-        lines = {worker.line: worker for worker in self._workers}
-        for line in wait(list(lines), soonest):
-            self._receive(lines[cast(Connection, line)])
-        for worker in list(self._workers):
-            if worker.seconds_left == 0:
-                self._end(worker, out_of_time)
-        self._hand_out()
-        outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
     def abandon(self) -> None:
-        """See :class:`~pyflowers.batches.executor.Executor`."""
-        for worker in [worker for worker in self._workers if worker.jobs]:
+        """Forget the jobs in progress, and end the processes that run them."""
+        for worker in self._busy:
             worker.kill()
-            self._workers.remove(worker)
-        self._again.clear()
-        self._attempts.clear()
-        self._outcomes.clear()
+        self._busy.clear()
+        self._waiting.clear()
+
+    def end(self) -> None:
+        """End the processes from another thread than the one that waits."""
+        self._is_ending = True
+        for worker in (*self._idle, *self._busy):
+            worker.terminate()
 
     def close(self) -> None:
-        """See :class:`~pyflowers.batches.executor.Executor`."""
-        for worker in self._workers:
+        """End the processes and leave no handle open."""
+        self.abandon()
+        for worker in self._idle:
+            worker.send(None)
+        for worker in self._idle:
             worker.stop()
-        self._workers.clear()
+        self._idle.clear()
 
     def _hand_out(self) -> None:
-        """Give waiting jobs to the workers with the fewest, and start workers for them."""
-        while self._again:
-            if len(self._workers) < self._num_workers:
-                self._workers.append(Worker())
-            idlest = min(self._workers, key=lambda worker: len(worker.jobs))
-            if len(idlest.jobs) >= AHEAD:
-                return
-            idlest.give(self._again.popleft(), self._shipments)
+        """Give waiting jobs to idle workers, and start workers for them."""
+        while self._waiting and len(self._busy) < self._num_workers and not self._is_ending:
+            while self._idle and not self._idle[-1].is_alive:
+                self._idle.pop().kill()
+            worker = self._idle.pop() if self._idle else Worker(_MODULE, **_ONE_THREAD)
+            self._busy[worker] = self._waiting.popleft()
+            worker.send(self._busy[worker][0])
 
-    def _receive(self, worker: Worker) -> None:
-        job = worker.jobs[0] if worker.jobs else None
+    def _received(self, worker: Worker) -> list[Outcome]:
+        """Return a worker's outcome; begin again if the worker was lost."""
+        job, attempt = self._busy[worker]
         try:
-            outcome = worker.receive()
+            outcome: Outcome = worker.receive()
         except WorkerEndedError as ended:
-            worker.refuse_false_start()
-            self._end(worker, partial(crashed, how=str(ended)))
-            return
-        if outcome is not None and job is not None:
-            self._settle(job, outcome)
-
-    def _settle(self, job: Job, outcome: Outcome) -> None:
-        """Pass an outcome on, or begin again if a process was lost."""
-        self._attempts[job.key] += 1
-        if outcome.lost and self._attempts[job.key] <= job.retries:
-            self._again.appendleft(job)
+            outcome = _without(job, ended)
         else:
-            self._outcomes.append(replace(outcome, attempts=self._attempts.pop(job.key)))
+            self._idle.append(worker)
+        del self._busy[worker]
+        if outcome.lost and attempt <= job.retries and not self._is_ending:
+            self._waiting.appendleft((job, attempt + 1))
+            return []
+        return [replace(outcome, attempts=attempt)]
 
-    def _end(self, worker: Worker, outcome_of: Callable[[Job], Outcome]) -> None:
-        """Replace a worker; another one runs the jobs that it had not started."""
-        worker.kill()
-        self._workers.remove(worker)
-        if worker.jobs:
-            job = worker.jobs.popleft()
-            self._settle(job, outcome_of(job))
-        self._again.extendleft(reversed(worker.jobs))
+
+def _without(job: Job, ended: WorkerEndedError) -> Outcome:
+    """Return the outcome of a job whose process has ended."""
+    if job.time_limit is not None and ended.status == -signal.SIGALRM:
+        limit = job.time_limit
+        reason = f"it exceeded its time limit of {limit:g} s; raise the limit, or take fewer draws"
+        return Outcome(job.key, reason, limit)
+    reason = f"its worker process {ended}; run it alone with pyflowers fit to see why"
+    return Outcome(job.key, reason, lost=True)

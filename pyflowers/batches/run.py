@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from pyflowers.batches.bar import Bar, shown
-from pyflowers.batches.executor import Executor
-from pyflowers.batches.ledger import Ledger
-from pyflowers.batches.plan import Planner, check_limit
+from pyflowers.batches.ledger import SECONDS_BETWEEN_WRITES, Batch, Ledger
 from pyflowers.batches.pool import Pool
-from pyflowers.batches.results import Batch
-from pyflowers.batches.task import Job, Outcome, Task
+from pyflowers.batches.task import Job, Outcome, Planner, Task, check_limit
 from pyflowers.engines import Engine, SamplerOptions, find_engine, new_seed
 from pyflowers.errors import ConfigError
 from pyflowers.progress import logger
-from pyflowers.staging import TEMPORARY_PREFIX, recover
+from pyflowers.storage import recover
 
-SECONDS_BETWEEN_WRITES = 5.0
-BYTES_BETWEEN_WRITES = 16_000_000
-"""What the end of the client may cost: outcomes that are not yet in the ledger are fitted again."""
+Count = Callable[..., None]
+"""Counts a task by its verdict for the bar of progress."""
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """What runs jobs: this machine's cores, or a Dask cluster.
+
+    An outcome is the same whatever runs it; only its seconds and attempts differ.
+    """
+
+    def room(self) -> int:
+        """Return how many jobs it can take now; more would only wait there."""
+
+    def submit(self, job: Job) -> None:
+        """Take a job."""
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        """Return outcomes as soon as there are some, and none after so many seconds.
+
+        Raises
+        ------
+        ToolchainError
+            If no job can be run any more.
+        """
+
+    def abandon(self) -> None:
+        """Forget the jobs in progress, and end the processes that run them."""
+
+    def close(self) -> None:
+        """Close it, leaving no process, thread or file."""
 
 
 def batch(
@@ -48,7 +74,7 @@ def batch(
     tasks : iterable of Task
         Taken one by one as workers are free, so that it may be a generator of millions.
     out : path
-        The batch's folder: its ledger, and shards of tables.
+        The batch's folder, which holds its ledger and what was kept.
     executor : Executor or distributed.Client, optional
         Where to fit, such as a :class:`~pyflowers.batches.Pool` that stays open between batches; by
         default a pool on this machine's cores.
@@ -79,17 +105,19 @@ def batch(
         If there is no engine, or no worker can be had.
     """
     folder = Path(out)
-    _check(time_limit, retries)
+    check_limit(time_limit)
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise ConfigError(f"retries must be a whole number of at least 0, was {retries!r}")
     if seed is not None:
         SamplerOptions.of(seed=seed)
-    chosen = find_engine(engine, cmdstan) if isinstance(engine, str) else engine
+    chosen = find_engine(engine, cmdstan)
+    total = len(tasks) if isinstance(tasks, Sized) else None
     with _running(executor, workers) as runner:
         ledger = Ledger(folder)
         try:
             known = ledger.value("seed")
             batch_seed = seed if seed is not None else int(known) if known else new_seed()
             planner = Planner(batch_seed, chosen, time_limit, retries)
-            total = len(tasks) if isinstance(tasks, Sized) else None
             ledger.remember(
                 {
                     "seed": str(batch_seed),
@@ -97,100 +125,78 @@ def batch(
                     "started": str(time.time()),
                 }
             )
-            with shown(total) as bar:
-                _Run(ledger, runner, planner, retry_failed, bar).through(tasks)
+            with _shown(total) as count:
+                jobs = _jobs(tasks, planner, ledger, count, retry_failed)
+                number = _run(jobs, runner, ledger, count)
+            ledger.remember({"total": str(number)})
         finally:
             ledger.close()
     return Batch(folder)
 
 
-class _Run:
-    """One run of a batch."""
+def _jobs(
+    tasks: Iterable[Task],
+    planner: Planner,
+    ledger: Ledger,
+    count: Count,
+    retry_failed: bool,
+) -> Iterator[Job | None]:
+    """Yield the tasks that are to be run, and None for each that has an outcome."""
+    for position, task in enumerate(tasks):
+        job = planner.plan(task, position)
+        state, run = ledger.state(job.key)
+        if run == ledger.run:
+            logger.warning(
+                "task %s: it is the same as an earlier one and is not run twice; to run it "
+                "twice, give it another repeat",
+                job.name,
+            )
+            continue
+        again = state == "failed" and retry_failed
+        ledger.expect(job, again=again)
+        if state in ("passed", "doubtful", "failed") and not again:
+            count(state, earlier=True)
+            yield None
+        elif job.refused:
+            refused = Outcome(job.key, job.refused)
+            ledger.take(refused)
+            count(refused.judged)
+            yield None
+        else:
+            yield job
 
-    def __init__(
-        self, ledger: Ledger, executor: Executor, planner: Planner, retry_failed: bool, bar: Bar
-    ) -> None:
-        self._ledger = ledger
-        self._executor = executor
-        self._planner = planner
-        self._retry_failed = retry_failed
-        self._bar = bar
-        self._num_tasks = 0
-        self._under_way = 0
-        self._unwritten: list[Outcome] = []
-        self._bytes = 0
-        self._written = time.monotonic()
 
-    def through(self, tasks: Iterable[Task]) -> None:
-        """Run all tasks; if that is interrupted, the outcomes so far are written."""
-        try:
-            jobs = self._jobs(tasks)
-            exhausted = False
-            while not exhausted or self._under_way:
-                exhausted = exhausted or self._fill(jobs)
-                if self._under_way:
-                    outcomes = self._executor.wait(SECONDS_BETWEEN_WRITES)
-                    self._under_way -= len(outcomes)
-                    self._take(outcomes)
-            self._write(now=True)
-        except BaseException as error:
-            with suppress(ConfigError):  # the disk is full: that is the error under way
-                self._write(now=True)
-            if not isinstance(error, Exception):
-                folder = self._ledger.folder
-                logger.warning(
-                    "%s holds what is done so far; run the same batch again to go on", folder
-                )
-            raise
-        self._ledger.remember({"total": str(self._num_tasks)})
-
-    def _fill(self, jobs: Iterator[Job]) -> bool:
-        """Give the executor what it has room for; return whether that was the last."""
-        while self._executor.room():
-            job = next(jobs, None)
-            if job is None:
-                return True
-            self._executor.submit(job, self._planner.shipments)
-            self._under_way += 1
-        return False
-
-    def _jobs(self, tasks: Iterable[Task]) -> Iterator[Job]:
-        """Yield the tasks that are to be run, and note the others."""
-        for position, task in enumerate(tasks):
-            job = self._planner.plan(task, position)
-            state, run = self._ledger.state(job.key)
-            if run == self._ledger.run:
-                logger.warning(
-                    "task %s: it is the same as an earlier one and is not run twice; to run it "
-                    "twice, give it another repeat",
-                    job.name,
-                )
-                continue
-            self._num_tasks += 1
-            again = state == "failed" and self._retry_failed
-            self._ledger.expect(job, again=again)
-            if state in ("passed", "doubtful", "failed") and not again:
-                self._bar.skip(state)
-                self._write(now=False)
-            elif job.refused:
-                self._take([Outcome(job.key, job.refused)])
-            else:
-                yield job
-
-    def _take(self, outcomes: list[Outcome]) -> None:
-        for outcome in outcomes:
-            self._unwritten.append(outcome)
-            self._bytes += outcome.size
-            self._bar.advance(outcome.judged)
-        self._write(now=False)
-
-    def _write(self, *, now: bool) -> None:
-        """Write the outcomes so far: now, or once they are old or large enough."""
-        late = time.monotonic() - self._written > SECONDS_BETWEEN_WRITES
-        if now or late or self._bytes > BYTES_BETWEEN_WRITES:
-            self._ledger.write(self._unwritten)
-            self._unwritten, self._bytes = [], 0
-            self._written = time.monotonic()
+def _run(jobs: Iterator[Job | None], executor: Executor, ledger: Ledger, count: Count) -> int:
+    """Run jobs and return the number of tasks; what is done is written whatever ends this."""
+    number = under_way = 0
+    exhausted = False
+    try:
+        while under_way or not exhausted:
+            while not exhausted and executor.room():
+                try:
+                    job = next(jobs)
+                except StopIteration:
+                    exhausted = True
+                    break
+                number += 1
+                if job is not None:
+                    executor.submit(job)
+                    under_way += 1
+            if under_way:
+                for outcome in executor.wait(SECONDS_BETWEEN_WRITES):
+                    under_way -= 1
+                    ledger.take(outcome)
+                    count(outcome.judged)
+        ledger.write()
+    except BaseException as error:
+        with suppress(ConfigError):  # the disk is full: that is the error under way
+            ledger.write()
+        if not isinstance(error, Exception):
+            logger.warning(
+                "%s holds what is done so far; run the same batch again to go on", ledger.folder
+            )
+        raise
+    return number
 
 
 @contextmanager
@@ -210,7 +216,7 @@ def _running(given: Any, workers: int | None) -> Iterator[Executor]:
         if given is None:
             executor.close()
             # What killed workers left of CmdStan's files.
-            recover(Path(tempfile.gettempdir()).resolve(), prefix=TEMPORARY_PREFIX)
+            recover(Path(tempfile.gettempdir()).resolve())
 
 
 def _executor(given: Any) -> Executor:
@@ -226,7 +232,31 @@ def _executor(given: Any) -> Executor:
     )
 
 
-def _check(time_limit: float | None, retries: int) -> None:
-    check_limit(time_limit)
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise ConfigError(f"retries must be a whole number of at least 0, was {retries!r}")
+@contextmanager
+def _shown(total: int | None) -> Iterator[Count]:
+    """Show finished, doubtful and failed fits, rate and time left, where stderr is a terminal."""
+    from tqdm import tqdm
+
+    poor: Counter[str] = Counter()
+    # smoothing=0: the mean rate of the run, whose forecast does not jump about with each task.
+    with tqdm(
+        total=total,
+        desc="fits",
+        unit="fit",
+        smoothing=0,
+        disable=None,
+        leave=False,
+        file=sys.stderr,
+    ) as bar:
+
+        def count(verdict: str, *, earlier: bool = False) -> None:
+            """Count a task; one of an earlier run took none of this run's time."""
+            if earlier and not bar.disable:
+                bar.initial += 1
+            if verdict != "passed":
+                poor[verdict] += 1
+                told = ", ".join(f"{number} {what}" for what, number in sorted(poor.items()))
+                bar.set_postfix_str(told, refresh=False)
+            bar.update(1)
+
+        yield count

@@ -1,14 +1,36 @@
-"""A task: one fit of many, and what is to be kept from it."""
+"""A task: one fit of many, what is to be kept from it, and how it is made ready.
+
+    key  = digest(format, pyflowers, program, engine's key, data, priors, options, keep,
+                  batch's seed or the task's own)
+    seed = the first 32 bits of SHA-256(batch's seed, key)
+
+Order and number of workers are in neither.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import math
+import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pyflowers.batches.keep import Columns, Keep
-from pyflowers.programs import Program
+from pyflowers.batches.keep import Keep, keeps
+from pyflowers.digests import digest_of
+from pyflowers.engines import Engine, SamplerOptions
+from pyflowers.engines.base import read_inits
+from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
+from pyflowers.fits.record import package_versions
+from pyflowers.programs import Data, Program, find_program, shipped_names
+from pyflowers.programs.data import READING
+from pyflowers.programs.declaration import Declaration
+from pyflowers.programs.source import Source
+
+FORMAT = 2
+"""Part of every key: raise it when a change of pyflowers changes results."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +102,9 @@ class Job:
         Of the task in the batch, from 0.
     seed : int
         Of Stan's random numbers.
-    program_id : str
-        Digest of the program and its engine, by which workers know them.
     work : bytes
-        A pickled :class:`~pyflowers.batches.perform.Work`; empty if the task was refused.
+        What the worker needs, pickled: so that what cannot be unpickled there fails this task
+        alone. Empty if the task was refused.
     refused : str
         Why it cannot be fitted at all.
     time_limit : float or None
@@ -97,7 +118,6 @@ class Job:
     program: str
     position: int
     seed: int
-    program_id: str = ""
     work: bytes = b""
     refused: str = ""
     time_limit: float | None = None
@@ -120,8 +140,8 @@ class Outcome:
         Engine, versions of Stan and of packages.
     verdict : str
         ``passed``, or the diagnostics that failed.
-    tables : mapping of str to mapping of str to array
-        What is kept.
+    tables : mapping of str to bytes
+        What is kept, packed.
     attempts : int
         How often it was begun.
     lost : bool
@@ -133,7 +153,7 @@ class Outcome:
     seconds: float = 0.0
     versions: Mapping[str, str] = field(default_factory=dict)
     verdict: str = ""
-    tables: Mapping[str, Columns] = field(default_factory=dict)
+    tables: Mapping[str, bytes] = field(default_factory=dict)
     attempts: int = 1
     lost: bool = False
 
@@ -144,7 +164,188 @@ class Outcome:
             return "failed"
         return "passed" if self.verdict == "passed" else "doubtful"
 
-    @property
-    def size(self) -> int:
-        """About how many bytes its tables take."""
-        return sum(v.nbytes for columns in self.tables.values() for v in columns.values())
+
+class Planner:
+    """Makes tasks ready for workers.
+
+    Parameters
+    ----------
+    seed : int
+        The batch's.
+    engine : Engine
+        What samples.
+    time_limit : float or None
+        Seconds that a task may take which has no limit of its own.
+    retries : int
+        How often a task is begun again.
+    """
+
+    def __init__(
+        self, seed: int, engine: Engine, time_limit: float | None = None, retries: int = 2
+    ) -> None:
+        self._seed, self._engine = seed, engine
+        self._time_limit, self._retries = time_limit, retries
+        self._programs: dict[Any, _Opened] = {}
+        self._last_read: tuple[Any, Data] | None = None
+        self._last_declared: tuple[Declaration, str] | None = None
+
+    def plan(self, task: Task, position: int) -> Job:
+        """Make one task ready; an error in it is part of the result.
+
+        Raises
+        ------
+        ToolchainError
+            If there is no engine: no task could be fitted.
+        """
+        name = str(position) if task.name == "" else str(task.name)
+        try:
+            return self._planned(task, name, position)
+        except ToolchainError:
+            raise
+        except PyflowersError as error:
+            reason, of = str(error), str(getattr(task.program, "name", task.program))
+            key = digest_of([FORMAT, "refused", name, of, reason, self._seed])
+            return Job(key, name, of, position, seed_of(self._seed, key), refused=reason)
+
+    def _planned(self, task: Task, name: str, position: int) -> Job:
+        check_limit(task.time_limit)
+        if "seed" in task.options:
+            raise ConfigError("options: the seed is not one of them; give it to the task itself")
+        for word in task.reading:
+            if word not in READING:
+                raise ConfigError(f"reading: there is no {word}; it takes {', '.join(READING)}")
+        opened = self._open(task)
+        program = opened.program
+        data = self._read(task, program)
+        options = SamplerOptions.of(seed=0 if task.seed is None else task.seed, **task.options)
+        priors = program.resolve_priors(task.priors, data)
+        whole, _ = program.fill(data, priors, centered=task.centered)
+        kept = keeps(task.keep)
+        inits = read_inits(task.inits)
+        packages = package_versions()
+        own_seed = ["batch", self._seed] if task.seed is None else ["own", task.seed]
+        key = digest_of(
+            {
+                "format": [FORMAT, packages["pyflowers"], packages["numpy"]],
+                "program": [program.source.sha256, opened.capabilities],
+                "declaration": self._digest_of(data.declaration),
+                "engine": opened.engine_key,
+                "data": [data.sha256, data.columns, data.reading],
+                "values": program.stan_values(whole),
+                "options": options.model_dump(exclude={"seed"}),
+                "inits": inits,
+                "keep": [each.digest for each in kept],
+                "repeat": task.repeat,
+                "seed": own_seed,
+            }
+        )
+        seed = seed_of(self._seed, key) if task.seed is None else options.seed
+        arguments = {
+            "data": data,
+            "options": options.model_copy(update={"seed": seed}),
+            "priors": dict(task.priors),
+            "centered": task.centered,
+            "inits": inits,
+        }
+        return Job(
+            key,
+            name,
+            program.name,
+            position,
+            seed,
+            pickle.dumps((opened.shipment, opened.engine_key, arguments, kept), protocol=5),
+            time_limit=self._time_limit if task.time_limit is None else task.time_limit,
+            retries=self._retries,
+        )
+
+    def _open(self, task: Task) -> _Opened:
+        """Open a program once in a batch, however many tasks name it."""
+        reference = task.program
+        includes = tuple(map(str, task.include_paths))
+        known_by = (
+            reference if isinstance(reference, Program) else str(reference),
+            isinstance(reference, Path),
+            includes,
+        )
+        if known_by not in self._programs:
+            program = find_program(reference, includes)
+            key = self._engine.load(program).key
+            self._programs[known_by] = _Opened(program, key, *_shipment(program, self._engine))
+        return self._programs[known_by]
+
+    def _digest_of(self, declaration: Declaration) -> str:
+        """Return a declaration's digest; the last one is remembered, as data often share it."""
+        if self._last_declared is None or self._last_declared[0] is not declaration:
+            declared = declaration.model_dump(mode="json", exclude_defaults=True)
+            self._last_declared = declaration, digest_of(declared)
+        return self._last_declared[1]
+
+    def _read(self, task: Task, program: Program) -> Data:
+        """Read data; the last file is remembered, as tasks often share it."""
+        how: dict[str, Any] = {"columns": dict(task.columns), **task.reading}
+        if not isinstance(task.data, str | Path | None):
+            return program.read(task.data, **how)
+        path = Path(task.data) if task.data is not None else program.example
+        try:
+            known_by = (id(program), str(path), digest_of(how), _stamp(path))
+        except OSError:
+            return program.read(task.data, **how)  # which says what is wrong
+        if self._last_read is None or self._last_read[0] != known_by:
+            self._last_read = known_by, program.read(task.data, **how)
+        return self._last_read[1]
+
+
+def check_limit(time_limit: Any) -> None:
+    """Refuse a time limit that is no number of seconds.
+
+    Raises
+    ------
+    ConfigError
+        Unless it is None or above 0.
+    """
+    if time_limit is not None and not (
+        isinstance(time_limit, Real) and 0 < float(time_limit) < math.inf
+    ):
+        raise ConfigError(f"time_limit must be a number of seconds above 0, was {time_limit!r}")
+
+
+class _Opened(NamedTuple):
+    """A program, the engine's key for it, what workers need of both, and the program's code."""
+
+    program: Program
+    engine_key: str
+    shipment: bytes
+    capabilities: str
+
+
+def seed_of(batch_seed: int, key: str) -> int:
+    """Return the seed of a task: a function of the batch's seed and the task's key alone."""
+    raw = hashlib.sha256(f"{batch_seed}:{key}".encode()).digest()
+    return int.from_bytes(raw[:4], "big")
+
+
+def _stamp(path: Path | None) -> tuple[int, int] | None:
+    """Return what changes when a file is written."""
+    if path is None:
+        return None
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def _shipment(program: Program, engine: Engine) -> tuple[bytes, str]:
+    """Pickle a program and its engine, and return a digest of its code besides the source.
+
+    Shipped programs are where pyflowers is, by their names.
+    """
+    if program.reference in shipped_names() and find_program(program.reference) is program:
+        return pickle.dumps((program.name, engine), protocol=5), ""
+    try:
+        code = digest_of(pickle.dumps(program.python, protocol=4))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ConfigError(
+            f"the program's capabilities cannot be sent to workers ({error}); define their "
+            "functions at the top level of a module"
+        ) from error
+    # What was derived from the source is derived again.
+    plain = replace(program, source=Source(program.source.path, dict(program.source.files)))
+    return pickle.dumps((plain, engine), protocol=5), code

@@ -1,67 +1,74 @@
-"""The process that fits tasks: ``python -m pyflowers.batches.worker DESCRIPTOR``.
+"""The process that fits tasks: ``python -m pyflowers.batches.worker``.
 
-It is asked and answers over one socket. The main thread works; another reads the socket and ends
-the process at once when it closes, since nobody is waiting for an answer. The interpreter runs in
-this process itself, as a crash of it costs one task. CmdStan's processes end with this one.
+It is the same on this machine and on others. The interpreter runs in this process itself, as a
+crash of it costs one task. CmdStan's processes end with this one.
 """
 
 from __future__ import annotations
 
-import os
 import pickle
-import queue
 import signal
-import sys
-import threading
-from multiprocessing.connection import Connection
-from typing import Any
+import time
+from functools import lru_cache
 
-from pyflowers.disks import end_lasting
-from pyflowers.engines.stanli.pool import close_workers
-from pyflowers.engines.stanli.worker import interpret_here
-
-READY = "ready"
-STOP = "stop"
-
-
-def main() -> None:
-    """Answer until told to stop."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    line = Connection(int(sys.argv[1]))
-    from pyflowers.batches.perform import Bench
-
-    interpret_here()
-    bench = Bench()
-    questions: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(line, questions), daemon=True).start()
-    _send(READY, line)
-    while (question := questions.get()) != STOP:
-        kind, *arguments = question
-        if kind == "provide":
-            bench.provide(*arguments)
-            _send(READY, line)
-        else:
-            _send(bench.perform(*arguments), line)
-    close_workers()
-    end_lasting()
-    sys.stdout.flush()
-    os._exit(0)  # the thread that reads would delay Python's own exit
+from pyflowers.batches.keep import packed
+from pyflowers.batches.task import Job, Outcome
+from pyflowers.engines import Engine, ProcessLostError, find_engine
+from pyflowers.engines.cmdstan import CmdStanEngine
+from pyflowers.engines.stanli import interpret_here
+from pyflowers.engines.workers import serve
+from pyflowers.errors import PyflowersError, ToolchainError
+from pyflowers.fits.sampling import fit_data
+from pyflowers.programs import Program, find_program
 
 
-def _receive(line: Connection, questions: queue.SimpleQueue[Any]) -> None:
-    while True:
-        try:
-            questions.put(pickle.loads(line.recv_bytes()))
-        except (EOFError, OSError):
-            os._exit(0)
-
-
-def _send(message: Any, line: Connection) -> None:
+def perform(job: Job) -> Outcome:
+    """Fit, judge, and keep what is wanted; a failure is an outcome as well."""
+    started = time.perf_counter()
+    lost = False
     try:
-        line.send_bytes(pickle.dumps(message, protocol=5))
-    except OSError:
-        os._exit(0)
+        shipment, engine_key, arguments, kept = pickle.loads(job.work)
+        program, engine, own_key = _ready(shipment)
+        if own_key != engine_key:
+            raise ToolchainError(
+                f"this worker's {engine.name} is not the one that the batch was planned with: "
+                "its versions or its compiler differ; install the same on all machines"
+            )
+        started = time.perf_counter()
+        # The system ends this process when the time is up, whatever it is doing.
+        signal.setitimer(signal.ITIMER_REAL, job.time_limit or 0)
+        fit = fit_data(program, engine=engine, cores=1, **arguments)
+        columns = {each.name: each.table_of(fit) for each in kept}
+        tables = {name: packed(table) for name, table in columns.items() if table}
+        verdict = ", ".join(each.name for each in fit.verdict.failed) or "passed"
+        # The versions that tell results of one installation from those of another.
+        packages = {name: fit.record.packages[name] for name in ("numpy", "pyflowers")}
+        versions = {"engine": fit.record.engine.name, **fit.record.engine.versions, **packages}
+        return Outcome(job.key, "", time.perf_counter() - started, versions, verdict, tables)
+    except PyflowersError as error:
+        reason, lost = str(error), isinstance(error, ProcessLostError)
+    except MemoryError:
+        reason = "there was not enough memory; run fewer workers, or take fewer draws"
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return Outcome(job.key, reason, time.perf_counter() - started, lost=lost)
+
+
+@lru_cache(maxsize=64)
+def _ready(shipment: bytes) -> tuple[Program, Engine, str]:
+    """Unpack a program and its engine, load it, and return the engine's key as well."""
+    named, engine = pickle.loads(shipment)
+    # This machine's CmdStan may be in another place.
+    if isinstance(engine, CmdStanEngine) and not engine.cmdstan.path.is_dir():
+        embedded = engine.cmdstan.origin == "embedded"
+        engine = find_engine("cmdstan", "embedded" if embedded else None)
+    program = find_program(named)
+    return program, engine, engine.load(program).key
 
 
 if __name__ == "__main__":
-    main()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    interpret_here()
+    serve(lambda _: perform)

@@ -2,50 +2,56 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say
-from pyflowers.cli.options import cmdstan_option
-from pyflowers.cli.results import rows_of, say_json
+from pyflowers.cli.console import say, say_json
+from pyflowers.cli.options import PATH, cmdstan_option, workers_option
+from pyflowers.cli.results import rows_of
 from pyflowers.display import styled
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pyflowers.batches import Batch, Progress
-    from pyflowers.workflow.batch import BatchConfig, Tasks
 
 EXIT_TASKS_FAILED = 3
 _MOST_NAMED = 5
 
 
 @click.command("batch")
-@click.argument("file", metavar="FILE.toml", required=False, type=click.Path(path_type=Path))
+@click.argument("file", metavar="FILE.toml", required=False, type=PATH)
 @click.option(
     "--status",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Show the progress of a batch, running or not, and do nothing else.",
 )
 @click.option(
     "--retry-failed", is_flag=True, help="Also run the tasks that failed in an earlier run."
 )
-@click.option("--workers", type=int, help="Processes on this machine. [default: the usable cores]")
+@workers_option
 @click.option(
     "--scheduler",
     metavar="ADDRESS",
     help="Fit on a Dask cluster, such as tcp://HOST:8786; needs pyflowers[dask].",
 )
 @cmdstan_option
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the batch.")
+@click.option("--out", type=PATH, help="Folder of the batch.")
 @click.option("--check", is_flag=True, help="Exit with status 3 also if a fit is doubtful.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> int:
+def batch_command(
+    ctx: click.Context,
+    /,
+    file: Path | None,
+    status: Path | None,
+    check: bool,
+    **options: Any,
+) -> int:
     """Fit every table and variant that FILE.toml names, one core for each fit.
 
     DIR holds a ledger with a row for each task, and what was kept from each fit. Run the same
@@ -53,59 +59,56 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     is doubtful (it ended, but its verdict fails) or has failed. Exit status 3 means that the
     batch is complete but some tasks failed or, with --check, are doubtful.
     """
-    file, status = options.pop("file"), options.pop("status")
-    check, as_json = options.pop("check"), options.pop("as_json")
-    if (file is None) == (status is None):
-        raise click.UsageError("Give either FILE.toml or --status DIR.", ctx)
-    if status is not None:
+    if file is not None and status is None:
+        batch = _run(ctx, file, **options)
+    elif file is None and status is not None:
         from pyflowers.batches import Batch
 
         batch = Batch(status)
     else:
-        batch = run_batch(ctx, file, **options)
+        raise click.UsageError("Give either FILE.toml or --status DIR.", ctx)
     progress = batch.progress
-    if as_json:
-        say_json(_record(batch, progress))
-    else:
-        _show(batch, progress)
+    say_json(
+        {
+            "kind": "batch",
+            "folder": str(batch.folder),
+            **asdict(progress),
+            "seconds_left": progress.seconds_left,
+            "not_passed": rows_of(_poor(batch)),
+        }
+    )
+    _show(batch, progress)
     is_poor = (progress.failed and (check or file)) or (progress.doubtful and check)
     return EXIT_TASKS_FAILED if is_poor else 0
 
 
-def run_batch(
-    ctx: click.Context,
-    file: Path,
-    *,
-    out: Path | None,
-    scheduler: str | None,
-    **options: Any,
+def _run(
+    ctx: click.Context, file: Path, *, out: Path | None, scheduler: str | None, **options: Any
 ) -> Batch:
     """Run a file's batch."""
+    from pyflowers.batches import batch
     from pyflowers.workflow.batch import read_batch
 
     config, tasks = read_batch(file)
     folder = out if out is not None else config.folder
     if folder is None:
         raise click.UsageError(f"--out is missing, and {file} names no folder.", ctx)
+    connection: AbstractContextManager[Any] = nullcontext()
     if scheduler is not None:
         from pyflowers.batches.cluster import connected
 
-        with connected(scheduler) as client:
-            return _run(config, tasks, out=folder, executor=client, **options)
-    return _run(config, tasks, out=folder, **options)
-
-
-def _run(config: BatchConfig, tasks: Tasks, **options: Any) -> Batch:
-    from pyflowers.batches import batch
-
-    return batch(
-        tasks,
-        seed=config.sampler.seed,
-        engine=config.sampler.engine,
-        time_limit=config.time_limit,
-        retries=config.retries,
-        **options,
-    )
+        connection = connected(scheduler)
+    with connection as client:
+        return batch(
+            tasks,
+            out=folder,
+            executor=client,
+            seed=config.sampler.seed,
+            engine=config.sampler.engine,
+            time_limit=config.time_limit,
+            retries=config.retries,
+            **options,
+        )
 
 
 def _show(batch: Batch, progress: Progress) -> None:
@@ -147,16 +150,6 @@ def _poor(batch: Batch) -> pd.DataFrame:
     poor = ledger[ledger["verdict"].isin(["doubtful", "failed"])]
     reason = poor["error"].fillna(poor["failed_checks"])
     return poor[["verdict"]].assign(reason=reason).rename_axis("task")
-
-
-def _record(batch: Batch, progress: Progress) -> dict[str, Any]:
-    return {
-        "kind": "batch",
-        "folder": str(batch.folder),
-        **asdict(progress),
-        "seconds_left": progress.seconds_left,
-        "not_passed": rows_of(_poor(batch)),
-    }
 
 
 def _duration(seconds: float) -> str:

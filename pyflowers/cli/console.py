@@ -1,6 +1,6 @@
 """What the command line says: labels shown safely, and no result lost to a terminal.
 
-Everything that a command prints goes through :func:`say`. It escapes control characters, which a
+Everything that a command prints goes through this module. It escapes control characters, which a
 user's labels may hold, and it never raises: when the reader has gone, or the disk is full, the
 command continues silently and :func:`exit_status` says so at the end. With ``--json`` only
 :func:`say_json` prints, with ``--quiet`` nothing does.
@@ -15,11 +15,14 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.display import Styled, shown
+from pyflowers.display import Shown, Styled, rows_left_out, shown, text_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BROKEN_PIPE = 141
 """What a shell reports of a program that SIGPIPE ended."""
@@ -30,37 +33,22 @@ _PRINTED = "pyflowers.printed"
 """In the context of a command: ``json`` or ``nothing``, where that is printed in place of text."""
 
 
-def output_options(command: click.Command) -> list[click.Parameter]:
-    """Return the parameters of a command with ``--json`` and ``--quiet``.
-
-    A command with a parameter `as_json` is told whether JSON is wanted; the others need not know.
-    """
-    own = [parameter for parameter in command.params if parameter.name != "as_json"]
-    as_json = click.Option(
-        ["--json", "as_json"],
-        is_flag=True,
-        callback=_print_json,
-        expose_value=len(own) < len(command.params),
-        help="Print JSON in place of text.",
-    )
-    quiet = click.Option(
-        ["--quiet"],
-        is_flag=True,
-        callback=_print_nothing,
-        expose_value=False,
-        help="Print nothing but errors; with --json, nothing but JSON and errors.",
-    )
-    return [*own, as_json, quiet]
+def output_options() -> list[click.Parameter]:
+    """Return ``--json`` and ``--quiet``, which every command has and none needs to know of."""
+    texts = {
+        "--json": "Print JSON in place of text.",
+        "--quiet": "Print nothing but errors; with --json, nothing but JSON and errors.",
+    }
+    return [
+        click.Option([name], is_flag=True, callback=_choose, expose_value=False, help=text)
+        for name, text in texts.items()
+    ]
 
 
-def _print_json(ctx: click.Context, _: click.Parameter, is_given: bool) -> bool:
-    if is_given:
+def _choose(ctx: click.Context, parameter: click.Parameter, is_given: bool) -> None:
+    if is_given and parameter.name == "json":
         ctx.meta[_PRINTED] = "json"
-    return is_given
-
-
-def _print_nothing(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
-    if is_given:
+    elif is_given:
         ctx.meta.setdefault(_PRINTED, "nothing")
         logging.getLogger("pyflowers").setLevel(logging.ERROR)
 
@@ -77,8 +65,30 @@ def shows_progress() -> bool:
 
 
 def say(*pieces: str) -> None:
-    """Print a line of text and of styled text."""
-    write("".join(_piece(piece) for piece in pieces) + "\n")
+    """Print a line of text and of styled text, unless JSON or nothing is wanted."""
+    if _printed() == "text":
+        _write("".join(map(_piece, pieces)) + "\n")
+
+
+def show(found: Shown) -> None:
+    """Print a result: its lines, and its tables whole but for their last rows."""
+    say()
+    for part in found.contents():
+        if isinstance(part, str | tuple):
+            say(*((part,) if isinstance(part, str) else part))
+        else:
+            print_table(part)
+
+
+def print_table(table: pd.DataFrame) -> None:
+    """Print a table; a file of ``--out`` has the rows that are too many."""
+    if _printed() != "text":
+        return
+    _write(f"\n{text_table(table, colours=sys.stdout.isatty())}\n")
+    num = rows_left_out(table)
+    if num:
+        file = table.attrs.get("file")
+        say(f"{num} more rows; --out writes all to {file}" if file else f"{num} more rows")
 
 
 def say_json(record: Mapping[str, Any]) -> None:
@@ -92,26 +102,6 @@ def json_of(record: Mapping[str, Any], *, ensure_ascii: bool = False) -> str:
     from pyflowers.records import plain
 
     return json.dumps(plain(record), indent=2, ensure_ascii=ensure_ascii, allow_nan=False)
-
-
-def write(text: str) -> None:
-    """Print what is escaped already, unless JSON or nothing is wanted."""
-    if _printed() == "text":
-        _write(text)
-
-
-def _write(text: str) -> None:
-    """Print; after a failure, nothing."""
-    if _failures:
-        return
-    try:
-        try:
-            click.echo(text, nl=False)
-        except UnicodeEncodeError as error:
-            known = text.encode(error.encoding, "backslashreplace")
-            click.echo(known.decode(error.encoding), nl=False)
-    except OSError as error:
-        _give_up(error)
 
 
 def complain(text: str) -> None:
@@ -146,24 +136,31 @@ def exit_status(status: int) -> int:
     return status if status > 1 else 1
 
 
-def _piece(piece: str) -> str:
-    text = shown(piece)
-    return click.style(text, **piece.style) if isinstance(piece, Styled) and _has_styles() else text
-
-
-def _has_styles() -> bool:
-    """Whether the terminal shows styles and the user wants them, by the usual two variables."""
-    return os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
-
-
-def _give_up(error: OSError) -> None:
-    _failures.append(error)
-    drop_output()
-
-
 def drop_output() -> None:
     """Write to nowhere from now on: what is left in the buffer would fail again at Python's end."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
+
+
+def _piece(piece: str) -> str:
+    """Return text as it is printed, styled where the terminal and the user allow it."""
+    plain = os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR")
+    style = piece.style if isinstance(piece, Styled) and not plain else {}
+    return click.style(shown(piece), **style) if style else shown(piece)
+
+
+def _write(text: str) -> None:
+    """Print; after a failure, nothing."""
+    if _failures:
+        return
+    try:
+        try:
+            click.echo(text, nl=False)
+        except UnicodeEncodeError as error:
+            known = text.encode(error.encoding, "backslashreplace")
+            click.echo(known.decode(error.encoding), nl=False)
+    except OSError as error:
+        _failures.append(error)
+        drop_output()

@@ -1,135 +1,119 @@
-"""``pyflowers fit``: sample, check, summarise, and write a run folder."""
+"""``pyflowers fit`` and ``report``: sample, check and summarise one model or a whole experiment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, say_json, shows_progress
+from pyflowers.cli.console import say, say_json, show, shows_progress
 from pyflowers.cli.options import (
-    data_options,
-    engine_options,
+    PATH,
+    centered_option,
+    from_command_line,
     given,
-    include_option,
-    interval_option,
+    options,
     overwrite_option,
-    prior_option,
-    reading_of,
+    plots_option,
+    program_options,
     sampler_options,
-    seed_option,
 )
+from pyflowers.cli.results import finish, rows_of
+from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pyflowers.analysis.calibration import Calibration
     from pyflowers.fits.fit import Fit
+    from pyflowers.workflow.experiment import Outcome
 
 EXIT_DIAGNOSTICS_FAIL = 3
+
+fit_options = options(
+    program_options, sampler_options, centered_option, plots_option, overwrite_option
+)
+
+
+def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | str | None:
+    """Take a number as a radius, anything else as a file."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 @click.command("fit")
 @click.argument("program", metavar="NAME|PROGRAM.stan", required=False)
-@data_options
-@seed_option
-@sampler_options
-@prior_option
-@engine_options
-@include_option
-@interval_option
+@fit_options
+@click.option(
+    "--inits",
+    metavar="FILE|RADIUS",
+    callback=_inits,
+    help="Initial values as CmdStan JSON, or the radius around 0 in which they are drawn.",
+)
 @click.option(
     "--check",
     is_flag=True,
     help="Exit with 3 if a diagnostic fails, or the posterior lies in the tail of a prior.",
 )
 @click.option(
-    "--plots",
-    type=click.Choice(["png", "svg", "pdf", "none"]),
-    default="png",
-    show_default=True,
-    help="Format of the plots.",
+    "--config", type=PATH, help="A whole experiment as a TOML file; other options override it."
 )
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help="A whole experiment as a TOML file; other options override it.",
-)
-@click.option("--out", type=click.Path(path_type=Path), help="Run folder to write.")
-@overwrite_option
+@click.option("--out", type=PATH, help="Run folder to write.")
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> int:
+def fit_command(
+    ctx: click.Context,
+    /,
+    config: Path | None,
+    out: Path | None,
+    check: bool,
+    plots: str,
+    overwrite: bool,
+    **options: Any,
+) -> int:
     """Sample a program's posterior: by four NUTS chains, or by independent draws.
 
     NAME is one of pyflowers models; PROGRAM.stan is your own, with its declaration in PROGRAM.toml
     beside it. With --config, each model in the file gets a run folder, and only what changed is
     fitted again.
     """
-    out, check, plots, config, overwrite = (
-        options.pop(name) for name in ("out", "check", "plots", "config", "overwrite")
-    )
     if config is not None:
-        from pyflowers.cli.config import fit_config, given_options
-
-        return 0 if fit_config(config, given_options(ctx)) else EXIT_DIAGNOSTICS_FAIL
+        return _fit_experiment(config, from_command_line(ctx))
     for name, value in (("NAME|PROGRAM.stan", options["program"]), ("--out", out)):
         if value is None:
             raise click.UsageError(f"{name} is missing, and there is no --config.", ctx)
-    from pyflowers.cli.tables import show
+    assert out is not None
     from pyflowers.fits.folder import check_run_folder
     from pyflowers.workflow.experiment import save
 
     check_run_folder(out)
     fit = run_fit(**options, replacing=() if overwrite else (out,))
     save(fit, out, plots, overwrite=overwrite)
-    say_json(record_of(fit, out))
-    show(fit)
-    say(f"run folder: {out}")
-    return EXIT_DIAGNOSTICS_FAIL if check and not fit.verdict.passed else 0
+    status = EXIT_DIAGNOSTICS_FAIL if check and not fit.verdict.passed else 0
+    return finish("run folder", fit, record_of(fit, out), out, status=status)
 
 
-def run_fit(
-    program: str,
-    engine: str,
-    cmdstan: str | None,
-    include_paths: tuple[str, ...],
-    interval: float | None,
-    replacing: Iterable[Path] = (),
-    **options: Any,
-) -> Fit:
+def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
     """Fit a program to data, as the command line names them.
 
     Runs in the folders `replacing` that have other inputs are refused before sampling.
     """
-    from pyflowers.display import INTERVAL
-    from pyflowers.engines import SamplerOptions, find_engine
+    import pyflowers
     from pyflowers.fits.folder import refuse_other_run
     from pyflowers.fits.record import RunRecord
-    from pyflowers.fits.sampling import fit_data
-    from pyflowers.programs import find_program
 
     def refuse(now: RunRecord) -> None:
         for folder in replacing:
             refuse_other_run(folder, now)
 
-    opened = find_program(program, include_paths)
-    data = opened.read(**reading_of(options))
-    priors = options.pop("priors")
-    return fit_data(
-        opened,
-        data,
-        SamplerOptions.of(**given(options)),
-        priors=priors,
-        engine=find_engine(engine, cmdstan),
-        interval=INTERVAL if interval is None else interval,
-        show_progress=shows_progress(),
-        before_sampling=refuse,
-    )
+    progress = shows_progress()
+    return pyflowers.fit(**given(options), show_progress=progress, before_sampling=refuse)
 
 
 def record_of(fit: Fit, run: Path) -> dict[str, Any]:
     """Return what ``--json`` prints of a fit in a run folder."""
-    from pyflowers.cli.results import rows_of
-
     summary = fit.summary()
     return {
         "program": fit.name,
@@ -140,3 +124,121 @@ def record_of(fit: Fit, run: Path) -> dict[str, Any]:
         "verdict": fit.verdict.to_dict(),
         "notes": [*summary.attrs["notes"], *fit.notes],
     }
+
+
+def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
+    """Fit the models of a file, some of its values replaced by options of the command line."""
+    from pyflowers.reports import check_report
+    from pyflowers.workflow.config import read_config
+    from pyflowers.workflow.experiment import run_experiment
+
+    if "inits" in given:
+        raise click.UsageError("--inits are of one model; leave --inits or --config out")
+    run = {name: given.pop(name) for name in ("cmdstan", "overwrite") if name in given}
+    del given["config"]
+    experiment = read_config(path).with_options(**given)
+    report = experiment.output.report
+    if report is not None:
+        check_report(report)
+    outcomes = run_experiment(
+        experiment, show_progress=shows_progress(), announce=say, finished=_show, **run
+    )
+    if report is not None:
+        write_report(outcomes, report)
+        say(f"report: {report}")
+    say_json({"models": _models(outcomes), "report": None if report is None else str(report)})
+    passed = all(outcome.fit and outcome.fit.verdict.passed for outcome in outcomes)
+    return 0 if passed or not experiment.output.check else EXIT_DIAGNOSTICS_FAIL
+
+
+def _show(outcome: Outcome) -> None:
+    """Print the outcome of a model whose run folder has been written."""
+    if outcome.fit is not None:
+        show(outcome.fit)
+        say(f"run folder: {outcome.folder}")
+
+
+def _models(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return what ``--json`` prints of the models of an experiment."""
+    return [
+        {"program": outcome.name, "refused": outcome.refused}
+        if outcome.fit is None
+        else {**record_of(outcome.fit, outcome.folder), "refitted": outcome.refitted}
+        for outcome in outcomes
+    ]
+
+
+@click.command("report")
+@click.argument("folders", metavar="[DIR]...", nargs=-1, type=PATH)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    help="Programs, by name or path. [default: the lecture's three]",
+)
+@fit_options
+@click.option(
+    "--runs",
+    type=PATH,
+    help="Folder for the runs of the models; those that are still valid are not fitted again. "
+    "[default: beside the report]",
+)
+@click.option(
+    "--calibration",
+    "calibrations",
+    metavar="DIR",
+    multiple=True,
+    type=PATH,
+    help="Folder of pyflowers sbc of one of the models, to be reported beside its fit.",
+)
+@click.option("--out", type=PATH, required=True, help="HTML file to write.")
+@click.pass_context
+def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **_: Any) -> None:
+    """Write an HTML report on the models of a table: verdict, posteriors and a comparison.
+
+    Each DIR is a finished run folder; without any, the models are fitted to --data.
+    """
+    from pyflowers.analysis.calibration import Calibration
+    from pyflowers.fits.fit import Fit
+    from pyflowers.reports import check_report
+    from pyflowers.workflow.config import Experiment
+    from pyflowers.workflow.experiment import Outcome, run_experiment
+
+    check_report(out)
+    chosen = from_command_line(ctx)
+    run = {name: chosen.pop(name) for name in ("cmdstan", "overwrite") if name in chosen}
+    calibrations = [Calibration.load(folder) for folder in chosen.pop("calibrations", ())]
+    for name in ("folders", "out"):
+        chosen.pop(name, None)
+    if folders:
+        interval = chosen.pop("interval", None)
+        for parameter in ctx.command.params:
+            if parameter.name in {*chosen, *run} - {"cmdstan"}:
+                raise ConfigError(
+                    f"{parameter.opts[0]}: a report of run folders takes no fitting options; leave "
+                    "out one or the other"
+                )
+        fits = [Fit.load(folder).with_interval(interval) for folder in folders]
+        outcomes = [Outcome(f.name, folder, f) for f, folder in zip(fits, folders, strict=True)]
+    else:
+        runs = chosen.pop("runs", out.with_name(f"{out.stem}_runs"))
+        experiment = Experiment().with_options(out=runs, **chosen)
+        outcomes = run_experiment(
+            experiment, refit_changed=False, show_progress=shows_progress(), announce=say, **run
+        )
+    write_report(outcomes, out, calibrations)
+    say_json({"report": str(out), "models": _models(outcomes)})
+    say(f"report: {out}")
+
+
+def write_report(
+    outcomes: Sequence[Outcome], out: Path, calibrations: Sequence[Calibration] = ()
+) -> None:
+    """Compare the methods on each model, then write the report of them all."""
+    from pyflowers.reports import report
+    from pyflowers.workflow.experiment import compare_all
+
+    fits = [outcome.fit for outcome in outcomes if outcome.fit is not None]
+    refused = {outcome.name: outcome.refused for outcome in outcomes if outcome.refused}
+    comparisons = partial(compare_all, fits)
+    report(fits, out, refused=refused, comparisons=comparisons, calibrations=calibrations)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from copy import copy
 from importlib import import_module
 from pathlib import Path
@@ -21,31 +24,37 @@ from pyflowers.cli.console import (
     open_streams,
     output_options,
 )
-from pyflowers.cli.interruption import Terminated, unwinding_on_signals
 from pyflowers.errors import PyflowersError, UnusedOptionError
 
 COMMANDS = {
-    "setup": "Make the embedded CmdStan, or install the official one.",
-    "models": "List the programs, their priors and what they can do.",
-    "new": "Start a program of your own, or draft its declaration.",
-    "compile": "Compile a Stan program into an executable.",
-    "prior": "Draw from a program's prior and show the data that it implies.",
-    "fit": "Sample a program's posterior, summarise it and check the draws.",
-    "sensitivity": "Show which conclusions of a run depend on its prior.",
-    "batch": "Fit many tables or variants, and resume where it stopped.",
-    "vb": "Fit by closed-form variational Bayes, without Stan.",
-    "compare": "Compare NUTS with the exact posterior and every approximation.",
-    "check": "Check whether the model would produce data like these.",
-    "predict": "Predict each group's next observation, and a new group.",
-    "contrast": "Evaluate differences, probabilities and ranks in a posterior.",
-    "sbc": "Check a program's computation by simulation.",
-    "loo": "Compare how well models predict data that were left out.",
-    "report": "Write an HTML report on the models of a table.",
-    "lecture": "Run an example of the lectures: samplers, mixtures, networks.",
-    "replay": "Repeat the fit of a run folder and compare.",
-    "doctor": "Print what a bug report needs.",
+    "setup": ("machine", "Make the embedded CmdStan, or install the official one."),
+    "models": ("programs", "List the programs, their priors and what they can do."),
+    "new": ("programs", "Start a program of your own, or draft its declaration."),
+    "compile": ("programs", "Compile a Stan program into an executable."),
+    "prior": ("methods", "Draw from a program's prior and show the data that it implies."),
+    "fit": ("fit", "Sample a program's posterior, summarise it and check the draws."),
+    "sensitivity": ("runs", "Show which conclusions of a run depend on its prior."),
+    "batch": ("batch", "Fit many tables or variants, and resume where it stopped."),
+    "vb": ("methods", "Fit by closed-form variational Bayes, without Stan."),
+    "compare": ("methods", "Compare NUTS with the exact posterior and every approximation."),
+    "check": ("runs", "Check whether the model would produce data like these."),
+    "predict": ("runs", "Predict each group's next observation, and a new group."),
+    "contrast": ("runs", "Evaluate differences, probabilities and ranks in a posterior."),
+    "sbc": ("methods", "Check a program's computation by simulation."),
+    "loo": ("runs", "Compare how well models predict data that were left out."),
+    "report": ("fit", "Write an HTML report on the models of a table."),
+    "lecture": ("machine", "Run an example of the lectures: samplers, mixtures, networks."),
+    "replay": ("runs", "Repeat the fit of a run folder and compare."),
+    "doctor": ("machine", "Print what a bug report needs."),
 }
-"""Each command and what ``pyflowers --help`` says of it; its module has its name."""
+"""For each command the module of its function ``NAME_command``, and what ``--help`` says of it."""
+
+SECONDS_TO_CLEAN_UP = 1.5
+"""After that the process exits without cleaning up; the next command removes what it left."""
+
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 
 
 class LazyGroup(click.Group):
@@ -59,8 +68,9 @@ class LazyGroup(click.Group):
         """Import one command and add what all have."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = copy(import_module(f"pyflowers.cli.{cmd_name}").command)
-        command.params = output_options(command)
+        module = import_module(f"pyflowers.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = copy(getattr(module, f"{cmd_name}_command"))
+        command.params = [*command.params, *output_options()]
         return command
 
     def resolve_command(
@@ -79,16 +89,14 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show a traceback with an error.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback with an error.")
 @click.version_option(package_name="pyflowers", prog_name="pyflowers")
-@click.pass_context
-def cli(ctx: click.Context, debug: bool) -> None:
+def cli() -> None:
     """Bayesian models of repeated counts and measurements, fitted by Stan."""
-    ctx.obj = {"debug": debug}
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("pyflowers")
@@ -118,54 +126,79 @@ def _import_from_here() -> None:
 
 def _status(args: list[str]) -> int:
     """Run the command line, report what went wrong, and return the exit status."""
-    debug = "--debug" in args
     try:
         status: Any = cli.main(args, standalone_mode=False)
     except click.ClickException as error:
         with suppress(OSError):
             error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        complain("interrupted")
-        return 130
-    except Terminated as ended:
-        complain("terminated")
-        return 128 + ended.signum
-    except PyflowersError as error:
-        if debug:
-            raise
-        complain(f"error: {error}")
-        return 2 if isinstance(error, UnusedOptionError) else 1
+    except (click.Abort, KeyboardInterrupt, Terminated) as ended:
+        signum = ended.signum if isinstance(ended, Terminated) else signal.SIGINT
+        complain("interrupted" if signum == signal.SIGINT else "terminated")
+        return 128 + signum
     except BrokenPipeError:
         # The reader of our output has gone, so there is nobody to tell.
         drop_output()
         return BROKEN_PIPE
-    except OSError as error:
-        if debug:
-            raise
-        if error.filename is None:  # click could not write its help
-            drop_output()
-        complain(f"error: {_of_the_system(error)}")
-        return 1
-    except MemoryError:
-        if debug:
-            raise
-        complain("error: there is too little memory; use fewer draws or a smaller table")
-        return 1
     except Exception as error:
-        if debug:
+        if "--debug" in args:
             raise
-        kind = type(error).__name__
-        complain(
-            f"error: {kind}: {error} (a bug in pyflowers: run again with --debug and report it)"
-        )
-        return 1
+        if isinstance(error, OSError) and error.filename is None:  # click could not write its help
+            drop_output()
+        complain(f"error: {_sentence(error)}")
+        return 2 if isinstance(error, UnusedOptionError) else 1
     return exit_status(status if isinstance(status, int) else 0)
 
 
-def _of_the_system(error: OSError) -> str:
-    """Say what the system refused, and where."""
+def _sentence(error: Exception) -> str:
+    """Say what went wrong, and where."""
+    if isinstance(error, PyflowersError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "there is too little memory; use fewer draws or a smaller table"
+    if not isinstance(error, OSError):
+        kind = type(error).__name__
+        return f"{kind}: {error} (a bug in pyflowers: run again with --debug and report it)"
+    reason = error.strerror or error
     if error.filename is None:
-        return f"the output cannot be written ({error.strerror or error})"
+        return f"the output cannot be written ({reason})"
     where = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
-    return f"{where}: {error.strerror or error}; check the path, its permissions and its disk"
+    return f"{where}: {reason}; check the path, its permissions and its disk"
+
+
+class Terminated(BaseException):
+    """The process was asked to end."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+
+@contextmanager
+def unwinding_on_signals() -> Iterator[None]:
+    """Let SIGINT, SIGTERM and SIGHUP raise exceptions, but for those ignored, as under nohup.
+
+    Afterwards the earlier handlers are restored, except after such an exception: the process is
+    then ending, and a second signal must not interrupt its cleaning up.
+    """
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for signum in _SIGNALS:
+            if signal.getsignal(signum) in (signal.SIG_DFL, signal.default_int_handler):
+                before[signum] = signal.signal(signum, _unwind)
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            if signal.getsignal(signum) is _unwind:
+                signal.signal(signum, handler)
+
+
+def _unwind(signum: int, _: Any) -> None:
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)  # once is enough: cleaning up must not be cut short
+    # An exception may be lost, in a destructor or a callback, or wait for a thread.
+    timer = threading.Timer(SECONDS_TO_CLEAN_UP, os._exit, (128 + signum,))
+    timer.daemon = True
+    timer.start()
+    raise KeyboardInterrupt if signum == signal.SIGINT else Terminated(signum)

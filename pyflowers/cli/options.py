@@ -1,8 +1,9 @@
-"""Options that several commands share."""
+"""Options that several commands share, named like the arguments in Python."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -13,35 +14,44 @@ if TYPE_CHECKING:
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-DATA_OPTIONS = (
-    "data",
-    "group",
-    "time",
-    "value",
-    "columns",
-    "sep",
-    "decimal",
-    "encoding",
-    "time_order",
-)
-"""What :func:`data_options` adds."""
+PATH: click.Path = click.Path(path_type=Path)
 
 
-def _options(*options: Decorator) -> Decorator:
+def options(*decorators: Decorator) -> Decorator:
     """Return a decorator that adds options in the order in which they are given."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
+        for option in reversed(decorators):
             command = option(command)
         return command
 
     return decorate
 
 
-data_options = _options(
+def _pairs(
+    read: Callable[[str], Any],
+    form: str,
+    ctx: click.Context,
+    parameter: click.Parameter,
+    values: tuple[str, ...],
+) -> dict[str, Any]:
+    """Return the values of ``NAME=VALUE`` by name, each of them read."""
+    found = {}
+    for text in values:
+        name, _, value = text.partition("=")
+        try:
+            found[name.strip()] = read(value)
+        except ValueError:
+            name = ""
+        if not (name.strip() and value):
+            raise click.BadParameter(f"{text!r} is not {form}", ctx, parameter)
+    return found
+
+
+data_options = options(
     click.option(
         "--data",
-        type=click.Path(path_type=Path),
+        type=PATH,
         help="Tidy CSV, TSV, JSON records, Parquet or Excel; or CmdStan JSON. [default: the "
         "example that comes with the program]",
     ),
@@ -53,7 +63,7 @@ data_options = _options(
         "columns",
         metavar="NAME=COLUMN",
         multiple=True,
-        callback=lambda ctx, parameter, values: _pairs(ctx, parameter, values),
+        callback=partial(_pairs, str, "NAME=COLUMN"),
         help="The table's name for a column of the declaration.",
     ),
     click.option("--sep", metavar="CHARACTER", help="What separates the cells of a CSV file."),
@@ -65,83 +75,65 @@ data_options = _options(
         help="Order of the times: by value if they have one, or as in the rows. [default: value]",
     ),
 )
-"""Add ``--data``, the names of its columns, and how to read it."""
+"""``--data``, the names of its columns, and how to read it."""
 
+prior_option = click.option(
+    "--prior",
+    "priors",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=partial(_pairs, float, "NAME=VALUE with a number"),
+    help="Change a hyperparameter; see pyflowers models.",
+)
 
-def reading_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the data options out of a command's and return the arguments of ``Program.read``."""
-    given = {name: options.pop(name) for name in DATA_OPTIONS}
-    roles = {role: given[role] for role in ("group", "time", "value") if given[role] is not None}
-    how = ("sep", "decimal", "encoding", "time_order")
-    return {
-        "data": given["data"],
-        "columns": {**given["columns"], **roles},
-        **{name: given[name] for name in how if given[name] is not None},
-    }
+seed_option = click.option(
+    "--seed",
+    type=int,
+    help="Seed, from 0 to 4294967295. [default: drawn at random and recorded]",
+)
 
+interval_option = click.option(
+    "--interval",
+    type=float,
+    metavar="PROBABILITY",
+    help="Of the intervals that are shown, such as 0.95. [default: that of the run, or 0.9]",
+)
 
-def prior_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--prior NAME=VALUE``, which may be given several times."""
-    return click.option(
-        "--prior",
-        "priors",
-        metavar="NAME=VALUE",
-        multiple=True,
-        callback=_parse_priors,
-        help="Change a hyperparameter; see pyflowers models.",
-    )(command)
+include_option = click.option(
+    "-I", "--include", "include_paths", multiple=True, help="Folder of #include files."
+)
 
+overwrite_option = click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Replace an earlier run, whatever it was. [default: only one with the same program, "
+    "data, priors, engine, options and seed]",
+)
 
-def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--seed``."""
-    return click.option(
-        "--seed",
-        type=int,
-        help="Seed, from 0 to 4294967295. [default: drawn at random and recorded]",
-    )(command)
+plots_option = click.option(
+    "--plots",
+    type=click.Choice(["png", "svg", "pdf", "none"]),
+    default="png",
+    show_default=True,
+    help="Format of the plots.",
+)
 
+workers_option = click.option(
+    "--workers", type=int, help="Processes on this machine. [default: the usable cores]"
+)
 
-def interval_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--interval``."""
-    return click.option(
-        "--interval",
-        type=float,
-        metavar="PROBABILITY",
-        help="Of the intervals that are shown, such as 0.95. [default: that of the run, or 0.9]",
-    )(command)
-
-
-def include_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--include``."""
-    return click.option(
-        "-I", "--include", "include_paths", multiple=True, help="Folder of #include files."
-    )(command)
-
-
-def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--overwrite``."""
-    return click.option(
-        "--overwrite",
-        is_flag=True,
-        help="Replace an earlier run, whatever it was. [default: only one with the same program, "
-        "data, priors, engine, options and seed]",
-    )(command)
-
-
-def cmdstan_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--cmdstan``."""
-    return click.option(
-        "--cmdstan",
-        metavar="PATH",
-        help="CmdStan folder, or 'embedded'. [default: CMDSTAN, ~/.cmdstan, conda, embedded]",
-    )(command)
+cmdstan_option = click.option(
+    "--cmdstan",
+    metavar="PATH",
+    help="CmdStan folder, or 'embedded'. [default: CMDSTAN, ~/.cmdstan, conda, embedded]",
+)
 
 
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--engine`` and ``--cmdstan``."""
-    from pyflowers.engines.options import ENGINES
+    from pyflowers.engines.base import ENGINES
 
-    return click.option(
+    engine_option = click.option(
         "--engine",
         type=click.Choice(ENGINES),
         default="auto",
@@ -149,7 +141,14 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="The engine: cmdstan; stanli, an interpreter of Stan that needs no compiler; exact, "
         "independent draws without a Markov chain, for programs that support it. auto takes "
         "cmdstan if there is one, otherwise stanli.",
-    )(cmdstan_option(command))
+    )
+    return engine_option(cmdstan_option(command))
+
+
+def program_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add all that says what is fitted to what: data, seed, priors, engine, includes, interval."""
+    more = (seed_option, prior_option, engine_options, include_option, interval_option)
+    return options(data_options, *more)(command)
 
 
 def sampler_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,7 +156,7 @@ def sampler_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     Options that are not given are None: engines refuse options that they do not use.
     """
-    from pyflowers.engines.options import SamplerOptions
+    from pyflowers.engines.base import SamplerOptions
 
     fields = [(name, f) for name, f in SamplerOptions.model_fields.items() if name != "seed"]
     for name, field in reversed(fields):
@@ -169,9 +168,11 @@ def sampler_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given."""
-    return {name: value for name, value in options.items() if value is not None}
+centered_option = click.option(
+    "--centered/--non-centered",
+    default=None,
+    help="The parametrisation, for programs that have both. [default: chosen by the data]",
+)
 
 
 def _kind(field: FieldInfo) -> dict[str, Any]:
@@ -184,28 +185,16 @@ def _kind(field: FieldInfo) -> dict[str, Any]:
     return {"type": type(default), "default": None}
 
 
-def _pairs(
-    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, str]:
-    found = {}
-    for text in values:
-        name, equals, value = text.partition("=")
-        if not (name.strip() and equals and value):
-            raise click.BadParameter(f"{text!r} is not NAME=COLUMN", ctx, parameter)
-        found[name.strip()] = value
-    return found
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
-def _parse_priors(
-    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, float]:
-    priors = {}
-    for text in values:
-        name, equals, value = text.partition("=")
-        try:
-            priors[name.strip()] = float(value)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE with a number", ctx, parameter)
-    return priors
+def from_command_line(ctx: click.Context) -> dict[str, Any]:
+    """Return the options given on the command line, without those left at their default."""
+    source = click.core.ParameterSource.COMMANDLINE
+    return {
+        name: value
+        for name, value in ctx.params.items()
+        if ctx.get_parameter_source(name) is source
+    }

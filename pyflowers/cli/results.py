@@ -1,54 +1,118 @@
-"""What predict, check and contrast produce: a folder of tables and figures, or JSON.
+"""How the commands end that make a result: its folder is written, then the result is printed.
 
-The folder's record, ``NAME.json``, is what ``--json`` prints.
+The folder holds tables, figures and a record, ``KIND.json``, which is what ``--json`` prints.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import json_of, say_json
+from pyflowers.cli.console import json_of, say, say_json, show
+from pyflowers.cli.options import PATH, Decorator
+from pyflowers.display import Line, Shown
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from pyflowers.fits.fit import Fit
-    from pyflowers.outputs import FolderKind
+    from pyflowers.storage import FolderKind
+
+_BEFORE = {"comparison": "comparison", "prior": "prior_of", "sensitivity": "sensitivity_of"}
+"""What told such records before they said their kind, in version 0.2.0."""
 
 
-def result_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--json`` and ``--out``."""
-    command = click.option(
-        "--out", type=click.Path(path_type=Path), help="Folder to write: tables and figures."
-    )(command)
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(
-        command
+def out_option(kind: str) -> Decorator:
+    """Add ``--out``, a folder of this kind, which is refused at once if it holds something else."""
+
+    def check(_: click.Context, __: click.Parameter, out: Path | None) -> Path | None:
+        from pyflowers.storage import check_folder
+
+        if out is not None:
+            check_folder(out, folder_kind(kind))
+        return out
+
+    return click.option(
+        "--out", type=PATH, callback=check, help="Folder to write: tables and figures."
     )
 
 
-def result_seed(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--seed`` of what is drawn from a fit."""
-    return click.option(
-        "--seed",
-        type=click.IntRange(0, 2**32 - 1),
-        help="Seed of the draws made here. [default: that of the run]",
-    )(command)
+def folder_kind(name: str) -> FolderKind:
+    """Return what such a folder is to :mod:`pyflowers.storage`."""
+    from pyflowers.fits.folder import RUN_FOLDER
+    from pyflowers.storage import FolderKind
+
+    def is_own(record: Mapping[str, Any]) -> bool:
+        return record.get("kind") == name or ("kind" not in record and _BEFORE.get(name) in record)
+
+    inner = dict.fromkeys(("nuts", "independent") if name == "comparison" else (), RUN_FOLDER)
+    return FolderKind("--out", f"{name}.json", name, is_own, inner=inner)
 
 
-def open_run(folder: Path, out: Path | None, name: str, interval: float | None = None) -> Fit:
-    """Read a run folder, after refusing a folder that cannot take the result."""
-    from pyflowers.fits.fit import Fit
-    from pyflowers.outputs import check_folder
+def finish(
+    kind: str,
+    found: Shown,
+    record: Mapping[str, Any],
+    out: Path | None,
+    files: Callable[[], Mapping[str, Any]] | None = None,
+    status: int = 0,
+) -> int:
+    """Write a result's folder, if one is asked for, print the result and return the exit status.
 
+    Parameters
+    ----------
+    kind : str
+        What the folder holds, such as ``checks``.
+    found : Shown
+        The result.
+    record : mapping
+        What ``--json`` prints.
+    out : Path or None
+        The folder.
+    files : callable, optional
+        Makes tables, figures and runs by file name, only if there is a folder; without it the
+        folder has been written.
+    status : int
+        The exit status.
+    """
+    if out is not None and files is not None:
+        from pyflowers.storage import new_folder
+
+        with new_folder(out, folder_kind(kind)) as new:
+            for name, made in files().items():
+                _write(new / name, made)
+            text = json_of({"kind": kind, **record})
+            (new / f"{kind}.json").write_text(text + "\n", encoding="utf-8")
+    say_json(record)
+    show(found)
     if out is not None:
-        check_folder(out, _kind(name))
-    return Fit.load(folder).with_interval(interval)
+        say(f"{kind}: {out}")
+    return status
+
+
+@dataclass(frozen=True, repr=False)
+class Lines(Shown):
+    """Lines and tables as a result."""
+
+    lines: Sequence[Line]
+
+    def contents(self) -> Sequence[Line]:
+        """Return them."""
+        return self.lines
+
+
+def _write(path: Path, made: Any) -> None:
+    if hasattr(made, "to_csv"):
+        made.to_csv(path)
+    elif hasattr(made, "savefig"):
+        made.savefig(path, dpi=150)
+    else:
+        made.save(path)
 
 
 def about(fit: Fit, run: Path, **more: Any) -> dict[str, Any]:
@@ -64,56 +128,3 @@ def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
         table.reset_index().to_json(orient="records", double_precision=15)
     )
     return found
-
-
-def write(
-    out: Path | None,
-    name: str,
-    record: Mapping[str, Any],
-    tables: Mapping[str, pd.DataFrame],
-    figures: Callable[[], Mapping[str, Figure]],
-) -> None:
-    """Write a result's folder, if one is asked for.
-
-    Parameters
-    ----------
-    out : Path or None
-        The folder.
-    name : str
-        What it is: ``checks``, ``predictions`` or ``contrasts``.
-    record : mapping
-        What ``--json`` prints.
-    tables : mapping of str to DataFrame
-        By file name.
-    figures : callable
-        Makes the figures by file name; they are not drawn without a folder.
-    """
-    from pyflowers.outputs import new_folder
-
-    if out is None:
-        return
-    with new_folder(out, _kind(name)) as new:
-        for file, table in tables.items():
-            table.to_csv(new / file)
-        for file, figure in figures().items():
-            figure.savefig(new / file, dpi=150)
-        text = json_of({"kind": name, **record})
-        (new / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-
-
-def _kind(name: str) -> FolderKind:
-    from pyflowers.outputs import FolderKind
-
-    return FolderKind("--out", f"{name}.json", name, lambda record: record.get("kind") == name)
-
-
-__all__ = [
-    "about",
-    "json_of",
-    "open_run",
-    "result_options",
-    "result_seed",
-    "rows_of",
-    "say_json",
-    "write",
-]

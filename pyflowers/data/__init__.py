@@ -6,8 +6,6 @@ with a cell is found here, and named by file, row and column.
 """
 
 from pyflowers.data.files import read_table
-from pyflowers.data.frames import from_frame
-from pyflowers.data.labels import Labels
-from pyflowers.data.observations import LARGEST_INT, Table
+from pyflowers.data.table import LARGEST_INT, Labels, Table, from_frame
 
 __all__ = ["LARGEST_INT", "Labels", "Table", "from_frame", "read_table"]

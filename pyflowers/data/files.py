@@ -7,19 +7,16 @@ import io
 import json
 import warnings
 import zlib
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from pyflowers.data.cells import other_separator
-from pyflowers.data.frames import from_frame, observed, row_numbers
-from pyflowers.data.observations import Table
+from pyflowers.data.table import Table, other_separator, table_of
 from pyflowers.errors import DataError
 from pyflowers.records import as_path
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 
 
 def read_table(
@@ -48,17 +45,15 @@ def read_table(
     for name, given in (("--sep", sep), ("--decimal", decimal), ("--encoding", encoding)):
         if not isinstance(given, str | None):
             raise DataError(f"{name} must be text, was {given!r}")
-    suffix = path.suffix.lower()
-    is_compressed = suffix == ".gz" and Path(path.stem).suffix.lower() in _SEPARATORS
-    if is_compressed:
-        suffix = Path(path.stem).suffix.lower()
-    if suffix not in (*_SEPARATORS, *_READERS):
+    suffix, within = path.suffix.lower(), Path(path.stem).suffix.lower()
+    is_compressed = suffix == ".gz" and within in _SEPARATORS
+    suffix = within if is_compressed else suffix
+    if suffix not in (*_SEPARATORS, ".json", ".parquet", ".xlsx"):
         raise DataError(
             f"{path}: cannot tell the format; use .csv, .csv.gz, .tsv, .json, .parquet or .xlsx"
         )
-    is_text = suffix in _SEPARATORS
-    for name, given in (("--sep", sep), ("--decimal", decimal if decimal != "." else None)):
-        if given is not None and not is_text:
+    for name, is_given in (("--sep", sep is not None), ("--decimal", decimal != ".")):
+        if is_given and suffix not in _SEPARATORS:
             raise DataError(f"{path}: {name} applies to CSV and TSV files only; leave it out")
     if encoding is not None and suffix in (".parquet", ".xlsx"):
         raise DataError(f"{path}: --encoding applies to text files only; leave it out")
@@ -69,14 +64,23 @@ def read_table(
             raise DataError(f"{path}: no such file; check the path")
         if not path.is_file():
             raise DataError(f"{path}: it is not a file; name a table")
-        if is_text:
-            content = gzip.decompress(path.read_bytes()) if is_compressed else path.read_bytes()
-            return _read_delimited(path, content, sep or _SEPARATORS[suffix], decimal, encoding)
-        return _READERS[suffix](path, encoding)
+        if suffix == ".json":
+            return _read_json(path, encoding)
+        if suffix in (".parquet", ".xlsx"):
+            return _read_parquet(path) if suffix == ".parquet" else _read_excel(path)
+        content = gzip.decompress(path.read_bytes()) if is_compressed else path.read_bytes()
+        return _read_delimited(path, content, sep or _SEPARATORS[suffix], decimal, encoding)
     except DataError:
         raise
     except UnicodeError as error:
-        raise DataError(_encoding_sentence(path, encoding)) from error
+        if encoding is not None:
+            remedy = f"{encoding} text; name its encoding with --encoding"
+        else:
+            remedy = (
+                "UTF-8 text; name its encoding with --encoding (latin-1 is likely), or save it as "
+                "UTF-8"
+            )
+        raise DataError(f"{path}: it is not {remedy}") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: it is no whole gzip file ({error}); copy it again") from error
     except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
@@ -92,7 +96,10 @@ def _read_delimited(
     separator = {"tab": "\t", "\\t": "\t"}.get(sep, sep)
     if len(separator) != 1 or not (separator.isprintable() or separator == "\t"):
         raise DataError(f"--sep must be one character or 'tab', was {sep!r}")
-    _refuse_utf16(path, content[:4], encoding)
+    if encoding is None and content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise DataError(f"{path}: it is UTF-16 text; add --encoding utf-16, or save it as UTF-8")
+    if encoding is None and b"\x00" in content[:4]:
+        raise DataError(f"{path}: it is not text; save it as CSV in UTF-8")
     try:
         cells = pd.read_csv(
             io.BytesIO(content),
@@ -112,31 +119,10 @@ def _read_delimited(
         if separator in first or not (hint := other_separator(first)):
             raise
         raise DataError(f"{path}: its rows differ in length{hint}") from error
-    header = [str(name) for name in cells.iloc[0]]
-    repeated = sorted(name for name, num in Counter(header).items() if num > 1 and name)
-    if repeated:
-        raise DataError(f"{path}, row 1: column {repeated[0]!r} appears twice; rename one")
-    body = cells.iloc[1:].fillna("")
+    body = cells.iloc[1:].fillna("").set_axis(list(map(str, cells.iloc[0])), axis=1)
     # Blank lines, at the end most often, are no observations; row numbers stay those of the file.
     body = body[~(body == "").all(axis=1)]
-    columns = {name: np.asarray(body.iloc[:, i], dtype=object) for i, name in enumerate(header)}
-    return observed(columns, str(path), np.asarray(body.index, dtype=np.int64) + 1, decimal)
-
-
-def _refuse_utf16(path: Path, start: bytes, encoding: str | None) -> None:
-    if encoding is None and start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise DataError(f"{path}: it is UTF-16 text; add --encoding utf-16, or save it as UTF-8")
-    if encoding is None and b"\x00" in start:
-        raise DataError(f"{path}: it is not text; save it as CSV in UTF-8")
-
-
-def _encoding_sentence(path: Path, encoding: str | None) -> str:
-    if encoding is not None:
-        return f"{path}: it is not {encoding} text; name its encoding with --encoding"
-    return (
-        f"{path}: it is not UTF-8 text; name its encoding with --encoding (latin-1 is likely), or "
-        "save it as UTF-8"
-    )
+    return table_of(body, str(path), f"{path}, row 1", body.index + 1, decimal)
 
 
 def _read_json(path: Path, encoding: str | None) -> Table:
@@ -144,23 +130,21 @@ def _read_json(path: Path, encoding: str | None) -> Table:
     if not (isinstance(records, list) and all(isinstance(r, dict) for r in records)):
         example = '[{"plant": "a", "month": 1, "flowers": 4}]'
         raise DataError(f"{path}: JSON must hold a list of records, such as {example}")
-    names = list(dict.fromkeys(name for record in records for name in record))
-    cells = {name: np.empty(len(records), dtype=object) for name in names}
-    for i, record in enumerate(records):
-        for name, value in record.items():
-            cells[name][i] = value
-    return observed(cells, str(path), row_numbers(len(records)))
+    names = dict.fromkeys(name for record in records for name in record)
+    columns = {
+        name: pd.Series([record.get(name) for record in records], dtype=object) for name in names
+    }
+    return table_of(pd.DataFrame(columns), str(path), str(path))
 
 
-def _read_parquet(path: Path, _: str | None) -> Table:
+def _read_parquet(path: Path) -> Table:
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise DataError(
             f"{path}: Parquet needs pyarrow; install it with pip install 'pyflowers[parquet]'"
         ) from error
-    frame = from_frame(pd.read_parquet(path))
-    return Table(frame.cells, str(path), frame.rows)
+    return table_of(pd.read_parquet(path), str(path), str(path))
 
 
 def _plain(cell: Any) -> Any:
@@ -168,7 +152,7 @@ def _plain(cell: Any) -> Any:
     return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
 
 
-def _read_excel(path: Path, _: str | None) -> Table:
+def _read_excel(path: Path) -> Table:
     """Read the cells of the first sheet, whose header is row 1."""
     try:
         import openpyxl
@@ -181,29 +165,15 @@ def _read_excel(path: Path, _: str | None) -> Table:
         with warnings.catch_warnings(action="ignore"):  # of styles and menus, which do not matter
             book = openpyxl.load_workbook(path, data_only=True)
         sheet = book.worksheets[0]
-        rows = [list(map(_plain, row)) for row in sheet.values]
+        header, *body = [list(map(_plain, row)) for row in sheet.values] or [[]]
     except Exception as error:  # openpyxl has no class of its own for what is wrong in a file
         reason = type(error).__name__
         raise DataError(f"{path}: it is not an Excel file ({reason}); save it as .xlsx") from error
-    header, *body = rows or [[]]
-    named = [i for i, name in enumerate(header) if name is not None]
-    names = [str(header[i]) for i in named]
-    repeated = sorted(name for name, num in Counter(names).items() if num > 1)
-    if repeated:
-        raise DataError(f"{path}, row 1: column {repeated[0]!r} appears twice; rename one")
-    at = [n for n, row in enumerate(body) if any(cell not in (None, "") for cell in row)]
-    cells = {name: np.empty(len(at), dtype=object) for name in names}
-    for i, name in zip(named, names, strict=True):
-        cells[name][:] = [body[n][i] for n in at]
-    table = observed(cells, str(path), np.asarray(at, dtype=np.int64) + 2)
+    cells = pd.DataFrame(body, index=range(2, len(body) + 2), columns=range(len(header)), dtype="O")
+    is_blank = [all(cell in (None, "") for cell in row) for row in body]
+    cells = cells.drop(cells.index[is_blank])
+    cells = cells.set_axis(header, axis=1).loc[:, [name is not None for name in header]]
+    table = table_of(cells, str(path), f"{path}, row 1", cells.index)
     if len(book.worksheets) > 1:
         table.notes.append(f"{path}: only its first sheet, {sheet.title!r}, is read")
     return table
-
-
-_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
-_READERS: dict[str, Callable[[Path, str | None], Table]] = {
-    ".json": _read_json,
-    ".parquet": _read_parquet,
-    ".xlsx": _read_excel,
-}

@@ -27,7 +27,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,18 +35,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.convergence import pareto_smooth
-from pyflowers.disks import temporary_folder
 from pyflowers.display import INTERVAL, Line, Shown, draws_table, format_number, heading
-from pyflowers.engines.cmdstan import (
-    SIGNIFICANT_FIGURES,
-    data_file,
-    import_cmdstanpy,
-    quiet_cmdstanpy,
-    stan_messages,
-)
+from pyflowers.engines.cmdstan import consoles, running
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.toolchain import Executable
-from pyflowers.toolchain.processes import interruptible, mortal
+from pyflowers.toolchain.processes import interruptible
 
 K_HAT_GOOD = 0.5
 K_HAT_USABLE = 0.7
@@ -144,49 +137,44 @@ def approximate(
     """
     if not isinstance(method, str) or method not in METHODS:
         raise ConfigError(f"no approximation is called {method!r}: choose one of {list(METHODS)}")
-    with (
-        quiet_cmdstanpy(),
-        temporary_folder() as folder,
-        mortal(executable.path, folder) as program,
-    ):
-        options = {
-            "data": data_file(data, folder),
-            "seed": seed,
-            "output_dir": str(folder),
-            "sig_figs": SIGNIFICANT_FIGURES,
-        }
-        model = import_cmdstanpy().CmdStanModel(exe_file=program)
+    with running(executable, data, f"{method}: ") as (model, given, folder):
+        options = {**given, "seed": seed}
         started = time.perf_counter()
-        try:
-            draws, log_p, log_q = interruptible(lambda: METHODS[method](model, options, num_draws))
-        except (RuntimeError, ValueError) as error:
-            raise FitError(f"{method}: {stan_messages(folder, error)}") from error
+        draws, log_p, log_q = interruptible(lambda: METHODS[method](model, options, num_draws))
         wall_time = time.perf_counter() - started
-        console = _console(folder)
+        console = "\n".join(consoles(folder))
     k_hat = pareto_k_hat(log_p - log_q)
     elbo = _last_elbo(console) if method.startswith("advi") else float("nan")
     if method == "pathfinder":
         draws = _resampled(draws, log_p - log_q, num_draws, seed)
+    # Stan's own warnings, each once.
+    complaints = re.findall(
+        r"^.*(?:warning|not converge|maximum number of iterations).*$",
+        console,
+        re.MULTILINE | re.IGNORECASE,
+    )
+    if not k_hat < K_HAT_USABLE:
+        complaints.append(
+            f"k-hat is {k_hat:.2f}, above {K_HAT_USABLE}: this is not the posterior, use NUTS "
+            "instead"
+        )
     return Approximation(
         method,
         {name: values[None] for name, values in draws.items()},
         *(log_p, log_q, k_hat, elbo, wall_time),
-        (*_complaints(console), *_k_hat_complaint(k_hat)),
+        tuple(dict.fromkeys(line.strip() for line in complaints)),
     )
 
 
 _Raw = tuple[dict[str, NDArray[np.float64]], NDArray[np.float64], NDArray[np.float64]]
 
 
-def _advi(algorithm: str) -> Callable[[Any, dict[str, Any], int], _Raw]:
-    def run(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
-        done = model.variational(
-            algorithm=algorithm, draws=num_draws, require_converged=False, **options
-        )
-        # CmdStan writes the mean of q first; CmdStanPy's sample starts after it.
-        return _split(done, done.variational_sample, "log_p__", "log_g__")
-
-    return run
+def _advi(model: Any, options: dict[str, Any], num_draws: int, algorithm: str) -> _Raw:
+    done = model.variational(
+        algorithm=algorithm, draws=num_draws, require_converged=False, **options
+    )
+    # CmdStan writes the mean of q first; CmdStanPy's sample starts after it.
+    return _split(done, done.variational_sample, "log_p__", "log_g__")
 
 
 def _laplace(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
@@ -203,8 +191,8 @@ def _pathfinder(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
 
 
 METHODS: dict[str, Callable[[Any, dict[str, Any], int], _Raw]] = {
-    "advi_meanfield": _advi("meanfield"),
-    "advi_fullrank": _advi("fullrank"),
+    "advi_meanfield": partial(_advi, algorithm="meanfield"),
+    "advi_fullrank": partial(_advi, algorithm="fullrank"),
     "laplace": _laplace,
     "pathfinder": _pathfinder,
 }
@@ -245,30 +233,7 @@ def _resampled(
     return {name: values[chosen] for name, values in draws.items()}
 
 
-def _console(folder: Path) -> str:
-    files = sorted(folder.glob("*.txt"))
-    return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
-
-
 def _last_elbo(console: str) -> float:
     """Return the ELBO in the last row of ADVI's table of iterations."""
     rows = re.findall(r"^ +\d+ +(-?[\d.]+(?:e[+-]?\d+)?) +[\d.]+ +[\d.]+", console, re.MULTILINE)
     return float(rows[-1]) if rows else float("nan")
-
-
-def _complaints(console: str) -> tuple[str, ...]:
-    """Return Stan's own warnings, each once."""
-    found = re.findall(
-        r"^.*(?:warning|not converge|maximum number of iterations).*$",
-        console,
-        re.MULTILINE | re.IGNORECASE,
-    )
-    return tuple(dict.fromkeys(line.strip() for line in found))
-
-
-def _k_hat_complaint(k_hat: float) -> tuple[str, ...]:
-    if k_hat < K_HAT_USABLE:
-        return ()
-    return (
-        f"k-hat is {k_hat:.2f}, above {K_HAT_USABLE}: this is not the posterior, use NUTS instead",
-    )

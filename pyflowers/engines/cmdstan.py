@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import sys
-import tempfile
-import threading
+import re
 import time
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from pyflowers.cores import usable_cores
-from pyflowers.disks import lasting_folder, temporary_folder
 from pyflowers.display import INTERVAL
-from pyflowers.engines.base import Keep, Sample
-from pyflowers.engines.options import NUTS_USES, SamplerOptions
-from pyflowers.engines.words import count_messages, last_words
-from pyflowers.errors import ConfigError, FitError
+from pyflowers.engines.base import (
+    NUTS_USES,
+    Keep,
+    Sample,
+    SamplerOptions,
+    read_inits,
+    variables_of,
+)
+from pyflowers.errors import FitError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
+from pyflowers.storage import temporary_folder
 from pyflowers.toolchain import CmdStan, Executable, compile_source
 from pyflowers.toolchain.compiler import compiler_version
 from pyflowers.toolchain.processes import interruptible, mortal
@@ -88,29 +90,18 @@ class CmdStanProgram:
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
-        cmdstanpy = import_cmdstanpy()
-        with (
-            quiet_cmdstanpy(),
-            temporary_folder() as folder,
-            mortal(self.executable.path, folder) as program,
-        ):
-            fixed = not self.source.blocks.parameters
+        starts = read_inits(inits)
+        with running(self.executable, data) as (model, given, folder):
+            arguments = {
+                **given,
+                **_arguments(options, not self.source.blocks.parameters),
+                "parallel_chains": min(cores or usable_cores(), options.chains),
+                "inits": starts,
+                "show_progress": show_progress,
+            }
             started = time.perf_counter()
-            try:
-                model = cmdstanpy.CmdStanModel(exe_file=program)
-                arguments = {
-                    **_arguments(options, fixed),
-                    "data": data_file(data, folder),
-                    "parallel_chains": min(cores or usable_cores(), options.chains),
-                    "inits": values_of(inits),
-                    "output_dir": str(folder),
-                    "show_progress": show_progress,
-                }
-                mcmc = interruptible(lambda: model.sample(**arguments))
-            except (RuntimeError, ValueError) as error:
-                raise FitError(stan_messages(folder, error)) from error
-            wall_time = time.perf_counter() - started
-            return _read(mcmc, folder, keep, wall_time)
+            mcmc = interruptible(lambda: model.sample(**arguments))
+            return _read(mcmc, folder, keep, time.perf_counter() - started)
 
 
 def _arguments(options: SamplerOptions, fixed: bool) -> dict[str, Any]:
@@ -126,125 +117,67 @@ def _arguments(options: SamplerOptions, fixed: bool) -> dict[str, Any]:
         "metric": None if fixed else options.metric,
         "adapt_engaged": not fixed and options.warmup > 0,
         "adapt_delta": None if fixed or not options.warmup else options.adapt_delta,
-        "sig_figs": SIGNIFICANT_FIGURES,
     }
 
 
-class _Later(ModuleType):
-    """Stands for a module that is imported when something of it is used."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
-
-
-_importing = threading.Lock()
-
-
 def import_cmdstanpy() -> Any:
-    """Import CmdStanPy, but xarray only when CmdStanPy uses it.
+    """Import CmdStanPy, which takes a third of a second."""
+    with warnings.catch_warnings():
+        # In a notebook without ipywidgets tqdm says so; its bars are then drawn as text.
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        import cmdstanpy
+    return cmdstanpy
 
-    It imports xarray, which takes longer than all else it needs, in case draws are asked for in
-    that form. And it makes a temporary folder, which would outlive a process that is killed.
-    """
-    with _importing:
-        if "cmdstanpy" not in sys.modules:
-            with (
-                _xarray_later(),
-                _temporary_files_in(lasting_folder()),
-                warnings.catch_warnings(),
-            ):
-                # In a notebook without ipywidgets tqdm says so; its bars are then drawn as text.
-                warnings.filterwarnings("ignore", message="IProgress not found")
-                import_module("cmdstanpy")
-    return import_module("cmdstanpy")
+
+_calls: list[None] = []
+"""One for each call of CmdStanPy that is under way, in any thread."""
+
+
+def _is_wanted(_: logging.LogRecord) -> bool:
+    return not _calls
 
 
 @contextmanager
-def _xarray_later() -> Iterator[None]:
-    """Let what is imported in the block import xarray later."""
-    if "xarray" in sys.modules:
-        yield
-        return
-    sys.modules["xarray"] = _Later("xarray")
-    try:
-        yield
-    finally:
-        del sys.modules["xarray"]
+def running(
+    executable: Executable, data: Mapping[str, Any], what: str = ""
+) -> Iterator[tuple[Any, dict[str, Any], Path]]:
+    """Yield CmdStanPy's model, what all its methods take, and the folder in which they write.
 
-
-@contextmanager
-def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Let what is made in the block without the name of a folder be made in this one."""
-    usual = tempfile.tempdir
-    tempfile.tempdir = str(folder)
-    try:
-        yield
-    finally:
-        tempfile.tempdir = usual
-
-
-class _Quiet(logging.Filter):
-    """Drops CmdStanPy's log while pyflowers is calling it from any thread."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = 0
-        self.lock = threading.Lock()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return self.calls == 0
-
-    def add(self, number: int) -> None:
-        with self.lock:
-            self.calls += number
-
-
-_quiet = _Quiet()
-
-
-@contextmanager
-def quiet_cmdstanpy() -> Iterator[None]:
-    """Silence CmdStanPy's log: what it reports reaches the user as a pyflowers error."""
-    # Adding a filter twice adds it once, so that nothing has to be remembered between calls.
-    logging.getLogger("cmdstanpy").addFilter(_quiet)
-    _quiet.add(1)
-    try:
-        yield
-    finally:
-        _quiet.add(-1)
-
-
-def values_of(inits: Any) -> Any:
-    """Return initial values with those of files read.
-
-    CmdStan takes a file whose name does not end in .json for one of R, and skips what it cannot
-    read.
+    CmdStanPy's log is silent: what it reports reaches the user as an error.
 
     Raises
     ------
-    ConfigError
-        If a file is not a JSON object.
+    FitError
+        If Stan stops, with what it said, `what` before it.
     """
-    if isinstance(inits, list | tuple):
-        return [values_of(each) for each in inits]
-    if not isinstance(inits, str | Path):
-        return inits
-    try:
-        values = json.loads(Path(inits).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"inits {inits}: it is not a JSON file ({error}); correct it") from error
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"inits {inits}: it must be a JSON object of parameters; correct it")
-    return values
+    cmdstanpy = import_cmdstanpy()
+    # Adding a filter twice adds it once, so that nothing has to be remembered between calls.
+    logging.getLogger("cmdstanpy").addFilter(_is_wanted)
+    with temporary_folder() as folder, mortal(executable.path, folder) as program:
+        _calls.append(None)
+        try:
+            options = {
+                "data": data_file(data, folder),
+                "output_dir": str(folder),
+                "sig_figs": SIGNIFICANT_FIGURES,
+            }
+            yield cmdstanpy.CmdStanModel(exe_file=program), options, folder
+        except (RuntimeError, ValueError) as error:
+            words = last_words(consoles(folder))
+            reason = words or f"Stan stopped early: {str(error).splitlines()[0]}"
+            raise FitError(what + reason) from error
+        finally:
+            _calls.pop()
 
 
 def data_file(data: Mapping[str, Any], folder: Path) -> str | None:
     """Write the program's data once for all chains."""
     if not data:
         return None
-    cmdstanpy = import_cmdstanpy()
+    import stanio
+
     path = folder / "data.json"
-    cmdstanpy.write_stan_json(str(path), dict(data))
+    stanio.write_stan_json(str(path), data)
     return str(path)
 
 
@@ -254,7 +187,6 @@ def _read(mcmc: Any, folder: Path, keep: Collection[str] | None, wall_time: floa
     pandas reads them four times as fast as CmdStanPy does, and only the columns that are kept.
     """
     import pandas as pd
-    import stanio
 
     def wanted(column: str) -> bool:
         name = column.partition(".")[0]
@@ -263,19 +195,78 @@ def _read(mcmc: Any, folder: Path, keep: Collection[str] | None, wall_time: floa
     files = mcmc.runset.csv_files
     chains = [pd.read_csv(file, comment="#", usecols=wanted) for file in files]
     array = np.stack([chain.to_numpy(np.float64) for chain in chains])
-    variables = stanio.parse_header(",".join(chains[0].columns))
-    values = {name: np.asarray(var.extract_reshape(array)) for name, var in variables.items()}
+    values = variables_of(chains[0].columns, array)
     draws = {name: value for name, value in values.items() if not name.endswith("__")}
     stats = {name: value for name, value in values.items() if name.endswith("__")}
-    messages = count_messages(_consoles(folder))
+    messages = count_messages(consoles(folder))
     return Sample(draws, stats, *messages, tuple(mcmc.time), wall_time)
 
 
-def _consoles(folder: Path) -> list[str]:
+def consoles(folder: Path) -> list[str]:
+    """Return what Stan printed."""
     files = sorted(folder.glob("*.txt"))
     return [file.read_text(encoding="utf-8", errors="replace") for file in files]
 
 
-def stan_messages(folder: Path, error: Exception) -> str:
-    """Return why Stan stopped."""
-    return last_words(_consoles(folder)) or f"Stan stopped early: {str(error).splitlines()[0]}"
+_SETTING = re.compile(r"\s*\w+ = ")
+_REJECTION = re.compile(r"Informational Message: .* proposal")
+_AT_INITIAL = "  Error evaluating the log probability at the initial value."
+_NOT_FINITE = "the log density or its gradient is not finite"
+_NUMBER = re.compile(r" is -?\d[\d.e+-]*(?=[, ]|$)")
+_STAN_SAID = re.compile(
+    r"exception|error|reject|initialization|failed|cannot|must be|not found|does not|no space",
+    re.IGNORECASE,
+)
+
+
+def count_messages(consoles: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Count what Stan said while it sampled, places in the program and numbers left out.
+
+    What it said of initial values that it rejected is not counted: it drew others.
+
+    Returns
+    -------
+    rejections : dict of str to int
+        What it said of proposals that it rejected.
+    failures : dict of str to int
+        What it said of draws whose generated quantities failed, which keeps the draw.
+    """
+    rejections, failures = Counter[str](), Counter[str]()
+    for console in consoles:
+        before = ""
+        for line in console.splitlines():
+            if re.match("(Exception|Error): ", line) and before != _AT_INITIAL:
+                counts = rejections if _REJECTION.match(before) else failures
+                message = re.sub(r" \(in .*$", "", line.partition(": ")[2]).strip()
+                counts[_NUMBER.sub(" is …", message)] += 1
+            before = line
+    return dict(rejections), dict(failures)
+
+
+def no_start(reasons: Iterable[str]) -> str:
+    """Return the sentence for chains that found no initial value, and what Stan said of each."""
+    counts = Counter(_NUMBER.sub(" is …", reason) for reason in reasons)
+    reason = max(counts, key=counts.__getitem__) if counts else _NOT_FINITE
+    return (
+        f"no starting point found: a chain's initial values were all rejected, most often as "
+        f"{reason!r}; constrain the parameter or correct the data that this is about, or give "
+        "inits from Python"
+    )
+
+
+def last_words(consoles: Iterable[str], most: int = 6) -> str:
+    """Return why Stan stopped, in a sentence where that is known, and otherwise as it put it."""
+    texts = list(consoles)
+    if any("Initialization failed." in text for text in texts):
+        lines = [line for text in texts for line in text.splitlines()]
+        return no_start(
+            line.removeprefix("Exception: ")
+            for before, line in pairwise(lines)
+            if before == _AT_INITIAL
+        )
+    sentences: dict[str, None] = {}
+    for console in texts:
+        for line in console.splitlines():
+            if _STAN_SAID.search(line) and not _SETTING.match(line):
+                sentences.setdefault(line.strip())
+    return f"Stan stopped early: {' | '.join(list(sentences)[-most:])}" if sentences else ""

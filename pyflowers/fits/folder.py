@@ -21,11 +21,11 @@ import pandas as pd
 from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits.record import FILE, RunRecord, read_record, run_changes
 from pyflowers.fits.verdict import Verdict
-from pyflowers.outputs import FolderKind, check_folder, new_folder
 from pyflowers.programs import Program
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.shipped import example_of, python_of
 from pyflowers.programs.source import Source
+from pyflowers.storage import FolderKind, check_folder, new_folder
 
 DRAWS = "draws.nc"
 _SUMMARY, _DIAGNOSTICS, PLOTS = "summary.csv", "diagnostics.json", "plots"

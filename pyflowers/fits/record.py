@@ -14,7 +14,7 @@ from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import DataError
 from pyflowers.records import Record
-from pyflowers.staging import recover
+from pyflowers.storage import recover
 from pyflowers.versions import version
 
 FORMAT = 2
@@ -189,8 +189,7 @@ def read_record(folder: Path) -> RunRecord:
     path = folder / FILE
     try:
         if not path.is_file():
-            whole = folder.resolve()
-            recover(whole.parent, whole)  # a kill may have come while it was replaced
+            recover(folder.resolve().parent)  # a kill may have come while it was replaced
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)

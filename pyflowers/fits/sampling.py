@@ -17,14 +17,11 @@ from pyflowers.engines import (
     Sample,
     SamplerOptions,
     find_engine,
-    load_with,
     refuse_unused,
-    sample_with,
 )
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.keep import kept_elements, without_draws
-from pyflowers.fits.posterior import quantity
+from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
 from pyflowers.fits.record import (
     DataRecord,
     EngineRecord,
@@ -35,7 +32,7 @@ from pyflowers.fits.record import (
     plain_inits,
 )
 from pyflowers.programs import Data, Program, find_program
-from pyflowers.programs.reading import READING, with_roles
+from pyflowers.programs.data import READING
 
 _UNSET = -(2.0**31)
 """What Stan gives for an ``int`` that a program declares and never sets."""
@@ -59,6 +56,7 @@ def fit(
     cores: int | None = None,
     interval: float = INTERVAL,
     show_progress: bool = False,
+    before_sampling: Callable[[RunRecord], object] = lambda _: None,
     **options: Any,
 ) -> Fit:
     """Sample the posterior of a program: with Stan's NUTS, or independently where that is possible.
@@ -97,6 +95,8 @@ def fit(
         ``2.5%`` and ``97.5%``.
     show_progress : bool
         Whether to draw a bar for each chain on the terminal.
+    before_sampling : callable, optional
+        Takes the record of the inputs, and may raise an exception instead of going on.
     **options
         ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``,
         ``metric``, ``keep``: see :class:`pyflowers.engines.SamplerOptions`. One that means nothing
@@ -112,8 +112,8 @@ def fit(
     reading = {name: options.pop(name) for name in READING if name in options}
     chosen = SamplerOptions.of(seed=seed, **options)
     opened = find_program(program, include_paths)
-    named = with_roles(columns, group=group, time=time, value=value)
-    read = opened.read(data, columns=named, **reading)
+    reading |= {"group": group, "time": time, "value": value}
+    read = opened.read(data, columns=columns, **reading)
     # What is wrong with the data or the priors is said before a CmdStan is looked for, or made.
     opened.fill(read, opened.resolve_priors(priors, read), centered=centered)
     return fit_data(
@@ -127,6 +127,7 @@ def fit(
         cores=cores,
         interval=interval,
         show_progress=show_progress,
+        before_sampling=before_sampling,
     )
 
 
@@ -162,7 +163,7 @@ def fit_data(
     if cores is not None and (isinstance(cores, bool) or not isinstance(cores, int) or cores < 1):
         raise ConfigError(f"cores must be a whole number of at least 1, was {cores!r}")
     keep = kept_elements(options.keep, program, whole)
-    loaded = load_with(engine, program)
+    loaded = engine.load(program)
     inputs = RunRecord(
         program=ProgramRecord(
             name=program.name,
@@ -190,10 +191,7 @@ def fit_data(
         packages=package_versions(),
     )
     before_sampling(inputs)
-    loaded, sample = sample_with(
-        engine,
-        loaded,
-        program,
+    sample = loaded.sample(
         program.stan_values(whole),
         options,
         cores=cores,
@@ -238,8 +236,8 @@ def _streamed(sample: Sample, data: Data) -> pd.DataFrame:
     tables = []
     for name, columns in sample.streamed.items():
         num = len(next(iter(columns.values())))
-        elements = quantity(name, np.empty((1, 1, num)), data).elements
-        tables.append(pd.DataFrame(columns, index=list(elements)))
+        elements = element_names(dataset({name: np.empty((1, 1, num))}, data))
+        tables.append(pd.DataFrame(columns, index=elements))
     return pd.concat(tables)
 
 

@@ -8,57 +8,30 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import NamedTuple
 
 from pyflowers.errors import ConfigError
 from pyflowers.lectures.lecture import Lecture, Settings
 
-__all__ = ["EXAMPLES", "Example", "Lecture", "Settings", "check_name", "run_example"]
-
-
-class Example(NamedTuple):
-    """An example by its name: what it shows, and the function that runs it."""
-
-    summary: str
-    module: str
-    function: str
-
+__all__ = ["EXAMPLES", "Lecture", "Settings", "check_name", "run_example"]
 
 EXAMPLES = {
-    "metropolis-bimodal": Example(
-        "Metropolis on two modes: acceptance, ESS and mixing by the proposal's scale",
-        *("metropolis_bimodal", "metropolis_bimodal"),
+    "metropolis-bimodal": (
+        "Metropolis on two modes: acceptance, ESS and mixing by the proposal's scale"
     ),
-    "hmc-bimodal": Example(
-        "Metropolis, HMC and Stan's NUTS on two modes: ESS per gradient and per second",
-        *("hmc_bimodal", "hmc_bimodal"),
+    "hmc-bimodal": "Metropolis, HMC and Stan's NUTS on two modes: ESS per gradient and per second",
+    "leapfrog": "Euler, modified Euler and leapfrog: energy error, order, reversibility",
+    "regression": "A straight line: Metropolis, SGLD and NUTS against the exact t posterior",
+    "gaussian-mixture": "Three components: NUTS, ADVI, and label switching detected",
+    "neural-network": (
+        "Bayesian neural networks: NUTS, ADVI and HMC, judged on the predictive function"
     ),
-    "leapfrog": Example(
-        "Euler, modified Euler and leapfrog: energy error, order, reversibility",
-        *("leapfrog", "leapfrog_example"),
-    ),
-    "regression": Example(
-        "A straight line: Metropolis, SGLD and NUTS against the exact t posterior",
-        *("regression", "regression"),
-    ),
-    "gaussian-mixture": Example(
-        "Three components: NUTS, ADVI, and label switching detected",
-        *("gaussian_mixture", "gaussian_mixture"),
-    ),
-    "neural-network": Example(
-        "Bayesian neural networks: NUTS, ADVI and HMC, judged on the predictive function",
-        *("neural_network", "neural_network"),
-    ),
-    "markov-chain": Example(
-        "Metropolis on ten states: its matrix, detailed balance and limit",
-        *("markov_chain", "markov_chain"),
-    ),
-    "flowers-by-hand": Example(
-        "Metropolis, HMC and NUTS on the flowers' multilevel Poisson posterior",
-        *("flowers_by_hand", "flowers_by_hand"),
-    ),
+    "markov-chain": "Metropolis on ten states: its matrix, detailed balance and limit",
+    "flowers-by-hand": "Metropolis, HMC and NUTS on the flowers' multilevel Poisson posterior",
 }
-"""The examples in the lectures' order."""
+"""What each example shows, in the lectures' order.
+
+An example ``a-b`` is the function ``a_b`` of the module ``pyflowers.lectures.a_b``.
+"""
 
 
 def run_example(name: str, settings: Settings | None = None) -> Lecture:
@@ -78,9 +51,9 @@ def run_example(name: str, settings: Settings | None = None) -> Lecture:
         If Stan, which most examples set beside, cannot be run.
     """
     check_name(name)
-    example = EXAMPLES[name]
-    function = getattr(import_module(f"pyflowers.lectures.{example.module}"), example.function)
-    lecture: Lecture = function(Settings() if settings is None else settings)
+    function = name.replace("-", "_")
+    example = getattr(import_module(f"pyflowers.lectures.{function}"), function)
+    lecture: Lecture = example(Settings() if settings is None else settings)
     return lecture
 
 

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from pyflowers.fits.sampling import fit
-from pyflowers.lectures.figures import draw_traces, efficiency_figure
 from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import (
     Draws,
@@ -32,16 +31,19 @@ from pyflowers.lectures.measures import (
     FloatArray,
     agreement,
     compare_draws,
+    draw_traces,
     efficiency,
+    efficiency_figure,
     largest_r_hat,
     mixes,
+    most_efficient,
     statistics,
     timed_run,
 )
 from pyflowers.lectures.stan import Nuts
 from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, plain_ticks, styled
 from pyflowers.programs import find_program
-from pyflowers.samplers import HMC, DiagonalMass, GaussianStep, Kernel, Metropolis, StanDensity, run
+from pyflowers.samplers import HMC, GaussianStep, Kernel, Mass, Metropolis, StanDensity, run
 
 MODEL = "multilevel_poisson"
 NUM_CHAINS = 4
@@ -59,13 +61,27 @@ def flowers_by_hand(settings: Settings) -> Lecture:
         If Stan cannot be run.
     """
     target = flower_density()
-    start, covariance = _pilot(target, settings)
+    pilot = run(
+        HMC(target, PILOT_STEP, PILOT_STEPS),
+        settings.rng(0),
+        target.start(settings.rng(0), NUM_CHAINS),
+        num_draws=1_500,
+        num_warmup=500,
+    )
+    covariance = np.cov(pilot.draws.reshape(-1, target.dim), rowvar=False)
+    factor = np.linalg.cholesky(2.38**2 / target.dim * covariance)
+    hmc = HMC(target, HMC_STEP, HMC_STEPS, Mass(1 / np.diag(covariance)), HMC_JITTER)
     num_draws = settings.size(10_000, 2_500)
+    # Each sampler with its draws and the evaluations that one of its transitions takes.
+    samplers: dict[str, tuple[Kernel[Any], int, int]] = {
+        "Metropolis": (Metropolis(target, GaussianStep(factor)), 4 * num_draws, 1),
+        "HMC": (hmc, num_draws, HMC_STEPS),
+    }
     draws: dict[str, Draws] = {}
     costs: list[Efficiency] = []
-    for stream, (name, kernel, each) in enumerate(_samplers(target, covariance), start=1):
-        num = num_draws * (1 if each > 1 else 4)
-        result, seconds = timed_run(kernel, settings.rng(stream), start, num, warmup=500)
+    for stream, (name, (kernel, num, each)) in enumerate(samplers.items(), start=1):
+        rng = settings.rng(stream)
+        result, seconds = timed_run(kernel, rng, pilot.state.position, num, warmup=500)
         draws[name] = named_draws(target, result.draws)
         costs.append(efficiency(name, result, draws[name], each, seconds))
     stan = Nuts(fit(MODEL, seed=settings.seed, draws=num_draws // 2, cmdstan=settings.cmdstan))
@@ -78,7 +94,7 @@ def flowers_by_hand(settings: Settings) -> Lecture:
         _findings(draws, costs, stan),
         {
             "Efficiency, by the quantity with the smallest ESS": [cost.row() for cost in costs],
-            "Median and 90% interval": _rows(draws),
+            "Median and 90% interval": [_row(name, draws) for name in draws["HMC"]],
         },
         {"traces": _trace_figure(draws), "efficiency": efficiency_figure(costs)},
         {"coordinates": target.names, "pilot_covariance": covariance},
@@ -95,79 +111,48 @@ def flower_density() -> StanDensity:
 def named_draws(target: StanDensity, draws: FloatArray) -> dict[str, FloatArray]:
     """Return mu, sigma2 and each mu_plant by Stan's names, shaped (chain, draw)."""
     values = target.constrain(draws)
-    rates = values["mu_plant"]
     plants = find_program(MODEL).read().labels["plant"].names
-    named = {f"mu_plant[{plant}]": rates[..., i] for i, plant in enumerate(plants)}
+    named = {f"mu_plant[{plant}]": values["mu_plant"][..., i] for i, plant in enumerate(plants)}
     return {"mu": values["mu"], "sigma2": values["sigma2"], **named}
 
 
-def _pilot(target: StanDensity, settings: Settings) -> tuple[FloatArray, FloatArray]:
-    """Return where chains can start, shape (chain, dim), and the covariance of x."""
-    start = target.start(settings.rng(0), NUM_CHAINS)
-    kernel = HMC(target, PILOT_STEP, PILOT_STEPS)
-    pilot = run(kernel, settings.rng(0), start, num_draws=1_500, num_warmup=500)
-    covariance = np.cov(pilot.draws.reshape(-1, target.dim), rowvar=False)
-    return pilot.state.position, np.asarray(covariance, dtype=np.float64)
-
-
-def _samplers(target: StanDensity, covariance: FloatArray) -> list[tuple[str, Kernel[Any], int]]:
-    """Return each sampler with the evaluations that one of its transitions takes."""
-    factor = np.linalg.cholesky(2.38**2 / target.dim * covariance)
-    mass = DiagonalMass(1 / np.diag(covariance))
-    return [
-        ("Metropolis", Metropolis(target, GaussianStep(factor)), 1),
-        ("HMC", HMC(target, HMC_STEP, HMC_STEPS, mass, HMC_JITTER), HMC_STEPS),
-    ]
-
-
 def _findings(draws: dict[str, Draws], costs: list[Efficiency], stan: Nuts) -> list[str]:
-    reference = draws["Stan's NUTS"]
     found = [f"Stan's NUTS: {stan.verdict}.".replace("\n", "; ")]
     for name in ("Metropolis", "HMC"):
-        sentence = agreement(
-            compare_draws(draws[name], reference, HEAVY_TAILED), f"{name} and Stan's NUTS"
-        )
+        comparisons = compare_draws(draws[name], draws["Stan's NUTS"], HEAVY_TAILED)
         state = "mixes" if mixes(draws[name]) else "does NOT mix"
+        sentence = agreement(comparisons, f"{name} and Stan's NUTS")
         found.append(f"{name} {state} (R-hat {largest_r_hat(draws[name]):.3f}). {sentence}")
-    best = max(costs, key=lambda cost: cost.ess / cost.evaluations)
-    fastest = max(costs, key=lambda cost: cost.ess / cost.seconds)
+    per_evaluation, per_second = most_efficient(costs)
     return [
         *found,
-        f"Most effective draws per evaluation: {best.sampler}, "
-        f"{1000 * best.ess / best.evaluations:.0f} per 1,000; Metropolis needs no gradient, whose "
-        "cost beside a density's is not counted here.",
-        f"Most per second of one core: {fastest.sampler}, {fastest.ess / fastest.seconds:,.0f}. "
-        "Stan's seconds include writing the draws; those of the other samplers include Python.",
+        f"{per_evaluation}; Metropolis needs no gradient, whose cost beside a density's is not "
+        "counted here.",
+        f"{per_second}. Stan's seconds include writing the draws; those of the other samplers "
+        "include Python.",
     ]
 
 
-def _rows(draws: dict[str, Draws]) -> list[Row]:
-    rows: list[Row] = []
-    for quantity in next(iter(draws.values())):
-        row: dict[str, Any] = {"quantity": quantity}
-        for sampler, values in draws.items():
-            found = statistics(values[quantity], moments=False)
-            low, middle, high = (found[p][0] for p in ("5%", "50%", "95%"))
-            row[sampler] = f"{middle:.3g} ({low:.3g} to {high:.3g})"
-        rows.append(row)
-    return rows
+def _row(quantity: str, draws: dict[str, Draws]) -> Row:
+    row = {"quantity": quantity}
+    for sampler, values in draws.items():
+        found = statistics(values[quantity], moments=False)
+        low, middle, high = (found[p][0] for p in ("5%", "50%", "95%"))
+        row[sampler] = f"{middle:.3g} ({low:.3g} to {high:.3g})"
+    return row
 
 
 @styled
 def _trace_figure(draws: dict[str, Draws]) -> StyledFigure:
     figure, axes = panels(6, 3, 1.5, LIGHT, sharey="row")
-    for column, (name, values) in enumerate(draws.items()):
-        for row, quantity in enumerate(("sigma2", "mu_plant[1]")):
-            ax = axes[3 * row + column]
-            draw_traces(ax, values[quantity], 500)
-            if row == 0:
-                ax.set_title(name)
-                ax.set_yscale("log")
-                plain_ticks(ax.yaxis)
-                ax.tick_params(labelbottom=False)
-            if column == 0:
-                ax.set_ylabel(quantity)
-    for ax in axes[3:]:
-        ax.set_xlabel("draw")
+    for top, bottom, (name, values) in zip(axes, axes[3:], draws.items(), strict=False):
+        draw_traces(top, values["sigma2"], 500)
+        top.set(title=name, yscale="log")
+        plain_ticks(top.yaxis)
+        top.tick_params(labelbottom=False)
+        draw_traces(bottom, values["mu_plant[1]"], 500)
+        bottom.set_xlabel("draw")
+    axes[0].set_ylabel("sigma2")
+    axes[3].set_ylabel("mu_plant[1]")
     alt = "Traces of sigma2 and of the first plant's rate, four chains, by three samplers."
     return finish(figure, alt, "The first 500 draws of each chain after warm-up.")

@@ -6,18 +6,31 @@
 
 ``stan/gaussian_mixture.stan`` sums the components out and keeps the means in order. The same
 program with the order taken away shows why it is there: chains that start with other labels never
-meet, see :mod:`pyflowers.lectures.label_switching`. Mean-field ADVI is shown beside NUTS: its
-spread is too small, because the weights and means of neighbours are correlated.
+meet. Mean-field ADVI is shown beside NUTS: its spread is too small, because the weights and means
+of neighbours are correlated.
+
+A mixture's density stays the same when its components swap numbers, and so does a posterior under
+exchangeable priors: it has K! copies of every mode. The mean of component 1 over all of them is the
+mean of *any* component. A chain that stays in one copy looks converged; two chains in two copies
+disagree in everything that has a component's number, and agree in everything that has none, such as
+the density of y. That is the signature that :func:`detect` looks for: R-hat fails on labelled
+quantities and passes once each draw's components are sorted by their means. Sorting is enough where
+the components are well apart in their means. Where they overlap it cuts modes in two, and
+quantities without labels are what remains ([3]_, section 3).
 
 References
 ----------
 .. [1] Stan User's Guide 2.35, chapter "Finite mixtures".
 .. [2] Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
    inference, JMLR 18(14).
+.. [3] Jasra, Holmes and Stephens (2005), Markov chain Monte Carlo methods and the label switching
+   problem in Bayesian mixture modeling, Statistical Science 20(1), 50–67.
+.. [4] Stephens (2000), Dealing with label switching in mixture models, JRSS B 62(4), 795–809.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
@@ -25,10 +38,9 @@ import numpy as np
 import pandas as pd
 
 from pyflowers.engines.approximate import Approximation
-from pyflowers.lectures.figures import draw_traces
-from pyflowers.lectures.label_switching import LabelSwitching, detect
+from pyflowers.fits.diagnostics import R_HAT_AT_MOST
 from pyflowers.lectures.lecture import Lecture, Row, Settings
-from pyflowers.lectures.measures import FloatArray, ess, r_hat
+from pyflowers.lectures.measures import FloatArray, draw_traces, ess, largest_r_hat, r_hat
 from pyflowers.lectures.stan import Nuts, advi, nuts
 from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
 from pyflowers.resources import gaussian_mixture_csv
@@ -36,13 +48,7 @@ from pyflowers.resources import gaussian_mixture_csv
 WEIGHTS, MEANS, VARIANCES = (0.5, 0.3, 0.2), (1.0, 5.0, 10.0), (1.0, 2.0, 4.0)
 NUM_POINTS = 1_000
 DATA_SEED = 20_240_501
-PRIORS = {
-    "weight_alpha": 1.0,
-    "mu_mean": 0.0,
-    "mu_sd": 10.0,
-    "sigma2_nu": 1.0,
-    "sigma2_scale": 1.0,
-}
+PRIORS = {"weight_alpha": 1, "mu_mean": 0, "mu_sd": 10, "sigma2_nu": 1, "sigma2_scale": 1}
 VARIABLES = {"mu": MEANS, "sigma2": VARIANCES, "weight": WEIGHTS}
 """What is estimated, with the values that the data were drawn with."""
 
@@ -57,11 +63,22 @@ def gaussian_mixture(settings: Settings) -> Lecture:
     """
     y = pd.read_csv(gaussian_mixture_csv())["y"].to_numpy()
     draws = settings.size(1_000, 300)
-    fit = nuts("gaussian_mixture", stan_data(y), settings, warmup=draws, draws=draws)
+    options: dict[str, Any] = {"warmup": draws, "draws": draws}
+    fit = nuts("gaussian_mixture", stan_data(y), settings, **options)
     approximation = advi("gaussian_mixture", stan_data(y), settings)
-    free = _without_order(y, settings, draws)
+    # Without the order each chain starts at other quantiles of y, so with other labels.
+    start = np.quantile(y, (0.2, 0.6, 0.9))
+    others = {"mu_ordered": [], "sigma2": [1.0] * 3, "weight": [1 / 3] * 3}
+    orders = list(permutations(range(3)))[:4]
+    inits = [{"mu_free": start[list(order)].tolist(), **others} for order in orders]
+    unordered = stan_data(y, is_ordered=False)
+    free = nuts("gaussian_mixture", unordered, settings, inits=inits, **options)
     labels = {"ordered": detect(fit.variable("mu")), "free": detect(free.variable("mu"))}
-    rows = _rows(fit, approximation)
+    rows = []
+    for name, truth in VARIABLES.items():
+        exact, approximate = fit.variable(name), approximation.draws[name]
+        for k, value in enumerate(truth):
+            rows.append(_row(f"{name}[{k + 1}]", value, exact[..., k], approximate[..., k]))
     return Lecture(
         "gaussian-mixture",
         "A Gaussian mixture, and the names of its components",
@@ -95,41 +112,79 @@ def stan_data(y: FloatArray, is_ordered: bool = True) -> dict[str, Any]:
     return {"N": len(y), "y": y, "K": len(MEANS), "is_ordered": int(is_ordered), **PRIORS}
 
 
-def _without_order(y: FloatArray, settings: Settings, draws: int) -> Nuts:
-    """Fit without the order; each chain starts at other quantiles of y, so with other labels."""
-    start = np.quantile(y, (0.2, 0.6, 0.9))
-    inits = [
-        {
-            "mu_free": start[list(order)].tolist(),
-            "mu_ordered": [],
-            "sigma2": [1.0] * len(MEANS),
-            "weight": [1 / len(MEANS)] * len(MEANS),
-        }
-        for order in list(permutations(range(len(MEANS))))[:4]
-    ]
-    data = stan_data(y, is_ordered=False)
-    return nuts("gaussian_mixture", data, settings, warmup=draws, draws=draws, inits=inits)
+@dataclass(frozen=True)
+class LabelSwitching:
+    """Whether and how the labels of a mixture's components switched.
 
+    Attributes
+    ----------
+    orders : tuple of tuples of int
+        The distinct orders of the components by their means, the most frequent first, as
+        components counted from 1 in increasing order of mean.
+    switched : float
+        The part of the draws whose order is not the most frequent one.
+    within_chains : int
+        How often a chain changed its order from one draw to the next.
+    r_hat, r_hat_sorted : float
+        The largest R-hat of the components' means, as labelled and sorted.
+    """
 
-def _rows(fit: Nuts, approximation: Approximation) -> list[Row]:
-    rows: list[Row] = []
-    for name, truth in VARIABLES.items():
-        for k, value in enumerate(truth):
-            draws, approximate = fit.variable(name)[..., k], approximation.draws[name][..., k]
-            rows.append(
-                {
-                    "quantity": f"{name}[{k + 1}]",
-                    "truth": value,
-                    "NUTS mean": float(draws.mean()),
-                    "NUTS sd": float(draws.std(ddof=1)),
-                    "ADVI mean": float(approximate.mean()),
-                    "ADVI sd": float(approximate.std(ddof=1)),
-                    "ADVI sd / NUTS sd": float(approximate.std() / draws.std()),
-                    "R-hat": r_hat(draws),
-                    "ESS": ess(draws),
-                }
+    orders: tuple[tuple[int, ...], ...]
+    switched: float
+    within_chains: int
+    r_hat: float
+    r_hat_sorted: float
+
+    @property
+    def detected(self) -> bool:
+        """Whether labels explain what R-hat finds: it fails as labelled and passes sorted."""
+        return self.switched > 0 and self.r_hat_sorted <= R_HAT_AT_MOST < self.r_hat
+
+    def __str__(self) -> str:
+        if self.detected:
+            return (
+                f"label switching: {len(self.orders)} orders of the components among the draws; "
+                f"R-hat {self.r_hat:.2f} as labelled, {self.r_hat_sorted:.3f} once sorted"
             )
-    return rows
+        if self.r_hat > R_HAT_AT_MOST:
+            return (
+                f"no convergence that labels explain: R-hat {self.r_hat:.2f} as labelled and "
+                f"{self.r_hat_sorted:.2f} once sorted"
+            )
+        return f"no label switching: R-hat {self.r_hat:.3f} as labelled"
+
+
+def detect(means: FloatArray) -> LabelSwitching:
+    """Look for label switching in draws of the components' means, shape (chain, draw, K)."""
+    order = np.argsort(means, axis=-1) + 1
+    distinct, index, counts = np.unique(
+        order.reshape(-1, means.shape[-1]), axis=0, return_inverse=True, return_counts=True
+    )
+    by_chain = index.reshape(means.shape[:2])
+    r_hats = [
+        largest_r_hat({str(k): values[..., k] for k in range(means.shape[-1])})
+        for values in (means, np.sort(means, axis=-1))
+    ]
+    return LabelSwitching(
+        tuple(tuple(map(int, distinct[i])) for i in np.argsort(-counts)),
+        float(1 - counts.max() / counts.sum()),
+        int((np.diff(by_chain, axis=1) != 0).sum()),
+        *r_hats,
+    )
+
+
+def _row(quantity: str, truth: float, draws: FloatArray, approximate: FloatArray) -> Row:
+    return {
+        "quantity": quantity,
+        "truth": truth,
+        "NUTS mean": float(draws.mean()),
+        "NUTS sd": float(draws.std(ddof=1)),
+        "ADVI mean": float(approximate.mean()),
+        "ADVI sd": float(approximate.std(ddof=1)),
+        "ADVI sd / NUTS sd": float(approximate.std() / draws.std()),
+        "R-hat": r_hat(draws),
+        "ESS": ess(draws),
+    }
 
 
 def _findings(
@@ -165,15 +220,16 @@ def _density_draws(fit: Nuts, grid: FloatArray) -> FloatArray:
 
 @styled
 def _posterior_figure(fit: Nuts, approximation: Approximation) -> StyledFigure:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
     figure, axes = panels(9, 3, 1.35, LIGHT)
     titles = {"mu": "mean", "sigma2": "variance", "weight": "weight"}
     for row, (name, truth) in enumerate(VARIABLES.items()):
+        methods = ((fit.variable(name), LIGHT.model), (approximation.draws[name], LIGHT.chains[1]))
         for k, value in enumerate(truth):
             ax = axes[3 * row + k]
-            for draws, colour in (
-                (fit.variable(name), LIGHT.model),
-                (approximation.draws[name], LIGHT.chains[1]),
-            ):
+            for draws, colour in methods:
                 counts, edges = np.histogram(draws[..., k], bins=40, density=True)
                 ax.stairs(counts, edges, color=colour, fill=True, alpha=0.45)
                 ax.stairs(counts, edges, color=colour, lw=0.8)
@@ -181,21 +237,14 @@ def _posterior_figure(fit: Nuts, approximation: Approximation) -> StyledFigure:
             ax.set_yticks([])
             ax.set_title(f"{titles[name]} {k + 1}")
             ax.locator_params(axis="x", nbins=4)
-    _legend(figure)
-    alt = "Histograms of means, variances and weights by NUTS and ADVI, with the true values."
-    return finish(figure, alt)
-
-
-def _legend(figure: StyledFigure) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     handles = [
         Patch(color=LIGHT.model, alpha=0.6, label="NUTS"),
         Patch(color=LIGHT.chains[1], alpha=0.6, label="mean-field ADVI"),
         Line2D([], [], color=LIGHT.ink, ls="--", lw=1, label="truth"),
     ]
     figure.legend(handles=handles, loc="outside upper right", ncols=3)
+    alt = "Histograms of means, variances and weights by NUTS and ADVI, with the true values."
+    return finish(figure, alt)
 
 
 @styled

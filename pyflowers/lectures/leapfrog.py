@@ -17,68 +17,94 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pyflowers.lectures.figures import log_ticks
 from pyflowers.lectures.lecture import Lecture, Settings
-from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
-from pyflowers.samplers import (
+from pyflowers.lectures.measures import FloatArray
+from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, plain_ticks, styled
+from pyflowers.samplers import NormalMixture, StandardNormal
+from pyflowers.samplers.integrators import (
     INTEGRATORS,
     ORDERS,
-    GradLogDensity,
+    UNIT_MASS,
     Integrator,
-    NormalMixture,
     PhasePoint,
-    StandardNormal,
-    UnitMass,
     flip,
     hamiltonian,
     phase_point,
     trajectory,
 )
-
-FloatArray = NDArray[np.float64]
+from pyflowers.samplers.kernels import GradLogDensity
 
 TIME = 2.0
 PICTURE_STEP, PICTURE_STEPS = 0.3, 20
 NUM_FITTED = 4
 """Step sizes, the smallest ones, that orders are fitted on."""
 
-_NAMES = {"euler": "Euler", "modified_euler": "modified Euler", "leapfrog": "leapfrog"}
+NAMES = {"euler": "Euler", "modified_euler": "modified Euler", "leapfrog": "leapfrog"}
 
 
-def leapfrog_example(settings: Settings) -> Lecture:
+def leapfrog(settings: Settings) -> Lecture:
     """Fit each integrator's order on the bimodal density and draw its path in phase space."""
     target = NormalMixture.lecture_hmc()
     rng = settings.rng(0)
     num_points = settings.size(200, 50)
-    start = phase_point(
-        target, target.sample(rng, num_points), rng.standard_normal((num_points, 1))
-    )
+    position = target.sample(rng, num_points)
+    start = phase_point(target, position, rng.standard_normal((num_points, 1)))
     num_steps = np.array([8, 16, 32, 64, 128, 256, 512][: settings.size(7, 6)])
-    errors = {
-        name: _errors(integrator, target, start, num_steps)
+    sizes = TIME / num_steps
+    exact = path(INTEGRATORS["leapfrog"], target, start, 20_000)[-1]
+    rows, errors = [], {}
+    for name, integrator in INTEGRATORS.items():
+        ends = [path(integrator, target, start, int(num))[-1] for num in num_steps]
+        energy = [_rms(hamiltonian(UNIT_MASS, x) - hamiltonian(UNIT_MASS, start)) for x in ends]
+        position_error = [_rms(x.position - exact.position) for x in ends]
+        errors[name] = np.array(energy), np.array(position_error)
+        rows.append(
+            {
+                "integrator": NAMES[name],
+                "order in theory": ORDERS[name],
+                "fitted order of energy": fitted_order(sizes, errors[name][0]),
+                "fitted order of position": fitted_order(sizes, errors[name][1]),
+                "reversal error": reversal_error(integrator, target, start, int(num_steps[2])),
+            }
+        )
+    # Neal's figure 5.1: q = 0, p = 1. Its energy starts at ½.
+    begin = phase_point(StandardNormal(), [[0.0]], [[1.0]])
+    paths = {
+        name: path(integrator, StandardNormal(), begin, PICTURE_STEPS, PICTURE_STEP)
         for name, integrator in INTEGRATORS.items()
     }
-    rows = [_row(name, target, start, num_steps, errors[name]) for name in INTEGRATORS]
-    energy = _picture_energies()
+    picture = {
+        name: np.array([(x.position.item(), x.momentum.item()) for x in points]).T
+        for name, points in paths.items()
+    }
+    energies = {name: 0.5 * (q**2 + p**2) for name, (q, p) in picture.items()}
     return Lecture(
         "leapfrog",
         "Three ways to follow Hamilton's equations",
         settings,
-        _findings(rows, energy),
+        _findings(rows, energies),
         {f"Errors at time {TIME:g} on 0.3 N(−2, 1) + 0.7 N(2, 1)": rows},
+        {"energy-error": _error_figure(sizes, errors), "phase-space": _phase_figure(picture)},
         {
-            "energy-error": _error_figure(num_steps, errors),
-            "phase-space": _phase_figure(),
-        },
-        {
-            "step_sizes": TIME / num_steps,
+            "step_sizes": sizes,
             "energy_error": {name: pair[0] for name, pair in errors.items()},
             "position_error": {name: pair[1] for name, pair in errors.items()},
-            "picture_energy": energy,
+            "picture_energy": energies,
         },
     )
+
+
+def path(
+    integrator: Integrator,
+    target: GradLogDensity,
+    start: PhasePoint,
+    num_steps: int,
+    step_size: float | None = None,
+) -> list[PhasePoint]:
+    """Return the path of that many steps, up to :data:`TIME` unless their size is given."""
+    size = TIME / num_steps if step_size is None else step_size
+    return trajectory(integrator, target, UNIT_MASS, start, size, num_steps)
 
 
 def fitted_order(step_sizes: FloatArray, errors: FloatArray) -> float:
@@ -87,67 +113,17 @@ def fitted_order(step_sizes: FloatArray, errors: FloatArray) -> float:
     return float(np.polyfit(np.log(step_sizes[smallest]), np.log(errors[smallest]), 1)[0])
 
 
-def _errors(
-    integrator: Integrator, target: GradLogDensity, start: PhasePoint, num_steps: NDArray[np.int_]
-) -> tuple[FloatArray, FloatArray]:
-    """Return root mean square errors of energy and position at T, for each number of steps."""
-    mass = UnitMass()
-    fine = trajectory(INTEGRATORS["leapfrog"], target, mass, start, TIME / 20_000, 20_000)[-1]
-    energies, positions = [], []
-    for num in num_steps:
-        end = trajectory(integrator, target, mass, start, TIME / num, int(num))[-1]
-        energies.append(_rms(hamiltonian(mass, end) - hamiltonian(mass, start)))
-        positions.append(_rms(end.position - fine.position))
-    return np.array(energies), np.array(positions)
-
-
-def _rms(values: FloatArray) -> float:
-    return float(np.sqrt(np.mean(values**2)))
-
-
 def reversal_error(
     integrator: Integrator, target: GradLogDensity, start: PhasePoint, num_steps: int
 ) -> float:
     """Return how far from its start a path ends that is run, flipped, run again and flipped."""
-    mass, step = UnitMass(), TIME / num_steps
-    end = trajectory(integrator, target, mass, start, step, num_steps)[-1]
-    back = flip(trajectory(integrator, target, mass, flip(end), step, num_steps)[-1])
+    end = path(integrator, target, start, num_steps)[-1]
+    back = path(integrator, target, flip(end), num_steps)[-1]
     return float(np.abs(back.position - start.position).max())
 
 
-def _row(
-    name: str,
-    target: GradLogDensity,
-    start: PhasePoint,
-    num_steps: NDArray[np.int_],
-    errors: tuple[FloatArray, FloatArray],
-) -> dict[str, Any]:
-    sizes = TIME / num_steps
-    return {
-        "integrator": _NAMES[name],
-        "order in theory": ORDERS[name],
-        "fitted order of energy": fitted_order(sizes, errors[0]),
-        "fitted order of position": fitted_order(sizes, errors[1]),
-        "reversal error": reversal_error(INTEGRATORS[name], target, start, int(num_steps[2])),
-    }
-
-
-def _picture_path(name: str) -> tuple[FloatArray, FloatArray]:
-    """Return positions and momenta of Neal's figure 5.1: q = 0, p = 1, ε = 0.3, 20 steps."""
-    start = phase_point(StandardNormal(), [[0.0]], [[1.0]])
-    path = trajectory(
-        INTEGRATORS[name], StandardNormal(), UnitMass(), start, PICTURE_STEP, PICTURE_STEPS
-    )
-    return (
-        np.array([point.position[0, 0] for point in path]),
-        np.array([point.momentum[0, 0] for point in path]),
-    )
-
-
-def _picture_energies() -> dict[str, FloatArray]:
-    """Return ½ q² + ½ p² along each path of the picture, which starts at ½."""
-    paths = {name: _picture_path(name) for name in INTEGRATORS}
-    return {name: 0.5 * (q**2 + p**2) for name, (q, p) in paths.items()}
+def _rms(values: FloatArray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
 
 
 def _findings(rows: list[dict[str, Any]], energy: dict[str, FloatArray]) -> list[str]:
@@ -168,27 +144,22 @@ def _findings(rows: list[dict[str, Any]], energy: dict[str, FloatArray]) -> list
 
 @styled
 def _error_figure(
-    num_steps: NDArray[np.int_], errors: dict[str, tuple[FloatArray, FloatArray]]
+    sizes: FloatArray, errors: dict[str, tuple[FloatArray, FloatArray]]
 ) -> StyledFigure:
     figure, axes = panels(2, 2, 2.6, LIGHT)
-    sizes = TIME / num_steps
-    for which, (ax, title) in enumerate(
-        zip(axes, ("Error of the energy", "Error of the position"), strict=True)
-    ):
+    middle = len(sizes) // 2
+    for which, ax in enumerate(axes):
         for colour, (name, pair) in zip(LIGHT.chains, errors.items(), strict=False):
-            ax.plot(sizes, pair[which], "o-", ms=4, color=colour, label=_NAMES[name])
-            middle = len(sizes) // 2
+            ax.plot(sizes, pair[which], "o-", ms=4, color=colour, label=NAMES[name])
             above = name == "euler"
-            ax.annotate(
-                f"order {fitted_order(sizes, pair[which]):.2f}",
-                (sizes[middle], pair[which][middle]),
-                xytext=(-4, 6) if above else (6, -10),
-                textcoords="offset points",
-                ha="right" if above else "left",
-                color=colour,
-            )
+            where = {"xytext": (-4, 6) if above else (6, -10), "ha": "right" if above else "left"}
+            text, point = f"order {fitted_order(sizes, pair[which]):.2f}", pair[which][middle]
+            style = {"textcoords": "offset points", "color": colour}
+            ax.annotate(text, (sizes[middle], point), **where, **style)
+        title = ("Error of the energy", "Error of the position")[which]
         ax.set(xscale="log", yscale="log", xlabel="step size ε", title=title)
-        log_ticks(ax)
+        plain_ticks(ax.xaxis)
+        plain_ticks(ax.yaxis)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=3)
     axes[0].set_ylabel(f"root mean square at time {TIME:g}")
     alt = "Energy and position error against step size: slope 1 for both Euler methods, 2 leapfrog."
@@ -196,13 +167,13 @@ def _error_figure(
 
 
 @styled
-def _phase_figure() -> StyledFigure:
+def _phase_figure(picture: dict[str, FloatArray]) -> StyledFigure:
     figure, axes = panels(3, 3, 2.25, LIGHT, sharex=True, sharey=True)
     angle = np.linspace(0, 2 * np.pi, 200)
-    for ax, colour, name in zip(axes, LIGHT.chains, INTEGRATORS, strict=False):
+    for ax, colour, (name, points) in zip(axes, LIGHT.chains, picture.items(), strict=False):
         ax.plot(np.cos(angle), np.sin(angle), color=LIGHT.muted, lw=0.9)
-        ax.plot(*_picture_path(name), "o-", ms=2.8, lw=0.8, color=colour)
-        ax.set(xlabel="position q", title=_NAMES[name], aspect="equal")
+        ax.plot(*points, "o-", ms=2.8, lw=0.8, color=colour)
+        ax.set(xlabel="position q", title=NAMES[name], aspect="equal")
     axes[0].set_ylabel("momentum p")
     alt = "Paths in phase space: Euler spirals outwards, the others stay near the circle."
     note = f"N(0, 1), ε = {PICTURE_STEP:g}, {PICTURE_STEPS} steps from q = 0, p = 1. "

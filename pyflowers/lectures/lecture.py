@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pyflowers import outputs
+from pyflowers import storage
 from pyflowers.engines import LARGEST_SEED
 from pyflowers.errors import ConfigError
-from pyflowers.outputs import FolderKind, new_folder
 from pyflowers.records import plain
+from pyflowers.storage import FolderKind, new_folder
 from pyflowers.versions import version
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def check_folder(folder: Path, name: str) -> None:
     ConfigError
         If it does, or if it cannot be written.
     """
-    outputs.check_folder(folder, _kind(name))
+    storage.check_folder(folder, _kind(name))
 
 
 def _kind(name: str) -> FolderKind:

@@ -18,62 +18,56 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pyflowers.lectures.lecture import Lecture, Settings
+from pyflowers.lectures.measures import FloatArray
 from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, plain_ticks, styled
-from pyflowers.samplers import (
-    convergence_rate,
-    detailed_balance_error,
-    distributions,
-    metropolis_matrix,
-    ring_walk,
-    simulate,
-    stationary_distribution,
-    total_variation,
-)
-
-FloatArray = NDArray[np.float64]
+from pyflowers.samplers import markov
 
 NUM_STATES = 10
 RATE = 5.0
 NUM_STEPS = 80
+START = NUM_STATES - 1
 
 
 def markov_chain(settings: Settings) -> Lecture:
     """Show a chain's matrix, its detailed balance and its way to the limit from every start."""
     weights = np.array([RATE**i / math.factorial(i) for i in range(NUM_STATES)])
     pi = weights / weights.sum()
-    matrix = metropolis_matrix(weights, ring_walk(NUM_STATES))
-    paths = np.stack([distributions(matrix, row, NUM_STEPS) for row in np.eye(NUM_STATES)])
+    matrix = markov.metropolis_matrix(weights, markov.ring_walk(NUM_STATES))
+    paths = np.stack([markov.distributions(matrix, row, NUM_STEPS) for row in np.eye(NUM_STATES)])
     num_chains = settings.size(20_000, 2_000)
-    start = np.full(num_chains, NUM_STATES - 1)
-    states = simulate(settings.rng(0), matrix, start, NUM_STEPS)
+    start = np.full(num_chains, START)
+    states = markov.simulate(settings.rng(0), matrix, start, NUM_STEPS)
     counts = np.bincount(states[:, -1], minlength=NUM_STATES)
     results = {
         "pi": pi,
         "matrix": matrix,
-        "detailed_balance_error": detailed_balance_error(matrix, pi),
-        "stationary_error": float(np.abs(stationary_distribution(matrix) - pi).max()),
-        "rate": convergence_rate(matrix),
-        "total_variation": total_variation(paths, pi),
+        "detailed_balance_error": markov.detailed_balance_error(matrix, pi),
+        "stationary_error": float(np.abs(markov.stationary_distribution(matrix) - pi).max()),
+        "rate": markov.convergence_rate(matrix),
+        "total_variation": markov.total_variation(paths, pi),
         "simulated": counts / num_chains,
         "chi_square": float(((counts - num_chains * pi) ** 2 / (num_chains * pi)).sum()),
         "num_chains": num_chains,
     }
-    return Lecture(
-        "markov-chain",
-        "A finite Markov chain and its limit",
-        settings,
-        _findings(results),
-        {"States": _rows(results)},
+    rows = [
         {
-            "matrix": _matrix_figure(matrix, pi),
-            "convergence": _convergence_figure(results, pi),
-            "distributions": _distributions_figure(paths, results),
-        },
-        results,
-    )
+            "flowers": state,
+            "π": float(pi[state]),
+            f"after {NUM_STEPS} steps from {START}, simulated": float(counts[state] / num_chains),
+            "stays with probability": float(matrix[state, state]),
+        }
+        for state in range(NUM_STATES)
+    ]
+    figures = {
+        "matrix": _matrix_figure(matrix, pi),
+        "convergence": _convergence_figure(results),
+        "distributions": _distributions_figure(paths, pi),
+    }
+    title = "A finite Markov chain and its limit"
+    tables = {"States": rows}
+    return Lecture("markov-chain", title, settings, _findings(results), tables, figures, results)
 
 
 def bound(pi: FloatArray, rate: float, num_steps: int) -> FloatArray:
@@ -83,25 +77,11 @@ def bound(pi: FloatArray, rate: float, num_steps: int) -> FloatArray:
     return curve
 
 
-def _rows(results: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {
-            "flowers": state,
-            "π": float(results["pi"][state]),
-            f"after {NUM_STEPS} steps from {NUM_STATES - 1}, simulated": float(
-                results["simulated"][state]
-            ),
-            "stays with probability": float(results["matrix"][state, state]),
-        }
-        for state in range(NUM_STATES)
-    ]
-
-
 def _findings(results: dict[str, Any]) -> list[str]:
     from scipy.stats import chi2
 
-    left = results["total_variation"][:, -1]
-    slowest = int(results["total_variation"][:, NUM_STEPS // 2].argmax())
+    distance = results["total_variation"]
+    slowest = int(distance[:, NUM_STEPS // 2].argmax())
     p_value = float(chi2.sf(results["chi_square"], NUM_STATES - 1))
     half = math.log(2) / -math.log(results["rate"])
     return [
@@ -109,9 +89,9 @@ def _findings(results: dict[str, Any]) -> list[str]:
         f"distribution solved for equals π to {results['stationary_error']:.1e}.",
         f"The second eigenvalue is {results['rate']:.4f}: in the long run the distance to the "
         f"limit halves every {half:.1f} steps, whatever the start.",
-        f"After {NUM_STEPS} steps the total variation distance is at most {left.max():.2e}; the "
-        f"slowest start is {slowest}.",
-        f"{results['num_chains']:,} simulated chains, all from {NUM_STATES - 1}, have the limit's "
+        f"After {NUM_STEPS} steps the total variation distance is at most "
+        f"{distance[:, -1].max():.2e}; the slowest start is {slowest}.",
+        f"{results['num_chains']:,} simulated chains, all from {START}, have the limit's "
         f"frequencies (chi-square p = {p_value:.2f}).",
     ]
 
@@ -134,21 +114,16 @@ def _matrix_figure(matrix: FloatArray, pi: FloatArray) -> StyledFigure:
 
 
 @styled
-def _convergence_figure(results: dict[str, Any], pi: FloatArray) -> StyledFigure:
+def _convergence_figure(results: dict[str, Any]) -> StyledFigure:
     figure, (ax,) = panels(1, 1, 2.6, LIGHT)
     steps = np.arange(NUM_STEPS + 1)
-    limit = bound(pi, results["rate"], NUM_STEPS)
+    limit = bound(results["pi"], results["rate"], NUM_STEPS)
     for colour, start in zip(LIGHT.chains, (0, 3, 5, 9), strict=False):
         distance = results["total_variation"][start]
         ax.plot(steps, distance, color=colour, label=f"from {start} flowers")
         ax.plot(steps, np.minimum(limit[start], 1), color=colour, ls=":", lw=1)
-    ax.set(
-        yscale="log",
-        xlabel="step",
-        ylabel="total variation distance to π",
-        xlim=(0, NUM_STEPS),
-        title="From any start to the limit",
-    )
+    ax.set(yscale="log", xlabel="step", ylabel="total variation distance to π")
+    ax.set(xlim=(0, NUM_STEPS), title="From any start to the limit")
     plain_ticks(ax.yaxis)
     ax.legend(loc="lower left")
     alt = "Total variation distance falls geometrically from every start."
@@ -156,13 +131,13 @@ def _convergence_figure(results: dict[str, Any], pi: FloatArray) -> StyledFigure
 
 
 @styled
-def _distributions_figure(paths: FloatArray, results: dict[str, Any]) -> StyledFigure:
+def _distributions_figure(paths: FloatArray, pi: FloatArray) -> StyledFigure:
     shown = (1, 8, 20, NUM_STEPS)
     figure, axes = panels(len(shown), 4, 1.75, LIGHT, sharey=True)
     for ax, step in zip(axes, shown, strict=True):
-        ax.bar(range(NUM_STATES), paths[NUM_STATES - 1, step], color=LIGHT.chains[4])
-        ax.step(range(NUM_STATES), results["pi"], where="mid", color=LIGHT.ink)
+        ax.bar(range(NUM_STATES), paths[START, step], color=LIGHT.chains[4])
+        ax.step(range(NUM_STATES), pi, where="mid", color=LIGHT.ink)
         ax.set(xlabel="flowers", title=f"step {step}", xticks=range(0, NUM_STATES, 3))
     axes[0].set_ylabel("probability")
     alt = f"The chain's distribution after {', '.join(map(str, shown))} steps, ending on π."
-    return finish(figure, alt, f"All from {NUM_STATES - 1} flowers. Line: π.")
+    return finish(figure, alt, f"All from {START} flowers. Line: π.")

@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers import convergence
 from pyflowers.fits.diagnostics import ESS_PER_CHAIN_AT_LEAST, R_HAT_AT_MOST
+from pyflowers.plots.style import LIGHT, Axes, StyledFigure, finish, new_figure, styled
 from pyflowers.samplers import Kernel, Run, run
 
 STANDARD_ERRORS = 5.0
@@ -37,9 +37,11 @@ FloatArray = NDArray[np.float64]
 Draws = Mapping[str, FloatArray]
 """Draws of each scalar quantity by name, shaped (chain, draw)."""
 
+Statistics = dict[str, tuple[float, float]]
+"""Mean, sd and quantiles by name, each with its Monte Carlo standard error."""
 
-@dataclass(frozen=True)
-class Efficiency:
+
+class Efficiency(NamedTuple):
     """The value and the cost of draws.
 
     Attributes
@@ -64,6 +66,16 @@ class Efficiency:
     evaluations: int
     seconds: float
 
+    @property
+    def per_evaluations(self) -> float:
+        """Effective draws per 1,000 evaluations."""
+        return 1000 * self.ess / self.evaluations
+
+    @property
+    def per_second(self) -> float:
+        """Effective draws per second."""
+        return self.ess / self.seconds
+
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table."""
         return {
@@ -72,22 +84,13 @@ class Efficiency:
             "draws": self.num_draws,
             "ESS": self.ess,
             "evaluations": self.evaluations,
-            "ESS per 1,000 evaluations": 1000 * self.ess / self.evaluations,
-            "ESS per second": self.ess / self.seconds,
+            "ESS per 1,000 evaluations": self.per_evaluations,
+            "ESS per second": self.per_second,
         }
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One statistic of one quantity beside its reference.
-
-    Attributes
-    ----------
-    quantity, statistic : str
-    value, reference : float
-    z : float
-        Their difference in combined Monte Carlo standard errors.
-    """
+class Comparison(NamedTuple):
+    """One statistic of one quantity beside its reference, and z, how many MCSEs they differ by."""
 
     quantity: str
     statistic: str
@@ -116,15 +119,23 @@ def efficiency(
 ) -> Efficiency:
     """Return what a run cost, judged by some quantities of it.
 
-    Parameters
-    ----------
-    evaluations : int
-        Of one transition of one chain.
+    `evaluations` are those of one transition of one chain.
     """
     num_draws = result.draws.shape[0] * result.draws.shape[1]
     acceptance = float(result.sample_stats["acceptance_rate"].mean())
     total = evaluations * num_draws
     return Efficiency(sampler, acceptance, num_draws, smallest_ess(draws), total, seconds)
+
+
+def most_efficient(costs: Iterable[Efficiency]) -> tuple[str, str]:
+    """Name the most efficient sampler per evaluation, and per second, each without a full stop."""
+    by_evaluations = max(costs, key=lambda cost: cost.ess / cost.evaluations)
+    by_second = max(costs, key=lambda cost: cost.per_second)
+    return (
+        f"Most effective draws per evaluation: {by_evaluations.sampler}, "
+        f"{by_evaluations.per_evaluations:.0f} per 1,000",
+        f"Most per second of one core: {by_second.sampler}, {by_second.per_second:,.0f}",
+    )
 
 
 def ess(draws: FloatArray) -> float:
@@ -156,17 +167,14 @@ def mixes(draws: Draws) -> bool:
     return largest_r_hat(draws) <= R_HAT_AT_MOST and enough
 
 
-def statistics(draws: FloatArray, moments: bool = True) -> dict[str, tuple[float, float]]:
-    """Return mean, sd and quantiles of draws shaped (chain, draw), each with its MCSE.
+def statistics(draws: FloatArray, moments: bool = True) -> Statistics:
+    """Return the statistics of draws shaped (chain, draw).
 
-    Parameters
-    ----------
-    moments : bool
-        False where mean and sd do not exist, or exist in theory only.
+    `moments` is false where mean and sd do not exist, or exist in theory only.
     """
     values = np.asarray(draws)
     stacked = values[..., None]
-    found: dict[str, tuple[float, float]] = {}
+    found = {}
     if moments:
         found["mean"] = (float(values.mean()), float(convergence.mcse_mean(stacked)[0]))
         found["sd"] = (float(values.std(ddof=1)), float(convergence.mcse_sd(stacked)[0]))
@@ -176,43 +184,32 @@ def statistics(draws: FloatArray, moments: bool = True) -> dict[str, tuple[float
     return found
 
 
-def exact_statistics(
-    mean: float, sd: float, quantile: Callable[[float], float]
-) -> dict[str, tuple[float, float]]:
-    """Return the same of a distribution that is known, without Monte Carlo error."""
+def exact_statistics(mean: float, sd: float, quantile: Callable[[float], float]) -> Statistics:
+    """Return the statistics of a distribution that is known, without Monte Carlo error."""
     moments = {"mean": (float(mean), 0.0), "sd": (float(sd), 0.0)}
     return moments | {f"{p:.0%}": (float(quantile(p)), 0.0) for p in QUANTILES}
 
 
-def compare(
-    quantity: str,
-    estimates: Mapping[str, tuple[float, float]],
-    reference: Mapping[str, tuple[float, float]],
-) -> list[Comparison]:
-    """Set the statistics that both have side by side."""
+def compare(quantity: str, estimates: Statistics, reference: Statistics) -> list[Comparison]:
+    """Set each statistic beside its reference."""
     comparisons = []
-    for statistic, (value, error) in estimates.items():
-        if statistic in reference:
-            known, known_error = reference[statistic]
-            z = (value - known) / math.hypot(error, known_error)
-            comparisons.append(Comparison(quantity, statistic, value, known, z))
+    for name, (value, error) in estimates.items():
+        known, known_error = reference[name]
+        z = (value - known) / math.hypot(error, known_error)
+        comparisons.append(Comparison(quantity, name, value, known, z))
     return comparisons
 
 
 def compare_draws(
-    draws: Draws, reference: Draws, heavy_tailed: Iterable[str] = ()
+    draws: Draws, reference: Draws, heavy_tailed: Sequence[str] = ()
 ) -> list[Comparison]:
     """Compare each quantity of `draws` with that of `reference`, by quantiles if heavy-tailed."""
-    heavy = set(heavy_tailed)
-    return [
-        comparison
-        for name, values in draws.items()
-        for comparison in compare(
-            name,
-            statistics(values, name not in heavy),
-            statistics(reference[name], name not in heavy),
-        )
-    ]
+    comparisons = []
+    for name, values in draws.items():
+        moments = name not in heavy_tailed
+        known = statistics(reference[name], moments)
+        comparisons += compare(name, statistics(values, moments), known)
+    return comparisons
 
 
 def worst(comparisons: Iterable[Comparison]) -> Comparison:
@@ -220,7 +217,7 @@ def worst(comparisons: Iterable[Comparison]) -> Comparison:
     return max(comparisons, key=lambda each: math.inf if math.isnan(each.z) else abs(each.z))
 
 
-def agreement(comparisons: list[Comparison], what: str) -> str:
+def agreement(comparisons: Sequence[Comparison], what: str) -> str:
     """Say in one sentence whether all comparisons agree."""
     far = worst(comparisons)
     verdict = "agree" if far.agrees else "DISAGREE"
@@ -229,3 +226,36 @@ def agreement(comparisons: list[Comparison], what: str) -> str:
         f"{abs(far.z):.1f} Monte Carlo standard errors ({far.statistic} of {far.quantity}: "
         f"{far.value:.3g} and {far.reference:.3g}); up to {STANDARD_ERRORS:g} is agreement."
     )
+
+
+@styled
+def efficiency_figure(costs: Sequence[Efficiency]) -> StyledFigure:
+    """Draw effective draws per 1,000 evaluations and per second, a bar a sampler."""
+    figure = new_figure(1.2 + 0.34 * len(costs), LIGHT)
+    left, right = figure.subplots(1, 2, sharey=True)
+    for ax, values, title in (
+        (left, [cost.per_evaluations for cost in costs], "per 1,000 evaluations"),
+        (right, [cost.per_second for cost in costs], "per second of one core"),
+    ):
+        colours = [LIGHT.chains[i % len(LIGHT.chains)] for i in range(len(costs))]
+        ax.barh([cost.sampler for cost in costs], values, color=colours, height=0.6)
+        for row, value in enumerate(values):
+            short = f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+            where = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+            ax.annotate(short, (value, row), **where)
+        ax.set(xlim=(0, 1.25 * max(values)), title=title)
+        ax.grid(False)
+        ax.locator_params(axis="x", nbins=4)
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    left.invert_yaxis()
+    figure.suptitle("Effective draws", x=0.01, ha="left", fontsize=9.5, fontweight="bold")
+    best = max(costs, key=lambda cost: cost.per_evaluations).sampler
+    return finish(figure, f"Bars of efficiency by sampler; {best} leads per evaluation.")
+
+
+def draw_traces(ax: Axes, draws: FloatArray, num: int, first: int = 1, width: float = 0.5) -> None:
+    """Draw the first draws of each chain, shaped (chain, draw), numbered from `first`."""
+    for chain, values in enumerate(draws[:, :num]):
+        colour = LIGHT.chains[chain % len(LIGHT.chains)]
+        ax.plot(np.arange(first, len(values) + first), values, lw=width, color=colour)
+    ax.set_xlim(first, min(num, draws.shape[1]))

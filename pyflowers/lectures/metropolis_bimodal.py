@@ -5,8 +5,7 @@ The lecture's target, up to its constant √(2π), is
     p̂(m) = 0.7 exp(−(m − 1.5)²/2) + 0.3 exp(−(m + 1.5)²/2).
 
 A symmetric proposal m′ = m + s z, z ~ N(0, 1), accepts with probability min(1, p̂(m′)/p̂(m)). With
-a
-small s almost every move is accepted and leads nowhere; with a large s almost none is.
+a small s almost every move is accepted and leads nowhere; with a large s almost none is.
 
 Where the lecture is wrong: the handout's proposal m + x · U(0, 1) moves only right, so q(m | m′) is
 0 and the ratio without q, which the handout uses, is not that of detailed balance. The chain never
@@ -24,18 +23,21 @@ from typing import Any
 
 import numpy as np
 
-from pyflowers.lectures.bimodal import by_nuts, draw_histogram, exact, range_of
 from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import (
     FloatArray,
+    Statistics,
     agreement,
     compare,
+    draw_traces,
     ess,
+    exact_statistics,
     mixes,
     r_hat,
     statistics,
 )
-from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, plain_ticks, styled
+from pyflowers.lectures.stan import Nuts, nuts
+from pyflowers.plots.style import LIGHT, Axes, StyledFigure, finish, panels, plain_ticks, styled
 from pyflowers.samplers import (
     GaussianStep,
     Kernel,
@@ -50,7 +52,7 @@ from pyflowers.samplers import (
 
 SHOWN_SCALES = (0.05, 3.0, 100.0)
 HANDOUT_SCALE = 3.0
-SEPARATED = ((0.7, 0.3), (6.0, -6.0), (1.0, 1.0))
+SEPARATED = NormalMixture((0.7, 0.3), (6.0, -6.0), (1.0, 1.0))
 NUM_CHAINS = 4
 
 
@@ -64,19 +66,32 @@ def metropolis_bimodal(settings: Settings) -> Lecture:
     """
     target = NormalMixture.lecture_metropolis()
     num_draws = settings.size(20_000, 4_000)
+
+    def walk(scale: float, on: NormalMixture = target) -> Run[Any]:
+        kernel = Metropolis(on, GaussianStep(scale))
+        return run(kernel, settings.rng(1), starts(on), num_draws, num_warmup=500)
+
     grid = np.geomspace(0.01, 300, settings.size(16, 7))
-    runs = {scale: _metropolis(target, scale, settings, num_draws) for scale in grid}
-    shown = {scale: _metropolis(target, scale, settings, num_draws) for scale in SHOWN_SCALES}
-    rows = [_row(scale, result) for scale, result in runs.items()]
-    good = statistics(shown[SHOWN_SCALES[1]].draws[..., 0])
-    by_stan = statistics(by_nuts(target, settings, 2 * num_draws // 4).variable("x"))
-    handout = _handout(target, settings, num_draws)
-    separated = _separated(settings, num_draws)
+    rows = [_row(scale, walk(scale)) for scale in grid]
+    shown = {scale: walk(scale) for scale in SHOWN_SCALES}
+    separated = {scale: walk(scale, SEPARATED).draws[..., 0] for scale in (1.0, 12.0)}
+    good = statistics(shown[3.0].draws[..., 0])
+    by_stan = statistics(by_nuts(target, settings, num_draws // 2).variable("x"))
+    steps: dict[str, Kernel[Any]] = {
+        "as in the handout": Metropolis(target, OneSidedStep(HANDOUT_SCALE)),
+        "with its Hastings correction": MetropolisHastings(target, OneSidedStep(HANDOUT_SCALE)),
+        "with a fair sign": Metropolis(target, SignedStep(HANDOUT_SCALE)),
+    }
+    handout = {
+        name: run(kernel, settings.rng(2), starts(target), num_draws)
+        for name, kernel in steps.items()
+    }
+    handout_rows = [_handout_row(name, result, target) for name, result in handout.items()]
     findings = [
         _scale_finding(rows),
         agreement(compare("m", good, exact(target)), "Metropolis at scale 3 and the exact density"),
         agreement(compare("m", good, by_stan), "Metropolis at scale 3 and Stan's NUTS"),
-        *_handout_findings(handout, target),
+        *_handout_findings(handout_rows, handout["with a fair sign"].draws[..., 0], target),
         _separated_finding(separated),
     ]
     return Lecture(
@@ -84,7 +99,7 @@ def metropolis_bimodal(settings: Settings) -> Lecture:
         "Metropolis on two modes",
         settings,
         findings,
-        {"The proposal's scale": rows, "The handout's proposal": _handout_rows(handout, target)},
+        {"The proposal's scale": rows, "The handout's proposal": handout_rows},
         {
             "samples": _samples_figure(target, shown),
             "scales": _scales_figure(rows),
@@ -95,16 +110,29 @@ def metropolis_bimodal(settings: Settings) -> Lecture:
     )
 
 
-def _start(target: NormalMixture) -> FloatArray:
+def starts(target: NormalMixture) -> FloatArray:
     """Return chains that start at the modes alternately."""
     return np.resize(target.means, NUM_CHAINS)[:, None]
 
 
-def _metropolis(
-    target: NormalMixture, scale: float, settings: Settings, num_draws: int
-) -> Run[Any]:
-    kernel = Metropolis(target, GaussianStep(scale))
-    return run(kernel, settings.rng(1), _start(target), num_draws, num_warmup=500)
+def exact(target: NormalMixture) -> Statistics:
+    """Return mean, sd and quantiles of the mixture; its quantiles by root finding."""
+    from scipy.optimize import brentq
+
+    far = 12 * float(target.sds.max())
+    low, high = float(target.means.min()) - far, float(target.means.max()) + far
+
+    def quantile(p: float) -> float:
+        return float(brentq(lambda x: float(target.cdf(np.array(x))) - p, low, high))
+
+    return exact_statistics(target.mean[0], np.sqrt(target.variance[0]), quantile)
+
+
+def by_nuts(target: NormalMixture, settings: Settings, draws: int) -> Nuts:
+    """Sample the mixture with Stan's NUTS, 4 chains of `draws`."""
+    parts = {"weight": target.weights, "location": target.means, "scale": target.sds}
+    data = {"K": len(target.weights), **parts}
+    return nuts("normal_mixture_density", data, settings, draws=draws)
 
 
 def _row(scale: float, result: Run[Any]) -> dict[str, Any]:
@@ -129,43 +157,22 @@ def _scale_finding(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _handout(target: NormalMixture, settings: Settings, num_draws: int) -> dict[str, Run[Any]]:
-    """Run the handout's proposal as it is, with its Hastings correction, and with a fair sign."""
-    kernels: dict[str, Kernel[Any]] = {
-        "as in the handout": Metropolis(target, OneSidedStep(HANDOUT_SCALE)),
-        "with its Hastings correction": MetropolisHastings(target, OneSidedStep(HANDOUT_SCALE)),
-        "with a fair sign": Metropolis(target, SignedStep(HANDOUT_SCALE)),
-    }
+def _handout_row(name: str, result: Run[Any], target: NormalMixture) -> Row:
+    draws = result.draws[..., 0]
     return {
-        name: run(kernel, settings.rng(2), _start(target), num_draws)
-        for name, kernel in kernels.items()
+        "proposal": name,
+        "acceptance": float(result.sample_stats["accepted"].mean()),
+        "mean": float(draws.mean()),
+        "exact mean": float(target.mean[0]),
+        "moves left": int((np.diff(draws, axis=1) < 0).sum()),
+        "mixes": mixes({"m": draws}),
     }
 
 
-def _handout_rows(handout: dict[str, Run[Any]], target: NormalMixture) -> list[Row]:
-    rows: list[Row] = []
-    for name, result in handout.items():
-        draws = result.draws[..., 0]
-        rows.append(
-            {
-                "proposal": name,
-                "acceptance": float(result.sample_stats["accepted"].mean()),
-                "mean": float(draws.mean()),
-                "exact mean": float(target.mean[0]),
-                "moves left": int((np.diff(draws, axis=1) < 0).sum()),
-                "mixes": mixes({"m": draws}),
-            }
-        )
-    return rows
-
-
-def _handout_findings(handout: dict[str, Run[Any]], target: NormalMixture) -> list[str]:
-    plain, corrected, repaired = _handout_rows(handout, target)
-    last = handout["with a fair sign"].draws[..., 0]
-    sentence = agreement(
-        compare("m", statistics(last), exact(target)),
-        "The handout's step with a fair sign and the exact density",
-    )
+def _handout_findings(rows: list[Row], signed: FloatArray, target: NormalMixture) -> list[str]:
+    plain, corrected, repaired = rows
+    comparisons = compare("m", statistics(signed), exact(target))
+    sentence = agreement(comparisons, "The handout's step with a fair sign and the exact density")
     return [
         f"The handout's one-sided proposal never moves left ({plain['moves left']} moves to the "
         f"left): its mean is {plain['mean']:.2f} where the target's is {plain['exact mean']:.2f}.",
@@ -175,43 +182,43 @@ def _handout_findings(handout: dict[str, Run[Any]], target: NormalMixture) -> li
     ]
 
 
-def _separated(settings: Settings, num_draws: int) -> dict[float, FloatArray]:
-    """Run Metropolis on modes twelve sds apart, with a local and with a wide proposal."""
-    target = NormalMixture(*SEPARATED)
-    return {
-        scale: _metropolis(target, scale, settings, num_draws).draws[..., 0]
-        for scale in (1.0, 12.0)
-    }
-
-
 def _separated_finding(separated: dict[float, FloatArray]) -> str:
+    """Say what a local and a wide proposal do with modes twelve sds apart."""
     (local, narrow), (wide, broad) = separated.items()
     crossings = int((np.diff(np.sign(narrow), axis=1) != 0).sum())
     return (
         f"With modes at −6 and 6, a proposal of scale {local:g} crosses between them {crossings} "
         f"times in {narrow.size:,} draws (R-hat {r_hat(narrow):.2f}): each chain looks settled and "
         f"knows one mode. Scale {wide:g} jumps across (R-hat {r_hat(broad):.3f}, "
-        f"{(broad > 0).mean():.0%} of draws in the mode of weight {SEPARATED[0][0]:.0%})."
+        f"{(broad > 0).mean():.0%} of draws in the mode of weight {SEPARATED.weights[0]:.0%})."
     )
+
+
+def draw_histogram(ax: Axes, target: NormalMixture, draws: FloatArray, reach: float) -> None:
+    """Draw draws as a histogram over the target's density, as many sds from the mean."""
+    (mean, _), (sd, _) = exact(target)["mean"], exact(target)["sd"]
+    limits = mean - reach * sd, mean + reach * sd
+    grid = np.linspace(*limits, 400)
+    counts, edges = np.histogram(draws.ravel(), bins=60, range=limits)
+    ax.stairs(counts / (draws.size * np.diff(edges)), edges, fill=True, color=LIGHT.chains[4])
+    ax.plot(grid, np.exp(target.log_density(grid[:, None])), color=LIGHT.ink, lw=1.3)
+    ax.set_xlim(*limits)
+    ax.set_ylim(bottom=0)
 
 
 @styled
 def _samples_figure(target: NormalMixture, shown: dict[float, Run[Any]]) -> StyledFigure:
     figure, axes = panels(6, 3, 1.75, LIGHT, sharex=False)
-    limits = range_of(exact(target), 3.2)
-    for column, (scale, result) in enumerate(shown.items()):
+    for top, bottom, (scale, result) in zip(axes, axes[3:], shown.items(), strict=False):
         draws = result.draws[..., 0]
-        top, bottom = axes[column], axes[column + 3]
-        draw_histogram(top, target, draws, limits)
+        draw_histogram(top, target, draws, 3.2)
         rate = result.sample_stats["accepted"].mean()
         top.set_title(f"scale {scale:g}\naccepts {rate:.1%}", fontsize=9)
-        top.set_yticks([])
-        top.set_xlabel("m")
-        for chain, values in enumerate(draws[:, :1000]):
-            bottom.plot(values, lw=0.5, color=LIGHT.chains[chain])
-        bottom.set(xlabel="draw", ylim=limits, xlim=(0, 1000))
-        if column:
-            bottom.tick_params(labelleft=False)
+        top.set(yticks=[], xlabel="m")
+        draw_traces(bottom, draws, 1000, first=0)
+        bottom.set(xlabel="draw", ylim=top.get_xlim())
+    for ax in axes[4:]:
+        ax.tick_params(labelleft=False)
     axes[0].set_ylabel("density")
     axes[3].set_ylabel("m, four chains")
     alt = (
@@ -225,12 +232,8 @@ def _samples_figure(target: NormalMixture, shown: dict[float, Run[Any]]) -> Styl
 def _scales_figure(rows: list[dict[str, Any]]) -> StyledFigure:
     figure, axes = panels(2, 2, 2.2, LIGHT)
     scales = [row["scale"] for row in rows]
-    for ax, column, title in zip(
-        axes,
-        ("acceptance", "ESS per draw"),
-        ("Acceptance rate", "Effective draws per draw"),
-        strict=True,
-    ):
+    titles = {"acceptance": "Acceptance rate", "ESS per draw": "Effective draws per draw"}
+    for ax, (column, title) in zip(axes, titles.items(), strict=True):
         ax.plot(scales, [row[column] for row in rows], "o-", color=LIGHT.model, ms=4)
         ax.set(xscale="log", yscale="log", xlabel="scale of the proposal", title=title)
         plain_ticks(ax.xaxis)
@@ -243,12 +246,10 @@ def _scales_figure(rows: list[dict[str, Any]]) -> StyledFigure:
 def _handout_figure(target: NormalMixture, handout: dict[str, Run[Any]]) -> StyledFigure:
     figure, axes = panels(3, 3, 2.2, LIGHT)
     for ax, (name, result) in zip(axes, handout.items(), strict=True):
-        draws = result.draws[..., 0]
-        for chain, values in enumerate(draws[:, :300]):
-            ax.plot(values, lw=0.8, color=LIGHT.chains[chain])
+        draw_traces(ax, result.draws[..., 0], 300, first=0, width=0.8)
         ax.axhline(float(target.mean[0]), color=LIGHT.ink, lw=0.8, ls="--")
         ax.set_title(name.replace("with its ", "with its\n").replace("as in ", "as in\n"))
-        ax.set(xlabel="draw", ylim=(-5, 7), xlim=(0, 300))
+        ax.set(xlabel="draw", ylim=(-5, 7))
     axes[0].set_ylabel("m")
     for ax in axes[1:]:
         ax.tick_params(labelleft=False)
@@ -262,9 +263,8 @@ def _handout_figure(target: NormalMixture, handout: dict[str, Run[Any]]) -> Styl
 def _separated_figure(separated: dict[float, FloatArray]) -> StyledFigure:
     figure, axes = panels(2, 2, 2.2, LIGHT, sharey=True)
     for ax, (scale, draws) in zip(axes, separated.items(), strict=True):
-        for chain, values in enumerate(draws[:, :1500]):
-            ax.plot(values, lw=0.5, color=LIGHT.chains[chain])
-        ax.set(xlabel="draw", title=f"scale {scale:g}: R-hat {r_hat(draws):.2f}", xlim=(0, 1500))
+        draw_traces(ax, draws, 1500, first=0)
+        ax.set(xlabel="draw", title=f"scale {scale:g}: R-hat {r_hat(draws):.2f}")
     axes[0].set_ylabel("m")
     alt = "Traces on two far modes: with a local proposal no chain leaves its mode."
     return finish(figure, alt)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -64,18 +64,10 @@ class Network:
 
     def stan_data(self) -> dict[str, Any]:
         """Return the program's data."""
-        return {
-            "N": len(self.x),
-            "D": 1,
-            "x": self.x[:, None],
-            "y": self.y,
-            "L": len(self.width),
-            "width": list(self.width),
-            "weight_sd": self.weight_sd,
-            "noise_sd": self.noise_sd,
-            "sigma_shape": self.sigma_shape,
-            "sigma_rate": self.sigma_rate,
-        }
+        priors = ("weight_sd", "noise_sd", "sigma_shape", "sigma_rate")
+        layers = {"L": len(self.width), "width": list(self.width)}
+        data = {"N": len(self.x), "D": 1, "x": self.x[:, None], "y": self.y, **layers}
+        return data | {name: getattr(self, name) for name in priors}
 
     def predict(self, weights: Weights, x: FloatArray) -> FloatArray:
         """Return f at each x, shape (…, n).
@@ -126,11 +118,8 @@ class Network:
         hidden = weights["hidden_weight"].copy()
         last = hidden[-(inputs + 1) * units :].reshape(units, inputs + 1)
         hidden[-(inputs + 1) * units :] = -last[::-1].ravel()
-        return {
-            **weights,
-            "hidden_weight": hidden,
-            "output_weight": -weights["output_weight"][::-1],
-        }
+        output = -weights["output_weight"][::-1]
+        return {**weights, "hidden_weight": hidden, "output_weight": output}
 
 
 @dataclass(frozen=True)
@@ -152,8 +141,6 @@ class Task:
         time and more for many weights.
     num_ascents : int
         Ascents of which the best is where a NUTS chain starts.
-    judged : array
-        Where functions are judged: among the data, because beyond them modes differ most.
     """
 
     name: str
@@ -165,14 +152,11 @@ class Task:
     max_treedepth: int
     metric: str
     num_ascents: int
-    judged: FloatArray = field(init=False)
 
-    def __post_init__(self) -> None:
-        at = np.quantile(self.network.x, np.linspace(0.02, 0.98, 25))
-        object.__setattr__(self, "judged", at)
-
-
-_GRID = np.linspace(-0.2, 1.2, 141)
+    @property
+    def judged(self) -> FloatArray:
+        """Where functions are judged: among the data, because beyond them modes differ most."""
+        return np.quantile(self.network.x, np.linspace(0.02, 0.98, 25))
 
 
 def denoising(rng: np.random.Generator, num_points: int) -> Task:
@@ -184,8 +168,8 @@ def denoising(rng: np.random.Generator, num_points: int) -> Task:
     x = np.sort(np.concatenate([rng.uniform(0, 0.4, half), rng.uniform(0.6, 1, half)]))
     y = denoising_curve(x, rng.normal(0, 0.02, x.size))
     network = Network(x, y, (5,), weight_sd=10.0)
-    title = "the denoising curve, 5 tanh units"
-    return Task("denoising", title, network, denoising_curve, _GRID, 500, 8, "dense_e", 40)
+    title, grid = "the denoising curve, 5 tanh units", np.linspace(-0.2, 1.2, 141)
+    return Task("denoising", title, network, denoising_curve, grid, 500, 8, "dense_e", 40)
 
 
 def denoising_curve(x: FloatArray, noise: FloatArray | float = 0.0) -> FloatArray:
@@ -197,11 +181,9 @@ def denoising_curve(x: FloatArray, noise: FloatArray | float = 0.0) -> FloatArra
 def cubed_sine(rng: np.random.Generator) -> Task:
     """Return sin³(6x) with noise of known sd 0.1, 34 points in two pieces; 1–10–10–1."""
     x = np.sort(np.concatenate([rng.uniform(-1, -0.2, 17), rng.uniform(0.2, 1, 17)]))
-    network = Network(
-        x, cubed_sine_curve(x) + rng.normal(0, 0.1, x.size), (10, 10), 1.0, noise_sd=0.1
-    )
-    title = "sin³(6x), 10 and 10 tanh units"
-    grid = np.linspace(-1.5, 1.5, 151)
+    y = cubed_sine_curve(x) + rng.normal(0, 0.1, x.size)
+    network = Network(x, y, (10, 10), 1.0, noise_sd=0.1)
+    title, grid = "sin³(6x), 10 and 10 tanh units", np.linspace(-1.5, 1.5, 151)
     return Task("cubed-sine", title, network, cubed_sine_curve, grid, 1_000, 9, "diag_e", 3)
 
 

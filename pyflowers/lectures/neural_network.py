@@ -12,6 +12,9 @@ NUTS and the lecture's HMC (ε = 0.002, L = 50) draw from the posterior of the w
 ADVI approximates it. Predictions average over draws: mean ± 2 sd of f is what is not known about
 the function (epistemic), with the noise added what is not known about the next point (total).
 
+A chain that starts in a mode which fits worse stays there. So each NUTS chain starts from the best
+of several ascents from random points, each chain with points of its own.
+
 The weights have symmetries, so their posterior has thousands of copies of each mode, between which
 chains cross rarely or never. R-hat of the weights fails for that reason, and this is reported as
 it is. The function has no copies; where chains still disagree on it, they are in different modes or
@@ -42,51 +45,44 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from pyflowers.display import format_number
+from pyflowers.fits.diagnostics import diagnose
+from pyflowers.fits.posterior import dataset
+from pyflowers.fits.summary import summarize
 from pyflowers.fits.verdict import Part
 from pyflowers.lectures.lecture import Lecture, Row, Settings
-from pyflowers.lectures.measures import FloatArray
-from pyflowers.lectures.network_figures import likelihood_figure, prediction_figure, weights_figure
-from pyflowers.lectures.network_methods import (
-    HMC_STEP,
-    HMC_STEPS,
-    Posterior,
-    by_advi,
-    by_hmc,
-    by_nuts,
-    open_density,
-    value,
-)
-from pyflowers.lectures.networks import Task, cubed_sine, denoising
-from pyflowers.samplers import StanDensity
+from pyflowers.lectures.measures import FloatArray, draw_traces, r_hat
+from pyflowers.lectures.networks import Network, Task, Weights, cubed_sine, denoising
+from pyflowers.lectures.stan import advi, nuts
+from pyflowers.parallel import each, processes
+from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
+from pyflowers.programs import Data
+from pyflowers.progress import stage
+from pyflowers.resources import program_path
+from pyflowers.samplers import HMC, StanDensity, run
+
+PROGRAM = "neural_network"
+NUM_CHAINS = 4
+HMC_STEP, HMC_STEPS = 0.002, 50
+"""The lecture's ε and L."""
+
+HMC_BLOCK = 100
+"""Transitions of HMC after which the progress is shown."""
+
+ASCENT_STEPS = 500
+FEW_ASCENTS = 3
+"""Ascents of each chain in a quick run."""
 
 NEAR = 3.0
 """Nats below the best log density up to which an ascent ended about as high."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What the three methods found on one task.
-
-    Attributes
-    ----------
-    task : Task
-    posteriors : tuple of Posterior
-        NUTS, ADVI, HMC.
-    log_likelihoods : dict of arrays, shape (chain, draw)
-        Training log likelihood per iteration: of NUTS after warm-up, of HMC from its start.
-    symmetry_error : float
-        How much the log density changes between two copies of a draw.
-    """
-
-    task: Task
-    posteriors: tuple[Posterior, ...]
-    log_likelihoods: dict[str, FloatArray]
-    symmetry_error: float
 
 
 def neural_network(settings: Settings) -> Lecture:
@@ -97,126 +93,308 @@ def neural_network(settings: Settings) -> Lecture:
     PyflowersError
         If Stan cannot be run.
     """
-    tasks = (
-        denoising(settings.rng(0), settings.size(1_000, 200)),
-        cubed_sine(settings.rng(1)),
-    )
-    outcomes = [_solve(task, settings) for task in tasks]
-    figures = {}
-    for outcome in outcomes:
-        name = outcome.task.name
-        figures[f"{name}-predictions"] = prediction_figure(outcome.task, outcome.posteriors)
-        figures[f"{name}-likelihood"] = likelihood_figure(outcome.task, outcome.log_likelihoods)
-        figures[f"{name}-weights"] = weights_figure(outcome.task, outcome.posteriors[0])
-    tables = {outcome.task.title.capitalize(): rows(outcome) for outcome in outcomes}
-    return Lecture(
-        "neural-network",
-        "Bayesian neural networks",
+    tasks = denoising(settings.rng(0), settings.size(1_000, 200)), cubed_sine(settings.rng(1))
+    findings: list[str] = []
+    tables, figures, results = {}, {}, {}
+    for task in tasks:
+        density = open_density(task.network)
+        fit = by_nuts(task, density, settings)
+        hmc, hmc_log_likelihood = by_hmc(task, density, settings)
+        posteriors = (fit, by_advi(task, settings), hmc)
+        log_likelihood = {
+            "NUTS": task.network.log_likelihood(fit.weights),
+            "HMC": hmc_log_likelihood,
+        }
+        error = symmetry_error(task, density, fit)
+        rows = _rows(task, posteriors)
+        findings += _findings(task, posteriors, rows, error)
+        tables[task.title.capitalize()] = rows
+        figures[f"{task.name}-predictions"] = _prediction_figure(task, posteriors)
+        figures[f"{task.name}-likelihood"] = _likelihood_figure(task, log_likelihood)
+        figures[f"{task.name}-weights"] = _weights_figure(task, fit)
+        results[task.name] = {
+            "num_weights": task.network.num_weights,
+            "num_copies": task.network.num_copies,
+            "symmetry_error": error,
+            "ascents": fit.ascents,
+            "verdicts": {one.method: one.verdicts(task) for one in posteriors},
+            "mean_log_likelihood": {
+                name: values.mean(axis=1) for name, values in log_likelihood.items()
+            },
+        }
+    title = "Bayesian neural networks"
+    return Lecture("neural-network", title, settings, findings, tables, figures, results)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Draws of a network's weights by one method.
+
+    Attributes
+    ----------
+    method : str
+    network : Network
+    weights : mapping of arrays, shaped (chain, draw, …)
+    verdict : Part or None
+        On the weights; ADVI's single set of independent draws has none.
+    seconds : float
+    gradients : int
+        0 where they are not counted.
+    acceptance : float
+        Mean acceptance rate of the kept draws; not a number for ADVI.
+    ascents : array, shape (chain, ascent)
+        Log densities in which the ascents before NUTS ended, the best of each chain first; empty
+        for the other methods.
+    """
+
+    method: str
+    network: Network
+    weights: Weights
+    verdict: Part | None
+    seconds: float
+    gradients: int = 0
+    acceptance: float = float("nan")
+    ascents: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def functions(self, x: FloatArray) -> FloatArray:
+        """Return each draw's f at x, shape (chain, draw, n)."""
+        return self.network.predict(self.weights, x)
+
+    def function_verdict(self, x: FloatArray) -> Part | None:
+        """Judge R-hat and ESS of f at x, which does not depend on the copy that the weights are in.
+
+        ADVI's draws are independent and have no verdict.
+        """
+        return None if self.verdict is None else judge({"f": self.functions(x)})
+
+    def verdicts(self, task: Task) -> dict[str, Any]:
+        """Return both verdicts, fit for JSON."""
+        both = {"function": self.function_verdict(task.judged), "weights": self.verdict}
+        return {what: verdict.to_dict() if verdict else None for what, verdict in both.items()}
+
+    def bands(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the predictive mean, its epistemic sd and its total sd at x.
+
+        The draws' f have the epistemic spread; the noise adds to it: Var y = Var f + E sd².
+        """
+        f = self.functions(x)
+        variance = f.var(axis=(0, 1))
+        noise = float((self.network.sd(self.weights) ** 2).mean())
+        return f.mean(axis=(0, 1)), np.sqrt(variance), np.sqrt(variance + noise)
+
+
+def judge(draws: dict[str, FloatArray]) -> Part:
+    """Judge R-hat and ESS of draws shaped (chain, draw, …)."""
+    posterior = dataset(draws, Data({}))
+    return diagnose(posterior, {}, summarize(posterior))
+
+
+def open_density(network: Network) -> StanDensity:
+    """Return the log density of a network's weights."""
+    return StanDensity(program_path(PROGRAM), network.stan_data())
+
+
+def by_nuts(task: Task, density: StanDensity, settings: Settings) -> Posterior:
+    """Sample with Stan's NUTS, each chain from the best of several ascents."""
+    starts, ascents = best_starts(task, density, settings)
+    points = [density.constrain(start) for start in starts]
+    fit = nuts(
+        PROGRAM,
+        task.network.stan_data(),
         settings,
-        [sentence for outcome in outcomes for sentence in findings(outcome)],
-        tables,
-        figures,
-        {outcome.task.name: _record(outcome) for outcome in outcomes},
+        chains=NUM_CHAINS,
+        warmup=settings.size(500, 150),
+        draws=settings.size(task.num_draws, 150),
+        max_treedepth=settings.size(task.max_treedepth, 6),
+        metric=task.metric,
+        inits=[{name: value.tolist() for name, value in point.items()} for point in points],
+        title=f"{task.title}: NUTS",
     )
+    names = [name for name, shape in density.dims.items() if 0 not in shape]
+    weights = {name: fit.variable(name) for name in names}
+    wall = float(fit.fit.record.times.wall_seconds)
+    found = (fit.verdict, wall, fit.gradients, fit.acceptance, ascents)
+    return Posterior("NUTS", task.network, weights, *found)
 
 
-def _solve(task: Task, settings: Settings) -> Outcome:
-    density = open_density(task.network)
-    fit = by_nuts(task, density, settings)
-    hmc, hmc_log_likelihood = by_hmc(task, density, settings)
-    log_likelihoods = {
-        "NUTS": task.network.log_likelihood(fit.weights),
-        "HMC": hmc_log_likelihood,
-    }
-    error = symmetry_error(task, density, fit)
-    return Outcome(task, (fit, by_advi(task, settings), hmc), log_likelihoods, error)
+def by_advi(task: Task, settings: Settings) -> Posterior:
+    """Approximate by mean-field ADVI."""
+    with stage(f"{task.title}: ADVI", 1) as advance:
+        found = advi(PROGRAM, task.network.stan_data(), settings)
+        advance(1)
+    names = ("hidden_weight", "output_weight", "output_bias", "sigma")
+    weights = {name: found.draws[name] for name in names if name in found.draws}
+    return Posterior("mean-field ADVI", task.network, weights, None, found.wall_time)
+
+
+def by_hmc(task: Task, density: StanDensity, settings: Settings) -> tuple[Posterior, FloatArray]:
+    """Run the lecture's HMC from random starts; also return the log likelihood from the first draw.
+
+    The first half of the transitions is warm-up. Every fifth draw is kept: neighbours are alike.
+    """
+    num = settings.size(2_000, 300)
+    started = time.perf_counter()
+    start = density.start(settings.rng(11), NUM_CHAINS, radius=1.0)
+    streams = settings.rng(12).spawn(NUM_CHAINS)
+    with stage(f"{task.title}: HMC", NUM_CHAINS * num) as advance:
+        at_once = processes(NUM_CHAINS)
+        chains = each(
+            [
+                partial(_hmc_chain, density, rng, at[None], num, lambda n: advance(n * at_once))
+                for rng, at in zip(streams, start, strict=True)
+            ]
+        )
+    draws, accepted = (np.concatenate(parts) for parts in zip(*chains, strict=True))
+    seconds = time.perf_counter() - started
+    thinned = density.constrain(draws[:, ::5])
+    half = thinned["output_bias"].shape[1] // 2
+    kept = {name: values[:, half:] for name, values in thinned.items()}
+    acceptance = float(accepted[:, num // 2 :].mean())
+    found = (judge(kept), seconds, NUM_CHAINS * num * HMC_STEPS, acceptance)
+    return Posterior("HMC", task.network, kept, *found), task.network.log_likelihood(thinned)
+
+
+def _hmc_chain(
+    density: StanDensity,
+    rng: np.random.Generator,
+    start: FloatArray,
+    num: int,
+    advance: Callable[[int], object],
+) -> tuple[FloatArray, FloatArray]:
+    """Return the draws of one chain, shape (1, num, dim), and its acceptance rates, (1, num)."""
+    kernel = HMC(density, HMC_STEP, HMC_STEPS)
+    draws, accepted = [], []
+    for first in range(0, num, HMC_BLOCK):
+        block = min(HMC_BLOCK, num - first)
+        done = run(kernel, rng, start, block)
+        draws.append(done.draws)
+        accepted.append(done.sample_stats["acceptance_rate"])
+        start = done.state.position
+        advance(block)
+    return np.concatenate(draws, axis=1), np.concatenate(accepted, axis=1)
+
+
+def best_starts(
+    task: Task, density: StanDensity, settings: Settings
+) -> tuple[FloatArray, FloatArray]:
+    """Return where the best ascent of each chain ended, and how high all of them came.
+
+    Returns
+    -------
+    starts : array, shape (chain, dim)
+        On the unconstrained scale.
+    ascents : array, shape (chain, ascent)
+        Log densities, the best first.
+    """
+    import scipy.optimize  # noqa: F401  # before the fork: see pyflowers.parallel
+
+    num = settings.size(task.num_ascents, FEW_ASCENTS)
+    streams = settings.rng(10).spawn(NUM_CHAINS)
+    with stage(f"{task.title}: looking for starts", NUM_CHAINS * num) as advance:
+        at_once = processes(NUM_CHAINS)
+        found = each(
+            [partial(ascend, density, rng, num, lambda: advance(at_once)) for rng in streams]
+        )
+    return np.stack([end for end, _ in found]), np.stack([heights for _, heights in found])
+
+
+def ascend(
+    density: StanDensity, rng: np.random.Generator, num: int, advance: Callable[[], object]
+) -> tuple[FloatArray, FloatArray]:
+    """Return where the best of `num` ascents from random starts ended, and all log densities."""
+    from scipy.optimize import minimize
+
+    def downhill(x: FloatArray) -> tuple[float, FloatArray]:
+        log_density, gradient = density.log_density_gradient(x[None])
+        return -float(np.clip(log_density[0], -1e100, None)), -gradient[0]
+
+    ends = []
+    for start in density.start(rng, num):
+        options = {"maxiter": ASCENT_STEPS}
+        ends.append(minimize(downhill, start, jac=True, method="L-BFGS-B", options=options))
+        advance()
+    ends.sort(key=lambda end: float(end.fun))
+    heights = -np.array([end.fun for end in ends], dtype=np.float64)
+    return np.asarray(ends[0].x, dtype=np.float64), heights
 
 
 def symmetry_error(task: Task, density: StanDensity, posterior: Posterior) -> float:
     """Return how much the log density differs between a draw and one of its copies."""
     draw = {name: values[0, -1] for name, values in posterior.weights.items()}
     empty = {name: np.zeros(shape) for name, shape in density.dims.items() if 0 in shape}
-    pair = [
-        density.unconstrain({**each, **empty}) for each in (draw, task.network.another_copy(draw))
-    ]
-    here, there = density.log_density(np.stack(pair))
+    both = [draw, task.network.another_copy(draw)]
+    here, there = density.log_density(
+        np.stack([density.unconstrain({**one, **empty}) for one in both])
+    )
     return float(abs(here - there))
 
 
-def rows(outcome: Outcome) -> list[Row]:
+def _rows(task: Task, posteriors: Sequence[Posterior]) -> list[Row]:
     """Return a row a method: how well it predicts and how far it is from NUTS."""
-    task = outcome.task
-    reference = outcome.posteriors[0].bands(task.judged)
+
+    def value(verdict: Part | None, name: str) -> float:
+        checks = verdict.checks if verdict else ()
+        return next((check.value for check in checks if check.name == name), float("nan"))
+
+    at = task.judged
+    nuts_mean, nuts_sd, _ = posteriors[0].bands(at)
     table: list[Row] = []
-    for posterior in outcome.posteriors:
-        mean, epistemic, total = posterior.bands(task.judged)
-        verdict = posterior.function_verdict(task.judged)
+    for one in posteriors:
+        mean, epistemic, total = one.bands(at)
+        verdict, by_chain = one.function_verdict(at), one.functions(at).mean(axis=1)
         table.append(
             {
-                "method": posterior.method,
-                "acceptance": posterior.acceptance,
-                "error of the mean": float(np.sqrt(np.mean((mean - task.curve(task.judged)) ** 2))),
+                "method": one.method,
+                "acceptance": one.acceptance,
+                "error of the mean": float(np.sqrt(np.mean((mean - task.curve(at)) ** 2))),
                 "epistemic sd": float(epistemic.mean()),
                 "total sd": float(total.mean()),
-                "mean: off NUTS, in its sds": float(
-                    (np.abs(mean - reference[0]) / reference[1]).max()
-                ),
-                "sd / NUTS sd": float(np.median(epistemic / reference[1])),
-                "chains apart, in total sds": float(
-                    (np.ptp(posterior.functions(task.judged).mean(axis=1), axis=0) / total).max()
-                ),
+                "mean: off NUTS, in its sds": float((np.abs(mean - nuts_mean) / nuts_sd).max()),
+                "sd / NUTS sd": float(np.median(epistemic / nuts_sd)),
+                "chains apart, in total sds": float((np.ptp(by_chain, axis=0) / total).max()),
                 "R-hat of f": value(verdict, "R-hat"),
                 "ESS of f": value(verdict, "bulk ESS"),
-                "R-hat of weights": value(posterior.verdict, "R-hat"),
-                "seconds": posterior.seconds,
+                "R-hat of weights": value(one.verdict, "R-hat"),
+                "seconds": one.seconds,
             }
         )
     return table
 
 
-def findings(outcome: Outcome) -> list[str]:
-    """Say what each verdict is, and why."""
-    task, network = outcome.task, outcome.task.network
-    fit, approximation, hmc = rows(outcome)
-    nuts, _, by_hand = outcome.posteriors
+def _findings(
+    task: Task, posteriors: Sequence[Posterior], rows: list[Row], symmetry: float
+) -> list[str]:
+    """Say where NUTS starts, what each verdict is, and why."""
+    fit, approximation, hmc = rows
+    by_stan, _, by_hand = posteriors
+    best, others = by_stan.ascents[:, 0], by_stan.ascents[:, 1:].ravel()
+    heights = ", ".join(f"{height:.1f}" for height in np.sort(best))
+    near = int((others > best.max() - NEAR).sum())
+    # Neal (2011), section 5.4.4, asks for 0.65.
+    too_long = ": ε is too long for this posterior, and chains get stuck"
     return [
-        _starts(task, nuts),
+        f"{task.title}: each chain of NUTS starts from the best of {by_stan.ascents.shape[1]} "
+        f"ascents. The chains start at log densities {heights}; of "
+        f"the other {others.size} ascents, whose median is {np.median(others):.1f}, {near} came "
+        f"within {NEAR:g} of the best.",
         f"{task.title}: NUTS's verdict on f, judged at {len(task.judged)} points among the data, "
-        f"{_brief(nuts.function_verdict(task.judged))}; its verdict on the weights "
-        f"{_brief(nuts.verdict)}, since each of their modes has {network.num_copies:,} copies, "
-        "and chains rarely or never cross between them. Two copies of one draw differ by "
-        f"{outcome.symmetry_error:.0e} in log density.",
+        f"{_brief(by_stan.function_verdict(task.judged))}; its verdict on the weights "
+        f"{_brief(by_stan.verdict)}, since each of their modes has {task.network.num_copies:,} "
+        "copies, and chains rarely or never cross between them. Two copies of one draw differ by "
+        f"{symmetry:.0e} in log density.",
         f"{task.title}: the means of f of NUTS's chains are at most "
         f"{fit['chains apart, in total sds']:.2f} total sds apart.",
         f"{task.title}: HMC with ε = {HMC_STEP:g}, L = {HMC_STEPS} accepts "
         f"{by_hand.acceptance:.0%} in its second half"
-        f"{_too_long(by_hand.acceptance)}. It took {by_hand.gradients:,} gradients (NUTS "
-        f"{nuts.gradients:,} after warm-up); its R-hat of f is {hmc['R-hat of f']:.2f}, its mean "
-        f"is off NUTS's by up to {hmc['mean: off NUTS, in its sds']:.1f} posterior sds, its sd is "
-        f"{hmc['sd / NUTS sd']:.2f} of NUTS's.",
+        f"{too_long if by_hand.acceptance < 0.4 else ''}. It took {by_hand.gradients:,} gradients "
+        f"(NUTS {by_stan.gradients:,} after warm-up); its R-hat of f is {hmc['R-hat of f']:.2f}, "
+        f"its mean is off NUTS's by up to {hmc['mean: off NUTS, in its sds']:.1f} posterior sds, "
+        f"its sd is {hmc['sd / NUTS sd']:.2f} of NUTS's.",
         f"{task.title}: mean-field ADVI is off by up to "
         f"{approximation['mean: off NUTS, in its sds']:.1f} posterior sds, its sd is "
         f"{approximation['sd / NUTS sd']:.2f} of NUTS's: independent weights cannot follow a "
         "function's posterior.",
     ]
-
-
-def _starts(task: Task, nuts: Posterior) -> str:
-    """Say where NUTS's chains start, and how much that choice matters."""
-    best, others = nuts.ascents[:, 0], nuts.ascents[:, 1:].ravel()
-    heights = ", ".join(f"{height:.1f}" for height in np.sort(best))
-    near = int((others > best.max() - NEAR).sum())
-    return (
-        f"{task.title}: each chain of NUTS starts from the best of {nuts.ascents.shape[1]} "
-        f"ascents. The chains start at log densities {heights}; of "
-        f"the other {others.size} ascents, whose median is {np.median(others):.1f}, {near} came "
-        f"within {NEAR:g} of the best."
-    )
-
-
-def _too_long(acceptance: float) -> str:
-    """Say what a low acceptance rate of HMC means: Neal (2011), section 5.4.4, asks for 0.65."""
-    return ": ε is too long for this posterior, and chains get stuck" if acceptance < 0.4 else ""
 
 
 def _brief(verdict: Part | None) -> str:
@@ -226,23 +404,57 @@ def _brief(verdict: Part | None) -> str:
     return f"fails ({', '.join(f'{c.name} {format_number(c.value)}' for c in verdict.failed)})"
 
 
-def _record(outcome: Outcome) -> dict[str, object]:
-    return {
-        "num_weights": outcome.task.network.num_weights,
-        "num_copies": outcome.task.network.num_copies,
-        "symmetry_error": outcome.symmetry_error,
-        "ascents": outcome.posteriors[0].ascents,
-        "verdicts": {
-            posterior.method: {
-                what: verdict.to_dict() if verdict else None
-                for what, verdict in (
-                    ("function", posterior.function_verdict(outcome.task.judged)),
-                    ("weights", posterior.verdict),
-                )
-            }
-            for posterior in outcome.posteriors
-        },
-        "mean_log_likelihood": {
-            name: values.mean(axis=1) for name, values in outcome.log_likelihoods.items()
-        },
+@styled
+def _prediction_figure(task: Task, posteriors: Sequence[Posterior]) -> StyledFigure:
+    """Draw the predictive mean with ±2 sd, epistemic and total, a panel a method."""
+    figure, axes = panels(len(posteriors), 3, 2.4, LIGHT, sharex=True, sharey=True)
+    network, grid = task.network, task.grid
+    curve = task.curve(grid)
+    for ax, posterior in zip(axes, posteriors, strict=True):
+        mean, epistemic, total = posterior.bands(grid)
+        for sd, alpha, label in ((total, 0.2, "total"), (epistemic, 0.45, "epistemic")):
+            low, high = mean - 2 * sd, mean + 2 * sd
+            ax.fill_between(grid, low, high, color=LIGHT.model, alpha=alpha, lw=0, label=label)
+        size = 4.0 if len(network.x) < 100 else 1.2
+        ax.plot(network.x, network.y, ".", color=LIGHT.muted, ms=size, zorder=1.5)
+        ax.plot(grid, curve, color=LIGHT.ink, ls="--", lw=0.9, label="truth")
+        ax.plot(grid, mean, color=LIGHT.model, label="mean")
+        ax.set(title=posterior.method, xlabel="x", xlim=(grid[0], grid[-1]))
+    spread = np.ptp(curve)
+    axes[0].set_ylim(curve.min() - 0.5 * spread, curve.max() + 0.5 * spread)
+    axes[0].set_ylabel("y")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=4)
+    alt = f"Predictive mean and ±2 sd bands of {task.title} by three methods."
+    return finish(figure, alt, "Bands: mean ± 2 sd of f (epistemic) and of y (total).")
+
+
+@styled
+def _likelihood_figure(task: Task, log_likelihoods: dict[str, FloatArray]) -> StyledFigure:
+    """Draw the training log likelihood per iteration, a panel a method."""
+    figure, axes = panels(len(log_likelihoods), 2, 2.1, LIGHT)
+    titles = {"NUTS": "NUTS, after warm-up", "HMC": "HMC, from random starts"}
+    xlabels = {"NUTS": "draw", "HMC": "every fifth transition"}
+    for ax, (name, values) in zip(axes, log_likelihoods.items(), strict=True):
+        draw_traces(ax, values, values.shape[1], width=0.7)
+        ax.set(xlabel=xlabels[name], title=titles[name])
+        settled = values[:, values.shape[1] // 8 :]
+        low, high = float(settled.min()), float(settled.max())
+        ax.set_ylim(low - 0.15 * (high - low), high + 0.1 * (high - low))
+    axes[0].set_ylabel("training log likelihood")
+    return finish(figure, f"Training log likelihood of {task.title} per iteration, four chains.")
+
+
+@styled
+def _weights_figure(task: Task, fit: Posterior) -> StyledFigure:
+    """Draw a weight and the function at a point, four chains each: one fails, one need not."""
+    figure, axes = panels(2, 2, 2.1, LIGHT)
+    middle = task.judged[[len(task.judged) // 3]]
+    shown = {
+        "First hidden weight": fit.weights["hidden_weight"][..., 0],
+        f"f({middle[0]:.2f})": fit.functions(middle)[..., 0],
     }
+    for ax, (title, draws) in zip(axes, shown.items(), strict=True):
+        draw_traces(ax, draws, draws.shape[1])
+        ax.set(xlabel="draw", title=f"{title}: R-hat {r_hat(draws):.2f}")
+    alt = f"Traces of a weight and of the function of {task.title}: chains differ in the weight."
+    return finish(figure, alt)

@@ -26,32 +26,29 @@ from typing import Any
 
 import numpy as np
 
-from pyflowers.lectures.figures import draw_traces
 from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import (
-    Comparison,
+    Draws,
     FloatArray,
+    Statistics,
     agreement,
     compare,
+    draw_traces,
     exact_statistics,
     largest_r_hat,
     mixes,
     smallest_ess,
     statistics,
 )
-from pyflowers.lectures.stan import Nuts, nuts
+from pyflowers.lectures.stan import nuts
 from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
 from pyflowers.samplers import (
     SGLD,
-    ConstantSteps,
-    FullGradient,
     GaussianStep,
     Kernel,
     LinearRegression,
     Metropolis,
-    MinibatchGradient,
     handout_noise_sd,
-    langevin_noise_sd,
     run,
 )
 
@@ -76,15 +73,28 @@ def regression(settings: Settings) -> Lecture:
         If Stan's NUTS cannot be run.
     """
     target = simulated_posterior(settings.rng(0))
-    num_draws = settings.size(60_000, 20_000)
-    paths = {
-        name: run(kernel, settings.rng(stream), np.tile(START, (NUM_CHAINS, 1)), num_draws).draws
-        for stream, (name, kernel) in enumerate(_kernels(target).items(), start=1)
+    kernels: dict[str, Kernel[Any]] = {
+        "Metropolis": Metropolis(target, GaussianStep(METROPOLIS_SCALE)),
+        "SGLD": SGLD(target, SGLD_STEP, BATCH_SIZE),
+        "handout's SGLD": SGLD(target, SGLD_STEP, BATCH_SIZE, noise_sd=handout_noise_sd),
+        FULL: SGLD(target, SGLD_STEP, noise_sd=handout_noise_sd),
     }
-    kept = {name: _named(draws[:, BURN_IN:]) for name, draws in paths.items()}
-    stan = _by_nuts(target, settings)
-    kept["NUTS"] = {name: stan.variable(name) for name in ("alpha", "beta")}
-    kept["NUTS"]["log_sigma"] = np.log(stan.variable("sigma"))
+    num_draws, start = settings.size(60_000, 20_000), np.tile(START, (NUM_CHAINS, 1))
+    paths = {
+        name: run(kernel, settings.rng(stream), start, num_draws).draws
+        for stream, (name, kernel) in enumerate(kernels.items(), start=1)
+    }
+    kept: dict[str, Draws] = {
+        name: {each: draws[:, BURN_IN:, i] for i, each in enumerate(target.names)}
+        for name, draws in paths.items()
+    }
+    data = {"N": target.num_obs, "x": target.x, "y": target.y, "log_flat": 0}
+    stan = nuts("linear_regression", data, settings, draws=settings.size(5_000, 2_000))
+    kept["NUTS"] = {
+        "alpha": stan.variable("alpha"),
+        "beta": stan.variable("beta"),
+        "log_sigma": np.log(stan.variable("sigma")),
+    }
     exact = _exact(target)
     rows = [_row(name, draws, exact) for name, draws in kept.items()]
     return Lecture(
@@ -94,7 +104,7 @@ def regression(settings: Settings) -> Lecture:
         _findings(kept, exact, rows),
         {"Spread of each posterior, as a part of the exact sd": rows},
         {
-            "burn-in": _burn_in_figure(paths, exact),
+            "burn-in": _burn_in_figure(paths, exact["beta"]),
             "posteriors": _posterior_figure(target, kept),
             "line": _line_figure(target, kept["NUTS"]),
         },
@@ -109,27 +119,7 @@ def simulated_posterior(rng: np.random.Generator) -> LinearRegression:
     return LinearRegression(x, y, flat_in="sigma")
 
 
-def _kernels(target: LinearRegression) -> dict[str, Kernel[Any]]:
-    gradient, schedule = MinibatchGradient(target, BATCH_SIZE), ConstantSteps(SGLD_STEP)
-    full = FullGradient(target)
-    return {
-        "Metropolis": Metropolis(target, GaussianStep(METROPOLIS_SCALE)),
-        "SGLD": SGLD(gradient, schedule, langevin_noise_sd),
-        "handout's SGLD": SGLD(gradient, schedule, handout_noise_sd),
-        FULL: SGLD(full, schedule, handout_noise_sd),
-    }
-
-
-def _named(draws: FloatArray) -> dict[str, FloatArray]:
-    return {name: draws[..., i] for i, name in enumerate(LinearRegression.names)}
-
-
-def _by_nuts(target: LinearRegression, settings: Settings) -> Nuts:
-    data = {"N": target.num_obs, "x": target.x, "y": target.y, "log_flat": 0}
-    return nuts("linear_regression", data, settings, draws=settings.size(5_000, 2_000))
-
-
-def _exact(target: LinearRegression) -> dict[str, dict[str, tuple[float, float]]]:
+def _exact(target: LinearRegression) -> dict[str, Statistics]:
     """Return the exact statistics of α, β and log σ = −½ log(χ²_ν / S)."""
     from scipy.stats import chi2
 
@@ -146,63 +136,44 @@ def _exact(target: LinearRegression) -> dict[str, dict[str, tuple[float, float]]
     }
 
 
-def _row(
-    name: str, draws: dict[str, FloatArray], exact: dict[str, dict[str, tuple[float, float]]]
-) -> Row:
+def _row(name: str, draws: Draws, exact: dict[str, Statistics]) -> Row:
     spread = {
         f"sd of {each}": float(values.std(ddof=1) / exact[each]["sd"][0])
         for each, values in draws.items()
     }
-    return {
-        "sampler": name,
-        **spread,
-        "ESS": smallest_ess(draws),
-        "R-hat": largest_r_hat(draws),
-        "mixes": mixes(draws),
-    }
+    ess, r_hat = smallest_ess(draws), largest_r_hat(draws)
+    return {"sampler": name, **spread, "ESS": ess, "R-hat": r_hat, "mixes": mixes(draws)}
 
 
-def _comparisons(
-    draws: dict[str, FloatArray], reference: dict[str, dict[str, tuple[float, float]]]
-) -> list[Comparison]:
-    return [
-        comparison
-        for name, values in draws.items()
-        for comparison in compare(name, statistics(values), reference[name])
-    ]
+def _findings(kept: dict[str, Draws], exact: dict[str, Statistics], rows: list[Row]) -> list[str]:
+    def agree(name: str, reference: dict[str, Statistics], what: str) -> str:
+        comparisons = []
+        for each, values in kept[name].items():
+            comparisons += compare(each, statistics(values), reference[each])
+        return agreement(comparisons, what)
 
-
-def _findings(
-    kept: dict[str, dict[str, FloatArray]],
-    exact: dict[str, dict[str, tuple[float, float]]],
-    rows: list[Row],
-) -> list[str]:
     by_stan = {name: statistics(values) for name, values in kept["NUTS"].items()}
     ratio = {row["sampler"]: row["sd of beta"] for row in rows}
-    handout = ratio["handout's SGLD"]
     return [
-        agreement(_comparisons(kept["NUTS"], exact), "Stan's NUTS and the exact posterior"),
-        agreement(_comparisons(kept["Metropolis"], exact), "Metropolis and the exact posterior"),
-        agreement(_comparisons(kept["Metropolis"], by_stan), "Metropolis and Stan's NUTS"),
+        agree("NUTS", exact, "Stan's NUTS and the exact posterior"),
+        agree("Metropolis", exact, "Metropolis and the exact posterior"),
+        agree("Metropolis", by_stan, "Metropolis and Stan's NUTS"),
         f"SGLD with noise of variance ε = {SGLD_STEP:g} has {ratio['SGLD']:.2f} of the exact sd of "
         "beta: mini-batches and the missing accept step leave a small bias.",
         f"The handout's noise of sd ε leaves {ratio[FULL]:.3f} of it with full gradients, as "
-        f"√ε = {np.sqrt(SGLD_STEP):.3f} says, and {handout:.3f} with mini-batches, nearly all of "
-        "which is the mini-batches' own noise: an optimiser, not a sampler.",
+        f"√ε = {np.sqrt(SGLD_STEP):.3f} says, and {ratio[SHOWN[2]]:.3f} with mini-batches, nearly "
+        "all of which is the mini-batches' own noise: an optimiser, not a sampler.",
         f"From {START}, the first {BURN_IN:,} draws are burn-in and thrown away.",
     ]
 
 
 @styled
-def _burn_in_figure(
-    paths: dict[str, FloatArray], exact: dict[str, dict[str, tuple[float, float]]]
-) -> StyledFigure:
+def _burn_in_figure(paths: dict[str, FloatArray], beta: Statistics) -> StyledFigure:
     figure, axes = panels(len(SHOWN), 3, 2.2, LIGHT, sharey=True)
-    mean, sd = exact["beta"]["mean"][0], exact["beta"]["sd"][0]
+    mean, sd = beta["mean"][0], beta["sd"][0]
     for ax, name in zip(axes, SHOWN, strict=True):
-        draws = paths[name]
         ax.axhspan(mean - 2 * sd, mean + 2 * sd, color=LIGHT.grid, lw=0)
-        draw_traces(ax, draws[:4, :, 1], 2 * BURN_IN)
+        draw_traces(ax, paths[name][:4, :, 1], 2 * BURN_IN)
         ax.axvline(BURN_IN, color=LIGHT.ink, lw=0.8, ls="--")
         ax.set(xlabel="draw", title=name, xticks=(0, BURN_IN, 2 * BURN_IN))
     axes[0].set_ylabel("beta, four chains")
@@ -211,9 +182,7 @@ def _burn_in_figure(
 
 
 @styled
-def _posterior_figure(
-    target: LinearRegression, kept: dict[str, dict[str, FloatArray]]
-) -> StyledFigure:
+def _posterior_figure(target: LinearRegression, kept: dict[str, Draws]) -> StyledFigure:
     figure, axes = panels(len(SHOWN) + 1, 4, 1.9, LIGHT, sharex=True)
     exact = target.marginal("beta")
     grid = np.linspace(exact.ppf(1e-4), exact.ppf(1 - 1e-4), 300)
@@ -227,7 +196,7 @@ def _posterior_figure(
 
 
 @styled
-def _line_figure(target: LinearRegression, draws: dict[str, FloatArray]) -> StyledFigure:
+def _line_figure(target: LinearRegression, draws: Draws) -> StyledFigure:
     figure, (ax,) = panels(1, 1, 2.5, LIGHT)
     grid = np.linspace(-1.1, 1.1, 60)
     alpha, beta = draws["alpha"].ravel(), draws["beta"].ravel()

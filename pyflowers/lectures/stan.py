@@ -11,6 +11,7 @@ import numpy as np
 
 from pyflowers.engines.approximate import Approximation, approximate
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names, flat
 from pyflowers.fits.sampling import fit
 from pyflowers.fits.verdict import Part
 from pyflowers.lectures.lecture import Settings
@@ -22,12 +23,7 @@ from pyflowers.toolchain import compile_program, find_cmdstan
 
 @dataclass(frozen=True)
 class Nuts:
-    """A fit by Stan's NUTS.
-
-    Attributes
-    ----------
-    fit : Fit
-    """
+    """A fit by Stan's NUTS."""
 
     fit: Fit
 
@@ -42,9 +38,9 @@ class Nuts:
         return int(self.fit.stats["n_leapfrog__"].sum())
 
     @property
-    def seconds(self) -> float:
-        """Seconds of one core that the kept draws took, all chains together."""
-        return float(sum(chain["sampling"] for chain in self.fit.record.times.chains))
+    def acceptance(self) -> float:
+        """The mean acceptance statistic."""
+        return float(self.fit.stats["accept_stat__"].mean())
 
     def variable(self, name: str) -> FloatArray:
         """Return one variable's draws, shaped (chain, draw, …)."""
@@ -53,21 +49,17 @@ class Nuts:
     def draws(self, *names: str) -> dict[str, FloatArray]:
         """Return every element of some variables by its name, each shaped (chain, draw)."""
         return {
-            label: np.asarray(self.fit.posterior[name].flat[:, :, i])
+            label: np.asarray(flat(self.fit.posterior[name])[:, :, i])
             for name in names
-            for i, label in enumerate(self.fit.posterior[name].elements)
+            for i, label in enumerate(element_names(self.fit.posterior[name]))
         }
 
     def efficiency(self, draws: Draws) -> Efficiency:
-        """Return what the fit cost, judged by some of its quantities."""
-        return Efficiency(
-            "Stan's NUTS",
-            float(self.fit.stats["accept_stat__"].mean()),
-            self.fit.num_chains * self.fit.num_draws,
-            smallest_ess(draws),
-            self.gradients,
-            self.seconds,
-        )
+        """Return what the kept draws cost, all chains together, judged by some quantities."""
+        num_draws = self.fit.num_chains * self.fit.num_draws
+        seconds = float(sum(chain["sampling"] for chain in self.fit.record.times.chains))
+        cost = (smallest_ess(draws), self.gradients, seconds)
+        return Efficiency("Stan's NUTS", self.acceptance, num_draws, *cost)
 
 
 def nuts(

@@ -1,22 +1,4 @@
-"""What a program can do besides being sampled: declared, asked for by name, and never guessed.
-
-| capability | what it gives | a program of one's own has it by |
-|---|---|---|
-| ``log_lik`` | PSIS-LOO, model comparison | ``vector[N] log_lik`` in generated quantities |
-| ``y_rep`` | posterior predictive checks | ``y_rep``, shaped like the data, likewise |
-| ``y_new`` | predictions of new data | ``y_new`` likewise, such as one value for each group |
-| ``new_group`` | a group that is not in the data | ``y_new_group``, an observation of one |
-| ``lprior`` | prior sensitivity | ``real lprior``, the log density of the priors |
-| ``prior_only`` | draws from the prior | ``int prior_only`` in data, guarding the likelihood, or |
-|  |  | ``PriorModel`` in Python |
-| ``held_out`` | exact leave-one-out | ``array[N] int held_out`` in data, likewise |
-| ``observed`` | the data in reports and figures | the data variable ``y``, or its role |
-| ``prior_density`` | prior against posterior | ``prior`` under ``[parameters.NAME]`` |
-| ``group_mean`` | the shrinkage plot | the role ``group_mean`` and ``[table] group`` |
-| ``exact`` | the posterior by quadrature | ``ClosedForm`` in Python |
-| ``vb`` | closed-form variational Bayes | ``ClosedForm`` in Python |
-| ``closed_form`` | independent draws, by the engine ``exact`` | ``ClosedForm`` in Python |
-"""
+"""What a program can do besides being sampled: declared, asked for by name, and never guessed."""
 
 from __future__ import annotations
 
@@ -31,104 +13,149 @@ from numpy.typing import NDArray
 from pyflowers.programs.data import Data
 
 if TYPE_CHECKING:
-    from pyflowers.posterior.exact import ExactPosterior
-    from pyflowers.posterior.vb import VBResult
+    from pyflowers.exact import ExactPosterior
+    from pyflowers.programs.program import Program
+    from pyflowers.vb import VBResult
 
 Draws = Mapping[str, NDArray[np.float64]]
 """Draws by quantity, each shaped (chain, draw, …)."""
 
 
+def _draws(program: Program, role: str) -> bool:
+    return getattr(program.declaration.roles, role) in program.source.blocks.draws
+
+
+def _reads(program: Program, role: str) -> bool:
+    return getattr(program.declaration.roles, role) in program.source.blocks.data
+
+
 class Capability(StrEnum):
-    """What a program can be asked for."""
+    """What a program can be asked for.
 
-    LOG_LIK = "log_lik"
-    Y_REP = "y_rep"
-    Y_NEW = "y_new"
-    NEW_GROUP = "new_group"
-    LPRIOR = "lprior"
-    PRIOR_ONLY = "prior_only"
-    HELD_OUT = "held_out"
-    OBSERVED = "observed"
-    PRIOR_DENSITY = "prior_density"
-    GROUP_MEAN = "group_mean"
-    EXACT = "exact"
-    VB = "vb"
-    CLOSED_FORM = "closed_form"
+    Attributes
+    ----------
+    purpose : str
+        What it is for.
+    remedy : str
+        What to add to a program that lacks it.
+    is_had : callable
+        A program to whether its text, its declaration or what is written in Python gives it, true
+        or false in the sense of ``if``.
+    """
 
-    @property
-    def purpose(self) -> str:
-        """What it is for."""
-        return _PURPOSES[self][0]
+    purpose: str
+    remedy: str
+    is_had: Callable[[Program], object]
 
-    @property
-    def remedy(self) -> str:
-        """What to add to a program that lacks it."""
-        return _PURPOSES[self][1]
+    def __new__(
+        cls, name: str, purpose: str, remedy: str, is_had: Callable[[Program], object]
+    ) -> Capability:
+        """Make a member from a row of the table."""
+        self = str.__new__(cls, name)
+        self._value_ = name
+        self.purpose, self.remedy, self.is_had = purpose, remedy, is_had
+        return self
 
-
-_PURPOSES = {
-    Capability.LOG_LIK: (
+    LOG_LIK = (
+        "log_lik",
         "PSIS-LOO and model comparison",
         "declare vector[N] log_lik in generated quantities, the log likelihood of each "
         "observation, and fit again",
-    ),
-    Capability.Y_REP: (
+        lambda p: p.python.pointwise or _draws(p, "log_lik"),
+    )
+    Y_REP = (
+        "y_rep",
         "posterior predictive checks",
         "declare y_rep in generated quantities, replicated data in the shape of the observed, "
         "and fit again",
-    ),
-    Capability.Y_NEW: (
+        lambda p: p.python.pointwise or _draws(p, "y_rep"),
+    )
+    Y_NEW = (
+        "y_new",
         "predictions of new data",
         "declare y_new in generated quantities, such as the next observation of each group, "
         "and fit again",
-    ),
-    Capability.NEW_GROUP: (
+        lambda p: p.python.new_data or _draws(p, "y_new"),
+    )
+    NEW_GROUP = (
+        "new_group",
         "predictions for a group that is not in the data",
         "declare y_new_group in generated quantities, an observation of a group whose parameters "
         "are drawn from the population, and fit again",
-    ),
-    Capability.LPRIOR: (
+        lambda p: p.python.new_data.new_groups if p.python.new_data else _draws(p, "y_new_group"),
+    )
+    LPRIOR = (
+        "lprior",
         "prior sensitivity",
         "declare real lprior, the log density of the priors, in transformed parameters, "
         "and fit again",
-    ),
-    Capability.PRIOR_ONLY: (
+        lambda p: (p.python.prior and p.python.prior.log_density) or _draws(p, "lprior"),
+    )
+    PRIOR_ONLY = (
+        "prior_only",
         "draws from the prior",
         "declare int<lower=0, upper=1> prior_only in data and guard the likelihood with it, or "
         "give Program a PriorModel in Python",
-    ),
-    Capability.HELD_OUT: (
+        lambda p: p.python.prior or _reads(p, "prior_only"),
+    )
+    HELD_OUT = (
+        "held_out",
         "exact leave-one-out refits",
         "declare array[N] int<lower=0, upper=1> held_out in data, leave the observations where it "
         "is 1 out of the likelihood, keep them in log_lik, and fit again",
-    ),
-    Capability.OBSERVED: (
+        lambda p: p.python.pointwise or _reads(p, "held_out"),
+    )
+    OBSERVED = (
+        "observed",
         "the data in reports and figures",
         'name the data variable that the model describes: [roles] observed = "..."; if the program '
         "has changed since the fit, fit again",
-    ),
-    Capability.PRIOR_DENSITY: (
+        lambda p: _reads(p, "observed"),
+    )
+    PRIOR_DENSITY = (
+        "prior_density",
         "prior against posterior",
         'give a parameter its prior: [parameters.mu] prior = "normal(mu_mean, mu_sd)"',
-    ),
-    Capability.GROUP_MEAN: (
+        lambda p: any(parameter.prior for parameter in p.declaration.parameters.values()),
+    )
+    GROUP_MEAN = (
+        "group_mean",
         "the shrinkage plot",
         'name the parameter and the column: [roles] group_mean = "...", [table] group = "..."; '
         "for a new column, fit again",
-    ),
-    Capability.EXACT: (
+        lambda p: p.declaration.roles.group_mean and p.declaration.table.group,
+    )
+    EXACT = (
+        "exact",
         "the exact posterior",
         "give Program a ClosedForm with exact= in Python",
-    ),
-    Capability.VB: (
+        lambda p: p.python.closed_form.exact,
+    )
+    VB = (
+        "vb",
         "closed-form variational Bayes",
         "give Program a ClosedForm with vb= in Python",
-    ),
-    Capability.CLOSED_FORM: (
+        lambda p: p.python.closed_form.vb,
+    )
+    CLOSED_FORM = (
+        "closed_form",
         "independent draws by the engine exact",
         "give Program a ClosedForm with draw= in Python",
-    ),
-}
+        lambda p: p.python.closed_form.draw,
+    )
+
+
+def _nothing(*_: Any) -> Any:
+    """Say that there is nothing to note, refuse or leave out."""
+    return ()
+
+
+def _no_numbers(*_: Any) -> Mapping[str, float]:
+    return {}
+
+
+def _zero(_: Data) -> float:
+    return 0.0
 
 
 @dataclass(frozen=True)
@@ -150,10 +177,6 @@ class Pointwise:
     log_lik: Callable[[Draws, Data], NDArray[np.float64]]
     y_rep: Callable[[Draws, Data, np.random.Generator], NDArray[np.float64]]
     new_group: Callable[[Draws, Data], NDArray[np.float64]] | None = None
-
-
-def _no_measures() -> Mapping[str, float]:
-    return {}
 
 
 @dataclass(frozen=True)
@@ -193,15 +216,7 @@ class IndependentDraws:
 
     whole: Mapping[str, NDArray[np.float64]]
     groups: GroupDraws | None = None
-    measures: Callable[[], Mapping[str, float]] = _no_measures
-
-
-def _zero(_: Data) -> float:
-    return 0.0
-
-
-def _no_check(_: Mapping[str, float]) -> None:
-    return None
+    measures: Callable[[], Mapping[str, float]] = _no_numbers
 
 
 @dataclass(frozen=True)
@@ -220,10 +235,6 @@ class PriorModel:
 
     draw: Callable[[Data, int, np.random.Generator], dict[str, NDArray[np.float64]]]
     log_density: Callable[[Draws, Data], NDArray[np.float64]] | None = None
-
-
-def _no_reason(_: Data) -> str:
-    return ""
 
 
 @dataclass(frozen=True)
@@ -248,7 +259,7 @@ class NewData:
         NDArray[np.float64],
     ]
     new_groups: Callable[[Draws, Data, int, np.random.Generator], Draws] | None = None
-    no_new_group: Callable[[Data], str] = _no_reason
+    no_new_group: Callable[[Data], str] = _nothing
 
 
 @dataclass(frozen=True)
@@ -299,18 +310,6 @@ class MissingMoment:
     elements: NDArray[np.bool_] | None = None
 
 
-def _no_notes(data: Data) -> list[str]:
-    return []
-
-
-def _none_suggested(data: Data) -> Mapping[str, float]:
-    return {}
-
-
-def _nothing_missing(data: Data) -> Sequence[MissingMoment]:
-    return ()
-
-
 @dataclass(frozen=True)
 class Capabilities:
     """What is written in Python for a program; each part has a default that does nothing.
@@ -342,8 +341,8 @@ class Capabilities:
     prior: PriorModel | None = None
     new_data: NewData | None = None
     closed_form: ClosedForm = ClosedForm()
-    check: Callable[[Data], list[str]] = _no_notes
-    check_priors: Callable[[Mapping[str, float]], object] = _no_check
-    priors_on_scale: Callable[[Data], Mapping[str, float]] = _none_suggested
-    missing_moments: Callable[[Data], Sequence[MissingMoment]] = _nothing_missing
+    check: Callable[[Data], list[str]] = _nothing
+    check_priors: Callable[[Mapping[str, float]], object] = _nothing
+    priors_on_scale: Callable[[Data], Mapping[str, float]] = _no_numbers
+    missing_moments: Callable[[Data], Sequence[MissingMoment]] = _nothing
     choices: Mapping[str, Callable[[Data], Any]] = field(default_factory=dict)

@@ -12,14 +12,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.data import Labels, Table
-from pyflowers.data.cells import is_plain
+from pyflowers.data import Labels, Table, from_frame, read_table
+from pyflowers.data.table import is_plain
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import DataError
-from pyflowers.programs.blocks import Blocks, Variable
-from pyflowers.programs.declaration import OBS, Column, Columns, Declaration, Size, Value
-from pyflowers.programs.inference import dimension_names, dims_of
+from pyflowers.programs.declaration import OBS, Column, Columns, Declaration, Size, dims_of
+from pyflowers.programs.source import Blocks, Declared, Variable
+from pyflowers.records import recordable
+
+TABLE_ROLES = ("group", "time", "value")
+"""Short names for columns of the declaration, as in ``--group plot``."""
+
+_DIMENSIONS = {0: "no dimensions", 1: "one dimension"}
+
+READING = ("sep", "decimal", "encoding", "time_order")
+"""What says how a file is read, beside the columns."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,11 +49,6 @@ class Data(Shown):
         The columns of the table that are used; None for plain JSON or a mapping.
     columns : mapping of str to str
         For each column of the declaration the user's name of it.
-    observed : str
-        The variable that the model describes; empty if there is none.
-    group, time, value : str
-        The declaration's columns that group the rows, order them and hold the observed values;
-        empty where it has none.
     source : str or None
         Where the data came from.
     sha256 : str
@@ -64,15 +67,35 @@ class Data(Shown):
     coords: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     table: Table | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
-    observed: str = ""
-    group: str = ""
-    time: str = ""
-    value: str = ""
     source: str | None = None
     sha256: str = ""
     notes: tuple[str, ...] = ()
     declaration: Declaration = field(default_factory=Declaration)
     reading: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_table(
+        cls,
+        declared: Declaration,
+        values: Mapping[str, Any],
+        labels: Mapping[str, Labels],
+        table: Table,
+        columns: Mapping[str, str],
+        **about: Any,
+    ) -> Data:
+        """Return the data block of a table that a whole declaration describes."""
+        matrices = declared.matrices.items()
+        coords = {name: tuple(columns[c] for c in matrix.columns) for name, matrix in matrices}
+        return cls(
+            values,
+            dict(declared.dims),
+            labels,
+            coords,
+            table,
+            columns,
+            declaration=declared,
+            **about,
+        )
 
     def contents(self) -> list[Line]:
         """Return what the data block holds: single values, and how many values of the others."""
@@ -93,9 +116,31 @@ class Data(Shown):
         return self.table is not None
 
     @property
+    def observed(self) -> str:
+        """The variable that the model describes; empty if there is none."""
+        role = self.declaration.roles.observed
+        return role if role in self.values else ""
+
+    @property
+    def group(self) -> str:
+        """The declaration's column that groups the rows; empty if there is none."""
+        return self.declaration.table.group if self.has_table else ""
+
+    @property
+    def time(self) -> str:
+        """The declaration's column that orders the rows of a group; empty if there is none."""
+        return self.declaration.table.time if self.has_table else ""
+
+    @property
+    def value(self) -> str:
+        """The declaration's column of the observed values; empty if there is none."""
+        source = self.declaration.data.get(self.observed) if self.has_table else None
+        return source.column if isinstance(source, Column) else ""
+
+    @property
     def y(self) -> NDArray[np.float64]:
         """The observed values, shape (N,); empty if no variable is observed."""
-        if self.observed not in self.values:
+        if not self.observed:
             return np.empty(0)
         return np.ravel(np.asarray(self.values[self.observed], dtype=np.float64))
 
@@ -124,22 +169,20 @@ class Data(Shown):
 
         Values are equal, and so are the labels of the rows in columns that both read.
         """
-        mine = {labels.column: labels.of_rows for labels in self.labels.values()}
-        theirs = {labels.column: labels.of_rows for labels in other.labels.values()}
         return np.array_equal(self.y, other.y) and all(
-            np.array_equal(mine[column], theirs[column]) for column in mine if column in theirs
+            np.array_equal(mine, theirs) for mine, theirs in self._labels_of_both(other)
         )
 
     def is_reordered(self, other: Data) -> bool:
         """Whether another's rows are these in another order, as far as both read them."""
-        mine = {labels.column: labels.of_rows for labels in self.labels.values()}
-        theirs = {labels.column: labels.of_rows for labels in other.labels.values()}
-        both = sorted(mine.keys() & theirs.keys())
-        rows, others = (
-            sorted(zip(data.y.tolist(), *(found[column] for column in both), strict=True))
-            for data, found in ((self, mine), (other, theirs))
-        )
-        return rows == others
+        mine, theirs = zip((self.y, other.y), *self._labels_of_both(other), strict=True)
+        return sorted(zip(*mine, strict=True)) == sorted(zip(*theirs, strict=True))
+
+    def _labels_of_both(self, other: Data) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Return the labels of both's rows in each column that both read."""
+        mine = {found.column: found.of_rows for found in self.labels.values()}
+        theirs = {found.column: found.of_rows for found in other.labels.values()}
+        return [(mine[column], theirs[column]) for column in mine if column in theirs]
 
     def at(self, rows: NDArray[np.int64]) -> Data:
         """Return the values of some rows only, in the order of `rows`; groups stay as they are.
@@ -162,6 +205,48 @@ class Data(Shown):
         return self.table.where(row) if self.table is not None else f"{self.source}, value {row}"
 
 
+def with_roles(columns: Mapping[str, str] | None, **roles: str | None) -> Any:
+    """Return the user's names of columns and, where they are given, of the columns in some roles.
+
+    What is no mapping is returned as it is, for reading to refuse.
+    """
+    given = {role: name for role, name in roles.items() if name is not None}
+    return {**columns, **given} if isinstance(columns, Mapping) else columns or given
+
+
+def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
+    """Return data in any form as a table; None for a data block, or for nothing.
+
+    Raises
+    ------
+    DataError
+        For what is neither, or a file that cannot be read.
+    """
+    if isinstance(data, Table):
+        return data
+    if isinstance(data, pd.DataFrame):
+        return from_frame(data)
+    if data is None or isinstance(data, Mapping):
+        return None
+    if not isinstance(data, str | Path):
+        raise DataError(
+            f"data: a {type(data).__name__} is not a table; give a file, a DataFrame or a mapping"
+        )
+    path = recordable(data, "data", DataError)
+    if path.suffix.lower() == ".json" and not _holds_records(path):
+        return None
+    return read_table(path, **reading)
+
+
+def _holds_records(path: Path) -> bool:
+    """Whether a JSON file begins as a list, which a table of records is."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            return file.read(4096).lstrip().startswith("[")
+    except OSError:
+        return False
+
+
 def from_table(
     table: Table,
     declared: Declaration,
@@ -177,7 +262,7 @@ def from_table(
     table : Table
         The table.
     declared : Declaration
-        A complete declaration, see :func:`pyflowers.programs.inference.complete`.
+        A complete declaration, see :func:`pyflowers.programs.declaration.complete`.
     written : Declaration
         What the user wrote of it.
     blocks : Blocks
@@ -193,9 +278,16 @@ def from_table(
         For anything wrong in the table.
     """
     names = {column: columns.get(column, column) for column in declared.columns}
-    _refuse_shared(names, declared, table)
-    table = table.only(tuple(_existing(table, dict.fromkeys(names.values()))))
-    time = declared.table.time
+    group, time, observed = declared.table.group, declared.table.time, declared.roles.observed
+    value = declared.data.get(observed)
+    roles = [c for c in (group, time, value.column if isinstance(value, Column) else "") if c]
+    used = [names[column] for column in dict.fromkeys(roles)]
+    if len(set(used)) < len(used):
+        raise DataError(
+            f"{table.source}: group, time and value must be different columns, got "
+            f"{', '.join(used)}"
+        )
+    table = table.only(tuple(dict.fromkeys(names.values())))
     labels = {
         column: table.labels(
             names[column],
@@ -205,55 +297,85 @@ def from_table(
         )
         for column in declared.label_columns
     }
-    if declared.table.group and time:
+    if group and time:
         leave = "leave --time out" if names[time] != time else f"rename the column {time}"
         if declared.reads_time:
             leave = "leave time out of [table] in the declaration"
-        table.refuse_repeats(labels[declared.table.group], labels[time], leave)
+        table.refuse_repeats(labels[group], labels[time], leave)
     values: dict[str, Any] = {}
+    parsed: dict[str, NDArray[Any]] = {}
     for name, source in declared.data.items():
         variable = blocks.data[name]
-        lower = _number(variable.lower)
         if isinstance(source, Column) and source.index:
             values[name] = _index(labels, source) + 1
         elif isinstance(source, Column | Columns):
-            if isinstance(source, Column) and source.lower is not None:
-                lower = source.lower
-            checks = {"whole": variable.is_int, "lower": lower}
-            remedies = _remedies(name, source, variable, declared)
-            values[name] = _numbers(table, labels, names, source, {**checks, **remedies})
+            found = []
+            for column in source.numbers:
+                checks = _checks(name, source, variable, declared)
+                parsed[names[column]] = numbers = table.numbers(names[column], **checks)
+                if source.per is not None:
+                    numbers = table.one_per_label(names[column], numbers, labels[source.per])
+                found.append(numbers.astype(np.int64) if variable.is_int else numbers)
+            values[name] = found[0] if isinstance(source, Column) else np.stack(found, axis=1)
         elif isinstance(source, Size):
-            values[name] = _size(source, table, labels, declared)
-        elif isinstance(source, Value):
-            values[name] = _constant(source.value, variable.ndim, len(table))
-    observed = declared.roles.observed if declared.roles.observed in values else ""
-    observed_source = declared.data.get(observed)
-    return Data(
-        values=values,
-        dims=dict(declared.dims),
-        labels=labels,
-        coords={
-            name: tuple(names[column] for column in matrix.columns)
-            for name, matrix in declared.matrices.items()
-        },
-        table=table,
-        columns=names,
-        observed=observed,
-        group=declared.table.group,
-        time=time,
-        value=observed_source.column if isinstance(observed_source, Column) else "",
+            if source.size in declared.matrices:
+                values[name] = len(declared.matrices[source.size].columns)
+            else:
+                values[name] = len(table if source.size == OBS else labels[source.size])
+        else:
+            is_for_rows = variable.ndim == 1 and np.ndim(source.value) == 0
+            values[name] = np.full(len(table), source.value) if is_for_rows else source.value
+    # What is parsed need not be again; labels stay as they are written.
+    of_labels = {found.column: found for found in labels.values()}
+    parsed = {name: cells for name, cells in parsed.items() if name not in of_labels}
+    table = replace(table, cells={**table.cells, **parsed})
+    spelled = [name for name, found in of_labels.items() if not all(map(is_plain, found.names))]
+    return Data.of_table(
+        declared,
+        values,
+        labels,
+        table,
+        names,
         source=table.source,
-        sha256=table.sha256(
-            tuple(table.cells),
-            [
-                names[column]
-                for column, found in labels.items()
-                if not all(map(is_plain, found.names))
-            ],
-        ),
+        sha256=table.sha256(tuple(table.cells), spelled),
         notes=tuple(table.notes),
-        declaration=declared,
     )
+
+
+def _index(labels: Mapping[str, Labels], source: Column) -> NDArray[np.int64]:
+    """Return the position of each row's label, or of each `per` label's."""
+    outer = labels[source.column]
+    if source.per is None:
+        return outer.codes
+    inner = labels[source.per]
+    chosen, differs = inner.first_of_each(outer.codes)
+    if differs.size:
+        label = inner.names[inner.codes[differs[0]]]
+        raise DataError(
+            f"{inner.column} {label!r} has more than one {outer.column}; it must have one"
+        )
+    return chosen
+
+
+def _checks(
+    name: str, source: Column | Columns, variable: Variable, declared: Declaration
+) -> dict[str, Any]:
+    """Return what a column of numbers must hold, and what to do where a cell holds none."""
+    lower = source.lower if isinstance(source, Column) else None
+    checks = {"whole": variable.is_int, "lower": variable.lowest if lower is None else lower}
+    if name == declared.roles.observed:
+        if_missing = "fill it in, or leave the row out if nothing was observed"
+        if_text = "name a column of numbers, or make it one, of 0 and 1 for two labels"
+        return {**checks, "if_missing": if_missing, "if_text": if_text}
+    if_text = "if it holds labels, make it a column of 0 and 1"
+    if isinstance(source, Column):
+        per = f', per = "{source.per}"' if source.per else ""
+        if_text += (
+            f", or declare array[{variable.sizes[0]}] int {name} in the program and "
+            f'{name} = {{ column = "{source.column}", index = true{per} }} in its .toml file'
+        )
+    if_missing = "fill it in, or write a program in which missing values are parameters"
+    return {**checks, "if_missing": if_missing, "if_text": if_text}
 
 
 def from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
@@ -265,44 +387,30 @@ def from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
         If the file does not exist or is not a JSON object, or the mapping holds anything other
         than numbers.
     """
-    declared, _ = dimension_names(declared, blocks)
-    dims, observed = dims_of(declared, blocks), declared.roles.observed
+    declared, _ = declared.with_plain_dims(blocks)
+    dims = dims_of(declared, blocks)
     if data is None:
         return Data({}, dims, sha256=digest(), declaration=declared)
     if isinstance(data, Mapping):
         values = {str(name): _plain(name, value) for name, value in data.items()}
-        text = json.dumps(_as_lists(values), sort_keys=True)
-        source, sha256 = "the mapping", digest(text)
-    else:
-        path = Path(data).resolve()
-        values, text = _json_object(path)
-        source, sha256 = str(path), digest(text)
-    return Data(
-        values,
-        dims,
-        source=source,
-        sha256=sha256,
-        observed=observed if observed in values else "",
-        declaration=declared,
-    )
-
-
-def _json_object(path: Path) -> tuple[dict[str, Any], str]:
+        text = json.dumps(values, sort_keys=True, default=np.ndarray.tolist)
+        return Data(values, dims, source="the mapping", sha256=digest(text), declaration=declared)
+    path = Path(data).resolve()
     if not path.is_file():
         raise DataError(f"{path}: no such file; without a declaration a program takes CmdStan JSON")
     try:
         text = path.read_text(encoding="utf-8-sig")
-        found = json.loads(text)
+        values = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         reason = str(error) if not isinstance(error, RecursionError) else "nested too deeply"
         raise DataError(f"{path}: it is not JSON ({reason}); correct it") from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise DataError(
             f'{path}: CmdStan JSON is an object, such as {{"N": 2, "y": [1, 2]}}, and this is '
-            f"a {type(found).__name__}; for a table of records declare the program's data in "
+            f"a {type(values).__name__}; for a table of records declare the program's data in "
             "a .toml file beside it"
         )
-    return found, text
+    return Data(values, dims, source=str(path), sha256=digest(text), declaration=declared)
 
 
 def _plain(name: Any, value: Any) -> Any:
@@ -330,110 +438,121 @@ def _plain(name: Any, value: Any) -> Any:
     return array.astype(np.int64) if array.dtype.kind == "b" else array
 
 
-def _as_lists(value: Any) -> Any:
-    """Return arrays, and those in mappings, as lists."""
-    if isinstance(value, Mapping):
-        return {key: _as_lists(part) for key, part in value.items()}
-    return np.asarray(value).tolist()
+def design_table(
+    table: Table, declared: Declaration, blocks: Blocks, names: Mapping[str, str]
+) -> Table:
+    """Return a table whose observed columns, there or not, hold the smallest value allowed.
+
+    Parameters
+    ----------
+    table : Table
+        The design.
+    declared : Declaration
+        Which columns are observed; without a word on it, the one of the variable's name.
+    blocks : Blocks
+        What the program declares.
+    names : mapping of str to str
+        The table's names of the declaration's columns.
+    """
+    observed = declared.roles.observed
+    if observed not in blocks.data:
+        return table
+    source = declared.data.get(observed, Column(column=observed))
+    value = _smallest(blocks.data[observed])
+    if isinstance(source, Column) and source.lower is not None:
+        value = max(value, source.lower)
+    columns = source.numbers if isinstance(source, Column | Columns) else ()
+    cells = np.full(len(table), value, dtype=object)
+    return replace(table, cells={**table.cells, **{names.get(c, c): cells for c in columns}})
 
 
-def _existing(table: Table, names: Mapping[str, None]) -> list[str]:
-    for name in names:
-        table.column(name)  # which says what is missing
-    return list(names)
+def design_block(data: Data, blocks: Blocks) -> Data:
+    """Return a data block whose observed variable, there or not, holds the smallest value allowed.
+
+    Raises
+    ------
+    DataError
+        If the variable is not there and its size cannot be told.
+    """
+    name = data.declaration.roles.observed
+    if name not in blocks.data:
+        return data
+    variable = blocks.data[name]
+    sizes = list(np.shape(data[name])) if name in data.values else []
+    for size in variable.sizes[len(sizes) :]:
+        try:
+            sizes.append(int(data.values.get(size, size)))
+        except (TypeError, ValueError):
+            raise DataError(
+                f"{data.source or 'the data'}: the size {size} of {name} is not known; add {size} "
+                "to the data"
+            ) from None
+    kind = np.int64 if variable.is_int else np.float64
+    values = np.full(sizes, _smallest(variable), dtype=kind)
+    return replace(data, values={**data.values, name: values})
 
 
-def _refuse_shared(names: Mapping[str, str], declared: Declaration, table: Table) -> None:
-    """Refuse one column for two of the table's roles: group, time and value differ."""
-    roles = [c for c in (declared.table.group, declared.table.time) if c]
-    observed = declared.data.get(declared.roles.observed)
-    if isinstance(observed, Column):
-        roles.append(observed.column)
-    given = [names[column] for column in dict.fromkeys(roles)]
-    if len(set(given)) < len(given):
-        raise DataError(
-            f"{table.source}: group, time and value must be different columns, got "
-            f"{', '.join(given)}"
-        )
+def _smallest(variable: Variable) -> float:
+    """Return 0, or the bound next to it."""
+    return max(0.0, variable.lowest or 0.0)
 
 
-def _index(labels: Mapping[str, Labels], source: Column) -> NDArray[np.int64]:
-    """Return the position of each row's label, or of each `per` label's."""
-    if source.per is None:
-        return labels[source.column].codes
-    inner, outer = labels[source.per], labels[source.column]
-    chosen = np.zeros(len(inner), dtype=np.int64)
-    chosen[inner.codes] = outer.codes
-    differs = np.flatnonzero(outer.codes != chosen[inner.codes])
-    if differs.size:
-        label = inner.names[inner.codes[differs[0]]]
-        raise DataError(
-            f"{inner.column} {label!r} has more than one {outer.column}; it must have one"
-        )
-    return chosen
+def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, program: str) -> None:
+    """Refuse a value whose shape or index differs from what is declared, as far as that is known.
 
+    Parameters
+    ----------
+    values : mapping
+        The data block.
+    declared : mapping of str to Variable
+        What the program declares; sizes that are neither numbers nor data are not looked at.
+    source, program : str
+        Where the values come from, and the program, for the message.
 
-def _numbers(
-    table: Table,
-    labels: Mapping[str, Labels],
-    names: Mapping[str, str],
-    source: Column | Columns,
-    checks: Mapping[str, Any],
-) -> NDArray[Any]:
-    def read(column: str) -> NDArray[np.float64]:
-        if source.per is not None:
-            return table.one_per_label(names[column], labels[source.per], **checks)
-        return table.numbers(names[column], **checks)
-
-    found = (
-        read(source.column)
-        if isinstance(source, Column)
-        else np.stack([read(column) for column in source.columns], axis=1)
-    )
-    return found.astype(np.int64) if checks["whole"] else found
-
-
-def _remedies(
-    name: str, source: Column | Columns, variable: Variable, declared: Declaration
-) -> dict[str, str]:
-    """Say what to do where a column of numbers has a cell without one."""
-    if name == declared.roles.observed:
-        return {
-            "if_missing": "fill it in, or leave the row out if nothing was observed",
-            "if_text": "name a column of numbers, or make it one, of 0 and 1 for two labels",
-        }
-    as_labels = "make it a column of 0 and 1"
-    if isinstance(source, Column):
-        per = f', per = "{source.per}"' if source.per else ""
-        as_labels += (
-            f", or declare array[{variable.sizes[0]}] int {name} in the program and "
-            f'{name} = {{ column = "{source.column}", index = true{per} }} in its .toml file'
-        )
-    return {
-        "if_missing": "fill it in, or write a program in which missing values are parameters",
-        "if_text": f"if it holds labels, {as_labels}",
-    }
-
-
-def _size(source: Size, table: Table, labels: Mapping[str, Labels], declared: Declaration) -> int:
-    if source.size == OBS:
-        return len(table)
-    if source.size in declared.matrices:
-        return len(declared.matrices[source.size].columns)
-    return len(labels[source.size])
-
-
-def _constant(value: Any, ndim: int, num_obs: int) -> Any:
-    """Return a constant; a number for a vector is the same for every row."""
-    return np.full(num_obs, value) if ndim == 1 and np.ndim(value) == 0 else value
-
-
-def _number(text: str | None) -> float | None:
-    """Return a bound that is a number; others, such as the name of a variable, are for Stan."""
-    try:
-        return float(text) if text is not None else None
-    except ValueError:
-        return None
+    Raises
+    ------
+    DataError
+        Naming the variable.
+    """
+    # Engines read the values in a row: a matrix on its side, or a list of lists where a vector is
+    # declared, would pass as another one.
+    for name, variable in declared.items():
+        value = values.get(name)
+        is_other = isinstance(value, Mapping) or variable.kind.startswith(("complex", "tuple"))
+        if value is None or is_other:
+            continue
+        try:
+            shape = np.shape(value)
+        except ValueError as error:
+            raise DataError(
+                f"{source}: the rows of {name} differ in length; make them equal"
+            ) from error
+        if shape == (0,) and variable.ndim:
+            continue  # how JSON writes an array without elements, however many dimensions it has
+        if len(shape) != variable.ndim:
+            has, wants = (
+                _DIMENSIONS.get(n, f"{n} dimensions") for n in (len(shape), variable.ndim)
+            )
+            raise DataError(
+                f"{source}: {name} has {has}, and {program} declares {wants}; correct one of them"
+            )
+        for i, (has, size) in enumerate(zip(shape, variable.sizes, strict=True), start=1):
+            wanted = np.asarray(int(size) if size.isdecimal() else values.get(size))
+            if wanted.ndim == 0 and wanted.dtype.kind in "iu" and has != wanted:
+                expected = size if size.isdecimal() else f"{size}, which is {wanted}"
+                raise DataError(
+                    f"{source}: {name} has size {has} in dimension {i}, and {program} declares "
+                    f"{expected}; correct one of them"
+                )
+        most = values.get(variable.upper or "")
+        if variable.is_int and variable.lower == "1" and most is not None:
+            positions = np.asarray(value)
+            beyond = positions[(positions < 1) | (positions > most)]
+            if beyond.size:
+                raise DataError(
+                    f"{source}: {name} holds {beyond.flat[0]}, and {program} declares it from 1 to "
+                    f"{variable.upper}, which is {most}; correct one of them"
+                )
 
 
 def to_frame(data: Data) -> pd.DataFrame:

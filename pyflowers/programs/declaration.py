@@ -16,18 +16,25 @@ It is a small TOML file beside the program, ``mine.toml`` beside ``mine.stan``:
     [roles]                                         # only where names differ from the conventions
     y_rep = "y_sim"
 
-What the program's text already says is not repeated: see :mod:`.inference`.
+What the program's text and the table's columns already say is not repeated. A column of a
+variable's name is that variable. The size of a vector that a column fills is the number of rows,
+and the size that indexes are bounded by is the number of labels. Nothing is guessed that could be
+wrong: the error prints the lines to add.
 """
 
 from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal
+import json
+import re
+from collections.abc import Collection, Container, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from pyflowers.errors import ConfigError
+from pyflowers.programs.source import Blocks, Declared, Variable
 from pyflowers.records import Record, tag_of
 
 OBS = "obs"
@@ -51,11 +58,28 @@ class Column(Record):
         The smallest value allowed; that of the program's text by default.
     """
 
+    fills: ClassVar = (1, "a vector")
     column: str
     index: bool = False
     order: Literal["appearance", "value"] = "appearance"
     per: str | None = None
     lower: float | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The columns that are read as labels, by the key that names them."""
+        named = {"column": self.column} if self.index else {}
+        return {**named, **({"per": self.per} if self.per else {})}
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that are read as numbers."""
+        return () if self.index else (self.column,)
+
+    def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
+        """Return what the sizes of the variable that it fills can only mean."""
+        counted = {variable.upper: self.column} if self.index else {}
+        return {**counted, variable.sizes[0]: self.per or OBS}
 
 
 class Columns(Record):
@@ -69,8 +93,23 @@ class Columns(Record):
         Another column, for each of whose labels there is one row of the matrix.
     """
 
+    fills: ClassVar = (2, "a matrix")
     columns: Annotated[tuple[str, ...], Field(min_length=1)]
     per: str | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """See :class:`Column`."""
+        return {"per": self.per} if self.per else {}
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """See :class:`Column`."""
+        return self.columns
+
+    def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
+        """See :class:`Column`."""
+        return {variable.sizes[1]: name, variable.sizes[0]: self.per or OBS}
 
 
 class Size(Record):
@@ -82,7 +121,13 @@ class Size(Record):
         ``obs`` for the rows, a column for its labels, or a matrix's variable for its columns.
     """
 
+    fills: ClassVar = (0, "a scalar")
     size: str
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """See :class:`Column`; the names of the rows and of matrices are among them."""
+        return {"size": self.size}
 
 
 class Value(Record):
@@ -95,6 +140,8 @@ class Value(Record):
     """
 
     model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
+    fills: ClassVar = (None, "")
+    labels: ClassVar[dict[str, str]] = {}
     value: Any
 
 
@@ -276,6 +323,32 @@ class Declaration(Record):
         return "value" if by_value else "appearance"
 
     @property
+    def matrices(self) -> dict[str, Columns]:
+        """The matrices of columns by their variable."""
+        return {n: s for n, s in self.data.items() if isinstance(s, Columns)}
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns that are read as labels, each once."""
+        sources = [source.labels for source in self.data.values()]
+        found = [of[key] for key in ("column", "per") for of in sources if key in of]
+        sizes = [of["size"] for of in sources if "size" in of]
+        found += [name for name in sizes if name not in (OBS, *self.matrices)]
+        found += [name for name in (self.table.group, self.table.time) if name]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def number_columns(self) -> tuple[str, ...]:
+        """The columns that are read as numbers, each once."""
+        sources = (s.numbers for s in self.data.values() if isinstance(s, Column | Columns))
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(sources)))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is read."""
+        return tuple(dict.fromkeys((*self.number_columns, *self.label_columns)))
+
+    @property
     def reads_time(self) -> bool:
         """Whether the model itself uses the table's times, and not the figures alone."""
         return self.table.time in self.model_copy(update={"table": TableRoles()}).columns
@@ -292,69 +365,205 @@ class Declaration(Record):
             return self
         return self.model_copy(update={"table": TableRoles(group=self.table.group)})
 
-    @property
-    def label_columns(self) -> tuple[str, ...]:
-        """The columns that are read as labels, each once."""
-        found: dict[str, None] = {}
-        for source in self.data.values():
-            if isinstance(source, Column) and source.index:
-                found.setdefault(source.column)
-        for source in self.data.values():
-            if isinstance(source, Column | Columns) and source.per:
-                found.setdefault(source.per)
-        for source in self.data.values():
-            if isinstance(source, Size) and source.size not in (OBS, *self.matrices):
-                found.setdefault(source.size)
-        for column in (self.table.group, self.table.time):
-            if column:
-                found.setdefault(column)
-        return tuple(found)
-
-    @property
-    def matrices(self) -> dict[str, Columns]:
-        """The matrices of columns by their variable."""
-        return {n: s for n, s in self.data.items() if isinstance(s, Columns)}
-
     def with_labels(self, names: Mapping[str, str]) -> Declaration:
         """Return the declaration with other names of the columns that are read as labels."""
-        meant = {OBS, *self.matrices}
 
-        def new(name: str | None) -> Any:
-            return name if name in meant else names.get(name or "", name)
+        def new(name: str, key: str = "") -> str:
+            is_meant = key in ("size", "dims") and name in (OBS, *self.matrices)
+            return name if is_meant else names.get(name, name)
 
-        def of(source: DataSource) -> DataSource:
-            if isinstance(source, Size):
-                return Size(size=new(source.size))
-            if not isinstance(source, Column | Columns):
-                return source
-            changes = {"per": names.get(source.per or "", source.per)}
-            if isinstance(source, Column) and source.index:
-                changes["column"] = names.get(source.column, source.column)
-            return source.model_copy(update=changes)
+        def renamed(source: DataSource) -> DataSource:
+            labels = {key: new(name, key) for key, name in source.labels.items()}
+            return source.model_copy(update=labels)
 
         return self.model_copy(
             update={
-                "data": {name: of(source) for name, source in self.data.items()},
-                "dims": {name: tuple(map(new, dims)) for name, dims in self.dims.items()},
-                "table": TableRoles(
-                    group=names.get(self.table.group, self.table.group),
-                    time=names.get(self.table.time, self.table.time),
-                ),
+                "data": {name: renamed(source) for name, source in self.data.items()},
+                "dims": {
+                    name: tuple(new(dim, "dims") for dim in dims)
+                    for name, dims in self.dims.items()
+                },
+                "table": TableRoles(group=new(self.table.group), time=new(self.table.time)),
             }
         )
 
-    @property
-    def number_columns(self) -> tuple[str, ...]:
-        """The columns that are read as numbers, each once."""
-        found: dict[str, None] = {}
-        for source in self.data.values():
-            if isinstance(source, Column) and not source.index:
-                found.setdefault(source.column)
-            elif isinstance(source, Columns):
-                found.update(dict.fromkeys(source.columns))
-        return tuple(found)
+    def with_columns(self, blocks: Blocks, columns: Collection[str]) -> Declaration:
+        """Return the declaration with the columns of data variables that are unambiguous."""
+        data = dict(self.data)
+        switches = {(self.roles.prior_only, 0), (self.roles.held_out, 1)}
+        for name, variable in blocks.data.items():
+            if name in data or name in self.priors:
+                continue
+            if variable.ndim == 1 and name in columns:
+                # What is observed is what it is, an ordinal rating also, and no label. Labels are
+                # in order of value, as a program may take neighbours by their positions.
+                is_label = name != self.roles.observed and variable.is_index(blocks.data)
+                order: Any = {"index": True, "order": "value"} if is_label else {}
+                data[name] = Column(column=name, **order)
+            elif variable.is_int and (name, variable.ndim) in switches:
+                data[name] = Value(value=0)
+        return self.model_copy(update={"data": data})
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Every column that is read."""
-        return tuple(dict.fromkeys((*self.number_columns, *self.label_columns)))
+    def with_sizes(self, blocks: Blocks) -> Declaration:
+        """Return the declaration with the sizes that its columns give, in the block's order."""
+        data = dict(self.data)
+        sizes: dict[str | None, str] = {}
+        for name, source in data.items():
+            if isinstance(source, Column | Columns):
+                sizes = {**source.sizes_of(name, blocks.data[name]), **sizes}
+        for name, variable in blocks.data.items():
+            is_open = name not in data and name not in self.priors
+            if name in sizes and is_open and variable.is_int and not variable.ndim:
+                data[name] = Size(size=sizes[name])
+        return self.model_copy(update={"data": {n: data[n] for n in blocks.data if n in data}})
+
+    def with_plain_dims(self, blocks: Blocks) -> tuple[Declaration, dict[str, str]]:
+        """Give dimensions of the draws names that nothing else has and that netCDF can list.
+
+        A column of labels is a dimension, and may be called anything: ``visit day`` becomes
+        ``visit_day``, as netCDF separates names by blanks, and ``chain`` becomes ``chain_``.
+
+        Returns
+        -------
+        declared : Declaration
+            With these names.
+        names : dict of str to str
+            The new name of each column or dimension that has one.
+        """
+        meant = {OBS, *self.matrices}
+        used = {"chain", "draw", "y", self.roles.observed, *meant, *blocks.draws}
+        others = [dim for dims in self.dims.values() for dim in dims if dim not in meant]
+        taken = {*used, *self.columns, *others}
+        names: dict[str, str] = {}
+        for name in dict.fromkeys((*self.label_columns, *others)):
+            plain = re.sub(r"[\s/\0]|^\.+$", "_", name)
+            if plain != name or name in used:
+                names[name] = free_name(plain, taken)
+                taken.add(names[name])
+        return self.with_labels(names), names
+
+    def check(self, blocks: Blocks, where: str) -> None:
+        """Refuse names that the program does not have, and sources that cannot fill a shape.
+
+        Raises
+        ------
+        ConfigError
+            Naming the section and the key.
+        """
+        draws, all_variables = blocks.draws, {**blocks.data, **blocks.draws}
+        for section, names, known, block in (
+            ("data", self.data, blocks.data, "data block"),
+            ("priors", self.priors, blocks.data, "data block"),
+            ("dims", self.dims, all_variables, "blocks"),
+            ("parameters", self.parameters, draws, "parameters and generated quantities"),
+            ("omit", self.omit, draws, "parameters and generated quantities"),
+        ):
+            for name in names:
+                if name not in known:
+                    raise ConfigError(
+                        f"{where}: [{section}] names {name}, which the program does not declare in "
+                        f"its {block}: {', '.join(known) or 'nothing'}"
+                    )
+        for name, dims in self.dims.items():
+            if len(dims) != all_variables[name].ndim:
+                raise ConfigError(
+                    f"{where}: [dims] gives {name} {len(dims)} dimensions and the program "
+                    f"{all_variables[name].ndim}; name one for each"
+                )
+        for name, source in self.data.items():
+            (fills, what), ndim = source.fills, blocks.data[name].ndim
+            if fills not in (None, ndim):
+                shapes = dict(kind.fills for kind in _KINDS)
+                raise ConfigError(
+                    f"{where}: [data] {name} is "
+                    f"{shapes.get(ndim, f'an array of {ndim} dimensions')} in the program, and "
+                    f"this entry gives {what}; correct one of them"
+                )
+
+
+def complete(
+    declared: Declaration, blocks: Blocks, columns: Collection[str], where: str
+) -> tuple[Declaration, dict[str, str]]:
+    """Return the declaration with every variable of the data block in it, and plain dimensions.
+
+    Parameters
+    ----------
+    declared : Declaration
+        What the user wrote.
+    blocks : Blocks
+        What the program declares.
+    columns : collection of str
+        The table's columns.
+    where : str
+        The declaration's file, for messages.
+
+    Returns
+    -------
+    declared : Declaration
+        The whole declaration.
+    names : dict of str to str
+        The new name of each column or dimension that has one.
+
+    Raises
+    ------
+    ConfigError
+        Naming what is needed and not declared.
+    """
+    # Labels may be a column obs, which sizes use for the rows: dimensions are named before them.
+    whole, names = declared.with_columns(blocks, columns).with_plain_dims(blocks)
+    whole = whole.with_sizes(blocks)
+    missing = [n for n in blocks.data if n not in whole.data and n not in declared.priors]
+    if missing:
+        lines = "\n".join(f"    {draft(blocks.data[name], blocks.data)}" for name in missing)
+        raise ConfigError(
+            f"{where}: the data {'variables' if len(missing) > 1 else 'variable'} "
+            f"{', '.join(missing)} cannot be told from the table, whose columns are "
+            f"{', '.join(columns)}. Add to {where}:\n    [data]\n{lines}"
+        )
+    return whole.model_copy(update={"dims": dims_of(whole, blocks)}), names
+
+
+def dims_of(declared: Declaration, blocks: Blocks) -> dict[str, tuple[str, ...]]:
+    """Return the dimensions of everything that has some, as declared or by its sizes.
+
+    A dimension of which nothing is known is called as ArviZ calls it, ``alpha_dim_0``.
+    """
+    by_size = {n: source.size for n, source in declared.data.items() if isinstance(source, Size)}
+    found = {}
+    for name, variable in {**blocks.data, **blocks.draws}.items():
+        numbered = [f"{name}_dim_{i}" for i in range(variable.ndim)]
+        names = [by_size.get(size, n) for size, n in zip(variable.sizes, numbered, strict=True)]
+        if names:
+            found[name] = tuple(names if len(set(names)) == len(names) else numbered)
+    return {**found, **declared.dims}
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return a name with as many underscores at its end as make it differ from those taken."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def draft(variable: Variable, block: Declared) -> str:
+    """Return the line of a declaration that a variable of this shape most likely needs."""
+    if variable.ndim == 0:
+        if variable.is_int and any(v.upper == variable.name for v in block.values()):
+            line = '{ size = "..." }  # the column whose labels it counts'
+        elif variable.is_int and any(variable.name in v.sizes for v in block.values()):
+            line = '{ size = "obs" }  # or the column whose labels it counts, or a value'
+        else:
+            line = "{ value = 1 }  # or under [priors], to be changed by --prior"
+    elif variable.ndim == 1:
+        index = ", index = true" if variable.is_index(block) else ""
+        line = f'{{ column = "..."{index} }}'
+    else:
+        line = '{ columns = ["...", "..."] }' if variable.ndim == 2 else "{ value = [...] }"
+    return f"{variable.name} = {line}"
+
+
+def entry(source: DataSource) -> str:
+    """Return a source as it stands in a file."""
+    keys = source.model_dump(exclude_defaults=True, exclude={"order"})
+    parts = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())
+    return f"{{ {', '.join(parts)} }}"

@@ -7,16 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.declaration import (
-    Column,
-    Columns,
-    DataSource,
-    Declaration,
-    Roles,
-    Size,
-    Value,
-)
-from pyflowers.programs.inference import draft, infer, is_index
+from pyflowers.programs.capabilities import Capability
+from pyflowers.programs.declaration import Declaration, Roles, Value, draft, entry
 from pyflowers.programs.program import Program
 from pyflowers.programs.shipped import shipped_program
 from pyflowers.programs.source import read_source
@@ -77,7 +69,7 @@ def draft_declaration(path: Path, columns: Collection[str], include_paths: tuple
         If the program does not exist.
     """
     blocks = read_source(path, include_paths).blocks
-    known = infer(Declaration(), blocks, columns)
+    known = Declaration().with_columns(blocks, columns).with_sizes(blocks).data
     lines = [
         f"# How a table becomes the data of {path.name}. The columns of the table:",
         f"# {', '.join(' '.join(column.split()) for column in columns)}",
@@ -89,7 +81,7 @@ def draft_declaration(path: Path, columns: Collection[str], include_paths: tuple
     scalars = []
     for name, variable in blocks.data.items():
         if name in known:
-            lines.append(f"{name} = {_entry(known[name])}")
+            lines.append(f"{name} = {entry(known[name])}")
         elif not variable.ndim and not variable.is_int:
             scalars.append(name)
         else:
@@ -101,7 +93,7 @@ def draft_declaration(path: Path, columns: Collection[str], include_paths: tuple
         values = [
             name
             for name, each in blocks.data.items()
-            if each.ndim and not (isinstance(known.get(name), Value) or is_index(each, blocks.data))
+            if each.ndim and not (isinstance(known.get(name), Value) or each.is_index(blocks.data))
         ]
         observed = values[0] if len(values) == 1 else "..."
         mark = "" if len(values) == 1 else f"  {TO_FILL_IN}: {', '.join(values)}"
@@ -134,18 +126,4 @@ def write_new(files: Mapping[Path, str]) -> None:
 
 def lost_capabilities(program: Program) -> list[str]:
     """Return what a shipped program can do and its copy cannot: what is written in Python."""
-    closed = program.python.closed_form
-    return [name for name, has in (("exact", closed.exact), ("vb", closed.vb)) if has is not None]
-
-
-def _entry(source: DataSource) -> str:
-    if isinstance(source, Column):
-        index = ", index = true" if source.index else ""
-        return f'{{ column = "{source.column}"{index} }}'
-    if isinstance(source, Columns):
-        names = ", ".join(f'"{name}"' for name in source.columns)
-        return f"{{ columns = [{names}] }}"
-    if isinstance(source, Size):
-        return f'{{ size = "{source.size}" }}'
-    assert isinstance(source, Value)
-    return f"{{ value = {source.value} }}"
+    return [str(each) for each in (Capability.EXACT, Capability.VB) if program.can(each)]

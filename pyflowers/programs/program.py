@@ -12,26 +12,27 @@ differ in the capabilities that they have.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.data import Table
 from pyflowers.display import Line, Shown, heading
-from pyflowers.errors import ConfigError
-from pyflowers.programs import filling, hyperparameters
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs import data as data_block
 from pyflowers.programs.capabilities import Capabilities, Capability, Draws, MissingMoment
-from pyflowers.programs.data import Data
-from pyflowers.programs.declaration import Declaration
+from pyflowers.programs.data import TABLE_ROLES, Data, with_roles
+from pyflowers.programs.declaration import Declaration, Parameter, complete
 from pyflowers.programs.densities import PriorDensity, prior_density
-from pyflowers.programs.granted import capabilities_of
-from pyflowers.programs.inference import check_names
-from pyflowers.programs.reading import read_data
 from pyflowers.programs.source import Source, read_source
 from pyflowers.records import read_toml
 
@@ -71,6 +72,9 @@ class Program(Shown):
     example: Path | None = None
     withheld: Mapping[Capability, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.declaration.check(self.source.blocks, self.declared_in)
+
     @classmethod
     def open(
         cls,
@@ -102,15 +106,12 @@ class Program(Shown):
         """
         source = read_source(path, include_paths)
         file = source.path.with_suffix(".toml")
-        if declaration is None and file.is_file():
-            values, where = read_toml(file), str(file)
-        else:
-            values, where = dict(declaration or {}), str(file)
-            if declaration is not None:
-                where = f"the declaration of {source.path.name} in Python"
-        declared = Declaration.parse(values, where)
-        check_names(declared, source.blocks, where)
-        example = file.parent / declared.example if declared.example else None
+        where = str(file)
+        if declaration is not None:
+            where = f"the declaration of {source.path.name} in Python"
+        elif file.is_file():
+            declaration = read_toml(file)
+        declared = Declaration.parse(dict(declaration or {}), where)
         return cls(
             source,
             declared,
@@ -118,7 +119,7 @@ class Program(Shown):
             str(source.path),
             tuple(Path(folder).resolve() for folder in include_paths),
             python or Capabilities(),
-            example,
+            file.parent / declared.example if declared.example else None,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -147,8 +148,6 @@ class Program(Shown):
 
     def contents(self) -> list[Line]:
         """Return the model, its hyperparameters, and what the program can do."""
-        import pandas as pd
-
         declared = self.declaration
         rows = {
             name: {"default": prior.value, "meaning": prior.description}
@@ -174,8 +173,8 @@ class Program(Shown):
     @cached_property
     def capabilities(self) -> frozenset[Capability]:
         """What it can do."""
-        has = capabilities_of(self.declaration, self.source.blocks, self.python)
-        return has - self.withheld.keys()
+        has = {capability for capability in Capability if capability.is_had(self)}
+        return frozenset(has - self.withheld.keys())
 
     def can(self, capability: Capability) -> bool:
         """Whether it has a capability."""
@@ -220,7 +219,8 @@ class Program(Shown):
         time_order : str
             ``value`` or ``appearance``.
         **reading
-            ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.data.read_table`.
+            ``group``, ``time`` and ``value``, as in `columns`; ``sep``, ``decimal`` and
+            ``encoding``, see :func:`pyflowers.data.read_table`.
 
         Raises
         ------
@@ -229,21 +229,90 @@ class Program(Shown):
         ConfigError
             If the declaration does not fit program and table.
         """
-        return read_data(self, data, columns or {}, time_order, reading)
+        return self._read(data, columns, time_order, reading)
 
     def read_design(
-        self,
-        data: Any = None,
-        *,
-        columns: Mapping[str, str] | None = None,
-        time_order: str = "value",
-        **reading: Any,
+        self, data: Any = None, *, columns: Mapping[str, str] | None = None, **reading: Any
     ) -> Data:
         """Take data as :meth:`read` does, and leave the observed values alone.
 
         Their column is neither read nor needed; their variable holds the smallest value allowed.
         """
-        return read_data(self, data, columns or {}, time_order, reading, design_only=True)
+        time_order = reading.pop("time_order", "value")
+        return self._read(data, columns, time_order, reading, design_only=True)
+
+    def _read(
+        self,
+        data: Any,
+        columns: Any,
+        time_order: str,
+        reading: Mapping[str, Any],
+        *,
+        design_only: bool = False,
+    ) -> Data:
+        if time_order not in ("value", "appearance"):
+            raise ConfigError(f"time_order must be value or appearance, was {time_order!r}")
+        roles = {role: reading[role] for role in TABLE_ROLES if role in reading}
+        reading = {key: value for key, value in reading.items() if key not in roles}
+        names = _names_of(with_roles(columns, **roles))
+        how = {key: str(value) for key, value in reading.items() if value is not None}
+        of_file = next(iter(how), None)
+        if time_order != "value":
+            how["time_order"] = time_order
+        given = next(iter((*names, *how)), None)
+        if isinstance(data, Data):
+            if given:
+                raise ConfigError(f"{given}: the data have been read already; leave it out")
+            return data
+        data = self.example if data is None and self.example is not None else data
+        if of_file and isinstance(data, Table | pd.DataFrame):
+            raise ConfigError(
+                f"{of_file}: it describes a file, and these data are not one; leave it out"
+            )
+        table = data_block.as_table(data, reading)
+        if table is not None:
+            return replace(self._read_table(table, names, time_order, design_only), reading=how)
+        if given:
+            raise ConfigError(
+                f"{given}: it describes a table, and {self.name} is given no table; leave it out"
+            )
+        block = data_block.from_json(data, self.declaration, self.source.blocks)
+        return data_block.design_block(block, self.source.blocks) if design_only else block
+
+    def _read_table(
+        self, table: Table, columns: Mapping[str, str], time_order: str, design_only: bool
+    ) -> Data:
+        """Read a table; `columns` has the user's names of columns and of roles."""
+        written, blocks = self.declaration, self.source.blocks
+        value = written.data.get(written.roles.observed)
+        in_role = {
+            "group": written.table.group,
+            "time": written.table.time,
+            "value": getattr(value, "column", ""),
+        }
+        for key in columns:
+            if key in in_role and not in_role[key]:
+                raise ConfigError(
+                    f"{key}: {self.name} declares no column in that role; leave --{key} out, or "
+                    f"declare it in {self.declared_in}"
+                )
+        names = {in_role.get(key, key): theirs for key, theirs in columns.items()}
+        if design_only:
+            table = data_block.design_table(table, written, blocks, names)
+        read_by = {*written.columns, *blocks.data}
+        back = {theirs: name for name, theirs in names.items() if name in read_by}
+        known = [back.get(column, column) for column in table.cells]
+        declared, dims = complete(written, blocks, known, self.declared_in)
+        # A column that is asked for by name is missed if it is not there.
+        declared = declared.for_columns({dims.get(column, column) for column in (*known, *names)})
+        for key in columns:
+            if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:
+                before = {dim: column for column, dim in dims.items()}
+                have = ", ".join(before.get(column, column) for column in declared.columns)
+                raise ConfigError(f"column {key}: {self.name} reads {have}")
+        names = {dim: names.get(column, column) for column, dim in dims.items()} | names
+        written = written.with_labels(dims)
+        return data_block.from_table(table, declared, written, blocks, names, time_order)
 
     def resolve_priors(
         self, given: Mapping[str, float] | None = None, data: Data | None = None
@@ -262,7 +331,42 @@ class Program(Shown):
         ConfigError
             For a name that the program does not have or a value out of its range.
         """
-        return hyperparameters.resolve_priors(self, given, data)
+        if not isinstance(given, Mapping | None):
+            raise ConfigError(
+                f"priors: a {type(given).__name__} is not a mapping of names to numbers, such as "
+                '{"mu_sd": 10}'
+            )
+        priors = self.declaration.priors
+        values = {name: prior.value for name, prior in priors.items()}
+        in_data = {} if data is None or data.has_table else data.values
+        in_data = {name: in_data[name] for name in priors if name in in_data}
+        for name, value in {**in_data, **(given or {})}.items():
+            if name not in priors:
+                has = f"has no such prior; it has {', '.join(priors)}"
+                none = (
+                    "declares no priors; list those of its data block under [priors] in "
+                    f"{self.declared_in}"
+                )
+                raise ConfigError(f"prior {name}: {self.name} {has if priors else none}")
+            values[name] = self._checked_prior(name, value)
+        self.python.check_priors(values)
+        return values
+
+    def _checked_prior(self, name: str, value: Any) -> float:
+        """Return a hyperparameter; refuse what is no number or out of its range."""
+        prior, variable = self.declaration.priors[name], self.source.blocks.data[name]
+        lower = variable.lowest if prior.lower is None and prior.above is None else prior.lower
+        if isinstance(value, np.ndarray) and not value.ndim:
+            value = value.item()
+        is_finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        if is_finite and variable.is_int and value != int(value):
+            raise ConfigError(f"prior {name}: it must be a whole number, was {value!r}")
+        limit = "" if lower is None else f" and at least {lower:g}"
+        limit = limit if prior.above is None else f" and above {prior.above:g}"
+        is_low = is_finite and lower is not None and value < lower
+        if not is_finite or is_low or (prior.above is not None and value <= prior.above):
+            raise ConfigError(f"prior {name}: it must be a finite number{limit}, was {value!r}")
+        return float(value)
 
     def fill(
         self, data: Data, priors: Mapping[str, float], *, centered: bool | None = None
@@ -288,11 +392,42 @@ class Program(Shown):
 
         Raises
         ------
+        ConfigError
+            If the program has no choice that was made.
         DataError
             If the posterior would be improper, or the program cannot use the data for another
             reason.
         """
-        return filling.fill(self, data, priors, centered)
+        block, choices = self.source.blocks.data, self.python.choices
+        numbers = {name: int(v) if block[name].is_int else v for name, v in priors.items()}
+        whole = replace(data, values={**data.values, **numbers})
+        source = data.source or "the data"
+        missing = [n for n in block if n not in whole.values and n not in choices]
+        if missing:
+            shapes = {np.shape(value) for value in data.values.values()}
+            is_table = not data.has_table and len(shapes) == 1 and () not in shapes
+            of_table = "; if they are a table, give pandas.DataFrame(...)" if is_table else ""
+            raise DataError(
+                f"{source}: the data variable {missing[0]} is missing, which {self.path.name} "
+                f"declares; add it{of_table}"
+            )
+        data_block.check_shapes(whole.values, block, source, self.path.name)
+        chosen = {
+            name: choose(whole)
+            for name, choose in choices.items()
+            if data.has_table or name not in data.values
+        }
+        if centered is not None:
+            if "centered" not in block:
+                raise ConfigError(
+                    f"centered: {self.name} has no such choice; it would be int centered in its "
+                    "data block"
+                )
+            if not isinstance(centered, bool | np.bool_):
+                raise ConfigError(f"centered must be True, False or None, was {centered!r}")
+            chosen["centered"] = int(centered)
+        whole = replace(whole, values={**whole.values, **chosen})
+        return whole, [*data.notes, *self.python.check(whole)]
 
     def fill_design(self, data: Data, priors: Mapping[str, float]) -> Data:
         """Complete a data block without observations, so without checks of them."""
@@ -395,12 +530,8 @@ class Program(Shown):
 
     def prior_of(self, parameter: str, values: Mapping[str, Any]) -> PriorDensity | None:
         """Return the declared prior of a parameter or of its elements; None if there is none."""
-        declared = self.declaration.parameters.get(parameter.partition("[")[0])
-        return (
-            prior_density(declared.prior, values)
-            if declared is not None and declared.prior
-            else None
-        )
+        prior = self._about(parameter).prior
+        return prior_density(prior, values) if prior else None
 
     def improper_priors(self, values: Mapping[str, Any]) -> dict[str, str]:
         """Return the parameters whose prior is improper, each with a remedy.
@@ -410,35 +541,78 @@ class Program(Shown):
         values : mapping
             The data block, hyperparameters included.
         """
-        return hyperparameters.improper_priors(self, values)
+        declared = {name: self.prior_of(name, values) for name in self.declaration.parameters}
+        found = {}
+        for name, prior in declared.items():
+            if prior is not None and prior.density is None:
+                names = self._hyperparameters(name)
+                remedy = f"give a proper one, such as {' '.join(f'--prior {n}=1' for n in names)}"
+                if not names:
+                    expression = self._about(name).prior
+                    remedy = (
+                        f"correct {expression} in {self.declared_in}, or the data that it names"
+                    )
+                found[name] = f"its prior is {prior.text}; {remedy}"
+        if self.python.prior is not None:
+            return found
+        prior_only = self.declaration.roles.prior_only
+        for name in self.source.flat_parameters(prior_only):
+            if declared.get(name) is None:
+                found[name] = (
+                    "it has a flat prior on an unbounded support; add one to the model, "
+                    f"outside the guard of {prior_only}, such as {name} ~ normal(0, 1)"
+                )
+        return found
 
     def prior_on_scale(self, parameter: str, data: Data) -> str:
         """Say how to give a parameter, which declares its prior, one on the scale of the data."""
-        return hyperparameters.prior_on_scale(self, parameter, data)
+        y = data.y
+        seen = f"the values of {data.value_name} have mean {y.mean():.4g} and sd {y.std():.3g}; "
+        advice = (seen if y.size else "") + "choose a prior by what is known beforehand"
+        suggested, names = self.python.priors_on_scale(data), self._hyperparameters(parameter)
+        if suggested.keys() & names:
+            options = " ".join(f"--prior {name}={value:g}" for name, value in suggested.items())
+            return f"{advice}, or a wide one on the scale of the data: {options}"
+        if not names:
+            return f"{advice}: change it in {self.path.name} and in {self.declared_in}"
+        return f"{advice}, with {' and '.join(f'--prior {name}=…' for name in names)}"
 
     def log_axis(self, parameter: str) -> bool | None:
         """Whether a parameter belongs on a logarithmic axis; None if the draws are to say."""
-        declared = self.declaration.parameters.get(parameter.partition("[")[0])
-        return declared.log_axis if declared is not None else None
+        return self._about(parameter).log_axis
 
     def unit_of(self, parameter: str, data: Data) -> str:
         """Return the unit of a parameter in the user's words; empty if none is declared."""
-        declared = self.declaration.parameters.get(parameter.partition("[")[0])
-        return "" if declared is None else _in_words_of(data, declared.unit)
+        unit = self._about(parameter).unit
+        if not data.time:
+            unit = _PER_TIME.sub("", unit)
+        names = (data.value_name, data.name_of(data.group), data.name_of(data.time))
+        for role, name in zip(("value", "group", "time"), names, strict=True):
+            unit = unit.replace(f"{{{role}}}", name)
+        return re.sub(r"^\((\w+)\)²$", r"\1²", unit)
+
+    def _about(self, parameter: str) -> Parameter:
+        """Return what is declared of a parameter or of the one that it is an element of."""
+        return self.declaration.parameters.get(parameter.partition("[")[0], Parameter())
+
+    def _hyperparameters(self, parameter: str) -> list[str]:
+        """Return the hyperparameters in a parameter's prior."""
+        words = re.findall(r"\w+", self._about(parameter).prior)
+        return [name for name in self.declaration.priors if name in words]
 
 
-def _in_words_of(data: Data, text: str) -> str:
-    """Put the table's columns for their roles; without times, nothing is per time."""
-    names = {
-        "value": data.value_name,
-        "group": data.name_of(data.group),
-        "time": data.name_of(data.time),
-    }
-    if not data.time:
-        text = _PER_TIME.sub("", text)
-    for role, name in names.items():
-        text = text.replace(f"{{{role}}}", name)
-    return re.sub(r"^\((\w+)\)²$", r"\1²", text)
+def _names_of(columns: Any) -> dict[str, str]:
+    """Return the names of columns that are given."""
+    if not isinstance(columns, Mapping | None):
+        raise ConfigError(
+            f"columns: a {type(columns).__name__} is not a mapping of names, such as "
+            '{"plant": "Beet"}'
+        )
+    given = {key: name for key, name in (columns or {}).items() if name is not None}
+    for key, name in given.items():
+        if not (isinstance(key, str) and isinstance(name, str)):
+            raise ConfigError(f"{key}: the name of a column is text, and {name!r} is not")
+    return given
 
 
 def _by_observation(

@@ -1,22 +1,122 @@
-"""A Stan program's text with everything that it includes."""
+"""A Stan program's text with everything that it includes, and what it declares.
+
+Only declarations are read, with their types, sizes and bounds as the program writes them; nothing
+is evaluated. That is enough to know what a table must supply and what a fit will hold, before any
+compiler or interpreter has seen the program. Whether the program is valid is for Stan to say.
+
+Which parameters have a prior is read from the text as well: `x` is the subject of
+``x ~ normal(m, s)`` and of ``normal_lpdf(x | m, s)``, and of any other term of ``target``; `m` and
+`s` are not. What a subject is computed from is one, too. A parameter that is never a subject has a
+flat prior, which is improper if its support is unbounded. The reading is generous: where the text
+leaves it open, a parameter counts as a subject.
+
+References
+----------
+Stan Reference Manual 2.35, chapters "Program blocks", "Data types and declarations" and
+"Statements" (increment log density, sampling statements).
+"""
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from pyflowers.digests import digest
 from pyflowers.errors import CompileError, ConfigError
-from pyflowers.programs.blocks import Blocks, read_blocks
 from pyflowers.records import as_path
 
 _INCLUDE = re.compile(
     r'^[ \t]*#include[ \t]+(?:"([^"\n]+)"|<([^>\n]+)>|(\S+))[^\n]*$', re.MULTILINE
 )
+_COMMENT_OR_STRING = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_BLOCK = re.compile(
+    r"\b(functions|(?:transformed\s+)?data|(?:transformed\s+)?parameters|model"
+    r"|generated\s+quantities)\s*\{"
+)
+_VECTORS = "vector row_vector complex_vector complex_row_vector simplex ordered positive_ordered"
+_SQUARE = {"cov_matrix", "corr_matrix", "cholesky_factor_corr", "cholesky_factor_cov"}
+_MATRICES = "matrix complex_matrix row_stochastic_matrix column_stochastic_matrix"
+_SIZED = {
+    **dict.fromkeys(("int", "real", "complex", "tuple"), 0),
+    **dict.fromkeys((*_VECTORS.split(), "unit_vector", "sum_to_zero_vector"), 1),
+    **dict.fromkeys((*_MATRICES.split(), *_SQUARE, "sum_to_zero_matrix"), 2),
+}
+"""The sized types, and how many dimensions each has of its own."""
+
+_COMPACT = {"simplex", "unit_vector", "corr_matrix", "cholesky_factor_corr"}
+_DENSITY = re.compile(r"\w+_(?:lpdf|lupdf|lpmf|lupmf)\s*\(")
+_ASSIGNED = re.compile(r"([A-Za-z]\w*)\s*(?:\[[^=;]*\])?\s*(?:\.?[-+*/])?=(?!=)(.*)", re.DOTALL)
+_OPENS_BLOCK = re.compile(r"(^|\)|\belse)\s*$")
+"""What a nested block follows: nothing, a condition or ``else``; elsewhere ``{`` opens an array."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A declared variable.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    kind : str
+        ``int``, ``real``, ``vector``, ``matrix`` and so on.
+    sizes : tuple of str
+        The size of each dimension as the program writes it, those of an array first.
+    lower, upper : str or None
+        Bounds as the program writes them.
+    """
+
+    name: str
+    kind: str
+    sizes: tuple[str, ...] = ()
+    lower: str | None = None
+    upper: str | None = None
+
+    @property
+    def is_int(self) -> bool:
+        """Whether its values are whole numbers."""
+        return self.kind == "int"
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.sizes)
+
+    @property
+    def lowest(self) -> float | None:
+        """Its lower bound if that is a number; the name of a variable is for Stan to judge."""
+        try:
+            return float(self.lower) if self.lower is not None else None
+        except ValueError:
+            return None
+
+    def is_index(self, data: Declared) -> bool:
+        """Whether it counts from 1 up to another: ``array[N] int<lower=1, upper=P>``."""
+        return self.is_int and self.lower == "1" and self.upper in data
+
+
+Declared = Mapping[str, Variable]
+"""Variables by name, in the order of the program."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The variables of a program, block by block."""
+
+    data: Declared
+    parameters: Declared
+    transformed_parameters: Declared
+    generated_quantities: Declared
+
+    @property
+    def draws(self) -> Declared:
+        """Every variable that a draw has."""
+        return {**self.parameters, **self.transformed_parameters, **self.generated_quantities}
 
 
 @dataclass(frozen=True)
@@ -52,8 +152,7 @@ class Source:
     @cached_property
     def text(self) -> str:
         """The program with its includes in place."""
-        name, *_ = self.files
-        return self._expanded(name, ())
+        return self._expanded(next(iter(self.files)), ())
 
     @cached_property
     def blocks(self) -> Blocks:
@@ -66,8 +165,7 @@ class Source:
         What it includes is written beside it by its name, or, where a name leads out of the folder,
         put in its place.
         """
-        first = next(iter(self.files))
-        files = self.files
+        first, files = next(iter(self.files)), self.files
         if not all(map(_stays_inside, files)):
             first = Path(first).name
             files = {first: self.text.encode()}
@@ -77,20 +175,43 @@ class Source:
             target.write_bytes(text)
         return folder / first
 
+    def flat_parameters(self, prior_only: str) -> list[str]:
+        """Return the parameters with a flat prior on an unbounded support.
+
+        Parameters
+        ----------
+        prior_only : str
+            The data variable that guards the likelihood: what it guards gives no prior.
+        """
+        bodies = _block_bodies(self.text)
+        model = _without_guarded(bodies.get("model", ""), prior_only)
+        subjects = set[str]().union(*map(_subjects, _lines(model)))
+        assigned = (
+            _ASSIGNED.search(line)
+            for line in _lines(f"{bodies.get('transformed parameters', '')};{model}")
+        )
+        computed = [match.groups() for match in assigned if match is not None]
+        # Each pass follows one more step of the computation; the last adds nothing.
+        for _ in range(len(computed) + 1):
+            for name, expression in computed:
+                if name in subjects:
+                    subjects |= _words_outside_conditions(expression)
+        return [
+            name
+            for name, variable in self.blocks.parameters.items()
+            if name not in subjects
+            and variable.kind not in _COMPACT
+            and (variable.lower is None or variable.upper is None)
+        ]
+
     def _expanded(self, name: str, inside: tuple[str, ...]) -> str:
         def included(match: re.Match[str]) -> str:
-            target = match[1] or match[2] or match[3]
+            target = _target(match)
             if target in inside or target not in self.files:
                 return ""
             return self._expanded(target, (*inside, name))
 
-        return _INCLUDE.sub(included, self.files[name].decode("utf-8", "replace"))
-
-
-def _stays_inside(name: str) -> bool:
-    """Whether a relative name stays in the folder where it is written."""
-    plain = posixpath.normpath(name.replace("\\", "/"))
-    return not (plain.startswith(("/", "..")) or Path(plain).is_absolute())
+        return _INCLUDE.sub(included, _text(self.files[name]))
 
 
 def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -> Source:
@@ -110,15 +231,22 @@ def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -
     CompileError
         If an included file is not found.
     """
-    path = program_file(program)
+    given = as_path(program, "a Stan program")
+    try:
+        path = given.resolve()
+        if path.suffix != ".stan":
+            raise ConfigError(f"{path}: a Stan program's name must end in .stan; rename it")
+        if not path.is_file():
+            raise ConfigError(f"{path}: no such Stan program; check the path")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{program}: not a path that can be opened ({error})") from error
     folders = [path.parent, *(Path(folder).resolve() for folder in include_paths)]
-    stem = re.sub(r"[^A-Za-z0-9_]", "_", path.stem)
-    files = {f"{stem}.stan": _bytes(path)}
-    waiting = list(files)
+    first = f"{Source(path, {}).safe_name}.stan"
+    files = {first: _bytes(path)}
+    waiting = [first]
     while waiting:
-        name = waiting.pop()
-        for match in _INCLUDE.finditer(files[name].decode("utf-8", "replace")):
-            target = match[1] or match[2] or match[3]
+        for match in _INCLUDE.finditer(_text(files[waiting.pop()])):
+            target = _target(match)
             if target in files:
                 continue
             found = next((f / target for f in folders if (f / target).is_file()), None)
@@ -133,24 +261,23 @@ def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -
     return Source(path, files)
 
 
-def program_file(program: str | Path) -> Path:
-    """Return the absolute path of a Stan program, checked before any tool is called.
+def read_blocks(text: str) -> Blocks:
+    """Read the declarations of a program, whose includes are already in place."""
+    bodies = _block_bodies(text)
+    return Blocks(
+        *(
+            {variable.name: variable for variable in _declarations(bodies.get(block, ""))}
+            for block in ("data", "parameters", "transformed parameters", "generated quantities")
+        )
+    )
 
-    Raises
-    ------
-    ConfigError
-        If the program does not exist or its name does not end in ``.stan``.
-    """
-    given = as_path(program, "a Stan program")
-    try:
-        path = given.resolve()
-        if path.suffix != ".stan":
-            raise ConfigError(f"{path}: a Stan program's name must end in .stan; rename it")
-        if not path.is_file():
-            raise ConfigError(f"{path}: no such Stan program; check the path")
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{program}: not a path that can be opened ({error})") from error
-    return path
+
+def _target(match: re.Match[str]) -> str:
+    return match[1] or match[2] or match[3]
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
 
 
 def _bytes(path: Path) -> bytes:
@@ -160,3 +287,149 @@ def _bytes(path: Path) -> bytes:
         raise ConfigError(
             f"{path}: it cannot be read ({error.strerror or error}); check its permissions"
         ) from error
+
+
+def _stays_inside(name: str) -> bool:
+    """Whether a relative name stays in the folder where it is written."""
+    plain = posixpath.normpath(name.replace("\\", "/"))
+    return not (plain.startswith(("/", "..")) or Path(plain).is_absolute())
+
+
+# Declarations
+
+
+def _block_bodies(text: str) -> dict[str, str]:
+    """Return the text of each block of a program, comments and what strings hold left out."""
+    plain = _COMMENT_OR_STRING.sub(lambda m: '""' if m[0].startswith('"') else " ", text)
+    return {
+        " ".join(match[1].split()): plain[match.end() : _closing(plain, match.end())]
+        for match in _BLOCK.finditer(plain)
+    }
+
+
+def _closing(text: str, position: int) -> int:
+    """Return where the bracket that is open at `position` is closed, or the end of the text."""
+    depth = 1
+    for i in range(position, len(text)):
+        depth += (text[i] in "([{") - (text[i] in ")]}")
+        if depth == 0:
+            return i
+    return len(text)
+
+
+def _declarations(body: str) -> Iterator[Variable]:
+    """Yield what the statements at the top level of a block declare."""
+    start = i = 0
+    while i < len(body):
+        if body[i] == "{":
+            # What a nested block declares is local.
+            is_array = not _OPENS_BLOCK.search(body[start:i])
+            i = _closing(body, i + 1)
+            start = start if is_array else i + 1
+        elif body[i] == ";":
+            yield from _declared(body[start:i].strip())
+            start = i + 1
+        i += 1
+
+
+def _declared(statement: str) -> Iterator[Variable]:
+    """Yield the variables of one statement; none if it is not a declaration."""
+    array = re.match(r"array\s*(?=\[)", statement)
+    array_sizes, rest = _bracketed(statement[array.end() :], "[") if array else ("", statement)
+    match = re.match(r"(\w+)\s*", rest)
+    if match is None or match[1] not in _SIZED:
+        return
+    kind, rest = match[1], rest[match.end() :]
+    if kind == "tuple":
+        _, rest = _bracketed(rest, "(")
+    constraints = {}
+    if rest.startswith("<"):
+        # A sign in brackets compares.
+        end = next(_outside_brackets(rest, ">"), len(rest))
+        pairs = (part.partition("=") for part in _split(rest[1:end]))
+        constraints = {name.strip(): value.strip() for name, _, value in pairs}
+        rest = rest[end + 1 :].strip()
+    sizes = _split(array_sizes) if array_sizes else []
+    if _SIZED[kind]:
+        own, rest = _bracketed(rest, "[")
+        if own is None:
+            return
+        sizes += _split(own) * (2 if kind in _SQUARE and len(_split(own)) == 1 else 1)
+    for part in _split(rest):
+        if name := re.match(r"\w+$", part.partition("=")[0].strip()):
+            lower, upper = constraints.get("lower"), constraints.get("upper")
+            yield Variable(name[0], kind, tuple(sizes), lower, upper)
+
+
+def _bracketed(text: str, bracket: str) -> tuple[str | None, str]:
+    """Return what the brackets at the start of a text hold, None without them, and the rest."""
+    if not text.startswith(bracket):
+        return None, text
+    end = _closing(text, 1)
+    return text[1:end], text[end + 1 :].strip()
+
+
+def _outside_brackets(text: str, mark: str) -> Iterator[int]:
+    """Yield where a mark stands that is in no brackets."""
+    depth = 0
+    for i, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == mark and depth == 0:
+            yield i
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that are in no brackets."""
+    cuts = [-1, *_outside_brackets(text, ","), len(text)]
+    return [text[start + 1 : end].strip() for start, end in itertools.pairwise(cuts)]
+
+
+# Priors
+
+
+def _without_guarded(body: str, prior_only: str) -> str:
+    """Leave out what runs only without ``prior_only``, in the usual ways of writing that."""
+    name = re.escape(prior_only)
+    off = rf"!\s*{name}|{name}\s*==\s*0|0\s*==\s*{name}|{name}\s*!=\s*1|{name}\s*<\s*1"
+    guard = re.compile(rf"\bif\s*\(\s*(?:{off})\s*\)\s*")
+    while (match := guard.search(body)) is not None:
+        body = body[: match.start()] + _after_statement(body[match.end() :])
+    return body
+
+
+def _after_statement(text: str) -> str:
+    """Return what follows the statement or the block at the start."""
+    if text.startswith("{"):
+        return text[_closing(text, 1) + 1 :]
+    if loop := re.match(r"(?:for|while|if)\s*\(", text):
+        return _after_statement(text[_closing(text, loop.end()) + 1 :].lstrip())
+    return text.partition(";")[2]
+
+
+def _lines(body: str) -> list[str]:
+    """Return the text between semicolons, without the bounds of declarations."""
+    return re.sub(r"(?<=\w)<[^<>;]*>", "", body).split(";")
+
+
+def _subjects(statement: str) -> set[str]:
+    """Return the words whose density a statement of the model adds."""
+    if "~" in statement:
+        return _words(statement.split("~")[0])
+    if _ASSIGNED.search(statement) is not None and not re.search(r"\btarget\s*\+=", statement):
+        return set()
+    return _words_outside_conditions(statement)
+
+
+def _words_outside_conditions(expression: str) -> set[str]:
+    """Return the words of an expression but those behind the bar of a density."""
+    position = 0
+    while match := _DENSITY.search(expression, position):
+        end = _closing(expression, match.end())
+        subject = expression[match.end() : end].partition("|")[0]
+        expression = f"{expression[: match.start()]} {subject}{expression[end:]}"
+        position = match.start() + 1 + len(subject)
+    return _words(expression)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[A-Za-z]\w*", text))

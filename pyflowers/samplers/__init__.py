@@ -12,19 +12,12 @@ moves many chains in one call; :func:`run` keeps the draws:
 (4, 2000, 1)
 """
 
-from pyflowers.samplers.densities import (
-    ExactTarget,
-    GradLogDensity,
-    LogDensity,
-    OneAtATime,
-    PointDensity,
-)
-from pyflowers.samplers.gamma import Gamma, LogGamma
-from pyflowers.samplers.hmc import HMC, HMCInfo, HMCState
+from pyflowers.samplers.hmc import HMC
 from pyflowers.samplers.integrators import (
     INTEGRATORS,
     ORDERS,
     Integrator,
+    Mass,
     PhasePoint,
     euler,
     flip,
@@ -34,7 +27,8 @@ from pyflowers.samplers.integrators import (
     phase_point,
     trajectory,
 )
-from pyflowers.samplers.langevin import MALA, MALAInfo, MALAState
+from pyflowers.samplers.kernels import GradLogDensity, Kernel, LogDensity, Run, run
+from pyflowers.samplers.langevin import MALA
 from pyflowers.samplers.markov import (
     convergence_rate,
     detailed_balance_error,
@@ -45,115 +39,35 @@ from pyflowers.samplers.markov import (
     stationary_distribution,
     total_variation,
 )
-from pyflowers.samplers.mass import DenseMass, DiagonalMass, Mass, UnitMass
-from pyflowers.samplers.metropolis import (
-    Metropolis,
-    MetropolisHastings,
-    MetropolisInfo,
-    MetropolisState,
-)
+from pyflowers.samplers.metropolis import Metropolis, MetropolisHastings
 from pyflowers.samplers.proposals import (
-    AutoregressiveStep,
     GaussianStep,
     MultiplicativeStep,
     OneSidedStep,
-    Proposal,
     SignedStep,
-    SymmetricProposal,
     UniformStep,
 )
-from pyflowers.samplers.regression import LinearRegression
-from pyflowers.samplers.rejection import (
-    RejectionInfo,
-    ball_acceptance_rate,
-    propose_in_cube,
-    uniform_in_ball,
-)
-from pyflowers.samplers.runner import Kernel, Run, run
-from pyflowers.samplers.sgld import (
-    SGLD,
-    ConstantSteps,
-    DecayingSteps,
-    FullGradient,
-    MinibatchGradient,
-    MinibatchTarget,
-    SGLDInfo,
-    SGLDState,
-    handout_noise_sd,
-    langevin_noise_sd,
-)
+from pyflowers.samplers.rejection import ball_acceptance_rate, propose_in_cube, uniform_in_ball
+from pyflowers.samplers.sgld import SGLD, handout_noise_sd, langevin_noise_sd
 from pyflowers.samplers.stan_density import StanDensity
-from pyflowers.samplers.targets import Gaussian, NormalMixture, StandardNormal
+from pyflowers.samplers.targets import Gamma, LinearRegression, NormalMixture, StandardNormal
 
-__all__ = [
-    "HMC",
+__all__ = ["GradLogDensity", "Kernel", "LogDensity", "Run", "run"]
+__all__ += ["Gamma", "LinearRegression", "NormalMixture", "StanDensity", "StandardNormal"]
+__all__ += ["ball_acceptance_rate", "propose_in_cube", "uniform_in_ball"]
+__all__ += ["Metropolis", "MetropolisHastings"]
+__all__ += ["GaussianStep", "MultiplicativeStep", "OneSidedStep", "SignedStep", "UniformStep"]
+__all__ += ["HMC", "MALA", "SGLD", "handout_noise_sd", "langevin_noise_sd"]
+__all__ += [
     "INTEGRATORS",
-    "MALA",
     "ORDERS",
-    "SGLD",
-    "AutoregressiveStep",
-    "ConstantSteps",
-    "DecayingSteps",
-    "DenseMass",
-    "DiagonalMass",
-    "ExactTarget",
-    "FullGradient",
-    "Gamma",
-    "Gaussian",
-    "GaussianStep",
-    "GradLogDensity",
-    "HMCInfo",
-    "HMCState",
     "Integrator",
-    "Kernel",
-    "LinearRegression",
-    "LogDensity",
-    "LogGamma",
-    "MALAInfo",
-    "MALAState",
     "Mass",
-    "Metropolis",
-    "MetropolisHastings",
-    "MetropolisInfo",
-    "MetropolisState",
-    "MinibatchGradient",
-    "MinibatchTarget",
-    "MultiplicativeStep",
-    "NormalMixture",
-    "OneAtATime",
-    "OneSidedStep",
     "PhasePoint",
-    "PointDensity",
-    "Proposal",
-    "RejectionInfo",
-    "Run",
-    "SGLDInfo",
-    "SGLDState",
-    "SignedStep",
-    "StanDensity",
-    "StandardNormal",
-    "SymmetricProposal",
-    "UniformStep",
-    "UnitMass",
-    "ball_acceptance_rate",
-    "convergence_rate",
-    "detailed_balance_error",
-    "distributions",
     "euler",
     "flip",
     "hamiltonian",
-    "handout_noise_sd",
-    "langevin_noise_sd",
-    "leapfrog",
-    "metropolis_matrix",
-    "modified_euler",
-    "phase_point",
-    "propose_in_cube",
-    "ring_walk",
-    "run",
-    "simulate",
-    "stationary_distribution",
-    "total_variation",
-    "trajectory",
-    "uniform_in_ball",
 ]
+__all__ += ["leapfrog", "modified_euler", "phase_point", "trajectory"]
+__all__ += ["convergence_rate", "detailed_balance_error", "distributions", "metropolis_matrix"]
+__all__ += ["ring_walk", "simulate", "stationary_distribution", "total_variation"]

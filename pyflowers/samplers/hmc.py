@@ -18,38 +18,42 @@ References
    216–222.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pyflowers.samplers import _checks
-from pyflowers.samplers.densities import BoolArray, FloatArray, GradLogDensity
+from pyflowers.errors import ConfigError
 from pyflowers.samplers.integrators import (
+    UNIT_MASS,
     Integrator,
+    Mass,
     PhasePoint,
+    Step,
     flip,
     hamiltonian,
     leapfrog,
     trajectory,
 )
-from pyflowers.samplers.mass import Mass, UnitMass
-from pyflowers.samplers.metropolis import accept
+from pyflowers.samplers.kernels import (
+    BoolArray,
+    FloatArray,
+    GradLogDensity,
+    accept,
+    choose,
+    count,
+    numbers,
+    positive,
+    start_with_gradient,
+)
 
-#: An energy error beyond this is a divergence: Stan's threshold, `max_deltaH` in base_nuts.hpp.
 DIVERGENCE_THRESHOLD = 1000.0
+"""An energy error beyond this is a divergence: Stan's threshold, `max_deltaH` in base_nuts.hpp."""
 
 
 class HMCState(NamedTuple):
-    """Where the chains are, with the target's values there.
-
-    Attributes
-    ----------
-    position : array, shape (chain, dim)
-    log_density : array, shape (chain,)
-    gradient : array, shape (chain, dim)
-    """
+    """Where the chains are, with log π, shape (chain,), and ∇ log π, shape (chain, dim), there."""
 
     position: FloatArray
     log_density: FloatArray
@@ -79,22 +83,6 @@ class HMCInfo(NamedTuple):
     step_size: FloatArray
 
 
-def start_with_gradient(target: GradLogDensity, mass: Mass, position: ArrayLike) -> HMCState:
-    """Return the state of chains that start at `position`, shape (chain, dim).
-
-    Raises
-    ------
-    ConfigError
-        `position` is not so shaped, not finite, or outside the target's support, or `mass` is of
-        another number of coordinates.
-    """
-    x = _checks.initial_position(position, target)
-    _checks.mass_fits(mass.velocity, x)
-    log_density, gradient = target.log_density_gradient(x)
-    _checks.initial_log_density(log_density, x)
-    return HMCState(x, log_density, _checks.initial_gradient(gradient, x))
-
-
 @dataclass(frozen=True)
 class HMC:
     """Hamiltonian Monte Carlo with a fixed number of steps.
@@ -120,61 +108,63 @@ class HMC:
     ------
     ConfigError
         `step_size`, `num_steps` or `jitter` is out of range.
+
+    References
+    ----------
+    .. [1] Neal (2011), as above.
     """
 
     target: GradLogDensity
     step_size: float
     num_steps: int
-    mass: Mass = field(default_factory=UnitMass)
+    mass: Mass = UNIT_MASS
     jitter: float = 0.0
     integrator: Integrator = leapfrog
 
     def __post_init__(self) -> None:
-        _checks.positive("step_size", self.step_size)
-        _checks.count("num_steps", self.num_steps)
-        _checks.fraction("jitter", self.jitter)
+        positive("step_size", self.step_size, ndim=0)
+        count("num_steps", self.num_steps)
+        if not 0 <= numbers("jitter", self.jitter, ndim=0) < 1:
+            raise ConfigError(f"jitter must be at least 0 and less than 1, was {self.jitter}")
 
     def init(self, position: ArrayLike) -> HMCState:
-        """Return the state of chains that start at `position`, shape (chain, dim)."""
-        return start_with_gradient(self.target, self.mass, position)
+        """Return the state of chains that start at `position`, shape (chain, dim).
 
+        Raises
+        ------
+        ConfigError
+            `position` is not so shaped, not finite, or outside the target's support, or `mass` is
+            of another number of coordinates.
+        """
+        state = HMCState(*start_with_gradient(self.target, position))
+        self.mass.check_fits(state.position)
+        return state
+
+    @np.errstate(over="ignore", invalid="ignore")
     def __call__(self, rng: np.random.Generator, state: HMCState) -> tuple[HMCState, HMCInfo]:
         """Make one transition of every chain."""
         momentum = self.mass.sample(rng, state.position.shape)
-        step_size = self._draw_step_size(rng, len(momentum))
+        step_size = np.full(len(momentum), float(self.step_size))
+        if self.jitter:
+            step_size *= rng.uniform(1 - self.jitter, 1 + self.jitter, len(momentum))
         begin = PhasePoint(state.position, momentum, state.log_density, state.gradient)
-        return self._move(rng, begin, self.propose(begin, step_size[:, None]), step_size)
+        end = self.propose(begin, step_size[:, None])
+        energy, energy_end = hamiltonian(self.mass, begin), hamiltonian(self.mass, end)
+        error = energy_end - energy
+        accepted, acceptance_rate = accept(rng, -error)
+        position, _, log_density, gradient = choose(accepted, end, begin)
+        info = HMCInfo(
+            log_density,
+            acceptance_rate,
+            accepted,
+            energy=np.where(accepted, energy_end, energy),
+            energy_error=error,
+            diverging=~(error <= DIVERGENCE_THRESHOLD),
+            step_size=step_size,
+        )
+        return HMCState(position, log_density, gradient), info
 
-    def propose(self, begin: PhasePoint, step_size: float | FloatArray) -> PhasePoint:
+    def propose(self, begin: PhasePoint, step_size: Step) -> PhasePoint:
         """Return where the path ends, its momentum flipped: a map that is its own inverse."""
         path = trajectory(self.integrator, self.target, self.mass, begin, step_size, self.num_steps)
         return flip(path[-1])
-
-    def _draw_step_size(self, rng: np.random.Generator, num_chains: int) -> FloatArray:
-        if self.jitter == 0:
-            return np.full(num_chains, self.step_size)
-        return self.step_size * rng.uniform(1 - self.jitter, 1 + self.jitter, num_chains)
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def _move(
-        self, rng: np.random.Generator, begin: PhasePoint, end: PhasePoint, step_size: FloatArray
-    ) -> tuple[HMCState, HMCInfo]:
-        """Move the chains that accept; the others stay."""
-        energy, energy_end = hamiltonian(self.mass, begin), hamiltonian(self.mass, end)
-        energy_error = energy_end - energy
-        accepted, acceptance_rate = accept(rng, -energy_error)
-        state = HMCState(
-            np.where(accepted[:, None], end.position, begin.position),
-            np.where(accepted, end.log_density, begin.log_density),
-            np.where(accepted[:, None], end.gradient, begin.gradient),
-        )
-        info = HMCInfo(
-            lp=state.log_density,
-            acceptance_rate=acceptance_rate,
-            accepted=accepted,
-            energy=np.where(accepted, energy_end, energy),
-            energy_error=energy_error,
-            diverging=~(energy_error <= DIVERGENCE_THRESHOLD),
-            step_size=step_size,
-        )
-        return state, info

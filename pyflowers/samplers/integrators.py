@@ -1,7 +1,7 @@
 """Euler, modified Euler and leapfrog: three ways to follow Hamilton's equations.
 
-With potential energy U(q) = −log π(q) and kinetic energy K(p) = ½ pᵀ M⁻¹ p, H(q, p) = U(q) + K(p)
-and ([1]_, equations 5.1 and 5.2)
+With potential energy U(q) = −log π(q), momentum p ~ N(0, M) and kinetic energy K(p) = ½ pᵀ M⁻¹ p,
+H(q, p) = U(q) + K(p) and ([1]_, equations 5.1 and 5.2)
 
     dq/dt = ∂H/∂p = M⁻¹ p,     dp/dt = −∂H/∂q = ∇ log π(q).
 
@@ -22,17 +22,86 @@ References
 .. [2] Leimkuhler & Reich (2004), Simulating Hamiltonian dynamics, chapters 2 and 4.
 """
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pyflowers.errors import ConfigError
-from pyflowers.samplers import _checks
-from pyflowers.samplers.densities import FloatArray, GradLogDensity
-from pyflowers.samplers.mass import Mass, kinetic_energy
+from pyflowers.samplers.kernels import (
+    FloatArray,
+    GradLogDensity,
+    numbers,
+    positive,
+    start_with_gradient,
+)
+
+
+class Mass:
+    """The mass M, a symmetric positive definite matrix.
+
+    Sampling with mass M is sampling Mᐟ²-scaled positions with unit mass ([1]_, section 5.4.1), so
+    M = Σ⁻¹ makes a target of covariance Σ round. Stan's `inv_metric` is M⁻¹, an estimate of Σ.
+
+    Parameters
+    ----------
+    matrix : number, array of shape (dim,), or array of shape (dim, dim)
+        A multiple of the identity, the diagonal, or all of M.
+
+    Raises
+    ------
+    ConfigError
+        `matrix` is not symmetric and positive definite.
+
+    References
+    ----------
+    .. [1] Neal (2011), as above.
+    """
+
+    def __init__(self, matrix: ArrayLike = 1.0) -> None:
+        self.matrix = numbers("mass", matrix)
+        if self.matrix.ndim < 2:
+            self._root = np.sqrt(positive("mass", matrix))
+            return
+        if self.matrix.shape != self.matrix.T.shape or not np.allclose(
+            self.matrix, self.matrix.T, rtol=1e-10, atol=0
+        ):
+            raise ConfigError("mass must be a number, a vector or a symmetric matrix")
+        try:
+            self._root = np.linalg.cholesky(self.matrix)
+        except np.linalg.LinAlgError as error:
+            raise ConfigError("mass must be positive definite") from error
+        self.matrix = self._root @ self._root.T  # exactly symmetric: rows and columns agree
+        inverse = np.linalg.inv(self.matrix)
+        self._inverse = 0.5 * (inverse + inverse.T)
+
+    def check_fits(self, position: FloatArray) -> None:
+        """Raise ConfigError unless it can be of as many coordinates as the position is."""
+        if self.matrix.ndim and len(self.matrix) != position.shape[1]:
+            raise ConfigError(f"mass must be of {position.shape[1]} coordinates as the position is")
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Return p ~ N(0, M) of shape (chain, dim)."""
+        z = rng.standard_normal(shape)
+        return z @ self._root.T if self._root.ndim == 2 else self._root * z
+
+    def velocity(self, momentum: FloatArray) -> FloatArray:
+        """Return M⁻¹ p, shape (chain, dim)."""
+        return momentum @ self._inverse if self.matrix.ndim == 2 else momentum / self.matrix
+
+    def momentum(self, velocity: FloatArray) -> FloatArray:
+        """Return M v, shape (chain, dim)."""
+        return velocity @ self.matrix if self.matrix.ndim == 2 else velocity * self.matrix
+
+    def kinetic_energy(self, momentum: FloatArray) -> FloatArray:
+        """Return K(p) = ½ pᵀ M⁻¹ p, shape (chain,)."""
+        energy: FloatArray = 0.5 * np.einsum("...i,...i->...", momentum, self.velocity(momentum))
+        return energy
+
+
+UNIT_MASS = Mass()
+"""M = I."""
 
 
 class PhasePoint(NamedTuple):
@@ -52,9 +121,11 @@ class PhasePoint(NamedTuple):
     gradient: FloatArray
 
 
-#: One step: (target, mass, point, step_size) → point. The step size is a number, or one for each
-#: chain, shaped (chain, 1).
-Integrator = Callable[[GradLogDensity, Mass, PhasePoint, "float | FloatArray"], PhasePoint]
+Step = float | FloatArray
+"""A step size: a number, or one for each chain, shaped (chain, 1)."""
+
+Integrator = Callable[[GradLogDensity, Mass, PhasePoint, Step], PhasePoint]
+"""One step: (target, mass, point, step size) → point."""
 
 
 def phase_point(target: GradLogDensity, position: ArrayLike, momentum: ArrayLike) -> PhasePoint:
@@ -65,18 +136,16 @@ def phase_point(target: GradLogDensity, position: ArrayLike, momentum: ArrayLike
     ConfigError
         The shapes differ, or the target has no density at a position.
     """
-    q = _checks.initial_position(position, target)
-    p = _checks.finite_array("momentum", momentum)
+    q, *values = start_with_gradient(target, position)
+    p = numbers("momentum", momentum)
     if p.shape != q.shape:
         raise ConfigError(f"momentum must be shaped {q.shape} as the position is, was {p.shape}")
-    log_density, gradient = target.log_density_gradient(q)
-    _checks.initial_log_density(log_density, q)
-    return PhasePoint(q, p, log_density, _checks.initial_gradient(gradient, q))
+    return PhasePoint(q, p, *values)
 
 
 def hamiltonian(mass: Mass, point: PhasePoint) -> FloatArray:
     """Return H(q, p) = −log π(q) + ½ pᵀ M⁻¹ p, shape (chain,)."""
-    return kinetic_energy(mass, point.momentum) - point.log_density
+    return mass.kinetic_energy(point.momentum) - point.log_density
 
 
 def flip(point: PhasePoint) -> PhasePoint:
@@ -84,9 +153,7 @@ def flip(point: PhasePoint) -> PhasePoint:
     return point._replace(momentum=-point.momentum)
 
 
-def euler(
-    target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: float | FloatArray
-) -> PhasePoint:
+def euler(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step) -> PhasePoint:
     """Take one step of Euler's method: both halves use the old point ([1]_, 5.14 and 5.15).
 
         q′ = q + ε M⁻¹ p,     p′ = p + ε ∇ log π(q).
@@ -100,7 +167,7 @@ def euler(
 
 
 def modified_euler(
-    target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: float | FloatArray
+    target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step
 ) -> PhasePoint:
     """Take one step of modified Euler: the new momentum moves q ([1]_, 5.16 and 5.17).
 
@@ -116,9 +183,7 @@ def modified_euler(
     return PhasePoint(q, p, *target.log_density_gradient(q))
 
 
-def leapfrog(
-    target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: float | FloatArray
-) -> PhasePoint:
+def leapfrog(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step) -> PhasePoint:
     """Take one leapfrog step: half a kick, a drift, half a kick ([1]_, 5.18 to 5.20).
 
         p½ = p + (ε/2) ∇ log π(q),     q′ = q + ε M⁻¹ p½,     p′ = p½ + (ε/2) ∇ log π(q′).
@@ -133,13 +198,15 @@ def leapfrog(
     return PhasePoint(q, half + 0.5 * step_size * gradient, log_density, gradient)
 
 
-#: The three by name.
-INTEGRATORS: Mapping[str, Integrator] = MappingProxyType(
-    {"euler": euler, "modified_euler": modified_euler, "leapfrog": leapfrog}
-)
+INTEGRATORS: dict[str, Integrator] = {
+    "euler": euler,
+    "modified_euler": modified_euler,
+    "leapfrog": leapfrog,
+}
+"""The three by name."""
 
-#: The order of each one's global error.
-ORDERS: Mapping[str, int] = MappingProxyType({"euler": 1, "modified_euler": 1, "leapfrog": 2})
+ORDERS = {"euler": 1, "modified_euler": 1, "leapfrog": 2}
+"""The order of each one's global error."""
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -148,7 +215,7 @@ def trajectory(
     target: GradLogDensity,
     mass: Mass,
     point: PhasePoint,
-    step_size: float | FloatArray,
+    step_size: Step,
     num_steps: int,
 ) -> list[PhasePoint]:
     """Return the path of `num_steps` steps: num_steps + 1 points, the first one `point`.

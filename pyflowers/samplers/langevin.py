@@ -19,35 +19,22 @@ References
    chapter 5.
 """
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pyflowers.samplers import _checks
-from pyflowers.samplers.densities import BoolArray, FloatArray, GradLogDensity
-from pyflowers.samplers.hmc import HMCState, start_with_gradient
-from pyflowers.samplers.mass import Mass, UnitMass, kinetic_energy
-from pyflowers.samplers.metropolis import accept
-
-#: Position, log density and gradient, as in Hamiltonian Monte Carlo.
-MALAState = HMCState
-
-
-class MALAInfo(NamedTuple):
-    """What happened in one transition; all arrays are shaped (chain,).
-
-    Attributes
-    ----------
-    lp : log π of the position after the transition
-    acceptance_rate : the probability of the move, whether or not it was made
-    accepted : whether it was made
-    """
-
-    lp: FloatArray
-    acceptance_rate: FloatArray
-    accepted: BoolArray
+from pyflowers.samplers.hmc import HMCState
+from pyflowers.samplers.integrators import UNIT_MASS, Mass
+from pyflowers.samplers.kernels import (
+    FloatArray,
+    GradLogDensity,
+    accept,
+    choose,
+    positive,
+    start_with_gradient,
+)
+from pyflowers.samplers.metropolis import MetropolisInfo
 
 
 @dataclass(frozen=True)
@@ -70,37 +57,37 @@ class MALA:
 
     target: GradLogDensity
     step_size: float
-    mass: Mass = field(default_factory=UnitMass)
+    mass: Mass = UNIT_MASS
 
     def __post_init__(self) -> None:
-        _checks.positive("step_size", self.step_size)
+        positive("step_size", self.step_size, ndim=0)
 
-    def init(self, position: ArrayLike) -> MALAState:
+    def init(self, position: ArrayLike) -> HMCState:
         """Return the state of chains that start at `position`, shape (chain, dim)."""
-        return start_with_gradient(self.target, self.mass, position)
+        state = HMCState(*start_with_gradient(self.target, position))
+        self.mass.check_fits(state.position)
+        return state
 
     @np.errstate(over="ignore", invalid="ignore")
-    def __call__(self, rng: np.random.Generator, state: MALAState) -> tuple[MALAState, MALAInfo]:
+    def __call__(
+        self, rng: np.random.Generator, state: HMCState
+    ) -> tuple[HMCState, MetropolisInfo]:
         """Make one transition of every chain."""
         # M⁻¹ p with p ~ N(0, M) is N(0, M⁻¹), from the random numbers that HMC would use.
         noise = self.mass.velocity(self.mass.sample(rng, state.position.shape))
         x = self._drifted(state) + np.sqrt(self.step_size) * noise
-        proposed = MALAState(x, *self.target.log_density_gradient(x))
+        proposed = HMCState(x, *self.target.log_density_gradient(x))
         log_ratio = proposed.log_density - state.log_density
         log_ratio += self._log_proposal(state, proposed) - self._log_proposal(proposed, state)
         accepted, acceptance_rate = accept(rng, log_ratio)
-        moved = MALAState(
-            np.where(accepted[:, None], proposed.position, state.position),
-            np.where(accepted, proposed.log_density, state.log_density),
-            np.where(accepted[:, None], proposed.gradient, state.gradient),
-        )
-        return moved, MALAInfo(moved.log_density, acceptance_rate, accepted)
+        state = HMCState(*choose(accepted, proposed, state))
+        return state, MetropolisInfo(state.log_density, acceptance_rate, accepted)
 
-    def _drifted(self, state: MALAState) -> FloatArray:
+    def _drifted(self, state: HMCState) -> FloatArray:
         """Return x + (ε/2) M⁻¹ ∇ log π(x), the mean of the proposal from x."""
         return state.position + 0.5 * self.step_size * self.mass.velocity(state.gradient)
 
-    def _log_proposal(self, to: MALAState, given: MALAState) -> FloatArray:
+    def _log_proposal(self, to: HMCState, given: HMCState) -> FloatArray:
         """Return log q(to | given) up to a constant, shape (chain,)."""
         residual = to.position - self._drifted(given)
-        return -kinetic_energy(self.mass, self.mass.momentum(residual)) / self.step_size
+        return -self.mass.kinetic_energy(self.mass.momentum(residual)) / self.step_size

@@ -20,28 +20,27 @@ References
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pyflowers.errors import ConfigError
-from pyflowers.samplers import _checks
-from pyflowers.samplers.densities import FloatArray, IntArray
-
-_ROW_SUM_TOLERANCE = 1e-12
+from pyflowers.samplers.kernels import FloatArray, count, numbers, positive
 
 
-def _stochastic(name: str, matrix: ArrayLike) -> FloatArray:
-    """Return `matrix` as floats, or raise ConfigError unless its rows are distributions."""
-    rows = _checks.finite_array(name, matrix)
-    if rows.ndim != 2 or rows.shape[0] != rows.shape[1]:
-        raise ConfigError(f"{name} must be a square matrix, but its shape was {rows.shape}")
-    if np.any(rows < 0):
-        raise ConfigError(f"{name} must hold probabilities, but its smallest was {rows.min()}")
-    wrong = np.flatnonzero(np.abs(rows.sum(axis=1) - 1) > _ROW_SUM_TOLERANCE)
+def _probabilities(name: str, value: ArrayLike, ndim: int) -> FloatArray:
+    """Return `value` as floats, or raise ConfigError unless it is, or its rows are, distributions.
+
+    A matrix must be square.
+    """
+    array = numbers(name, value, ndim)
+    if ndim == 2 and array.shape[0] != array.shape[1]:
+        raise ConfigError(f"{name} must be a square matrix, but its shape was {array.shape}")
+    if (array < 0).any():
+        raise ConfigError(f"{name} must hold probabilities, but its smallest was {array.min()}")
+    totals = np.atleast_1d(array.sum(axis=-1))
+    wrong = np.flatnonzero(np.abs(totals - 1) > 1e-12)
     if wrong.size:
-        raise ConfigError(
-            f"{name}'s rows must sum to 1, but row {wrong[0]} sums to {rows[wrong[0]].sum()}"
-        )
-    return rows
+        raise ConfigError(f"{name} must sum to 1, but row {wrong[0]} sums to {totals[wrong[0]]}")
+    return array
 
 
 def ring_walk(num_states: int) -> FloatArray:
@@ -52,7 +51,7 @@ def ring_walk(num_states: int) -> FloatArray:
     ConfigError
         There are fewer than 3 states.
     """
-    _checks.count("num_states", num_states, at_least=3)
+    count("num_states", num_states, at_least=3)
     right = np.roll(np.eye(num_states), 1, axis=1)
     return 0.5 * (right + right.T)
 
@@ -77,8 +76,7 @@ def metropolis_matrix(weights: ArrayLike, proposal: ArrayLike) -> FloatArray:
     ConfigError
         A weight is not positive, or the proposal is not a matrix of n distributions.
     """
-    pi = _checks.positive_array("weights", _checks.vector("weights", weights))
-    q = _stochastic("proposal", proposal)
+    pi, q = positive("weights", weights, ndim=1), _probabilities("proposal", proposal, 2)
     if len(q) != len(pi):
         raise ConfigError(f"proposal must have {len(pi)} states as weights do, but has {len(q)}")
     # q_ij min(1, …) with q_ij multiplied in, so that q_ij = 0 needs no division
@@ -90,8 +88,7 @@ def metropolis_matrix(weights: ArrayLike, proposal: ArrayLike) -> FloatArray:
 
 def detailed_balance_error(matrix: ArrayLike, distribution: ArrayLike) -> float:
     """Return max |π_i P_ij − π_j P_ji|, which is 0 for a reversible chain."""
-    pi = _checks.vector("distribution", distribution)
-    flow = pi[:, None] * _stochastic("matrix", matrix)
+    flow = numbers("distribution", distribution, 1)[:, None] * _probabilities("matrix", matrix, 2)
     return float(np.abs(flow - flow.T).max())
 
 
@@ -104,7 +101,7 @@ def stationary_distribution(matrix: ArrayLike) -> FloatArray:
         `matrix` is not a transition matrix, or has more than one stationary distribution, because
         some states cannot reach each other.
     """
-    p = _stochastic("matrix", matrix)
+    p = _probabilities("matrix", matrix, 2)
     num_states = len(p)
     equations = np.vstack([p.T - np.eye(num_states), np.ones(num_states)])
     right_side = np.append(np.zeros(num_states), 1.0)
@@ -132,19 +129,15 @@ def distributions(matrix: ArrayLike, initial: ArrayLike, num_steps: int) -> Floa
     ConfigError
         `matrix` is no transition matrix or `initial` no distribution on its states.
     """
-    p = _stochastic("matrix", matrix)
-    history = np.empty((_checks.count("num_steps", num_steps, at_least=0) + 1, len(p)))
-    history[0] = _distribution("initial", initial, len(p))
+    p, pi = _probabilities("matrix", matrix, 2), _probabilities("initial", initial, 1)
+    count("num_steps", num_steps, at_least=0)
+    if len(pi) != len(p):
+        raise ConfigError(f"initial must have {len(p)} states as matrix does, but has {len(pi)}")
+    history = np.empty((num_steps + 1, len(p)))
+    history[0] = pi
     for step in range(num_steps):
         history[step + 1] = history[step] @ p
     return history
-
-
-def _distribution(name: str, value: ArrayLike, num_states: int) -> FloatArray:
-    pi = _checks.vector(name, value)
-    if len(pi) != num_states or np.any(pi < 0) or abs(pi.sum() - 1) > _ROW_SUM_TOLERANCE:
-        raise ConfigError(f"{name} must be {num_states} probabilities that sum to 1, was {pi}")
-    return pi
 
 
 def total_variation(first: FloatArray, second: FloatArray) -> FloatArray:
@@ -155,13 +148,13 @@ def total_variation(first: FloatArray, second: FloatArray) -> FloatArray:
 
 def convergence_rate(matrix: ArrayLike) -> float:
     """Return |λ|, the second largest eigenvalue of P in modulus; 1 means no convergence."""
-    moduli = np.sort(np.abs(np.linalg.eigvals(_stochastic("matrix", matrix))))
+    moduli = np.sort(np.abs(np.linalg.eigvals(_probabilities("matrix", matrix, 2))))
     return float(moduli[-2]) if len(moduli) > 1 else 0.0
 
 
 def simulate(
     rng: np.random.Generator, matrix: ArrayLike, start: ArrayLike, num_draws: int
-) -> IntArray:
+) -> NDArray[np.intp]:
     """Run many chains on P by inversion of each row's cumulative sum.
 
     Parameters
@@ -180,12 +173,12 @@ def simulate(
     ConfigError
         `matrix` is not a transition matrix, or a start is not one of its states.
     """
-    p = _stochastic("matrix", matrix)
-    state = np.array(start, dtype=np.intp)
-    if state.ndim != 1 or state.size == 0 or state.min() < 0 or state.max() >= len(p):
-        raise ConfigError(f"start must be a vector of states from 0 to {len(p) - 1}, was {start!r}")
-    cumulative = p.cumsum(axis=1)
-    draws = np.empty((len(state), _checks.count("num_draws", num_draws)), dtype=np.intp)
+    cumulative = _probabilities("matrix", matrix, 2).cumsum(axis=1)
+    state = numbers("start", start, ndim=1).astype(np.intp)
+    if state.min() < 0 or state.max() >= len(cumulative):
+        raise ConfigError(f"start must hold states from 0 to {len(cumulative) - 1}, was {start!r}")
+    count("num_draws", num_draws)
+    draws = np.empty((len(state), num_draws), dtype=np.intp)
     for draw in range(num_draws):
         u = rng.random((len(state), 1))
         # the last column is left out: rounding may keep it below u

@@ -22,20 +22,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pyflowers.samplers import _checks
-from pyflowers.samplers.densities import BoolArray, FloatArray, LogDensity
+from pyflowers.samplers.kernels import BoolArray, FloatArray, LogDensity, accept, choose, start
 from pyflowers.samplers.proposals import Proposal, SymmetricProposal
 
 
 class MetropolisState(NamedTuple):
-    """Where the chains are.
-
-    Attributes
-    ----------
-    position : array, shape (chain, dim)
-    log_density : array, shape (chain,)
-        log π(position), kept so that no point is evaluated twice.
-    """
+    """Where the chains are, shape (chain, dim), and log π there, shape (chain,)."""
 
     position: FloatArray
     log_density: FloatArray
@@ -56,54 +48,6 @@ class MetropolisInfo(NamedTuple):
     accepted: BoolArray
 
 
-def accept(rng: np.random.Generator, log_ratio: FloatArray) -> tuple[BoolArray, FloatArray]:
-    """Decide, for each chain, whether to accept with probability min(1, exp(log_ratio)).
-
-    Accepts if log u < log_ratio with u ~ U(0, 1). −log u is a standard exponential draw, which
-    never meets log 0. A ratio that is not a number (the proposal left where π can be computed)
-    rejects.
-
-    Parameters
-    ----------
-    log_ratio : array, shape (chain,)
-
-    Returns
-    -------
-    accepted : array of bool, shape (chain,)
-    acceptance_rate : array, shape (chain,)
-        min(1, exp(log_ratio)).
-    """
-    log_uniform = -rng.standard_exponential(log_ratio.shape)
-    acceptance_rate = np.exp(np.minimum(log_ratio, 0.0))
-    return log_uniform < log_ratio, np.nan_to_num(acceptance_rate)
-
-
-def start(target: LogDensity, position: ArrayLike) -> MetropolisState:
-    """Return the state of chains that start at `position`, shape (chain, dim).
-
-    Raises
-    ------
-    ConfigError
-        `position` is not so shaped, not finite, or outside the target's support.
-    """
-    x = _checks.initial_position(position, target)
-    return MetropolisState(x, _checks.initial_log_density(target.log_density(x), x))
-
-
-def _move(
-    rng: np.random.Generator,
-    state: MetropolisState,
-    proposed: MetropolisState,
-    log_ratio: FloatArray,
-) -> tuple[MetropolisState, MetropolisInfo]:
-    """Move the chains that accept; the others stay."""
-    accepted, acceptance_rate = accept(rng, log_ratio)
-    position = np.where(accepted[:, None], proposed.position, state.position)
-    log_density = np.where(accepted, proposed.log_density, state.log_density)
-    info = MetropolisInfo(log_density, acceptance_rate, accepted)
-    return MetropolisState(position, log_density), info
-
-
 @dataclass(frozen=True)
 class Metropolis:
     """Random-walk Metropolis: accept with probability min(1, π(x′)/π(x)).
@@ -119,8 +63,14 @@ class Metropolis:
     proposal: SymmetricProposal
 
     def init(self, position: ArrayLike) -> MetropolisState:
-        """Return the state of chains that start at `position`, shape (chain, dim)."""
-        return start(self.target, position)
+        """Return the state of chains that start at `position`, shape (chain, dim).
+
+        Raises
+        ------
+        ConfigError
+            `position` is not so shaped, not finite, or outside the target's support.
+        """
+        return MetropolisState(*start(self.target, position))
 
     @np.errstate(over="ignore", invalid="ignore")
     def __call__(
@@ -129,11 +79,18 @@ class Metropolis:
         """Make one transition of every chain."""
         x = self.proposal.propose(rng, state.position)
         proposed = MetropolisState(x, self.target.log_density(x))
-        return _move(rng, state, proposed, proposed.log_density - state.log_density)
+        log_ratio = proposed.log_density - state.log_density + self.log_q_ratio(state.position, x)
+        accepted, acceptance_rate = accept(rng, log_ratio)
+        state = MetropolisState(*choose(accepted, proposed, state))
+        return state, MetropolisInfo(state.log_density, acceptance_rate, accepted)
+
+    def log_q_ratio(self, _x: FloatArray, _proposed: FloatArray) -> FloatArray | float:
+        """Return log q(x | x′) − log q(x′ | x), which is 0 as the proposal is symmetric."""
+        return 0.0
 
 
 @dataclass(frozen=True)
-class MetropolisHastings:
+class MetropolisHastings(Metropolis):
     """Metropolis–Hastings: accept with probability min(1, π(x′) q(x | x′) / (π(x) q(x′ | x))).
 
     Parameters
@@ -143,20 +100,8 @@ class MetropolisHastings:
         Any, with its log density ratio.
     """
 
-    target: LogDensity
     proposal: Proposal
 
-    def init(self, position: ArrayLike) -> MetropolisState:
-        """Return the state of chains that start at `position`, shape (chain, dim)."""
-        return start(self.target, position)
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def __call__(
-        self, rng: np.random.Generator, state: MetropolisState
-    ) -> tuple[MetropolisState, MetropolisInfo]:
-        """Make one transition of every chain."""
-        x = self.proposal.propose(rng, state.position)
-        proposed = MetropolisState(x, self.target.log_density(x))
-        log_ratio = proposed.log_density - state.log_density
-        log_ratio += self.proposal.log_ratio(state.position, x)
-        return _move(rng, state, proposed, log_ratio)
+    def log_q_ratio(self, x: FloatArray, proposed: FloatArray) -> FloatArray:
+        """Return log q(x | x′) − log q(x′ | x) of the proposal, shape (chain,)."""
+        return self.proposal.log_ratio(x, proposed)

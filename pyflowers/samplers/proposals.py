@@ -13,7 +13,6 @@ the density of the way back over that of the way out. It is 0 for a symmetric pr
 | :class:`SignedStep` | x ± scale · U(0, 1), either sign with probability ½ | yes |
 | :class:`OneSidedStep` | x + scale · U(0, 1), **the handout's** | no: there is no way back |
 | :class:`MultiplicativeStep` | x · exp(scale · z), for x > 0 | no |
-| :class:`AutoregressiveStep` | ρ x + √(1 − ρ²) scale · z | no |
 
 References
 ----------
@@ -21,16 +20,13 @@ References
    Biometrika 57, 97–109, section 2.
 """
 
-import math
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pyflowers.errors import ConfigError
-from pyflowers.samplers import _checks
-from pyflowers.samplers.densities import FloatArray
+from pyflowers.samplers.kernels import FloatArray, numbers, positive
 
 
 class SymmetricProposal(Protocol):
@@ -42,7 +38,6 @@ class SymmetricProposal(Protocol):
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
         """Return x′ ~ q(x′ | x), shape (chain, dim)."""
-        ...
 
 
 class Proposal(SymmetricProposal, Protocol):
@@ -50,12 +45,9 @@ class Proposal(SymmetricProposal, Protocol):
 
     def log_ratio(self, x: FloatArray, proposed: FloatArray, /) -> FloatArray:
         """Return log q(x | x′) − log q(x′ | x), shape (chain,)."""
-        ...
 
 
 class _Symmetric:
-    """The ratio of every symmetric proposal."""
-
     def log_ratio(self, x: FloatArray, _proposed: FloatArray, /) -> FloatArray:
         """Return 0, shape (chain,)."""
         return np.zeros(len(x))
@@ -76,16 +68,13 @@ class GaussianStep(_Symmetric):
     """
 
     def __init__(self, scale: ArrayLike) -> None:
-        self.scale = _checks.finite_array("scale", scale)
-        if self.scale.ndim < 2:
-            _checks.positive_array("scale", self.scale)
-        elif self.scale.ndim > 2 or not np.array_equal(self.scale, np.tril(self.scale)):
+        self.scale = numbers("scale", scale)
+        if self.scale.ndim > 2 or (self.scale.ndim == 2 and np.triu(self.scale, 1).any()):
             raise ConfigError(
                 "scale must be a number, a vector or a lower-triangular matrix: "
                 "give the Cholesky factor of a covariance"
             )
-        else:
-            _checks.positive_array("scale's diagonal", np.diag(self.scale))
+        positive("scale", np.diag(self.scale) if self.scale.ndim == 2 else self.scale)
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
         """Return x + L z, shape (chain, dim)."""
@@ -93,8 +82,13 @@ class GaussianStep(_Symmetric):
         return x + (z @ self.scale.T if self.scale.ndim == 2 else self.scale * z)
 
 
-@dataclass(frozen=True)
-class UniformStep(_Symmetric):
+class _Step(_Symmetric):
+    def __init__(self, scale: float) -> None:
+        positive("scale", scale, ndim=0)
+        self.scale = scale
+
+
+class UniformStep(_Step):
     """x′ = x + scale · U(−1, 1) in each coordinate.
 
     Parameters
@@ -103,18 +97,12 @@ class UniformStep(_Symmetric):
         The longest step of a coordinate.
     """
 
-    scale: float
-
-    def __post_init__(self) -> None:
-        _checks.positive("scale", self.scale)
-
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
         """Return a point of the cube of half side `scale` around x, shape (chain, dim)."""
         return x + rng.uniform(-self.scale, self.scale, x.shape)
 
 
-@dataclass(frozen=True)
-class SignedStep(_Symmetric):
+class SignedStep(_Step):
     """The handout's step with a fair sign: x′ = x + s · scale · U(0, 1), s = ±1.
 
     The one sign turns all coordinates of a chain, so q is an even mixture of the handout's proposal
@@ -127,19 +115,13 @@ class SignedStep(_Symmetric):
         The longest step of a coordinate.
     """
 
-    scale: float
-
-    def __post_init__(self) -> None:
-        _checks.positive("scale", self.scale)
-
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
         """Return x plus or minus a positive step, shape (chain, dim)."""
         sign = rng.choice((-1.0, 1.0), size=(len(x), 1))
         return x + sign * rng.uniform(0, self.scale, x.shape)
 
 
-@dataclass(frozen=True)
-class OneSidedStep:
+class OneSidedStep(_Step):
     """The handout's proposal, x′ = x + scale · U(0, 1), which is not symmetric: it fails.
 
     It moves only right. Without a correction (in :class:`~pyflowers.samplers.Metropolis`, as the
@@ -155,23 +137,16 @@ class OneSidedStep:
         The longest step of a coordinate.
     """
 
-    scale: float
-
-    def __post_init__(self) -> None:
-        _checks.positive("scale", self.scale)
-
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
         """Return x plus a positive step, shape (chain, dim)."""
         return x + rng.uniform(0, self.scale, x.shape)
 
     def log_ratio(self, x: FloatArray, proposed: FloatArray, /) -> FloatArray:
         """Return log 0 = −inf wherever the proposal moved, shape (chain,)."""
-        moved = (proposed != x).any(axis=-1)
-        return np.where(moved, -np.inf, 0.0)
+        return np.where((proposed != x).any(axis=-1), -np.inf, 0.0)
 
 
-@dataclass(frozen=True)
-class MultiplicativeStep:
+class MultiplicativeStep(_Step):
     """x′ = x · exp(scale · z): a random walk of log x, for targets on x > 0.
 
     q(x′ | x) is log-normal with density N(log x′; log x, scale²) / x′ in each coordinate, so
@@ -186,11 +161,6 @@ class MultiplicativeStep:
         The sd of a step of log x.
     """
 
-    scale: float
-
-    def __post_init__(self) -> None:
-        _checks.positive("scale", self.scale)
-
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
         """Return x · exp(scale · z), shape (chain, dim)."""
         return x * np.exp(self.scale * rng.standard_normal(x.shape))
@@ -198,43 +168,4 @@ class MultiplicativeStep:
     def log_ratio(self, x: FloatArray, proposed: FloatArray, /) -> FloatArray:
         """Return Σ log x′ − log x, shape (chain,)."""
         log_ratio: FloatArray = np.log(proposed / x).sum(axis=-1)
-        return log_ratio
-
-
-@dataclass(frozen=True)
-class AutoregressiveStep:
-    """x′ = ρ x + √(1 − ρ²) scale · z: a step that pulls towards 0.
-
-    It leaves N(0, scale² I) unchanged and is reversible for it, so
-
-        log q(x | x′) − log q(x′ | x) = (|x′|² − |x|²) / (2 scale²).
-
-    Parameters
-    ----------
-    rho : float in [0, 1)
-        The part of x that is kept; 0 proposes from N(0, scale² I) wherever the chain is.
-    scale : float
-        The sd of the normal distribution that the proposal alone would settle in.
-
-    References
-    ----------
-    .. [1] Cotter, Roberts, Stuart & White (2013), MCMC methods for functions, Statistical Science
-       28, 424–446, where it is the preconditioned Crank–Nicolson proposal.
-    """
-
-    rho: float
-    scale: float
-
-    def __post_init__(self) -> None:
-        _checks.fraction("rho", self.rho)
-        _checks.positive("scale", self.scale)
-
-    def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
-        """Return ρ x + √(1 − ρ²) scale · z, shape (chain, dim)."""
-        spread = math.sqrt(1 - self.rho**2) * self.scale
-        return self.rho * x + spread * rng.standard_normal(x.shape)
-
-    def log_ratio(self, x: FloatArray, proposed: FloatArray, /) -> FloatArray:
-        """Return (|x′|² − |x|²) / (2 scale²), shape (chain,)."""
-        log_ratio: FloatArray = (proposed**2 - x**2).sum(axis=-1) / (2 * self.scale**2)
         return log_ratio

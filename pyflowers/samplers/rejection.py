@@ -14,32 +14,16 @@ References
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from pyflowers.errors import ConfigError
-from pyflowers.samplers import _checks
-from pyflowers.samplers.densities import BoolArray, FloatArray
+from pyflowers.samplers.kernels import BoolArray, FloatArray, count, positive
 
-#: More expected proposals than this are refused: the answer is a closed form away.
-MAX_PROPOSALS = 1e8
+MOST_PROPOSALS = 1e8
+"""More expected proposals than this are refused: the answer is a closed form away."""
 
-_BATCH_SIZE = 100_000
-
-
-class RejectionInfo(NamedTuple):
-    """The outcome of proposing many points.
-
-    Attributes
-    ----------
-    accepted : array of bool, shape (num_proposals,)
-    acceptance_rate : float
-        The part of the points that was kept.
-    """
-
-    accepted: BoolArray
-    acceptance_rate: float
+_MOST_AT_ONCE = 100_000
 
 
 def ball_acceptance_rate(dim: int) -> float:
@@ -50,32 +34,32 @@ def ball_acceptance_rate(dim: int) -> float:
     ConfigError
         `dim` is not a whole number of at least 1.
     """
-    _checks.count("dim", dim)
+    count("dim", dim)
     log_rate = dim / 2 * math.log(math.pi) - dim * math.log(2) - math.lgamma(dim / 2 + 1)
     return min(1.0, math.exp(log_rate))  # in one dimension rounding may pass 1
 
 
 def propose_in_cube(
     rng: np.random.Generator, num_proposals: int, dim: int = 2, radius: float = 1.0
-) -> tuple[FloatArray, RejectionInfo]:
+) -> tuple[FloatArray, BoolArray]:
     """Draw points from the cube [−r, r]^d and tell which are in the ball of radius r.
 
     Returns
     -------
     points : array, shape (num_proposals, dim)
-    info : RejectionInfo
-        `points[info.accepted]` are uniform in the ball.
+    accepted : array of bool, shape (num_proposals,)
+        `points[accepted]` are uniform in the ball.
 
     Raises
     ------
     ConfigError
         An argument is not positive.
     """
-    shape = (_checks.count("num_proposals", num_proposals), _checks.count("dim", dim))
-    points = rng.uniform(-1.0, 1.0, shape)
-    accepted = (points**2).sum(axis=-1) <= 1
-    points *= _checks.positive("radius", radius)
-    return points, RejectionInfo(accepted, float(accepted.mean()))
+    count("num_proposals", num_proposals)
+    count("dim", dim)
+    positive("radius", radius, ndim=0)
+    points = rng.uniform(-1.0, 1.0, (num_proposals, dim))
+    return radius * points, (points**2).sum(axis=-1) <= 1
 
 
 def uniform_in_ball(
@@ -87,20 +71,19 @@ def uniform_in_ball(
     ------
     ConfigError
         An argument is not positive, or the ball is so small in its cube that more than
-        `MAX_PROPOSALS` points would be needed.
+        `MOST_PROPOSALS` points would be needed.
     """
-    expected = _checks.count("num_draws", num_draws) / ball_acceptance_rate(dim)
-    if expected > MAX_PROPOSALS:
+    count("num_draws", num_draws)
+    rate = ball_acceptance_rate(dim)
+    if num_draws / rate > MOST_PROPOSALS:
         raise ConfigError(
-            f"dim must be smaller for {num_draws} draws: the {dim}-ball keeps "
-            f"{ball_acceptance_rate(dim):.1e} of its cube, so {expected:.1e} proposals are needed"
+            f"dim must be smaller for {num_draws} draws: the {dim}-ball keeps {rate:.1e} of its "
+            f"cube, so {num_draws / rate:.1e} proposals are needed"
         )
-    kept: list[FloatArray] = []
-    num_kept = 0
-    while num_kept < num_draws:
-        # Few enough to fit in memory, many enough to be done in one go when draws are few.
-        batch_size = min(_BATCH_SIZE, math.ceil(1.1 * expected) + 10)
-        points, info = propose_in_cube(rng, batch_size, dim, radius)
-        kept.append(points[info.accepted])
-        num_kept += len(kept[-1])
-    return np.concatenate(kept)[:num_draws]
+    # Few enough to fit in memory, many enough to be done in one go when draws are few.
+    at_once = min(_MOST_AT_ONCE, math.ceil(1.1 * num_draws / rate) + 10)
+    kept = np.empty((0, dim))
+    while len(kept) < num_draws:
+        points, accepted = propose_in_cube(rng, at_once, dim, radius)
+        kept = np.concatenate([kept, points[accepted]])
+    return kept[:num_draws]

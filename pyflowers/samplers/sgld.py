@@ -25,141 +25,13 @@ References
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pyflowers.errors import ConfigError
-from pyflowers.samplers import _checks
-from pyflowers.samplers.densities import FloatArray, GradLogDensity, IntArray
-
-#: ĝ: an unbiased estimate of ∇ log π for each chain, (rng, x) → shape (chain, dim).
-GradientEstimate = Callable[[np.random.Generator, FloatArray], FloatArray]
-
-#: ε_t: the step size of step t = 0, 1, ….
-Schedule = Callable[[int], float]
-
-
-class MinibatchTarget(Protocol):
-    """A posterior whose gradient is a sum over observations."""
-
-    @property
-    def num_obs(self) -> int:
-        """N, the number of observations."""
-        ...
-
-    def log_prior_gradient(self, x: FloatArray, /) -> FloatArray:
-        """Return ∇ log p(x), shape (chain, dim)."""
-        ...
-
-    def log_lik_gradient(self, x: FloatArray, batch: IntArray, /) -> FloatArray:
-        """Return Σ_batch ∇ log p(y_i | x), shape (chain, dim).
-
-        Parameters
-        ----------
-        x : array, shape (chain, dim)
-        batch : array of observation numbers, shape (chain, n)
-            Each chain has a mini-batch of its own.
-        """
-        ...
-
-
-@dataclass(frozen=True)
-class FullGradient:
-    """∇ log π itself: Langevin dynamics without mini-batches."""
-
-    target: GradLogDensity
-
-    def __call__(self, _rng: np.random.Generator, x: FloatArray) -> FloatArray:
-        """Return ∇ log π(x), shape (chain, dim)."""
-        return self.target.log_density_gradient(x)[1]
-
-
-@dataclass(frozen=True)
-class MinibatchGradient:
-    """ĝ from a mini-batch drawn without replacement, one for each chain.
-
-    Parameters
-    ----------
-    target : MinibatchTarget
-    batch_size : int
-        n; n = N gives the full gradient.
-
-    Raises
-    ------
-    ConfigError
-        `batch_size` is not between 1 and the number of observations.
-    """
-
-    target: MinibatchTarget
-    batch_size: int
-
-    def __post_init__(self) -> None:
-        _checks.count("batch_size", self.batch_size)
-        if self.batch_size > self.target.num_obs:
-            raise ConfigError(
-                f"batch_size must be at most the {self.target.num_obs} observations, "
-                f"was {self.batch_size}"
-            )
-
-    def __call__(self, rng: np.random.Generator, x: FloatArray) -> FloatArray:
-        """Return ĝ, shape (chain, dim)."""
-        num_obs = self.target.num_obs
-        # The places of the n smallest of N random numbers are a random subset of size n.
-        order = rng.random((len(x), num_obs)).argsort(axis=-1)
-        batch = order[:, : self.batch_size]
-        log_lik_gradient = self.target.log_lik_gradient(x, batch)
-        return self.target.log_prior_gradient(x) + num_obs / self.batch_size * log_lik_gradient
-
-
-@dataclass(frozen=True)
-class ConstantSteps:
-    """ε_t = ε."""
-
-    step_size: float
-
-    def __post_init__(self) -> None:
-        _checks.positive("step_size", self.step_size)
-
-    def __call__(self, _iteration: int) -> float:
-        """Return ε."""
-        return self.step_size
-
-
-@dataclass(frozen=True)
-class DecayingSteps:
-    """ε_t = a (b + t)^−γ with γ in (½, 1], which meets both conditions on the steps.
-
-    Parameters
-    ----------
-    a, b : positive floats
-        The first step is a b^−γ.
-    gamma : float in (0.5, 1]
-
-    Raises
-    ------
-    ConfigError
-        One of the three is out of range.
-
-    References
-    ----------
-    .. [1] Welling & Teh (2011), section 2.
-    """
-
-    a: float
-    b: float = 1.0
-    gamma: float = 0.55
-
-    def __post_init__(self) -> None:
-        _checks.positive("a", self.a)
-        _checks.positive("b", self.b)
-        if not 0.5 < self.gamma <= 1:
-            raise ConfigError(f"gamma must be above 0.5 and at most 1, was {self.gamma}")
-
-    def __call__(self, iteration: int) -> float:
-        """Return a (b + t)^−γ."""
-        return float(self.a * (self.b + iteration) ** -self.gamma)
+from pyflowers.samplers.kernels import FloatArray, count, positive, start_position
 
 
 def langevin_noise_sd(step_size: float) -> float:
@@ -173,26 +45,14 @@ def handout_noise_sd(step_size: float) -> float:
 
 
 class SGLDState(NamedTuple):
-    """Where the chains are.
-
-    Attributes
-    ----------
-    position : array, shape (chain, dim)
-    iteration : int
-        t, the number of steps taken: what the schedule needs.
-    """
+    """Where the chains are, shape (chain, dim), and t, the number of steps taken."""
 
     position: FloatArray
     iteration: int
 
 
 class SGLDInfo(NamedTuple):
-    """What happened in one step.
-
-    Attributes
-    ----------
-    step_size : ε_t of each chain, shape (chain,), which is also the draw's weight
-    """
+    """What happened in one step: ε_t of each chain, shape (chain,), which is the draw's weight."""
 
     step_size: FloatArray
 
@@ -203,27 +63,58 @@ class SGLD:
 
     Parameters
     ----------
-    gradient : GradientEstimate
-        :class:`FullGradient` or :class:`MinibatchGradient`.
-    schedule : Schedule
-        :class:`ConstantSteps` or :class:`DecayingSteps`.
+    target : GradLogDensity, or for mini-batches a posterior as a sum over observations
+        A posterior has `num_obs`, N; `log_prior_gradient(x)`; and `log_lik_gradient(x, batch)`, the
+        sum over the observations whose numbers `batch`, shape (chain, n), has for each chain.
+        :class:`~pyflowers.samplers.LinearRegression` is one.
+    step_size : float, or function of t = 0, 1, …
+        ε, or ε_t such as ``lambda t: a * (b + t) ** -0.55``.
+    batch_size : int, optional
+        n, drawn without replacement for each chain; the full gradient if left out.
     noise_sd : function of ε_t
         The sd of η; :func:`handout_noise_sd` shows the handout's error.
+
+    Raises
+    ------
+    ConfigError
+        `step_size` is a number that is not positive, or `batch_size` is not between 1 and N.
     """
 
-    gradient: GradientEstimate
-    schedule: Schedule
+    target: Any
+    step_size: float | Callable[[int], float]
+    batch_size: int | None = None
     noise_sd: Callable[[float], float] = langevin_noise_sd
+
+    def __post_init__(self) -> None:
+        if not callable(self.step_size):
+            positive("step_size", self.step_size, ndim=0)
+        if self.batch_size is not None:
+            count("batch_size", self.batch_size)
+            if self.batch_size > self.target.num_obs:
+                raise ConfigError(
+                    f"batch_size must be at most the {self.target.num_obs} observations, "
+                    f"was {self.batch_size}"
+                )
 
     def init(self, position: ArrayLike) -> SGLDState:
         """Return the state of chains that start at `position`, shape (chain, dim)."""
-        return SGLDState(_checks.initial_position(position), 0)
+        return SGLDState(start_position(self.target, position), 0)
 
     @np.errstate(over="ignore", invalid="ignore")
     def __call__(self, rng: np.random.Generator, state: SGLDState) -> tuple[SGLDState, SGLDInfo]:
         """Make one step of every chain."""
-        step_size = self.schedule(state.iteration)
-        drift = 0.5 * step_size * self.gradient(rng, state.position)
-        noise = self.noise_sd(step_size) * rng.standard_normal(state.position.shape)
-        info = SGLDInfo(np.full(len(state.position), step_size))
-        return SGLDState(state.position + drift + noise, state.iteration + 1), info
+        x, t = state
+        step_size = self.step_size(t) if callable(self.step_size) else self.step_size
+        drift = 0.5 * step_size * self.gradient(rng, x)
+        noise = self.noise_sd(step_size) * rng.standard_normal(x.shape)
+        return SGLDState(x + drift + noise, t + 1), SGLDInfo(np.full(len(x), step_size))
+
+    def gradient(self, rng: np.random.Generator, x: FloatArray) -> FloatArray:
+        """Return ĝ, an unbiased estimate of ∇ log π(x), shape (chain, dim)."""
+        if self.batch_size is None:
+            return np.asarray(self.target.log_density_gradient(x)[1])
+        # The places of the n smallest of N random numbers are a random subset of size n.
+        num_obs = self.target.num_obs
+        batch = rng.random((len(x), num_obs)).argsort(axis=-1)[:, : self.batch_size]
+        log_lik_gradient = num_obs / self.batch_size * self.target.log_lik_gradient(x, batch)
+        return np.asarray(self.target.log_prior_gradient(x) + log_lik_gradient)

@@ -14,7 +14,7 @@ import numpy as np
 from pyflowers.engines.stanli.density import InterpretedDensity
 from pyflowers.errors import ConfigError, DataError, FitError, PyflowersError
 from pyflowers.programs.source import Source
-from pyflowers.samplers.densities import FloatArray
+from pyflowers.samplers.kernels import FloatArray
 from pyflowers.toolchain.library import compile_library
 
 _MESSAGE_SIZE = 2048

@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pyflowers.errors import ConfigError, DataError, FitError, ToolchainError
 from pyflowers.programs.source import Source, read_source
-from pyflowers.samplers.densities import FloatArray
+from pyflowers.samplers.kernels import FloatArray
 from pyflowers.samplers.stan_backends import Backend, CompiledBackend, InterpretedBackend
 
 _START_ATTEMPTS = 100

@@ -1,25 +1,27 @@
-"""Targets whose moments and exact draws are known: for demonstrating and testing samplers.
+"""The lectures' targets, whose moments and exact draws are known.
 
 | target | log density |
 |---|---|
 | :class:`StandardNormal` | −½ Σ x² − (d/2) log 2π |
-| :class:`Gaussian` | −½ (x − μ)ᵀ Σ⁻¹ (x − μ) − ½ log det 2πΣ |
 | :class:`NormalMixture` | log Σₖ wₖ N(x; μₖ, sₖ²), one coordinate |
+| :class:`Gamma` | Σ a log b − log Γ(a) + (a − 1) log x − b x, on x > 0 |
+| :class:`LinearRegression` | the posterior of a straight line; not normalised |
 
-All are normalised. Skewed targets are in :mod:`pyflowers.samplers.gamma`, the regression posterior
-is in :mod:`pyflowers.samplers.regression`.
+Each has `mean` and `variance`, shape (dim,), and `sample(rng, num_draws)`, independent exact draws
+of shape (num_draws, dim).
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pyflowers.errors import ConfigError
-from pyflowers.samplers import _checks
-from pyflowers.samplers.densities import FloatArray
+from pyflowers.samplers.kernels import FloatArray, count, numbers, positive
 
 _LOG_2PI = math.log(2 * math.pi)
 
@@ -31,17 +33,9 @@ class StandardNormal:
     dim: int = 1
 
     def __post_init__(self) -> None:
-        _checks.count("dim", self.dim)
-
-    @property
-    def mean(self) -> FloatArray:
-        """0, shape (dim,)."""
-        return np.zeros(self.dim)
-
-    @property
-    def variance(self) -> FloatArray:
-        """1, shape (dim,)."""
-        return np.ones(self.dim)
+        count("dim", self.dim)
+        object.__setattr__(self, "mean", np.zeros(self.dim))
+        object.__setattr__(self, "variance", np.ones(self.dim))
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
         """Return −½ Σ x² − (d/2) log 2π, shape (chain,)."""
@@ -55,54 +49,6 @@ class StandardNormal:
     def sample(self, rng: np.random.Generator, num_draws: int) -> FloatArray:
         """Return independent draws, shape (num_draws, dim)."""
         return rng.standard_normal((num_draws, self.dim))
-
-
-class Gaussian:
-    """N(μ, Σ), correlated as Σ says.
-
-    Parameters
-    ----------
-    mean : array, shape (dim,)
-    covariance : array, shape (dim, dim), symmetric and positive definite
-
-    Raises
-    ------
-    ConfigError
-        `covariance` is not a covariance, or its shape does not fit the mean.
-    """
-
-    def __init__(self, mean: ArrayLike, covariance: ArrayLike) -> None:
-        self.mean = _checks.vector("mean", mean)
-        self.dim = len(self.mean)
-        self._factor = _checks.cholesky("covariance", covariance)
-        if self._factor.shape != (self.dim, self.dim):
-            raise ConfigError(
-                f"covariance must be shaped {(self.dim, self.dim)} as the mean has {self.dim} "
-                f"coordinates, but its shape was {self._factor.shape}"
-            )
-        self.covariance = np.array(covariance, dtype=np.float64)
-        self._precision = np.linalg.inv(self.covariance)
-        log_det = 2 * np.log(np.diag(self._factor)).sum()
-        self._log_normaliser = 0.5 * (self.dim * _LOG_2PI + log_det)
-
-    @property
-    def variance(self) -> FloatArray:
-        """The diagonal of Σ, shape (dim,)."""
-        return np.diag(self.covariance).copy()
-
-    def log_density(self, x: FloatArray, /) -> FloatArray:
-        """Return −½ (x − μ)ᵀ Σ⁻¹ (x − μ) − ½ log det 2πΣ, shape (chain,)."""
-        return self.log_density_gradient(x)[0]
-
-    def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
-        """Return the log density and −Σ⁻¹ (x − μ)."""
-        centred = x - self.mean
-        gradient = -centred @ self._precision
-        return 0.5 * (centred * gradient).sum(axis=-1) - self._log_normaliser, gradient
-
-    def sample(self, rng: np.random.Generator, num_draws: int) -> FloatArray:
-        """Return μ + L z with L Lᵀ = Σ, shape (num_draws, dim)."""
-        return self.mean + rng.standard_normal((num_draws, self.dim)) @ self._factor.T
 
 
 class NormalMixture:
@@ -124,12 +70,9 @@ class NormalMixture:
 
     dim = 1
 
-    def __init__(
-        self, weights: Sequence[float], means: Sequence[float], sds: Sequence[float]
-    ) -> None:
-        self.weights = _checks.positive_array("weights", _checks.vector("weights", weights))
-        self.means = _checks.vector("means", means)
-        self.sds = _checks.positive_array("sds", _checks.vector("sds", sds))
+    def __init__(self, weights: ArrayLike, means: ArrayLike, sds: ArrayLike) -> None:
+        self.weights = positive("weights", weights, ndim=1)
+        self.means, self.sds = numbers("means", means, ndim=1), positive("sds", sds, ndim=1)
         if not len(self.weights) == len(self.means) == len(self.sds):
             raise ConfigError(
                 "weights, means and sds must be of one length, but have "
@@ -137,27 +80,18 @@ class NormalMixture:
             )
         if not math.isclose(self.weights.sum(), 1, rel_tol=1e-9):
             raise ConfigError(f"weights must sum to 1, but sum to {self.weights.sum()}")
-        self._log_heights = np.log(self.weights / self.sds) - 0.5 * _LOG_2PI
+        self.mean = np.array([self.weights @ self.means])
+        self.variance = self.weights @ (self.sds**2 + self.means**2) - self.mean**2
 
     @classmethod
-    def lecture_metropolis(cls) -> "NormalMixture":
+    def lecture_metropolis(cls) -> NormalMixture:
         """Return p̂(m) = 0.7 exp(−(m−1.5)²/2) + 0.3 exp(−(m+1.5)²/2), divided by its √2π."""
         return cls((0.7, 0.3), (1.5, -1.5), (1.0, 1.0))
 
     @classmethod
-    def lecture_hmc(cls) -> "NormalMixture":
+    def lecture_hmc(cls) -> NormalMixture:
         """Return 0.3 N(−2, 1) + 0.7 N(2, 1)."""
         return cls((0.3, 0.7), (-2.0, 2.0), (1.0, 1.0))
-
-    @property
-    def mean(self) -> FloatArray:
-        """Σ w μ, shape (1,)."""
-        return np.array([self.weights @ self.means])
-
-    @property
-    def variance(self) -> FloatArray:
-        """Σ w (s² + μ²) − (Σ w μ)², shape (1,)."""
-        return self.weights @ (self.sds**2 + self.means**2) - self.mean**2
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
         """Return log Σₖ wₖ N(x; μₖ, sₖ²), shape (chain,)."""
@@ -171,7 +105,8 @@ class NormalMixture:
 
     def _log_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return log π(x), shape (chain,), and P(component | x), shape (chain, K)."""
-        terms = self._log_heights - 0.5 * ((x - self.means) / self.sds) ** 2
+        log_heights = np.log(self.weights / self.sds) - 0.5 * _LOG_2PI
+        terms = log_heights - 0.5 * ((x - self.means) / self.sds) ** 2
         highest = terms.max(axis=-1, keepdims=True)  # keeps exp from underflowing everywhere
         scaled = np.exp(terms - highest)
         total = scaled.sum(axis=-1, keepdims=True)
@@ -188,3 +123,190 @@ class NormalMixture:
         """Return independent draws, shape (num_draws, 1): a component, then a normal."""
         component = rng.choice(len(self.weights), size=num_draws, p=self.weights)
         return rng.normal(self.means[component], self.sds[component])[:, None]
+
+
+class Gamma:
+    """Independent gamma coordinates of shape a and rate b: skewed, and with an edge at 0.
+
+    Parameters
+    ----------
+    shape, rate : numbers, or arrays of shape (dim,), positive
+        `shape` gives the number of coordinates; one rate may serve all.
+
+    Raises
+    ------
+    ConfigError
+        `shape` or `rate` is not positive, or their lengths differ.
+    """
+
+    def __init__(self, shape: ArrayLike, rate: ArrayLike = 1.0) -> None:
+        self.shape, rates = np.atleast_1d(positive("shape", shape)), positive("rate", rate)
+        if self.shape.ndim > 1 or (rates.ndim and rates.shape != self.shape.shape):
+            raise ConfigError(
+                "shape and rate must be numbers or vectors of one length, but their shapes were "
+                f"{self.shape.shape} and {rates.shape}"
+            )
+        self.rate: FloatArray = np.broadcast_to(rates, self.shape.shape)
+        self.dim = len(self.shape)
+        self.mean, self.variance = self.shape / self.rate, self.shape / self.rate**2
+        log_gamma = np.array([math.lgamma(value) for value in self.shape])
+        self._log_constant = float((self.shape * np.log(self.rate) - log_gamma).sum())
+
+    def log_density(self, x: FloatArray, /) -> FloatArray:
+        """Return Σ (a − 1) log x − b x and its constant, −inf unless all x > 0; shape (chain,)."""
+        safe = np.where(x > 0, x, 1.0)
+        terms = (self.shape - 1) * np.log(safe) - self.rate * safe
+        return np.where((x > 0).all(axis=-1), terms.sum(axis=-1) + self._log_constant, -np.inf)
+
+    def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
+        """Return the log density and (a − 1)/x − b, which is 0 outside the support."""
+        safe = np.where(x > 0, x, 1.0)
+        gradient = np.where(x > 0, (self.shape - 1) / safe - self.rate, 0.0)
+        return self.log_density(x), gradient
+
+    def sample(self, rng: np.random.Generator, num_draws: int) -> FloatArray:
+        """Return independent draws, shape (num_draws, dim)."""
+        return rng.gamma(self.shape, 1 / self.rate, size=(num_draws, self.dim))
+
+
+class LinearRegression:
+    """The posterior of a straight line with flat priors, also by mini-batches.
+
+        y_i ~ N(α + β x_i, σ²),   i = 1, …, N,
+
+    in the coordinates θ = (α, β, log σ). Let c = 0 if the prior is flat in log σ (the textbook's
+    p(σ) ∝ 1/σ), c = 1 if it is flat in σ (what a Stan program without a prior on σ has: the
+    Jacobian of the logarithm adds log σ). Then, with S(α, β) = Σ (y_i − α − β x_i)²,
+
+        log p(θ | y) = −(N − c) log σ − S(α, β) / (2σ²) + constant.
+
+    Let X be the N × 2 design, (α̂, β̂) least squares, V = (XᵀX)⁻¹, ν = N − 2 − c, s² = S(α̂, β̂)/ν:
+
+        σ² ~ scaled-inv-χ²(ν, s²),   (α, β) | σ² ~ N((α̂, β̂), σ² V),
+        β ~ t_ν(β̂, s² V_ββ),   and α likewise ([1]_, section 14.2, for c = 0).
+
+    Parameters
+    ----------
+    x, y : arrays, shape (N,)
+    flat_in : "log_sigma" or "sigma"
+        Where the prior is flat: it decides the degrees of freedom, N − 2 or N − 3.
+
+    Raises
+    ------
+    ConfigError
+        x and y differ in length, are too few, all x are equal, or all points are on a line.
+
+    References
+    ----------
+    .. [1] Gelman, Carlin, Stern, Dunson, Vehtari & Rubin (2013), Bayesian Data Analysis, third
+       edition.
+    """
+
+    dim = 3
+    names = ("alpha", "beta", "log_sigma")
+
+    def __init__(
+        self, x: ArrayLike, y: ArrayLike, flat_in: Literal["log_sigma", "sigma"] = "log_sigma"
+    ) -> None:
+        self.x, self.y = numbers("x", x, ndim=1), numbers("y", y, ndim=1)
+        if len(self.x) != len(self.y):
+            raise ConfigError(
+                f"x and y must be of one length, but have {len(self.x)} and {len(self.y)}"
+            )
+        if flat_in not in ("log_sigma", "sigma"):
+            raise ConfigError(f"flat_in must be 'log_sigma' or 'sigma', was {flat_in!r}")
+        self._jacobian = 1 if flat_in == "sigma" else 0
+        self.num_obs = len(self.x)
+        self.degrees_of_freedom = self.num_obs - 2 - self._jacobian
+        if self.degrees_of_freedom < 1:
+            raise ConfigError(
+                f"x and y must hold at least {3 + self._jacobian} points for a proper posterior, "
+                f"but hold {self.num_obs}"
+            )
+        if np.ptp(self.x) == 0:
+            raise ConfigError(f"x must vary for a slope to exist, but all of it is {self.x[0]}")
+        design = np.column_stack([np.ones(self.num_obs), self.x])
+        self.coefficients = np.linalg.lstsq(design, self.y, rcond=None)[0]
+        self._unscaled_covariance = np.linalg.inv(design.T @ design)
+        residual = self.y - design @ self.coefficients
+        self._sum_of_squares = float(residual @ residual)
+        if self._sum_of_squares <= 1e-24 * float(self.y @ self.y):
+            raise ConfigError("y must not be on a line exactly: sigma's posterior is then improper")
+        self.residual_variance = self._sum_of_squares / self.degrees_of_freedom
+
+    @property
+    def mean(self) -> FloatArray:
+        """α̂, β̂ and ½ (log(ν s²/2) − ψ(ν/2)), shape (3,); the first two exist if ν > 1."""
+        from scipy.special import digamma
+
+        half = self.degrees_of_freedom / 2
+        mean_log_sigma = 0.5 * (np.log(self._sum_of_squares / 2) - digamma(half))
+        slopes = self.coefficients if self.degrees_of_freedom > 1 else [np.nan, np.nan]
+        return np.append(slopes, mean_log_sigma)
+
+    @property
+    def variance(self) -> FloatArray:
+        """Those of t_ν, infinite if ν ≤ 2, and ¼ ψ′(ν/2) for log σ; shape (3,)."""
+        from scipy.special import polygamma
+
+        nu = self.degrees_of_freedom
+        inflation = self._sum_of_squares / (nu - 2) if nu > 2 else np.inf
+        slopes = inflation * np.diag(self._unscaled_covariance)
+        return np.append(slopes, 0.25 * polygamma(1, nu / 2))
+
+    def marginal(self, name: Literal["alpha", "beta"]) -> Any:
+        """Return the exact t posterior of a coefficient, as a frozen `scipy.stats.t`."""
+        from scipy.stats import t
+
+        if name not in self.names[:2]:
+            raise ConfigError(f"name must be 'alpha' or 'beta', was {name!r}")
+        index = self.names.index(name)
+        scale = np.sqrt(self.residual_variance * self._unscaled_covariance[index, index])
+        return t(self.degrees_of_freedom, self.coefficients[index], scale)
+
+    def log_density(self, theta: FloatArray, /) -> FloatArray:
+        """Return −(N − c) log σ − S(α, β)/(2σ²), shape (chain,); not normalised."""
+        squares: FloatArray = (self._residuals(theta) ** 2).sum(axis=-1)
+        log_sigma = theta[..., 2]
+        power = self.num_obs - self._jacobian
+        return -power * log_sigma - 0.5 * squares * np.exp(-2 * log_sigma)
+
+    def log_density_gradient(self, theta: FloatArray, /) -> tuple[FloatArray, FloatArray]:
+        """Return the log density and its gradient in (α, β, log σ)."""
+        everyone = np.arange(self.num_obs)
+        gradient = self.log_prior_gradient(theta) + self.log_lik_gradient(theta, everyone)
+        return self.log_density(theta), gradient
+
+    def log_prior_gradient(self, theta: FloatArray, /) -> FloatArray:
+        """Return (0, 0, c), shape (chain, 3)."""
+        gradient = np.zeros_like(theta)
+        gradient[..., 2] = self._jacobian
+        return gradient
+
+    def log_lik_gradient(self, theta: FloatArray, batch: NDArray[np.intp], /) -> FloatArray:
+        """Return Σ_batch (r/σ², r x/σ², r²/σ² − 1) with r = y − α − β x, shape (chain, 3).
+
+        Parameters
+        ----------
+        theta : array, shape (chain, 3)
+        batch : array of observation numbers, shape (chain, n), or (n,) for all chains alike
+        """
+        residual = self._residuals(theta, batch)
+        precision = np.exp(-2 * theta[..., 2])
+        by_alpha = precision * residual.sum(axis=-1)
+        by_beta = precision * (residual * self.x[batch]).sum(axis=-1)
+        by_log_sigma = precision * (residual**2).sum(axis=-1) - residual.shape[-1]
+        return np.stack([by_alpha, by_beta, by_log_sigma], axis=-1)
+
+    def _residuals(self, theta: FloatArray, batch: Any = slice(None)) -> FloatArray:
+        """Return y − α − β x, shape (chain, n)."""
+        x, y = self.x[batch], self.y[batch]
+        return np.asarray(y - theta[..., 0:1] - theta[..., 1:2] * x)
+
+    def sample(self, rng: np.random.Generator, num_draws: int) -> FloatArray:
+        """Return independent exact draws of (α, β, log σ), shape (num_draws, 3)."""
+        sigma = np.sqrt(self._sum_of_squares / rng.chisquare(self.degrees_of_freedom, num_draws))
+        z = rng.standard_normal((num_draws, 2))
+        factor = np.linalg.cholesky(self._unscaled_covariance)
+        line = self.coefficients + sigma[:, None] * (z @ factor.T)
+        return np.column_stack([line, np.log(sigma)])

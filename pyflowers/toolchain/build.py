@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,11 @@ from typing import Any
 
 from pyflowers.cores import usable_cores
 from pyflowers.digests import digest, sha256_file
-from pyflowers.disks import temporary_folder
 from pyflowers.errors import CompileError
 from pyflowers.programs.source import Source, read_source
 from pyflowers.progress import stage
-from pyflowers.toolchain.cache import appearing, cache_dir, is_own, locked
+from pyflowers.storage import temporary_folder
+from pyflowers.toolchain.cache import Care, appearing, cache_dir, is_own, locked
 from pyflowers.toolchain.compiler import (
     check_syntax,
     compiler,
@@ -34,8 +34,7 @@ from pyflowers.toolchain.compiler import (
     make,
     require_toolchain,
 )
-from pyflowers.toolchain.locate import CmdStan, adopt_builds, find_cmdstan, whole
-from pyflowers.toolchain.manifest import Care
+from pyflowers.toolchain.locate import CmdStan, find_cmdstan, whole
 from pyflowers.toolchain.processes import ending_children, run
 
 _READ_BY_MAKE = {
@@ -74,8 +73,6 @@ def compile_program(
     *,
     cmdstan: CmdStan | None = None,
     include_paths: Sequence[str | Path] = (),
-    stanc_options: Mapping[str, Any] | None = None,
-    cpp_options: Mapping[str, Any] | None = None,
 ) -> Executable:
     """Return the executable of a ``.stan`` file, see :func:`compile_source`.
 
@@ -85,8 +82,8 @@ def compile_program(
         The ``.stan`` file.
     include_paths : sequence of path
         Where to look for included files after the program's own folder.
-    cmdstan, stanc_options, cpp_options
-        As for :func:`compile_source`.
+    cmdstan : CmdStan, optional
+        The one to compile with; that of :func:`find_cmdstan` by default.
 
     Raises
     ------
@@ -95,21 +92,10 @@ def compile_program(
     CompileError
         With the compiler's message, if it does not compile.
     """
-    return compile_source(
-        read_source(program, include_paths),
-        cmdstan=cmdstan,
-        stanc_options=stanc_options,
-        cpp_options=cpp_options,
-    )
+    return compile_source(read_source(program, include_paths), cmdstan=cmdstan)
 
 
-def compile_source(
-    source: Source,
-    *,
-    cmdstan: CmdStan | None = None,
-    stanc_options: Mapping[str, Any] | None = None,
-    cpp_options: Mapping[str, Any] | None = None,
-) -> Executable:
+def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executable:
     """Return the executable of a Stan program, compiling it if the cache has none.
 
     Parameters
@@ -118,8 +104,6 @@ def compile_source(
         The program.
     cmdstan : CmdStan, optional
         The one to compile with; that of :func:`find_cmdstan` by default.
-    stanc_options, cpp_options : mapping, optional
-        As CmdStanPy takes them.
 
     Raises
     ------
@@ -128,7 +112,7 @@ def compile_source(
     """
     cmdstan = whole(cmdstan or find_cmdstan(), Care.RUN)
     key = digest(
-        *(source.name, source.sha256, _options_text(stanc_options or {}, cpp_options or {})),
+        *(source.name, source.sha256, _make_options()),
         *(cmdstan.version, cmdstan.identity, compiler(), compiler_version()),
     )
     folder = cache_dir() / "executables" / f"{source.safe_name}-{key[:24]}"
@@ -137,15 +121,14 @@ def compile_source(
         require_toolchain()
         with locked(folder):
             if not _is_sound(path, cmdstan):
-                _build(source, folder, cmdstan, stanc_options or {}, cpp_options or {})
+                _build(source, folder, cmdstan)
     return Executable(path, key, source, cmdstan)
 
 
-def _options_text(stanc_options: Mapping[str, Any], cpp_options: Mapping[str, Any]) -> str:
-    """Return all options as text, those that make takes from the environment among them."""
-    of_make = {name: value for name, value in os.environ.items() if name in _READ_BY_MAKE}
-    given = [stanc_options, cpp_options, *([of_make] if of_make else [])]
-    return json.dumps(given, sort_keys=True, default=str)
+def _make_options() -> str:
+    """Return the options that make takes from the environment as text."""
+    options = {name: value for name, value in os.environ.items() if name in _READ_BY_MAKE}
+    return json.dumps(options, sort_keys=True)
 
 
 def compile_sources(
@@ -195,23 +178,14 @@ def _intact_record(path: Path) -> dict[str, Any]:
     return values if agrees else {}
 
 
-def _build(
-    source: Source,
-    folder: Path,
-    cmdstan: CmdStan,
-    stanc_options: Mapping[str, Any],
-    cpp_options: Mapping[str, Any],
-) -> None:
+def _build(source: Source, folder: Path, cmdstan: CmdStan) -> None:
     """Compile in a temporary folder whose path make can read, then move into the cache."""
     title = f"Compiling {source.safe_name}"
     whole(cmdstan, Care.COMPILE)
     with temporary_folder() as temporary, stage(title):
         program = source.write(temporary)
-        options = dict(stanc_options)
-        if len(source.files) > 1:
-            options["include-paths"] = [str(temporary)]
         check_syntax(source, program, cmdstan.stanc)
-        executable = _make(program, cmdstan, options, cpp_options)
+        executable = _make(program, cmdstan, includes=len(source.files) > 1)
         with appearing(folder) as staging:
             shutil.copy2(executable, staging / executable.name)
             (staging / executable.name).chmod(0o755)
@@ -223,36 +197,22 @@ def _build(
             (staging / "build.json").write_text(json.dumps(record), encoding="utf-8")
 
 
-def _make(
-    program: Path,
-    cmdstan: CmdStan,
-    stanc_options: Mapping[str, Any],
-    cpp_options: Mapping[str, Any],
-) -> Path:
-    """Let CmdStan's makefile compile a program, with the options as CmdStanPy writes them.
+def _make(program: Path, cmdstan: CmdStan, *, includes: bool) -> Path:
+    """Let CmdStan's makefile compile a program, which may include files beside it.
 
     CmdStanPy's own call of make reads which CmdStan to use from this process's environment, which
     threads share, and leaves the compilers running when it is interrupted.
     """
-    from cmdstanpy.compilation import CompilerOptions
-
-    options = CompilerOptions(stanc_options=dict(stanc_options), cpp_options=dict(cpp_options))
-    try:
-        options.validate()
-    except ValueError as error:
-        raise CompileError(f"{program.name} does not compile: {error}") from error
     executable = program.with_suffix(".exe" if os.name == "nt" else "")
     if any(character.isspace() for character in str(executable)):
         raise CompileError(
             f"{program.name} does not compile: make cannot read the space in {executable.parent}, "
             "the folder for temporary files; set TMPDIR to another"
         )
-    words = options.compose(filename_in_msg=program.name)
-    done = run([*make().split(), *words, executable.as_posix()], cwd=cmdstan.path)
+    flags = [f"STANCFLAGS+=--include-paths={program.parent.as_posix()}"] if includes else []
+    done = run([*make().split(), *flags, executable.as_posix()], cwd=cmdstan.path)
     if done.returncode != 0:
         raise CompileError(
             f"{program.name} does not compile:\n{first_errors(done.stdout + done.stderr)}"
         )
-    if cpp_options:
-        adopt_builds(cmdstan)
     return executable

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from pyflowers.digests import digest, sha256_file
 from pyflowers.errors import ToolchainError
-from pyflowers.toolchain.cache import cache_dir
-from pyflowers.toolchain.embedded import embedded_home, install_embedded, record_builds
-from pyflowers.toolchain.manifest import Care
+from pyflowers.toolchain.cache import Care, cache_dir
+from pyflowers.toolchain.embedded import embedded_home, install_embedded
 
 OLDEST = (2, 33)
 """Pathfinder and Laplace came with CmdStan 2.33."""
@@ -81,19 +80,9 @@ def whole(cmdstan: CmdStan, care: Care) -> CmdStan:
     ToolchainError
         If that cannot be done.
     """
-    if _is_in_cache(cmdstan):
+    if cmdstan.origin == "embedded" and cmdstan.path.parent == cache_dir():
         install_embedded(care=care)
     return cmdstan
-
-
-def adopt_builds(cmdstan: CmdStan) -> None:
-    """Record a front end that was compiled for other options, as what is to stay whole."""
-    if _is_in_cache(cmdstan):
-        record_builds(cmdstan.path)
-
-
-def _is_in_cache(cmdstan: CmdStan) -> bool:
-    return cmdstan.origin == "embedded" and cmdstan.path.parent == cache_dir()
 
 
 def available_cmdstan(path: str | Path | None = None) -> CmdStan | None:

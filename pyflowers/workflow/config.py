@@ -7,11 +7,9 @@ line and the environment to say.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -19,13 +17,11 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
-from pyflowers.engines.options import EngineName
+from pyflowers.engines.base import EngineName
+from pyflowers.errors import ConfigError
 from pyflowers.fits.record import RunRecord, read_record
 from pyflowers.programs import LECTURE, find_program
 from pyflowers.records import Record, read_toml, within_record
-
-_TOP = ("models", "include_paths", "interval")
-"""Keys of an experiment that are outside its sections."""
 
 
 class DataConfig(Record):
@@ -216,9 +212,78 @@ class Experiment(Record):
         """
         values = self.model_dump(exclude_unset=True)
         for section, changes in sections.items():
-            whole = section in _TOP
-            values[section] = changes if whole else {**values.get(section, {}), **changes}
+            inside = section in ("data", "priors", "sampler", "output")
+            values[section] = {**values.get(section, {}), **changes} if inside else changes
         return Experiment.parse(values, "the command line")
+
+    def with_options(
+        self,
+        *,
+        program: str | None = None,
+        priors: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> Experiment:
+        """Return this experiment with options of the command line in place of its values.
+
+        Parameters
+        ----------
+        program : str, optional
+            Fit this program alone.
+        priors : mapping of str to float, optional
+            Hyperparameters to change in each model that has them.
+        **options
+            As :func:`pyflowers.fit` takes them, and ``models``, ``out``, ``plots`` and ``check``.
+
+        Raises
+        ------
+        ConfigError
+            If a value cannot be used, or no model has a prior of that name.
+        """
+        changed = self
+        if program is not None:
+            changed = self._of_program(program)
+        changes: dict[str, Any] = {}
+        for name, value in options.items():
+            key = {"data": "file", "out": "folder"}.get(name, name)
+            section = next(
+                (s for s, record in _SECTIONS.items() if key in record.model_fields), None
+            )
+            if section is None:
+                changes[key] = value
+            else:
+                changes.setdefault(section, {})[key] = value
+        changed = changed.with_values(**changes)
+        return changed.with_values(priors=changed._spread(priors)) if priors else changed
+
+    def _of_program(self, program: str) -> Experiment:
+        """Return the experiment of one program, without what is for the file's other programs."""
+        others = {Path(name).stem for name in self.models} - {Path(program).stem}
+        priors = {name: values for name, values in self.priors.items() if name not in others}
+        output = self.output
+        if (program,) != self.models:  # a report of one model must not replace that of all
+            output = output.model_copy(update={"report": None})
+        return self.model_copy(update={"models": (program,), "priors": priors, "output": output})
+
+    def _spread(self, priors: Mapping[str, float]) -> dict[str, dict[str, float]]:
+        """Give each model those priors that it has, beside its own."""
+        known = {Path(name).stem: priors.keys() for name in self.models}
+        if len(known) > 1:  # a single one says itself what it does not have
+            opened = [find_program(name, self.include_paths) for name in self.models]
+            known = {program.name: program.declaration.priors.keys() for program in opened}
+        for prior in priors:
+            if not any(prior in names for names in known.values()):
+                raise ConfigError(f"prior {prior}: none of {', '.join(known)} has such a prior")
+        return {
+            name: {**self.priors.get(name, {}), **{k: priors[k] for k in priors if k in names}}
+            for name, names in known.items()
+        }
+
+
+_SECTIONS: dict[str, type[Record]] = {
+    "data": DataConfig,
+    "sampler": SamplerConfig,
+    "output": OutputConfig,
+}
 
 
 def read_config(path: str | Path) -> Experiment:
@@ -249,32 +314,6 @@ def from_record(record: RunRecord) -> Experiment:
         "sampler": {**options, "centered": record.centered, "engine": record.engine.name},
     }
     return Experiment.parse(values, "run.json")
-
-
-def to_toml(experiment: Experiment) -> str:
-    """Write an experiment as :func:`read_config` reads it."""
-    values = experiment.model_dump(mode="json", exclude_none=True, exclude_unset=True)
-    top = {key: values.pop(key, None) for key in _TOP}
-    lines = [f"{key} = {_toml(value)}" for key, value in top.items() if value]
-    priors = values.pop("priors", {})
-    columns = values.get("data", {}).pop("columns", {})
-    sections = [*values.items(), *((f"priors.{_key(k)}", v) for k, v in priors.items())]
-    if columns:
-        sections.append(("data.columns", columns))
-    for section, content in sections:
-        lines += ["", f"[{section}]", *(f"{_key(k)} = {_toml(v)}" for k, v in content.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: Any) -> str:
-    """Write a value in ASCII; JSON's is TOML's, too, but for characters that JSON writes as two."""
-    text = json.dumps(value, ensure_ascii=False)
-    return re.sub(r"[^ -~]", lambda found: f"\\U{ord(found[0]):08x}", text)
-
-
-def _key(name: str) -> str:
-    plain = name.replace("_", "").replace("-", "")
-    return name if plain.isascii() and plain.isalnum() else _toml(name)
 
 
 def _relative_to(experiment: Experiment, folder: Path) -> Experiment:

@@ -14,13 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyflowers.errors import PyflowersError
-from pyflowers.staging import (
-    TEMPORARY_PREFIX,
-    clear_leftover,
-    files_in,
-    is_locked,
-    leftovers,
-)
+from pyflowers.storage import clear_leftover, leftovers
 from pyflowers.versions import version
 
 PACKAGES = (
@@ -89,8 +83,7 @@ def _cmdstan() -> Iterator[Finding]:
 def _cache() -> Iterator[Finding]:
     from pyflowers.toolchain import library
     from pyflowers.toolchain.build import is_intact
-    from pyflowers.toolchain.cache import cache_dir
-    from pyflowers.toolchain.manifest import Care, find_damage
+    from pyflowers.toolchain.cache import Care, cache_dir, find_damage
 
     folder = cache_dir()
     if not folder.is_dir():
@@ -140,17 +133,11 @@ def repair(folders: Sequence[Path]) -> Iterator[Leftover]:
     cache, temporary = cache_dir(), Path(tempfile.gettempdir())
     places = [cache, *(path for path in cache.glob("*/") if not path.is_symlink())]
     places += [place for folder in folders for place in (folder, folder.parent)]
-    for place in dict.fromkeys(place.resolve() for place in places):
-        yield from map(_cleared, leftovers(place))
-    yield from map(_cleared, leftovers(temporary, TEMPORARY_PREFIX))
-
-
-def _cleared(folder: Path) -> Leftover:
-    if clear_leftover(folder):
-        return Leftover(folder, "cleared", True)
-    files = [name for name in files_in(folder) if name.startswith(("old/", "new/"))]
-    kept = f"kept, because it contains {files[0]}" if files else "cannot be removed"
-    return Leftover(folder, "in use" if is_locked(folder) else kept, False)
+    for place in dict.fromkeys(place.resolve() for place in (*places, temporary)):
+        for left in leftovers(place):
+            is_gone = clear_leftover(left)
+            state = "cleared" if is_gone else "in use, or it cannot be removed"
+            yield Leftover(left, state, is_gone)
 
 
 def _program_of(folder: Path) -> str:

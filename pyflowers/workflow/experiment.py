@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pyflowers.engines import Engine, LoadedProgram, find_engine, refuse_unused
-from pyflowers.engines.choose import load_with
-from pyflowers.errors import ConfigError, DataError, FitError
+from pyflowers.errors import ConfigError, DataError, FitError, PyflowersError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.folder import PLOTS, check_run_folder, refuse_to_replace
+from pyflowers.fits.posterior import element_names
 from pyflowers.fits.record import FILE, RunRecord, read_record, run_changes
 from pyflowers.fits.sampling import engine_record, fit_data
-from pyflowers.programs import Data, Program, find_program
+from pyflowers.programs import Capability, Data, Program, find_program
 from pyflowers.workflow.config import Experiment
+
+if TYPE_CHECKING:
+    from pyflowers.analysis.methods import Comparison
+
+MOST_ELEMENTS = 130
+"""Quantities up to which the methods are compared: the exact posterior takes its time."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class Outcome:
 class _Task:
     """One program of an experiment with its data and priors.
 
-    `refused` says why it cannot be fitted to them, `reasons` why it is fitted now.
+    It is `refused` for a reason, or fitted for `reasons`, or its `earlier` fit is still valid.
     """
 
     program: Program
@@ -56,6 +63,7 @@ class _Task:
     folder: Path
     refused: str = ""
     reasons: tuple[str, ...] = ()
+    earlier: Fit | None = None
 
 
 def run_experiment(
@@ -105,10 +113,9 @@ def run_experiment(
     outcomes = []
     for task in tasks:
         outcome = _run(task, experiment, engine, show_progress, announce)
-        if outcome.fit is not None:
-            plots = experiment.output.plots
-            if outcome.refitted or _lacks_figures(outcome.folder, plots):
-                save(outcome.fit, outcome.folder, plots, overwrite=True)
+        plots = experiment.output.plots
+        if outcome.fit is not None and (outcome.refitted or _lacks_figures(task.folder, plots)):
+            save(outcome.fit, task.folder, plots, overwrite=True)
         finished(outcome)
         outcomes.append(outcome)
     return outcomes
@@ -151,33 +158,75 @@ def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None
     fit.save(folder, images, overwrite=overwrite)
 
 
+def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
+    """Compare each fit with closed-form VB where its program has one, for a report.
+
+    What cannot be compared has the reason instead. Stan's approximations are left to
+    ``pyflowers compare``: of most posteriors they show how they fail, which is for who asks.
+    """
+    from pyflowers.analysis.methods import compare
+
+    found: dict[str, Comparison | str] = {}
+    for fit in fits:
+        num = len(element_names(fit.posterior))
+        if not fit.program.can(Capability.VB):
+            continue
+        if num > MOST_ELEMENTS:
+            found[fit.name] = f"with {num} quantities this takes long; run pyflowers compare"
+            continue
+        try:
+            found[fit.name] = compare(nuts=fit, approximations=False)
+        except PyflowersError as error:
+            found[fit.name] = str(error)
+    return found
+
+
 def _tasks(experiment: Experiment) -> list[_Task]:
     """Open, read and check everything before the first chain runs."""
-    includes = tuple(map(str, experiment.include_paths))
+    about = experiment.data
     opened = [
-        find_program(name, includes if name.endswith(".stan") else ()) for name in experiment.models
+        find_program(name, experiment.include_paths if name.endswith(".stan") else ())
+        for name in experiment.models
     ]
-    names = [program.name for program in opened]
-    unknown = [name for name in experiment.priors if name not in names]
-    for name in unknown:
+    for name in experiment.priors.keys() - {program.name for program in opened}:
         find_program(name).resolve_priors(experiment.priors[name])
     tasks = []
     for program in opened:
         folder = experiment.output.folder / program.name
         check_run_folder(folder)
-        data = program.read(
-            experiment.data.file,
-            columns=experiment.data.names,
-            time_order=experiment.data.time_order,
-            **experiment.data.reading,
-        )
+        how = {**about.reading, "time_order": about.time_order}
+        data = program.read(about.file, columns=about.names, **how)
         priors = program.resolve_priors(experiment.priors.get(program.name), data)
         tasks.append(_Task(program, data, priors, folder))
     return tasks
 
 
+def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
+    """Find out whether a task can be fitted, and why it has to be."""
+    try:
+        task.program.fill(task.data, task.priors, centered=experiment.sampler.centered)
+    except DataError as error:
+        return replace(task, refused=str(error))
+    loaded = engine.load(task.program)
+    if not (task.folder / FILE).is_file():
+        return replace(task, reasons=("there is no run yet",))
+    try:
+        record = read_record(task.folder)
+        reasons = why_refit(record, experiment, task.program, task.data, task.priors, loaded)
+        if reasons:
+            return replace(task, reasons=reasons)
+        return replace(task, earlier=Fit.load(task.folder))
+    except (DataError, ConfigError):
+        return replace(task, reasons=("the earlier run cannot be read",))
+
+
 def why_refit(
-    record: RunRecord, experiment: Experiment, program: Program, data: Data, loaded: LoadedProgram
+    record: RunRecord,
+    experiment: Experiment,
+    program: Program,
+    data: Data,
+    priors: dict[str, float],
+    loaded: LoadedProgram,
 ) -> tuple[str, ...]:
     """Say what changed since a run was made; empty if it is still valid.
 
@@ -185,7 +234,7 @@ def why_refit(
     ----------
     record : RunRecord
         The run's ``run.json``.
-    experiment, program, data
+    experiment, program, data, priors
         What is wanted now.
     loaded : LoadedProgram
         The program as its engine has it now.
@@ -195,27 +244,17 @@ def why_refit(
     sampler = experiment.sampler
     options = sampler.model_dump(exclude={"engine", "centered"}, exclude_none=True)
     declared = data.declaration.model_dump(mode="json", exclude_defaults=True)
-    now = {
-        "program": record.program.model_copy(
-            update={"sha256": loaded.source.sha256, "declaration": declared}
-        ),
+    source = {"sha256": loaded.source.sha256, "declaration": declared}
+    now: dict[str, Any] = {
+        "program": record.program.model_copy(update=source),
         "data": record.data.model_copy(update={"sha256": data.sha256}),
         "engine": engine_record(loaded),
-        "priors": program.resolve_priors(experiment.priors.get(program.name), data),
+        "priors": priors,
         "options": record.options.model_copy(update=options),
         "centered": record.centered if sampler.centered is None else sampler.centered,
         "interval": experiment.interval,
     }
     return tuple(run_changes(record, record.model_copy(update=now)))
-
-
-def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
-    """Find out whether a task can be fitted, and why it has to be."""
-    try:
-        task.program.fill(task.data, task.priors, centered=experiment.sampler.centered)
-    except DataError as error:
-        return replace(task, refused=str(error))
-    return replace(task, reasons=_reasons(task, experiment, load_with(engine, task.program)))
 
 
 def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
@@ -239,11 +278,10 @@ def _run(
     if task.refused:
         announce(f"{name}: not fitted: {task.refused}")
         return Outcome(name, task.folder, None, refused=task.refused)
-    if not task.reasons:
+    if task.earlier is not None:
         announce(f"{name}: nothing changed, taken from {task.folder}")
-        kept = Fit.load(task.folder)
-        found = kept.with_interval(experiment.interval)
-        if found is not kept:  # its draws are the same, but not its summary and its figures
+        found = task.earlier.with_interval(experiment.interval)
+        if found is not task.earlier:  # the draws are the same, but not the summary and figures
             save(found, task.folder, experiment.output.plots)
         return Outcome(name, task.folder, found)
     announce(f"{name}: fitted, because {'; '.join(task.reasons)}")
@@ -263,16 +301,3 @@ def _run(
 def _lacks_figures(folder: Path, plots: str) -> bool:
     """Whether a run has no figure of the format that is wanted now."""
     return plots != "none" and not any((folder / PLOTS).glob(f"*.{plots}"))
-
-
-def _reasons(task: _Task, experiment: Experiment, loaded: LoadedProgram) -> tuple[str, ...]:
-    if not (task.folder / FILE).is_file():
-        return ("there is no run yet",)
-    try:
-        record = read_record(task.folder)
-        reasons = why_refit(record, experiment, task.program, task.data, loaded)
-        if not reasons:
-            Fit.load(task.folder)
-        return reasons
-    except (DataError, ConfigError):
-        return ("the earlier run cannot be read",)

@@ -12,7 +12,7 @@ import pyflowers
 from pyflowers import plots
 from pyflowers.analysis.priors import prior, save_prior
 from pyflowers.cli.main import main
-from pyflowers.engines.options import NUTS_USES
+from pyflowers.engines.base import NUTS_USES
 from pyflowers.fits.idata import arviz
 from pyflowers.programs import find_program, shipped_names
 

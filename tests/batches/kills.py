@@ -24,10 +24,10 @@ MARK = "PYFLOWERS_TEST_MARK"
 CLIENT = """
 import sys
 from pyflowers import batch
-from pyflowers.batches import run
+from pyflowers.batches import ledger
 from studies import of_kills
 program, out, number, scheduler = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-run.SECONDS_BETWEEN_WRITES = 0.5
+ledger.SECONDS_BETWEEN_WRITES = 0.5
 how = {"out": out, "seed": 1, "engine": "stanli", "retry_failed": True, "retries": 5}
 if scheduler:
     from pyflowers.batches.cluster import connected
@@ -93,8 +93,7 @@ class Client:
         """Check that no process, temporary file or half a result is left."""
         wait_for(lambda: not marked(self.mark), 10)
         assert not list(self.temporary.iterdir())
-        assert sorted(path.name for path in self.out.iterdir()) == ["ledger.sqlite", "shards"]
-        assert all(path.suffix == ".nc" for path in (self.out / "shards").iterdir())
+        assert [path.name for path in self.out.iterdir()] == ["ledger.sqlite"]
 
 
 def run_with_kills(client, kills, seed, kill_one):

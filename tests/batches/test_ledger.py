@@ -1,6 +1,7 @@
-"""The ledger's file: read by many while one writes, and where nobody may write."""
+"""The ledger: whole or not there, read by many while one writes, and where nobody may write."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -8,9 +9,13 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pyflowers import Batch, ConfigError
+from pyflowers import Batch, ConfigError, DataError
+from pyflowers.batches.keep import frame_of, packed, unpacked
 from pyflowers.batches.ledger import FILE, Ledger, reading
 from pyflowers.batches.task import Job, Outcome
 
@@ -18,24 +23,181 @@ HERE = str(Path(__file__).resolve().parent)
 ODD = "a #?%41 é"
 """A folder whose name would be something else in an address, were it not quoted."""
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="folders are not locked there")
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
+TABLE = st.dictionaries(TEXT, st.sampled_from("fbiO"), min_size=1, max_size=4)
+ODD_NUMBERS = [-0.0, np.inf, -np.inf, np.nan, 5e-324]
 
 
-def note(ledger, number=1):
-    for i in range(number):
-        ledger.expect(Job(f"key {i}", f"name {i}", "program", i, i), again=False)
-    ledger.write([Outcome(f"key {i}", "it broke") for i in range(number)])
+def values(kind, rows, rng):
+    if kind == "O":
+        return np.array([rng.choice(["", "a", "é\n", " "]) for _ in range(rows)], dtype=object)
+    made = np.where(rng.random(rows) < 0.5, rng.choice(ODD_NUMBERS, rows), rng.normal(size=rows))
+    return {"f": made, "b": made > 0, "i": rng.integers(-(2**63), 2**63 - 1, rows)}[kind]
 
 
-def finished(out, number=1):
+@settings(deadline=None, max_examples=50)
+@given(TABLE, st.integers(0, 3), st.integers(0, 2**32 - 1))
+def test_a_table_comes_back_bit_for_bit(kinds, rows, seed):
+    rng = np.random.default_rng(seed)
+    table = {name: values(kind, rows, rng) for name, kind in kinds.items()}
+    found = frame_of(unpacked(packed(table)))
+    assert list(found) == list(table)
+    for name, column in table.items():
+        if kinds[name] == "O":
+            assert found[name].tolist() == column.tolist()
+        else:
+            assert found[name].to_numpy().dtype == column.dtype
+            assert found[name].to_numpy().tobytes() == column.tobytes()
+
+
+def job(i):
+    return Job(f"key {i}", f"name {i}", "program", i, i)
+
+
+def note(ledger, *outcomes):
+    for i, outcome in enumerate(outcomes):
+        ledger.expect(job(i), again=False)
+        ledger.take(outcome)
+    ledger.write()
+
+
+def done(i, **columns):
+    tables = {"t": packed(columns or {"a": np.array([float(i)])})}
+    return Outcome(f"key {i}", "", 1.0, {"v": "1"}, "passed", tables)
+
+
+def failed(i):
+    return Outcome(f"key {i}", "it broke")
+
+
+def finished(out, *outcomes):
     ledger = Ledger(out)
-    note(ledger, number)
+    note(ledger, *outcomes)
     ledger.close()
+    return Batch(out)
 
 
 def seen(out):
     """Return what reading could change: names, sizes and times."""
     return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in out.iterdir()}
+
+
+def test_tasks_whose_tables_differ(tmp_path):
+    floats, texts = {"a": np.array([0.5])}, {"a": np.array(["x"], object), "b": np.array([True])}
+    whole = {"a": np.array([1, 2])}
+    tables = [done(0, **floats), done(1, **whole), done(2, **texts), done(3, **texts)]
+    found = finished(tmp_path / "out", *tables).table("t")
+    assert found["task"].tolist() == ["name 0", "name 1", "name 1", "name 2", "name 3"]
+    assert found["a"].tolist() == [0.5, 1.0, 2.0, "x", "x"]
+    assert found["b"].tolist()[3:] == [True, True]
+    assert finished(tmp_path / "two", *tables[:2]).table("t")["a"].dtype == float
+
+
+def test_texts_that_are_not_utf_8(tmp_path):
+    ledger = Ledger(tmp_path / "out")
+    for i in range(2):
+        ledger.expect(Job(f"key {i}", f"caf\udce9 {i}", "\udce9.stan", i, i), again=False)
+    texts = np.array(["\udce9", "é"], dtype=object)
+    ledger.take(done(0, **{"caf\udce9": np.array([1.0, 2.0]), "said": texts}))
+    ledger.take(Outcome("key 1", "caf\udce9.csv: no column month"))
+    ledger.write()
+    ledger.close()
+    batch = Batch(tmp_path / "out")
+    assert batch.ledger().index.tolist() == ["caf\\udce9 0", "caf\\udce9 1"]
+    assert batch.ledger()["program"].tolist() == ["\\udce9.stan"] * 2
+    assert batch.failures.tolist() == ["caf\\udce9.csv: no column month"]
+    assert batch.table("t").to_dict("list") == {
+        "task": ["caf\\udce9 0"] * 2,
+        "verdict": ["passed"] * 2,
+        "caf\\udce9": [1.0, 2.0],
+        "said": ["\\udce9", "é"],
+    }
+
+
+def test_a_row_and_its_tables_are_known_together(tmp_path, monkeypatch):
+    ledger = Ledger(tmp_path / "out")
+    note(ledger, done(0))
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "_row", lambda *_: (1, 2))
+        ledger.expect(job(1), again=False)
+        ledger.take(done(1))
+        with pytest.raises(ConfigError, match=r"cannot be written .*it goes on where it stopped"):
+            ledger.write()
+    assert ledger.state("key 1")[0] == "waiting"
+    assert Batch(tmp_path / "out").table("t")["a"].tolist() == [0.0]
+    ledger.write()
+    ledger.close()
+    assert Batch(tmp_path / "out").table("t")["a"].tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("number", [1, 99])
+def test_a_ledger_of_another_format(tmp_path, number):
+    Ledger(tmp_path / "out").close()
+    with sqlite3.connect(tmp_path / "out" / FILE) as database:
+        database.execute(f"PRAGMA user_version = {number}")
+    database.close()
+    for use in (lambda: Ledger(tmp_path / "out"), lambda: Batch(tmp_path / "out").ledger()):
+        with pytest.raises(ConfigError, match=f"format {number}, not 2; pyflowers 0.2 wrote"):
+            use()
+
+
+def test_progress_of_a_running_batch(tmp_path):
+    ledger = Ledger(tmp_path / "out")
+    ledger.remember({"total": "10", "started": "0"})
+    note(ledger, done(0), done(1), done(2), failed(3))
+    progress = Batch(tmp_path / "out").progress
+    assert (progress.done, progress.failed, progress.total) == (3, 1, 10)
+    assert progress.running
+    assert progress.seconds_left > 0
+    ledger.close()
+
+
+def test_a_finished_ledger_is_read_without_a_trace(tmp_path):
+    batch = finished(tmp_path / ODD, failed(0))
+    before = seen(tmp_path / ODD)
+    assert set(before) == {FILE}
+    assert batch.progress.failed == 1
+    assert batch.failures.tolist() == ["it broke"]
+    assert seen(tmp_path / ODD) == before
+
+
+@pytest.mark.parametrize("moment", ["after", "within"])
+def test_what_a_killed_client_leaves_can_be_read_and_resumed(tmp_path, moment):
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[2])\n"
+        "from test_ledger import *\n"
+        "ledger = Ledger(Path(sys.argv[1])); note(ledger, failed(0))\n"
+        "if sys.argv[3] == 'within':\n"
+        "    ledger._database.execute('PRAGMA cache_size = 1')\n"
+        "    Ledger._row = lambda *_: os.kill(os.getpid(), 9)\n"
+        "    for i in range(2000): ledger.expect(job(i), again=False)\n"
+        "    note(ledger, failed(0))\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "out"), HERE, moment]
+    assert subprocess.run(words).returncode == -9
+    assert (f"{FILE}-journal" in seen(tmp_path / "out")) == (moment == "within")
+    assert Batch(tmp_path / "out").progress.failed == 1
+    assert len(Batch(tmp_path / "out").ledger()) == 1
+    Ledger(tmp_path / "out").close()
+    assert set(seen(tmp_path / "out")) == {FILE}
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root mounts")
+def test_a_disk_that_nobody_may_write(tmp_path):
+    finished(tmp_path / "out", failed(0))
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "--bind", tmp_path / "out", disk]).returncode:
+        pytest.skip("this machine mounts nothing")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", disk], check=True)
+        with pytest.raises(OSError, match="Read-only"):
+            (disk / "a").touch()
+        assert Batch(disk).progress.failed == 1
+        assert not Batch(disk).progress.running
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def in_a_thread(enter, seconds):
@@ -53,64 +215,26 @@ def in_a_thread(enter, seconds):
     return thread
 
 
-def test_a_finished_ledger_is_read_without_a_trace(tmp_path):
-    finished(tmp_path / ODD)
-    before = seen(tmp_path / ODD)
-    assert set(before) == {FILE, "shards"}
-    # Bytes 18 and 19 of SQLite's header are 2 where a log is needed to read it.
-    assert (tmp_path / ODD / FILE).read_bytes()[18:20] == b"\1\1"
-    batch = Batch(tmp_path / ODD)
-    assert batch.progress.failed == 1
-    assert batch.failures.tolist() == ["it broke"]
-    assert seen(tmp_path / ODD) == before
+def test_one_who_writes_waits_for_one_who_reads(tmp_path):
+    @contextmanager
+    def holding():
+        with reading(tmp_path / "out") as database:
+            database.execute("BEGIN")
+            database.execute("SELECT * FROM tasks").fetchall()
+            yield
 
-
-def test_reading_a_killed_clients_ledger_leaves_it_to_the_next_run(tmp_path):
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[2])\n"
-        "from test_ledger import *; note(Ledger(Path(sys.argv[1]))); os.kill(os.getpid(), 9)"
-    )
-    words = [sys.executable, "-c", code, str(tmp_path / "out"), HERE]
-    assert subprocess.run(words).returncode == -9
-    before = set(seen(tmp_path / "out"))
-    assert f"{FILE}-wal" in before
-    assert Batch(tmp_path / "out").progress.failed == 1
-    assert set(seen(tmp_path / "out")) == before
-    Ledger(tmp_path / "out").close()
-    assert set(seen(tmp_path / "out")) == {FILE, "shards"}
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root mounts")
-def test_a_disk_that_nobody_may_write(tmp_path):
-    finished(tmp_path / "out")
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if subprocess.run(["mount", "--bind", tmp_path / "out", disk]).returncode:
-        pytest.skip("this machine mounts nothing")
-    try:
-        subprocess.run(["mount", "-o", "remount,ro,bind", disk], check=True)
-        with pytest.raises(OSError, match="Read-only"):
-            (disk / "a").touch()
-        assert Batch(disk).progress.failed == 1
-        assert not Batch(disk).progress.running
-    finally:
-        subprocess.run(["umount", "--lazy", disk], check=True)
-
-
-def test_one_who_reads_at_the_end_is_waited_for(tmp_path):
     ledger = Ledger(tmp_path / "out")
-    note(ledger)
-    reader = in_a_thread(lambda: reading(tmp_path / "out"), 0.3)
-    ledger.close()
+    reader = in_a_thread(holding, 0.3)
+    note(ledger, failed(0))
     reader.join()
-    assert set(seen(tmp_path / "out")) == {FILE, "shards"}
+    ledger.close()
+    assert Batch(tmp_path / "out").progress.failed == 1
 
 
-@posix
 def test_one_who_asks_is_no_client_and_refuses_none(tmp_path):
     import fcntl
 
-    finished(tmp_path / "out")
+    batch = finished(tmp_path / "out", failed(0))
 
     @contextmanager
     def asking():
@@ -122,7 +246,7 @@ def test_one_who_asks_is_no_client_and_refuses_none(tmp_path):
             os.close(descriptor)
 
     with asking():
-        assert not Batch(tmp_path / "out").progress.running
+        assert not batch.progress.running
         with pytest.raises(ConfigError, match="another pyflowers is running"):
             Ledger(tmp_path / "out")
     asker = in_a_thread(asking, 0.03)
@@ -130,12 +254,15 @@ def test_one_who_asks_is_no_client_and_refuses_none(tmp_path):
     asker.join()
 
 
-def test_a_damaged_page_is_a_sentence(tmp_path):
-    finished(tmp_path / "out", 2000)
+def test_damage_is_a_sentence(tmp_path):
+    batch = finished(tmp_path / "out", *map(failed, range(2000)))
     path = tmp_path / "out" / FILE
     raw = bytearray(path.read_bytes())
     assert len(raw) > 100_000
     raw[-50_000:] = b"\xff" * 50_000
     path.write_bytes(raw)
     with pytest.raises(ConfigError, match=r"ledger\.sqlite: it cannot be read .*; check the disk"):
-        Batch(tmp_path / "out").ledger()
+        batch.ledger()
+    broken = Outcome("key 0", tables={"t": b"nonsense"})
+    with pytest.raises(DataError, match=r"a table t is damaged .*; run the batch in a new folder"):
+        finished(tmp_path / "broken", broken).table("t")

@@ -11,17 +11,17 @@ import pytest
 import pyflowers
 from pyflowers import Batch, Task
 from pyflowers.batches import Pool
-from pyflowers.engines.stanli.pool import close_workers
+from pyflowers.engines.workers import close_workers
 
 QUICK = {"chains": 1, "warmup": 20, "draws": 20}
 CLIENT = """
 import resource, sys
 from pyflowers import ConfigError, Task, batch
-from pyflowers.batches import run
+from pyflowers.batches import ledger
 program, out, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-run.SECONDS_BETWEEN_WRITES = 0.1
+ledger.SECONDS_BETWEEN_WRITES = 0.1
 options = {"chains": 2, "warmup": 4000, "draws": 50}
 tasks = [
     Task(program, {"m": i / 7}, name=str(i), options=options, keep=["summary", "draws:x"])

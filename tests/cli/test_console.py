@@ -13,9 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from pyflowers.cli import console
-from pyflowers.cli.console import say
+from pyflowers.cli.console import print_table, say
 from pyflowers.cli.main import cli
-from pyflowers.cli.tables import print_table
 from pyflowers.display import label, shown, styled
 
 

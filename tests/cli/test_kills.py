@@ -102,8 +102,7 @@ def test_killed_compilations(cmdstan, tmp_path, seed):
 SAVING = """
 import sys
 from pathlib import Path
-from pyflowers.cli.interruption import unwinding_on_signals
-from pyflowers.cli.main import main
+from pyflowers.cli.main import unwinding_on_signals
 from pyflowers.fits.fit import Fit
 from pyflowers.plots import run_figures
 fit = Fit.load(sys.argv[1])

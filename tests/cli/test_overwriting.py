@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 from synthetic_fits import synthetic_fit, table
 
-from pyflowers import engines
 from pyflowers.cli.main import cli
+from pyflowers.engines.exact import ExactProgram
+from pyflowers.engines.stanli import StanliProgram
 from pyflowers.errors import ConfigError
-from pyflowers.fits import sampling
 from pyflowers.fits.fit import Fit
 
 PROGRAM = """
@@ -84,13 +84,14 @@ def project(tmp_path_factory):
 @pytest.fixture
 def sampled(monkeypatch):
     """The calls that sampled."""
-    calls, real = [], engines.sample_with
+    calls = []
+    for kind in (StanliProgram, ExactProgram):
 
-    def sample(*args, **options):
-        calls.append(args)
-        return real(*args, **options)
+        def sample(*args, real=kind.sample, **options):
+            calls.append(args)
+            return real(*args, **options)
 
-    monkeypatch.setattr(sampling, "sample_with", sample)
+        monkeypatch.setattr(kind, "sample", sample)
     return calls
 
 

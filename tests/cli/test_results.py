@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from synthetic_fits import synthetic_fit, table
 
 from pyflowers.analysis import ecdf
+from pyflowers.cli.console import json_of
 from pyflowers.cli.main import cli, main
-from pyflowers.cli.results import json_of
 from pyflowers.errors import ConfigError, DataError
 
 

@@ -1,7 +1,6 @@
 """Commands save before they print, and check where to before they work."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -148,31 +147,18 @@ def test_an_executable_replaces_executables_only(executables, tmp_path):
     assert subprocess.run([tmp_path / "simulate", "info"], capture_output=True).returncode == 0
 
 
-def test_a_fit_in_the_current_folder(executables, tmp_path):
-    for _ in range(2):
-        done = pyflowers(*FIT, ".", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        Fit.load(tmp_path)
-    (tmp_path / "notes.md").write_text("mine")
-    done = pyflowers(*FIT, ".", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "it contains notes.md" in done.stderr
-    Fit.load(tmp_path)
-
-
 def test_doctor_clears_what_kills_left(tmp_path, monkeypatch):
     monkeypatch.setenv("PYFLOWERS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     left = [
-        tmp_path / "cache" / "executables" / f".pyflowers-x-{os.getpid()}-0123abcd",
-        tmp_path / "temporary" / f"pyflowers-{os.getpid()}-0123abcd",
-        tmp_path / "results" / f".pyflowers-run-{os.getpid()}-0123abcd",
+        tmp_path / "cache" / "executables" / ".pyflowers-0123abcd.tmp",
+        tmp_path / "temporary" / ".pyflowers-0123abce.tmp",
+        tmp_path / "results" / ".pyflowers-0123abcf.tmp",
     ]
     kept = [tmp_path / "temporary" / "pyflowers-mine", tmp_path / "results" / ".pyflowers-mine"]
     for folder in (*left, *kept):
         folder.mkdir(parents=True, mode=0o700)
     for folder in left:
-        (folder / ".pyflowers.lock").write_bytes(b"pyflowers holds")
         (folder / "new").mkdir()
         (folder / "new" / "half").write_text("x")
     done = invoke("doctor", "--repair", tmp_path / "results")

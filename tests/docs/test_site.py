@@ -22,10 +22,7 @@ from site_parts import DOCS, extension
 import pyflowers
 
 pytestmark = pytest.mark.slow
-ALIASES = {
-    "pyflowers.posterior.exact": "pyflowers.exact",
-    "pyflowers.posterior.vb": "pyflowers.vb",
-}
+MODULES = ("pyflowers.exact", "pyflowers.vb")
 WIDTHS = (390, 1400)
 
 
@@ -45,10 +42,9 @@ def site(tmp_path_factory):
 def public_names():
     names = {f"pyflowers.{name}" for name in pyflowers.__all__}
     for info in pkgutil.walk_packages(pyflowers.__path__, "pyflowers."):
-        if info.ispkg:
+        if info.ispkg or info.name in MODULES:
             module = importlib.import_module(info.name)
-            package = ALIASES.get(info.name, info.name)
-            names |= {f"{package}.{name}" for name in getattr(module, "__all__", ())}
+            names |= {f"{info.name}.{name}" for name in getattr(module, "__all__", ())}
     return sorted(names)
 
 

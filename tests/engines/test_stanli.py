@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pyflowers.engines import EngineLacksError, SamplerOptions, find_engine
-from pyflowers.engines.stanli import pool
+from pyflowers.engines import EngineLacksError, SamplerOptions, find_engine, workers
 from pyflowers.errors import CompileError, ConfigError, FitError
 from pyflowers.programs import Program, find_program
 
@@ -50,7 +49,7 @@ def load(tmp_path):
 @pytest.fixture(autouse=True)
 def no_workers_left():
     yield
-    pool.close_workers()
+    workers.close_workers()
 
 
 def workers_of(pid):
@@ -154,7 +153,7 @@ def test_a_worker_is_used_again_and_ends_with_its_owner(load):
     first = workers_of(os.getpid())
     program.sample(DATA, QUICK)
     assert workers_of(os.getpid()) == first
-    pool.close_workers()
+    workers.close_workers()
     assert workers_of(os.getpid()) == []
 
 
@@ -170,7 +169,7 @@ def test_kills_at_random_moments_are_errors_and_the_next_fit_works(load):
             program.sample(DATA, long)
         timer.join()
         assert np.array_equal(program.sample(DATA, QUICK).draws["m"], expected)
-    assert len(workers_of(os.getpid())) <= pool.MOST_IDLE
+    assert len(workers_of(os.getpid())) <= workers.MOST_IDLE
 
 
 def test_rejections_are_not_counted_as_none(load):
@@ -183,7 +182,7 @@ INTERRUPTED = """
 import os, signal, sys, threading
 import numpy as np
 import pyflowers
-from pyflowers.engines.stanli import pool
+from pyflowers.engines import workers
 
 quick = dict(seed=1, warmup=100, draws=100, chains=2, engine="stanli")
 expected = pyflowers.fit("iid_normal", **quick).draws["mu"]
@@ -197,7 +196,7 @@ for _ in range(20):
     except KeyboardInterrupt:
         moment.join()
     assert np.array_equal(pyflowers.fit("iid_normal", **quick).draws["mu"], expected)
-assert len(pool._all) <= pool.MOST_IDLE
+assert len(workers._idle) <= workers.MOST_IDLE
 print("as before", 20)
 """
 
@@ -290,11 +289,11 @@ def test_a_million_rows_cross_in_seconds(load):
 def test_no_descriptor_is_left_open(load):
     program = load(MODEL)
     program.sample(DATA, QUICK)
-    pool.close_workers()
+    workers.close_workers()
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
         program.sample(DATA, QUICK)
-        pool.close_workers()
+        workers.close_workers()
     gc.collect()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import pyflowers
-from pyflowers.batches.kept import draws
+from pyflowers.batches.keep import draws
 from pyflowers.cli.main import main
 from pyflowers.fits.idata import arviz
 from pyflowers.programs import Program

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 from pyflowers.lectures import Settings
-from pyflowers.lectures.bimodal import exact
 from pyflowers.lectures.flowers_by_hand import flower_density, named_draws
 from pyflowers.lectures.gaussian_mixture import MEANS, VARIANCES, WEIGHTS, simulate, stan_data
 from pyflowers.lectures.leapfrog import fitted_order, reversal_error
 from pyflowers.lectures.markov_chain import NUM_STEPS, bound
 from pyflowers.lectures.measures import compare, statistics, worst
-from pyflowers.lectures.network_methods import by_nuts, open_density
+from pyflowers.lectures.metropolis_bimodal import exact
 from pyflowers.lectures.networks import cubed_sine
+from pyflowers.lectures.neural_network import by_nuts, open_density
 from pyflowers.lectures.regression import SGLD_STEP, simulated_posterior
 from pyflowers.lectures.stan import nuts
 from pyflowers.resources import gaussian_mixture_csv

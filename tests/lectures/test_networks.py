@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pyflowers.lectures.network_methods import open_density
 from pyflowers.lectures.networks import (
     Network,
     cubed_sine,
@@ -14,6 +13,7 @@ from pyflowers.lectures.networks import (
     denoising,
     denoising_curve,
 )
+from pyflowers.lectures.neural_network import open_density
 
 RNG = np.random.default_rng(2)
 X = np.linspace(-1, 1, 7)

@@ -72,13 +72,8 @@ def test_columns_of_other_names(trial):
     assert trial.unit_of("tau", data) == "Anfälle per Besuch and Patientin"
     by_name = {"patient": "Patientin", "visit": "Besuch", "seizures": "Anfälle", "base": "vorher"}
     assert trial.read(renamed, columns=by_name).sha256 == data.sha256
-    assert list(to_frame(data).columns) == [
-        "Anfälle",
-        "treated",
-        "vorher",
-        "age",
-        *list(roles.values())[:2],
-    ]
+    used = ["Anfälle", "treated", "vorher", "age", "Patientin", "Besuch"]
+    assert list(to_frame(data).columns) == used
 
 
 def test_a_variable_that_was_renamed_is_found_by_its_own_name(own_program):
@@ -89,34 +84,29 @@ def test_a_variable_that_was_renamed_is_found_by_its_own_name(own_program):
     assert data.value_name == "weight"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"seizures": [5, 2, -3, 0, 4]}, "row 3: seizures is -3, but counts cannot be negative"),
-        ({"seizures": [5, 2, 3.5, 0, 4]}, "row 3: seizures is 3.5, but counts are whole numbers"),
-        (
-            {"base": [0.5, 1.5, None, 1.5, 0.5]},
-            "row 3: base is 'nan', not a finite number; fill it in, or write a program in which ",
-        ),
-        (
-            {"base": list("abaca")},
-            "row 1: base is 'a', not a finite number; if it holds labels, make",
-        ),
-        (
-            {"age": ["old", "new", "old", "new", "old"]},
-            "row 1: age is 'old', not a finite number; if it holds labels, make it a column of 0 "
-            'and 1, or declare array[P] int age in the program and age = { column = "age", index = '
-            'true, per = "patient" } in its .toml file',
-        ),
-        ({"age": [31, 44, 31, 45, 31]}, "row 4: age is 45 and was 44 for the same patient, 'Bob'"),
-        ({"patient": ["Ann", "Bob", " ", "Bob", "Ann"]}, "row 3: patient is blank"),
-        ({"visit": [2, 1, 2, 2, 10]}, "row 3: patient 'Ann' already has visit '2' in row 1"),
-        ({"treated": [True, False, True, False, True]}, "row 1: treated is 'True', not a finite"),
-    ],
-)
-def test_what_is_wrong_in_a_cell_is_named(trial, change, message):
+OLD = ["old", "new", "old", "new", "old"]
+BAD_CELLS = [
+    ("seizures", [5, 2, -3, 0, 4], "row 3: seizures is -3, but counts cannot be negative"),
+    ("seizures", [5, 2, 3.5, 0, 4], "row 3: seizures is 3.5, but counts are whole numbers"),
+    ("base", [0.5, 1.5, None, 1.5, 0.5], "row 3: base is 'nan', not a finite number; fill it in, "),
+    ("base", list("abaca"), "row 1: base is 'a', not a finite number; if it holds labels, make"),
+    (
+        *("age", OLD),
+        "row 1: age is 'old', not a finite number; if it holds labels, make it a column of 0 "
+        'and 1, or declare array[P] int age in the program and age = { column = "age", index = '
+        'true, per = "patient" } in its .toml file',
+    ),
+    ("age", [31, 44, 31, 45, 31], "row 4: age is 45 and was 44 for the same patient, 'Bob'"),
+    ("patient", ["Ann", "Bob", " ", "Bob", "Ann"], "row 3: patient is blank"),
+    ("visit", [2, 1, 2, 2, 10], "row 3: patient 'Ann' already has visit '2' in row 1"),
+    ("treated", [True, False, True, False, True], "row 1: treated is 'True', not a finite"),
+]
+
+
+@pytest.mark.parametrize(("column", "cells", "message"), BAD_CELLS)
+def test_what_is_wrong_in_a_cell_is_named(trial, column, cells, message):
     with pytest.raises(DataError) as caught:
-        trial.read(visits().assign(**change))
+        trial.read(visits().assign(**{column: cells}))
     assert str(caught.value).startswith(f"the data frame, {message}")
 
 
@@ -147,33 +137,26 @@ def test_times_that_the_model_reads_are_not_left_out(own_program):
         program.read(frame)
 
 
-def test_repeated_times_are_no_reason_to_remove_a_row(trial):
-    twins = visits().assign(year=95, visit=1)
-    for columns, remedy in (
-        ({"time": "year"}, "if both were observed, leave --time out (rows of one patient are then"),
-        ({}, "if both were observed, rename the column visit (rows of one patient are then"),
-    ):
-        with pytest.raises(DataError) as caught:
-            trial.read(twins, columns=columns)
-        assert remedy in str(caught.value)
-        assert "remove" not in str(caught.value)
+@pytest.mark.parametrize(
+    ("columns", "remedy"),
+    [({"time": "year"}, "leave --time out"), ({}, "rename the column visit")],
+)
+def test_repeated_times_are_no_reason_to_remove_a_row(trial, columns, remedy):
+    with pytest.raises(DataError) as caught:
+        trial.read(visits().assign(year=95, visit=1), columns=columns)
+    assert f"if both were observed, {remedy} (rows of one patient are then" in str(caught.value)
+    assert "remove" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("columns", "error", "message"),
     [
-        (
-            {"base": "absent"},
-            DataError,
-            "there is no column 'absent'; the columns are patient",
-        ),
+        ({"base": "absent"}, DataError, "there is no column 'absent'; the columns are patient"),
         ({"basis": "base"}, ConfigError, "column basis: trial reads seizures, treated, base, age"),
-        (
-            {"group": "visit", "time": "visit"},
-            DataError,
-            "group, time and value must be different columns",
-        ),
+        ({"group": "visit", "time": "visit"}, DataError, "group, time and value must be different"),
         ({"value": "patient"}, DataError, "group, time and value must be different columns"),
+        ("base", ConfigError, "columns: a str is not a mapping of names"),
+        ({"base": 3}, ConfigError, "base: the name of a column is text, and 3 is not"),
     ],
 )
 def test_columns_that_cannot_be(trial, columns, error, message):
@@ -244,16 +227,11 @@ def test_a_lower_bound_of_the_text_or_of_the_declaration(own_program):
 # --- A data block as it is ------------------------------------------------------------------------
 
 
-def plain(values, folder):
-    path = folder / "data.json"
-    path.write_text(json.dumps(values))
-    return path
-
-
 def test_json_and_a_mapping_are_the_data_block(trial, tmp_path):
     values = {"N": 1, "P": 1, "K": 1, "y": [3], "patient": [1], "x": [[1.5]], "age": [30.0]}
     values |= {"tau_scale": 3.0, "prior_only": 0}
-    for given in (values, plain(values, tmp_path)):
+    (tmp_path / "data.json").write_text(json.dumps(values))
+    for given in (values, tmp_path / "data.json"):
         data = trial.read(given)
         assert not data.has_table
         assert data.by_group is None
@@ -287,58 +265,17 @@ def test_json_that_is_no_data_block(trial, tmp_path, text, message):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("a", "data y: it holds"),
-        (["a"], "data y: it holds"),
-        ([[1], [1, 2]], "data y: it is not an array of numbers"),
-        ([None], "data y: "),
-        (np.array(["2024-01-01"], "datetime64[D]"), "data y: it holds datetime64"),
-        (np.array([3], "timedelta64[D]"), "data y: it holds timedelta64"),
-        ({1, 2}, "data y: it is not an array of numbers"),
-        (object(), "data y: it is not an array of numbers"),
-    ],
-)
-def test_a_mapping_of_what_is_no_number(trial, value, message):
-    with pytest.raises(DataError, match=message):
-        trial.read({"y": value})
-
-
-def test_a_list_of_a_missing_number_is_no_number_in_silence(trial):
-    with pytest.raises(DataError, match="data y"):
-        trial.read({"y": [1, None]})
-
-
-def test_a_missing_variable_is_named(trial):
-    values = {"N": 1, "P": 1, "K": 1, "y": [3], "patient": [1], "x": [[1.5]]}
-    data = trial.read(values)
-    with pytest.raises(DataError, match=r"the mapping: the data variable age is missing"):
-        trial.fill(data, trial.resolve_priors(None, data))
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"N": 1}, "the mapping: the data variable P is missing, which multilevel_poisson.stan"),
-        ({"plant": ["a"], "flowers": [4]}, "data plant: it holds text, and a data block holds nu"),
-        (
-            {"plant": [1, 1], "flowers": [4, 5]},
-            "the data variable N is missing, which multilevel_poisson.stan declares; add it; if "
-            "they are a table, give pandas.DataFrame(...)",
-        ),
-        ({"N": 2, "P": 2, "y": [3, 4], "plant": 3}, "the mapping: plant has no dimensions"),
-        ({"N": 2, "P": 2, "y": [3, 4], "plant": [1, 7]}, "the mapping: plant holds 7, and multi"),
-    ],
-)
-def test_a_data_block_that_is_none_is_one_sentence(values, message):
-    with pytest.raises(DataError) as caught:
-        fit("multilevel_poisson", values)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("data", "message"),
     [
+        ({"y": "a"}, "data y: it holds text"),
+        ({"y": ["a"]}, "data y: it holds text, and a data block holds numbers"),
+        ({"y": [[1], [1, 2]]}, "data y: it is not an array of numbers"),
+        ({"y": [None]}, "data y: it is not an array of numbers"),
+        ({"y": [1, None]}, "data y: it is not an array of numbers"),
+        ({"y": np.array(["2024-01-01"], "datetime64[D]")}, "data y: it holds datetime64"),
+        ({"y": np.array([3], "timedelta64[D]")}, "data y: it holds timedelta64"),
+        ({"y": {1, 2}}, "data y: it is not an array of numbers"),
+        ({"y": object()}, "data y: it is not an array of numbers"),
         ([1, 2], "data: a list is not a table; give a file, a DataFrame or a mapping"),
         (3, "data: a int is not a table"),
         (np.zeros(3), "data: a ndarray is not a table"),
@@ -347,6 +284,26 @@ def test_a_data_block_that_is_none_is_one_sentence(values, message):
 def test_what_is_no_data(trial, data, message):
     with pytest.raises(DataError, match=message):
         trial.read(data)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"N": 1}, "the mapping: the data variable P is missing, which multilevel_poisson.stan"),
+        (
+            {"plant": [1, 1], "flowers": [4, 5]},
+            "the data variable N is missing, which multilevel_poisson.stan declares; add it; if "
+            "they are a table, give pandas.DataFrame(...)",
+        ),
+        ({"N": 2, "P": 2, "y": [3, 4], "plant": 3}, "the mapping: plant has no dimensions"),
+        ({"N": 2, "P": 2, "y": [3, 4], "plant": [1, 7]}, "the mapping: plant holds 7, and multi"),
+        ({"N": 2, "P": 2, "y": [3], "plant": [1, 1]}, "y has size 1 in dimension 1, and multilev"),
+    ],
+)
+def test_a_data_block_that_is_none_is_one_sentence(values, message):
+    with pytest.raises(DataError) as caught:
+        fit("multilevel_poisson", values)
+    assert message in str(caught.value)
 
 
 def test_no_option_of_a_table_is_ignored_without_one(trial):
@@ -408,3 +365,48 @@ def test_dimensions_have_names_that_nothing_else_has(own_program):
     assert again.columns == data.columns
     with pytest.raises(ConfigError, match=r"column bee: ratings reads y, obs$"):
         program.read(frame, columns={"bee": "obs"})
+
+
+# --- A design without its observations ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("y", "source", "expected"),
+    [
+        ("array[N] int<lower=0> y;", {}, {"y": [0, 0]}),
+        ("array[N] int<lower=2> y;", {}, {"y": [2, 2]}),
+        ("vector<lower=-1>[N] y;", {}, {"y": [0, 0]}),
+        ("vector<lower=N>[N] y;", {}, {"y": [0, 0]}),
+        ("vector[N] y;", {"column": "y", "lower": 3.0}, {"y": [3, 3]}),
+        ("vector[N] y;", {"column": "new"}, {"new": [0, 0]}),
+        ("matrix[N, 2] y;", {"columns": ["y", "z"]}, {"y": [0, 0], "z": [0, 0]}),
+    ],
+)
+def test_the_observed_columns_of_a_design_hold_the_smallest_value_allowed(
+    own_program, y, source, expected
+):
+    text = f"data {{ int N; {y} }} parameters {{ real mu; }}"
+    program = own_program("design", text, declaration={"data": {"y": source} if source else {}})
+    frame = pd.DataFrame({"y": [7, 8], "z": [9, 9]})
+    assert to_frame(program.read_design(frame)).to_dict("list") == expected
+    assert program.read_design(frame[["z"]]).num_obs == 2 * len(expected)
+
+
+def test_a_column_of_another_name_and_no_observed_variable(own_program):
+    text = "data { int N; vector[N] y; vector[N] z; } parameters { real mu; }"
+    frame = pd.DataFrame({"z": [7, 8], "w": [9, 9]})
+    found = own_program("design", text).read_design(frame, columns={"y": "w"})
+    assert (found.y.tolist(), found["z"].tolist()) == ([0, 0], [7, 8])
+    none = own_program("none", "data { int N; vector[N] z; } parameters { real mu; }")
+    assert none.read_design(frame)["z"].tolist() == [7, 8]
+    assert dict(none.read_design({"N": 2}).values) == {"N": 2}
+
+
+def test_a_block_gets_values_of_the_size_that_it_names(own_program):
+    text = "data {{ int N; array[{}] int<lower=1> y; }} parameters {{ real mu; }}"
+    program = own_program("block", text.format("N"))
+    found = program.read_design({"N": 3})
+    assert (found.observed, found["y"].dtype, found["y"].tolist()) == ("y", np.int64, [1, 1, 1])
+    assert program.read_design({"N": 2, "y": [4, 5]})["y"].tolist() == [1, 1]
+    with pytest.raises(DataError, match=r"the size 2 . N of y is not known; add 2 . N to the data"):
+        own_program("block", text.format("2 * N")).read_design({"N": 2})

@@ -1,13 +1,27 @@
-"""Declarations: the same from a file and from Python, and one sentence for each mistake."""
+"""Declarations: the same from a file and from Python, and what they need not say.
 
+One sentence for each mistake, and the lines to add where something is missing.
+"""
+
+import re
 import tomllib
 
+import pandas as pd
 import pytest
 from own_programs import DECLARATION, SECTIONS, TRIAL
 
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Program
-from pyflowers.programs.declaration import Column, Columns, Declaration, Size, Value
+from pyflowers.programs.declaration import (
+    Column,
+    Columns,
+    Declaration,
+    Size,
+    Value,
+    complete,
+    dims_of,
+)
+from pyflowers.programs.source import read_blocks
 
 SMALL = """
 data { int<lower=0> N; vector[N] y; real<lower=0> s; }
@@ -44,15 +58,14 @@ def test_every_kind_of_source_and_its_columns(own_program):
     assert parsed.label_columns == ("plot",)
 
 
-def test_a_prior_is_a_number_or_a_table():
-    parsed = Declaration.parse({"priors": {"a": 1, "b": {"value": 2.5, "above": 0}}}, "here")
-    assert [parsed.priors[name].value for name in "ab"] == [1.0, 2.5]
-    assert [parsed.priors[name].above for name in "ab"] == [None, 0.0]
-
-
 def test_a_declaration_comes_back_from_its_record():
-    """As run.json keeps it: plain values, defaults left out."""
-    declared = Declaration.parse(SECTIONS, "here")
+    """As run.json keeps it: plain values, defaults left out; a prior is a number or a table."""
+    priors = {"priors": {"tau_scale": 1, "b": {"value": 2.5, "above": 0}}}
+    declared = Declaration.parse({**SECTIONS, **priors}, "here")
+    assert [(prior.value, prior.above) for prior in declared.priors.values()] == [
+        (1.0, None),
+        (2.5, 0.0),
+    ]
     plain = declared.model_dump(mode="json", exclude_defaults=True)
     assert Declaration.parse(plain, "run.json") == declared
 
@@ -69,10 +82,7 @@ WRONG = [
     ("[priors]\ns = 'wide'", "priors.s.value must be a number"),
     ("[priors]\ns = nan", "priors.s.value must be a finite number, was nan"),
     ("[data]\ny = 'flowers'", "data.y must be a table with the key column, columns, size"),
-    (
-        "[data]\ny = { of = 'a' }",
-        'data.y must be a table with the key column, columns, size or value, such as { column = "',
-    ),
+    ("[data]\ny = { of = 'a' }", "data.y must be a table with the key column, columns, size or v"),
     ("[data]\ny = { colunm = 'a' }", "unknown key data.y.colunm; did you mean column?"),
     ("[data]\nN = { Size = 'a' }", "unknown key data.N.Size; did you mean size?"),
     ("[data]\ny = {}", "data.y must be a table with the key column, columns, size"),
@@ -96,14 +106,9 @@ WRONG = [
     ("[dims]\ny = ['a', 'b']", "[dims] gives y 2 dimensions and the program 1; name one for each"),
     ("[dims]\nmu = ['a']", "[dims] gives mu 1 dimensions and the program 0"),
     ("[data]\nN = { column = 'a' }", "[data] N is a scalar in the program, and this entry gives a"),
-    (
-        "[data]\ny = { size = 'a' }",
-        "[data] y is a vector in the program, and this entry gives a sc",
-    ),
-    (
-        "[data]\ny = { columns = ['a'] }",
-        "[data] y is a vector in the program, and this entry gives",
-    ),
+    ("[data]\ny = { size = 'a' }", "[data] y is a vector in the program, and this entry gives a s"),
+    ("[data]\ny = { columns = ['a'] }", "[data] y is a vector in the program, and this entry giv"),
+    ("[data]\ny = { column = 'a', idnex = true }", "unknown key data.y.idnex; did you mean index?"),
 ]
 
 
@@ -117,13 +122,174 @@ def test_what_is_wrong_is_one_sentence_with_file_and_key(own_program, tmp_path, 
     assert len(output) < 400
 
 
-def test_a_mistake_in_a_source_is_answered_with_the_nearest_key(own_program):
-    with pytest.raises(ConfigError, match=r"unknown key data\.y\.idnex; did you mean index\?"):
-        own_program("small", SMALL, "[data]\ny = { column = 'a', idnex = true }")
-
-
 def test_bytes_that_are_no_text(own_program, tmp_path):
     own_program("small", SMALL)
     (tmp_path / "small.toml").write_bytes(b"title = '\xff'")
     with pytest.raises(ConfigError, match=r"small\.toml: it is not valid TOML"):
         Program.open(tmp_path / "small.stan")
+
+
+# --- What need not be said ------------------------------------------------------------------------
+
+
+def completed(data, columns, declaration=None):
+    """Complete a declaration of a data block."""
+    blocks = read_blocks(f"data {{ {data} }}")
+    return complete(Declaration.parse(declaration or {}, "d.toml"), blocks, columns, "d.toml")[0]
+
+
+ROWS, Y = Size(size="obs"), Column(column="y")
+PLOT = Column(column="plot", index=True, order="value")
+INDEX = "int N; int P; array[N] int<lower=1, upper=P> plot; vector[N] y;"
+INFERRED = [
+    # A column of a variable's name is that variable; its size is the number of rows.
+    ("int<lower=0> N; vector[N] y;", ["y", "z"], {}, {"N": ROWS, "y": Y}),
+    # What counts from 1 up to a size is an index of labels, and the size is their number.
+    (INDEX, ["y", "plot"], {}, {"N": ROWS, "P": Size(size="plot"), "plot": PLOT, "y": Y}),
+    # Without an upper bound that is a size it is a column of numbers.
+    (
+        "int N; array[N] int<lower=1, upper=5> stars;",
+        ["stars"],
+        {},
+        {"N": ROWS, "stars": Column(column="stars")},
+    ),
+    # prior_only is off unless it is asked for.
+    (
+        "int N; vector[N] y; int<lower=0, upper=1> prior_only;",
+        ["y"],
+        {},
+        {"N": ROWS, "y": Y, "prior_only": Value(value=0)},
+    ),
+    # A column of a scalar's name is no scalar.
+    ("int N; vector[N] y;", ["y", "N"], {}, {"N": ROWS, "y": Y}),
+    # What is declared is not inferred.
+    (
+        "int N; int P; array[N] int<lower=1, upper=P> g; vector[N] y; vector[P] age;",
+        ["y", "g", "age", "rat"],
+        {
+            "y": {"column": "weight"},
+            "g": {"column": "rat", "index": True},
+            "age": {"column": "age", "per": "rat"},
+        },
+        {
+            "N": ROWS,
+            "P": Size(size="rat"),
+            "g": Column(column="rat", index=True),
+            "y": Column(column="weight"),
+            "age": Column(column="age", per="rat"),
+        },
+    ),
+    # The categories of an ordinal outcome in order of appearance would be others: it is no label.
+    (
+        "int N; int K; array[N] int<lower=1, upper=K> y;",
+        ["y"],
+        {"K": {"value": 5}},
+        {"N": ROWS, "K": Value(value=5), "y": Y},
+    ),
+    # A matrix gives two sizes.
+    (
+        "int N; int K; matrix[N, K] x;",
+        ["a", "b"],
+        {"x": {"columns": ["a", "b"]}},
+        {"N": ROWS, "K": Size(size="x"), "x": Columns(columns=("a", "b"))},
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "columns", "declared", "expected"), INFERRED)
+def test_what_the_text_and_the_columns_make_plain(data, columns, declared, expected):
+    found = completed(data, columns, {"data": declared})
+    assert found.data == expected
+    assert list(found.data) == list(expected)
+
+
+def test_a_prior_is_not_looked_for_in_the_table():
+    block = "int N; vector[N] y; real<lower=0> s; int K;"
+    found = completed(block, ["y", "s"], {"priors": {"s": 1.0, "K": 2}})
+    assert set(found.data) == {"N", "y"}
+
+
+def test_an_inferred_index_counts_in_order_of_value(own_program):
+    """Only an order that was asked for is missed in a note: a factor of names has none."""
+    text = """
+    data { int N; int T; array[N] int<lower=1, upper=T> t; vector[N] y; }
+    parameters { vector[T] g; }
+    """
+    program = own_program("walk", text)
+    numbers = pd.DataFrame({"t": [10, 2, 1, 10], "y": [1.0, 2.0, 3.0, 4.0]})
+    data = program.read(numbers)
+    assert data.values["t"].tolist() == [3, 2, 1, 3]
+    assert data.labels["t"].names == ("1", "2", "10")
+    index = {"column": "t", "index": True}
+    by_rows = Program.open(program.path, declaration={"data": {"t": index}})
+    assert by_rows.read(numbers).values["t"].tolist() == [1, 2, 3, 1]
+    names = pd.DataFrame({"t": ["b", "a"], "y": [1.0, 2.0]})
+    assert program.read(names).notes == ()
+    for asked in ({"data": {"t": {**index, "order": "value"}}}, {"table": {"time": "t"}}):
+        (note,) = Program.open(program.path, declaration=asked).read(names).notes
+        assert "the t labels are in order of appearance" in note
+
+
+def test_dimensions_are_named_after_their_sizes():
+    text = """
+    data { int N; int P; array[N] int<lower=1, upper=P> plot; vector[N] y; }
+    parameters { vector[P] alpha; matrix[P, 2] b; matrix[P, P] S; vector[P + 1] c; real mu; }
+    generated quantities { vector[N] log_lik; array[N, P] real z; }
+    """
+    blocks = read_blocks(text)
+    whole, _ = complete(Declaration(), blocks, ["plot", "y"], "d.toml")
+    assert dims_of(whole, blocks) == {
+        "plot": ("obs",),
+        "y": ("obs",),
+        "alpha": ("plot",),
+        "b": ("plot", "b_dim_1"),
+        # A dimension twice has no labels of its own.
+        "S": ("S_dim_0", "S_dim_1"),
+        "c": ("c_dim_0",),
+        "log_lik": ("obs",),
+        "z": ("obs", "plot"),
+    }
+    declared = Declaration.parse({"dims": {"c": ["bound"]}}, "d.toml")
+    assert dims_of(declared, blocks)["c"] == ("bound",)
+
+
+def test_the_error_prints_lines_that_a_declaration_takes():
+    """Pasted into the file, with the columns filled in, they are right."""
+    block = read_blocks(TRIAL)
+    columns = ["patient", "visit", "seizures", "treated", "base", "age"]
+    with pytest.raises(ConfigError) as caught:
+        complete(Declaration(), block, columns, "trial.toml")
+    first, *lines = str(caught.value).splitlines()
+    assert first == (
+        "trial.toml: the data variables K, y, x, tau_scale cannot be told from the table, whose "
+        "columns are patient, visit, seizures, treated, base, age. Add to trial.toml:"
+    )
+    assert lines[0].strip() == "[data]"
+    text = "\n".join(lines)
+    pasted = text.replace('"...", "..."', '"treated", "base"').replace('"..."', '"seizures"')
+    values = tomllib.loads(re.sub(r"\n *K = .*", "", pasted))
+    whole, _ = complete(Declaration.parse(values, "trial.toml"), block, columns, "trial.toml")
+    assert set(whole.data) == set(block.data)
+    again, _ = complete(whole, block, [], "trial.toml")
+    assert again.data == whole.data
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        ("int N; vector[N] y;", 'y = { column = "..." }'),
+        ("int P; int N; array[N] int<lower=1, upper=P> g;", 'g = { column = "...", index = true }'),
+        ("matrix[3, 2] x;", 'x = { columns = ["...", "..."] }'),
+        ("array[2, 3, 4] real a;", "a = { value = [...] }"),
+        ("real<lower=0> s;", "s = { value = 1 }  # or under [priors], to be changed by --prior"),
+        ("int N; vector[N] y;", 'N = { size = "obs" }  # or the column whose labels it counts, or'),
+        ("int K; array[3] int<lower=1, upper=K> y;", 'K = { size = "..." }  # the column whose'),
+    ],
+)
+def test_the_line_for_each_shape(data, line):
+    with pytest.raises(
+        ConfigError, match="cannot be told from the table, whose columns are o"
+    ) as e:
+        completed(data, ["other"])
+    assert f"\n    {line}" in str(e.value)
+    assert ("variable " in str(e.value)) == (str(e.value).count("\n") == 2)

@@ -6,7 +6,7 @@ import pytest
 from synthetic_fits import synthetic_fit
 
 import pyflowers
-from pyflowers.workflow.comparisons import compare_all
+from pyflowers.workflow.experiment import compare_all
 
 pytestmark = pytest.mark.browser
 

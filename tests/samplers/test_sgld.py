@@ -3,57 +3,73 @@
 import numpy as np
 import pytest
 
-from pyflowers.errors import ConfigError
-from pyflowers.samplers import (
-    SGLD,
-    ConstantSteps,
-    DecayingSteps,
-    FullGradient,
-    Gaussian,
-    GradLogDensity,
-    MinibatchGradient,
-    handout_noise_sd,
-    run,
-)
+from pyflowers.samplers import SGLD, handout_noise_sd, run
 
-from .checks import LINE, check_sgld_variance, check_unbiased_gradient
+from .checks import LINE, Gaussian
+
+NORMAL = Gaussian([0.0], [[2.0]])
 
 
-def sgld(target: GradLogDensity, step_size: float) -> SGLD:
-    """Return SGLD with full gradients and constant steps."""
-    return SGLD(FullGradient(target), ConstantSteps(step_size))
+class FullDrift(SGLD):
+    """Drift ε where Langevin has ε/2."""
+
+    def gradient(self, rng, x):
+        return 2 * super().gradient(rng, x)
 
 
-def test_stationary_variance() -> None:
-    check_sgld_variance(sgld)
+def variance_error(kernel, expected, num_chains=100_000):
+    """Return how far the variance in the limit is from what is expected, in standard errors."""
+    state = kernel.init(NORMAL.sample(np.random.default_rng(9), num_chains))
+    rng = np.random.default_rng(10)
+    # (1 − ε/(2σ²))² to this power forgets the start to 1e-6
+    contraction = abs(1 - kernel.step_size / 4)
+    for _ in range(int(np.ceil(np.log(1e-3) / np.log(contraction)))):
+        state, _ = kernel(rng, state)
+    assert abs(state.position.mean()) < 5 * np.sqrt(expected / num_chains)
+    return abs(state.position.var() - expected) / (expected * np.sqrt(2 / num_chains))
 
 
-def test_the_check_sees_the_bias() -> None:
-    """The bar is the biased variance: a tenth of a step more fails it."""
-    with pytest.raises(AssertionError):
-        check_sgld_variance(lambda target, step_size: sgld(target, 1.1 * step_size))
+@pytest.mark.parametrize("step_size", [0.25, 1.0, 3.0])
+def test_stationary_variance(step_size):
+    """σ² / (1 − ε/(4σ²)) with full gradients, and nothing else."""
+    expected = 2 / (1 - step_size / 8)
+    assert variance_error(SGLD(NORMAL, step_size), expected) < 5
+    if step_size == 3:
+        assert variance_error(SGLD(NORMAL, step_size), 2 / (1 - 1.1 * step_size / 8)) > 5
+    if step_size < 1:
+        assert variance_error(SGLD(NORMAL, step_size, noise_sd=handout_noise_sd), expected) > 5
+        assert variance_error(FullDrift(NORMAL, step_size), expected) > 5
 
 
-def test_handouts_noise_makes_draws_too_narrow() -> None:
+def test_handouts_noise_makes_draws_too_narrow():
     """Its variance settles at ε σ² / (1 − ε/(4σ²)): the factor √ε in width."""
-    step_size, variance, num_chains = 0.1, 2.0, 100_000
-    target = Gaussian([0.0], [[variance]])
-    kernel = SGLD(FullGradient(target), ConstantSteps(step_size), handout_noise_sd)
-    start = target.sample(np.random.default_rng(1), num_chains)
-    state = run(kernel, np.random.default_rng(2), start, 1, 399).state
-    expected = step_size * variance / (1 - step_size / (4 * variance))
-    error = expected * np.sqrt(2 / num_chains)
-    assert abs(state.position.var() - expected) < 5 * error
-    assert state.position.std() < 0.35 * np.sqrt(variance)
+    kernel = SGLD(NORMAL, 0.1, noise_sd=handout_noise_sd)
+    assert variance_error(kernel, 0.1 * 2 / (1 - 0.1 / 8)) < 5
 
 
-def test_mini_batches_are_unbiased() -> None:
-    check_unbiased_gradient(MinibatchGradient)
+class Unscaled(SGLD):
+    """The mini-batch stands for itself, not for N/n times as many."""
+
+    def gradient(self, rng, x):
+        prior = self.target.log_prior_gradient(x)
+        return prior + (super().gradient(rng, x) - prior) * self.batch_size / self.target.num_obs
 
 
-def test_mini_batches_find_the_regression() -> None:
+@pytest.mark.parametrize(("kernel", "unbiased"), [(SGLD, True), (Unscaled, False)])
+def test_mini_batches_are_unbiased(kernel, unbiased):
+    theta = np.tile([-0.8, 1.7, -0.5], (50_000, 1))
+    full = LINE.log_density_gradient(theta[:1])[1]
+    rng = np.random.default_rng(11)
+    estimates = kernel(LINE, 0.1, 3).gradient(rng, theta)
+    error = estimates.std(axis=0) / np.sqrt(len(theta))
+    assert np.all(np.abs(estimates.mean(axis=0) - full) < 5 * error) == unbiased
+    assert np.all(error > 0)
+    assert np.allclose(SGLD(LINE, 0.1, LINE.num_obs).gradient(rng, theta[:5]), full)
+
+
+def test_mini_batches_find_the_regression():
     """With decaying steps, the weighted mean and sd of each chain are near the posterior's."""
-    kernel = SGLD(MinibatchGradient(LINE, 6), DecayingSteps(a=0.004, b=10.0, gamma=0.51))
+    kernel = SGLD(LINE, lambda t: 0.004 * (10.0 + t) ** -0.51, 6)
     start = np.tile(LINE.mean, (200, 1))
     result = run(kernel, np.random.default_rng(3), start, 4_000, 500)
     weights = result.sample_stats["step_size"][..., None]
@@ -63,20 +79,8 @@ def test_mini_batches_find_the_regression() -> None:
     assert np.all(np.abs(np.sqrt(spread / LINE.variance) - 1) < 0.15)
 
 
-def test_schedules() -> None:
-    assert [ConstantSteps(0.2)(t) for t in (0, 9)] == [0.2, 0.2]
-    decaying = DecayingSteps(a=2.0, b=4.0, gamma=1.0)
-    assert [decaying(t) for t in (0, 4)] == [0.5, 0.25]
-
-
-def test_info_tells_the_step() -> None:
-    schedule = DecayingSteps(a=1.0, b=2.0, gamma=1.0)
-    kernel = SGLD(FullGradient(LINE), schedule)
+def test_info_tells_the_step():
+    kernel = SGLD(LINE, lambda t: 1 / (2 + t))
     result = run(kernel, np.random.default_rng(4), LINE.mean[None], 3, num_warmup=1)
     assert np.allclose(result.sample_stats["step_size"], [[1 / 3, 1 / 4, 1 / 5]])
     assert result.state.iteration == 4
-
-
-def test_a_batch_larger_than_the_data_is_refused() -> None:
-    with pytest.raises(ConfigError, match="at most the 12 observations, was 13"):
-        MinibatchGradient(LINE, 13)

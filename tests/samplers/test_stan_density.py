@@ -10,7 +10,6 @@ import cmdstanpy
 import numpy as np
 import pytest
 
-from pyflowers.engines.cmdstan import quiet_cmdstanpy
 from pyflowers.errors import CompileError, ConfigError, DataError, FitError
 from pyflowers.programs import find_program
 from pyflowers.programs.source import read_source
@@ -147,17 +146,16 @@ def test_log_density_and_gradient_equal_cmdstans(densities, cmdstan, tmp_path):
     target = densities["multilevel_poisson"]
     x = np.random.default_rng(4).normal(0, 0.8, (5, target.dim))
     cmdstanpy.write_stan_json(str(tmp_path / "data.json"), data)
-    with quiet_cmdstanpy():
-        path = compile_program(program, cmdstan=cmdstan).path
-        executable = cmdstanpy.CmdStanModel(exe_file=path)
-        for row, (log_density, gradient) in zip(
-            x, zip(*target.log_density_gradient(x), strict=True), strict=True
-        ):
-            values = target.constrain(row)
-            start = {name: values[name].tolist() for name in ("mu", "sigma2", "log_mu_plant")}
-            found = executable.log_prob(start, data=str(tmp_path / "data.json"), sig_figs=18)
-            assert np.isclose(found["lp__"].iloc[0], log_density, rtol=1e-9, atol=1e-9)
-            assert np.allclose(found.iloc[0, 1:], gradient, rtol=1e-9, atol=1e-9)
+    path = compile_program(program, cmdstan=cmdstan).path
+    executable = cmdstanpy.CmdStanModel(exe_file=path)
+    for row, (log_density, gradient) in zip(
+        x, zip(*target.log_density_gradient(x), strict=True), strict=True
+    ):
+        values = target.constrain(row)
+        start = {name: values[name].tolist() for name in ("mu", "sigma2", "log_mu_plant")}
+        found = executable.log_prob(start, data=str(tmp_path / "data.json"), sig_figs=18)
+        assert np.isclose(found["lp__"].iloc[0], log_density, rtol=1e-9, atol=1e-9)
+        assert np.allclose(found.iloc[0, 1:], gradient, rtol=1e-9, atol=1e-9)
 
 
 def test_the_regression_equals_the_class_written_by_hand(densities):

@@ -15,9 +15,9 @@ import pytest
 from pyflowers.errors import ToolchainError
 from pyflowers.programs.source import read_source
 from pyflowers.toolchain import compile_program, find_cmdstan
-from pyflowers.toolchain import wheel as stan
+from pyflowers.toolchain import embedded as stan
+from pyflowers.toolchain.cache import Care, find_damage
 from pyflowers.toolchain.library import compile_library
-from pyflowers.toolchain.manifest import Care, find_damage
 
 PROGRAM = "parameters {{ real x; }} model {{ x ~ normal(0, 1); }} // {0}\n"
 
@@ -78,7 +78,7 @@ STAN = [
     *[("lib/libsundials_cvodes.a", how) for how in (halved, deleted)],
     *[(HEADER, how) for how in (halved, emptied, deleted)],
     *[(EIGEN, how) for how in (garbled, deleted)],
-    *[(name, deleted) for name in ("include", "lib", "headers.json", "")],
+    *[(name, deleted) for name in ("include", "lib", "")],
     *[("manifest.json", how) for how in (deleted, halved, text("[]"))],
     ("", replaced_by_file),
 ]
@@ -185,19 +185,6 @@ def test_without_the_wheel_the_damage_and_the_remedy_are_named(cache, offline, m
     assert "stanc has" in caplog.text
     monkeypatch.setenv("PIP_FIND_LINKS", offline["PIP_FIND_LINKS"])
     find_cmdstan("embedded")
-
-
-@pytest.mark.slow
-def test_a_damaged_front_end_for_other_options_is_cleared(cache, tmp_path, caplog):
-    (tmp_path / "x.stan").write_text(PROGRAM.format("unoptimised"))
-    cmdstan = find_cmdstan("embedded")
-    compile_program(tmp_path / "x.stan", cmdstan=cmdstan, cpp_options={"O": 0})
-    (archive,) = set(cmdstan.path.glob("build/*/libdriver.a")) - {cmdstan.path / ARCHIVE}
-    halved(archive)
-    with caplog.at_level(logging.WARNING, "pyflowers"):
-        find_cmdstan("embedded")
-    assert f"{archive.relative_to(cmdstan.path)} has" in caplog.text
-    assert not archive.exists()  # make compiles it when it is next asked for
 
 
 @pytest.fixture(scope="module")

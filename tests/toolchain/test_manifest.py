@@ -6,13 +6,10 @@ import stat
 
 import pytest
 
-from pyflowers.toolchain.manifest import (
-    HEADERS,
+from pyflowers.toolchain.cache import (
     MANIFEST,
     Care,
-    add_to_manifest,
     find_damage,
-    whole_files,
     write_manifest,
 )
 
@@ -76,12 +73,11 @@ DAMAGES = [
     ("bin", leading_elsewhere, "bin leads elsewhere"),
     ("bin", os.unlink, "bin is missing"),
     *(
-        (name, with_text(text), f"{name} (cannot be read|has)")
-        for name in (MANIFEST, HEADERS)
+        (name, with_text(text), f"{name} (cannot be read|lists nothing)")
+        for name in (MANIFEST,)
         for text in ("", "[]", "{}", "3", "[[3]]", '{"stanc": 1}', '{"stanc": ["x"]}', "{" * 99999)
     ),
     (MANIFEST, os.unlink, f"{MANIFEST} cannot be read"),
-    (HEADERS, os.unlink, f"{HEADERS} is missing"),
 ]
 
 
@@ -119,19 +115,3 @@ def test_a_copy_is_whole_and_gets_its_times_back(folder, tmp_path):
     assert copied.stat().st_mtime_ns != original.stat().st_mtime_ns
     assert find_damage(copy, Care.COMPILE) is None
     assert copied.stat().st_mtime_ns == original.stat().st_mtime_ns
-
-
-def test_what_is_whole_can_be_kept(folder):
-    truncated(folder / "lib" / "libtbb.so")
-    assert sorted(whole_files(folder)) == [
-        *("bin", HEADERS, "include/b.hpp", "include/stan/a.hpp", "stanc"),
-    ]
-
-
-def test_a_file_that_came_later_is_recorded_once(folder):
-    later = folder / "later"
-    later.write_text("more")
-    truncated(folder / "stanc")
-    add_to_manifest(folder, ["later", "stanc"])
-    assert find_damage(folder, Care.RUN) == "stanc has 3 bytes instead of 16"
-    assert "later" in whole_files(folder)

@@ -75,7 +75,7 @@ def start_parent(kind, mark, folder):
     call = PARENT[kind].format(family=FAMILY.format(mark=mark), mark=mark, folder=folder)
     code = (
         "import subprocess; from pathlib import Path; from pyflowers.toolchain import processes\n"
-        "from pyflowers.cli.interruption import unwinding_on_signals\n"
+        "from pyflowers.cli.main import unwinding_on_signals\n"
         "with unwinding_on_signals():\n"
         f"{indent(call, '    ')}"
     )

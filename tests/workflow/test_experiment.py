@@ -6,16 +6,23 @@ import pytest
 from click.testing import CliRunner
 
 import pyflowers
-from pyflowers.cli.config import _SECTIONS, _override
-from pyflowers.cli.fit import command as fit_command
+from pyflowers.cli.fit import fit_command
 from pyflowers.cli.main import cli
 from pyflowers.engines.cmdstan import CmdStanEngine
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names
 from pyflowers.fits.record import EngineRecord
 from pyflowers.programs import find_program
 from pyflowers.programs.data import to_frame
-from pyflowers.workflow.config import Experiment, from_record, read_config
+from pyflowers.workflow.config import (
+    DataConfig,
+    Experiment,
+    OutputConfig,
+    SamplerConfig,
+    from_record,
+    read_config,
+)
 from pyflowers.workflow.experiment import run_experiment, why_refit
 
 MODEL = "iid_normal"
@@ -25,19 +32,23 @@ MODEL = "iid_normal"
 def earlier(lecture_fits, cmdstan):
     """A finished run, and what would make it again."""
     fit = lecture_fits[MODEL]
-    loaded = CmdStanEngine(cmdstan).load(find_program(MODEL))
+    model = find_program(MODEL)
+    loaded = CmdStanEngine(cmdstan).load(model)
     experiment = Experiment().with_values(models=[MODEL], sampler={"seed": 1})
-    return fit, experiment, loaded
+
+    def why(record=fit.record, experiment=experiment, data=fit.data):
+        priors = model.resolve_priors(experiment.priors.get(MODEL), data)
+        return why_refit(record, experiment, model, data, priors, loaded)
+
+    return fit, experiment, loaded, why
 
 
 def test_nothing_changed_is_no_reason(earlier):
-    fit, experiment, loaded = earlier
-    model = find_program(MODEL)
-    assert why_refit(fit.record, experiment, model, fit.data, loaded) == ()
+    fit, experiment, _, why = earlier
+    assert why() == ()
     # A file without a seed takes the one that was drawn.
-    unseeded = experiment.with_values(sampler={"seed": None})
-    assert why_refit(fit.record, unseeded, model, fit.data, loaded) == ()
-    assert why_refit(fit.record, from_record(fit.record), model, fit.data, loaded) == ()
+    assert why(experiment=experiment.with_values(sampler={"seed": None})) == ()
+    assert why(experiment=from_record(fit.record)) == ()
 
 
 @pytest.mark.parametrize(
@@ -51,44 +62,33 @@ def test_nothing_changed_is_no_reason(earlier):
     ],
 )
 def test_a_changed_option_is_the_reason(earlier, changes, reason):
-    fit, experiment, loaded = earlier
-    found = why_refit(
-        fit.record, experiment.with_values(**changes), find_program(MODEL), fit.data, loaded
-    )
-    assert found == (reason,)
+    _, experiment, _, why = earlier
+    assert why(experiment=experiment.with_values(**changes)) == (reason,)
 
 
 def test_changed_data_and_programs_are_reasons(earlier):
-    fit, experiment, loaded = earlier
+    fit, _, loaded, why = earlier
     model = find_program(MODEL)
     frame = to_frame(fit.data)
     frame.loc[3, "flowers"] += 1
-    assert why_refit(fit.record, experiment, model, model.read(frame), loaded) == (
-        "the data changed",
-    )
-    about = fit.record.program.model_copy(update={"sha256": "another"})
-    engine = EngineRecord(name="cmdstan", key="another", versions=dict(loaded.versions))
-    record = fit.record.model_copy(update={"engine": engine, "program": about})
-    (reason,) = why_refit(record, experiment, model, fit.data, loaded)
-    assert reason == f"program {model.path} changed"
+    assert why(data=model.read(frame)) == ("the data changed",)
     versions = {**loaded.versions, "compiler": "g++ 3"}
     engine = EngineRecord(name="cmdstan", key="another", versions=versions)
-    record = fit.record.model_copy(update={"engine": engine})
-    (reason,) = why_refit(record, experiment, model, fit.data, loaded)
+    (reason,) = why(fit.record.model_copy(update={"engine": engine}))
     assert reason.startswith("version of compiler was g++ 3 and is ")
     engine = EngineRecord(name="stanli", key="another", versions={})
     record = fit.record.model_copy(update={"engine": engine})
-    assert why_refit(record, experiment, model, fit.data, loaded) == (
-        "the engine was stanli and is cmdstan",
-    )
-    other = fit.record.program.model_copy(update={"declaration": {"title": "other"}})
-    record = fit.record.model_copy(update={"program": other})
-    assert why_refit(record, experiment, model, fit.data, loaded) == ("the declaration changed",)
-    other = fit.record.program.model_copy(update={"reference": "/their/iid_normal.stan"})
-    record = fit.record.model_copy(update={"program": other})
-    assert why_refit(record, experiment, model, fit.data, loaded) == (
-        "the folder holds a run of iid_normal",
-    )
+    assert why(record) == ("the engine was stanli and is cmdstan",)
+    engine = EngineRecord(name="cmdstan", key="another", versions=dict(loaded.versions))
+    for change, reason in (
+        ({"sha256": "another"}, f"program {model.path} changed"),
+        ({"declaration": {"title": "other"}}, "the declaration changed"),
+        ({"reference": "/their/iid_normal.stan"}, "the folder holds a run of iid_normal"),
+    ):
+        changes = {"program": fit.record.program.model_copy(update=change)}
+        if "sha256" in change:
+            changes["engine"] = engine
+        assert why(fit.record.model_copy(update=changes)) == (reason,)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_the_command_line_overrides_the_file(write, tmp_path, executables):
     assert f"{MODEL}: fitted, because prior mu_sd was 100.0 and is 50.0" in again.output
     with pytest.raises(ConfigError, match=r"mine\.stan: no such Stan program"):
         run("fit", "mine.stan", "--config", both)
-    with pytest.raises(ConfigError, match=r"prior mu_std: iid_normal has no such prior"):
+    with pytest.raises(ConfigError, match=r"prior mu_std: none of iid_normal, multilevel_poisson"):
         run("fit", "--config", both, "--prior", "mu_std=1")
 
 
@@ -159,23 +159,33 @@ def test_the_command_line_overrides_the_file(write, tmp_path, executables):
 def test_a_program_of_the_command_line_leaves_the_priors_of_the_others_out(tmp_path, program, kept):
     path = tmp_path / "e.toml"
     path.write_text("models = ['a.stan', 'b.stan']\n[priors.a]\ns = 1\n[priors.b]\ns = 2\n")
-    file = read_config(path)
-    alone = _override(file, {"program": program})
+    alone = read_config(path).with_options(program=program)
     assert (alone.models, alone.priors) == ((program,), kept)
-    changed = _override(file, {"program": program, "priors": {"mu_sd": 3.0}})
+    changed = read_config(path).with_options(program=program, priors={"mu_sd": 3.0})
     name = Path(program).stem
     assert changed.priors == {name: {**kept.get(name, {}), "mu_sd": 3.0}}
 
 
+def test_a_prior_of_the_command_line_goes_to_the_models_that_have_it():
+    both = Experiment().with_values(models=[MODEL, "multilevel_poisson"])
+    priors = {"sigma2_plant_nu": 1, "sigma2_plant_scale": 2}
+    spread = Experiment().with_options(models=("multilevel_normal", MODEL), priors=priors)
+    assert spread.priors == {"multilevel_normal": priors, MODEL: {}}
+    with pytest.raises(ConfigError, match="prior x: none of iid_normal, multilevel_poisson has"):
+        both.with_options(priors={"x": 1})
+
+
 def test_no_option_of_fit_is_ignored_beside_a_file(write):
     """Each overrides a key, or is handled by itself."""
-    overriding = {option for keys in _SECTIONS.values() for option in keys}
-    handled = {"program", "priors", "include_paths", "config", "cmdstan", "overwrite", "interval"}
-    assert {parameter.name for parameter in fit_command.params} == overriding | handled
+    sections = (Experiment, DataConfig, SamplerConfig, OutputConfig)
+    keys = {name for section in sections for name in section.model_fields} | {"data", "out"}
+    handled = {"program", "inits", "config", "cmdstan", "overwrite"}
+    assert {parameter.name for parameter in fit_command.params} - keys == handled
     file = read_config(write())
-    assert _override(file, {"thin": 3}).sampler.thin == 3
-    assert _override(file, {"include_paths": ("lib",)}).include_paths == (Path("lib"),)
-    assert _override(file, {"group": "Beet", "sep": ";"}).data.names == {"group": "Beet"}
+    assert file.with_options(thin=3).sampler.thin == 3
+    assert file.with_options(include_paths=("lib",)).include_paths == (Path("lib"),)
+    assert file.with_options(group="Beet", sep=";").data.names == {"group": "Beet"}
+    assert file.with_options(centered=True, out="o").output.folder == Path("o")
 
 
 def test_check_makes_a_failing_fit_fail(write, executables):
@@ -272,7 +282,7 @@ def test_programs_of_ones_own_are_part_of_an_experiment(write, own_program, tmp_
     config = write(models=[MODEL, "rates.stan"])
     outcomes = run_experiment(read_config(config), cmdstan="embedded")
     assert [outcome.name for outcome in outcomes] == [MODEL, "rates"]
-    assert outcomes[1].fit.posterior["log_rate"].elements == ("log_rate[a]", "log_rate[b]")
+    assert element_names(outcomes[1].fit.posterior["log_rate"]) == ["log_rate[a]", "log_rate[b]"]
     again = run_experiment(read_config(config), cmdstan="embedded")
     assert [outcome.refitted for outcome in again] == [(), ()]
     (tmp_path / "rates.toml").write_text(declaration + '[dims]\nlog_rate = ["pot"]\n')

@@ -19,17 +19,11 @@ import pyflowers
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-ALIASES = {
-    "pyflowers.posterior.exact": "pyflowers.exact",
-    "pyflowers.posterior.vb": "pyflowers.vb",
-}
-"""Packages that are used under a shorter name."""
+MODULES = ("pyflowers.exact", "pyflowers.vb")
+"""Modules that are public as packages are."""
 
-# Figures of comparisons and calibrations are public modules of pyflowers.plots.
-EXTRA_MODULES = {
-    "pyflowers.plots.methods": "pyflowers.plots",
-    "pyflowers.plots.calibration": "pyflowers.plots",
-}
+# Figures of comparisons are a public module of pyflowers.plots.
+EXTRA_MODULES = {"pyflowers.plots.methods": "pyflowers.plots"}
 
 _DIRECTIVES = {
     "Functions": "autofunction",
@@ -55,10 +49,10 @@ def packages() -> Iterator[tuple[str, ModuleType]]:
     """Yield the packages with public names, under the names that users write."""
     yield "pyflowers", pyflowers
     for info in pkgutil.walk_packages(pyflowers.__path__, "pyflowers."):
-        if info.ispkg:
+        if info.ispkg or info.name in MODULES:
             module = importlib.import_module(info.name)
             if getattr(module, "__all__", None):
-                yield ALIASES.get(info.name, info.name), module
+                yield info.name, module
 
 
 def public_names() -> Iterator[str]:

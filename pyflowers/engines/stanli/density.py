@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.engines.stanli.engine import interpreted, lack
-from pyflowers.engines.stanli.pool import Answer, Request, Worker
+from pyflowers.engines.stanli import MODULE, ask, interpreted, lack
+from pyflowers.engines.workers import Worker
 from pyflowers.errors import FitError
 from pyflowers.programs.source import Source
 
@@ -48,7 +48,7 @@ class InterpretedDensity:
     Raises
     ------
     CompileError, EngineLacksError, ToolchainError
-        See :func:`pyflowers.engines.stanli.engine.interpreted`.
+        See :func:`pyflowers.engines.stanli.interpreted`.
     ValueError
         If the data are not what the program declares, with Stan's message.
     """
@@ -56,21 +56,14 @@ class InterpretedDensity:
     def __init__(self, source: Source, data: str, seed: int) -> None:
         interpreted(source)
         self._source = source
-        self._worker = Worker()
+        self._worker = Worker(MODULE)
         weakref.finalize(self, self._worker.kill)
-        answer = self._worker.ask(
-            Request(
-                "open_density",
-                source.text,
-                source.sha256,
-                options={"data": data, "seed": seed},
-            )
-        )
-        if answer.error:
-            raise lack(source, answer.error) or ValueError(answer.error)
+        values, error = ask("open_density", source, worker=self._worker, data=data, seed=seed)
+        if error:
+            raise lack(source, error) or ValueError(error)
         self.shapes = Shapes(
-            tuple(answer.values["unconstrained"]),
-            _dims(answer.values["variables"], source),
+            tuple(values["unconstrained"]),
+            _dims(values["variables"], source),
         )
 
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -98,12 +91,10 @@ class InterpretedDensity:
         return points
 
     def _ask(self, kind: str, **arrays: Any) -> dict[str, Any]:
-        answer: Answer = self._worker.ask(
-            Request(kind, self._source.text, self._source.sha256, arrays)
-        )
-        if answer.error:
-            raise FitError(f"{self._source.path.name}: {' '.join(answer.error.split())}")
-        return answer.values
+        values, error = ask(kind, self._source, worker=self._worker, **arrays)
+        if error:
+            raise FitError(f"{self._source.path.name}: {' '.join(error.split())}")
+        return values
 
 
 def _dims(names: list[str], source: Source) -> dict[str, tuple[int, ...]]:

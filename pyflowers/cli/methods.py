@@ -1,0 +1,231 @@
+"""``pyflowers prior``, ``compare``, ``vb`` and ``sbc``: what a program says, by which method."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from pyflowers.cli.fit import run_fit
+from pyflowers.cli.options import (
+    PATH,
+    data_options,
+    engine_options,
+    given,
+    include_option,
+    interval_option,
+    overwrite_option,
+    plots_option,
+    prior_option,
+    program_options,
+    sampler_options,
+    seed_option,
+    workers_option,
+)
+from pyflowers.cli.results import Lines, finish, folder_kind, out_option, rows_of
+from pyflowers.display import INTERVAL, Line, heading
+
+EXIT_NOT_CALIBRATED = 3
+MOST_ELEMENTS = 110
+"""Quantities up to which the exact posterior is integrated as well."""
+
+
+@click.command("prior")
+@click.argument("program", metavar="NAME|PROGRAM.stan")
+@click.argument("table", metavar="[TABLE]", required=False, type=PATH)
+@program_options
+@click.option("--draws", type=int, default=4000, show_default=True, help="Draws from the prior.")
+@plots_option
+@out_option("prior")
+@click.pass_context
+def prior_command(
+    ctx: click.Context, /, table: Path | None, out: Path | None, plots: str, **options: Any
+) -> int:
+    """Draw from a program's prior and show the data that it implies for your design.
+
+    TABLE, or --data, has your groups, times and covariates; its observed values are not read and
+    may be missing. Prints quantiles of the parameters and of statistics of the implied data.
+    """
+    import pyflowers
+    from pyflowers.analysis.priors import save_prior
+
+    if table is not None:
+        if options["data"] is not None:
+            raise click.UsageError("TABLE and --data are the same; give one of them.", ctx)
+        options["data"] = table
+    prior = pyflowers.prior(**given(options))
+    if out is not None:
+        figures = {} if plots == "none" else pyflowers.plots.prior_figures(prior, plots)
+        save_prior(prior, out, figures)
+    record = {
+        "program": prior.name,
+        "seed": prior.seed,
+        "drawn_by": prior.drawn_by,
+        "parameters": rows_of(prior.summary()),
+        "implied": rows_of(prior.implied()),
+        "diagnostics": None if prior.verdict is None else prior.verdict.to_dict(),
+        "notes": list(prior.notes),
+    }
+    return finish("prior", prior, record, out)
+
+
+@click.command("compare")
+@click.argument("program", metavar="[NAME|PROGRAM.stan]", required=False)
+@program_options
+@out_option("comparison")
+@overwrite_option
+def compare_command(program: str | None, out: Path | None, overwrite: bool, **options: Any) -> int:
+    """Compare NUTS with the exact posterior and every approximation that applies.
+
+    The default is semiconjugate_normal, whose mean-field solution is in closed form. Writes
+    table.csv, methods.csv, comparison.json and figures to --out; the run by NUTS goes to OUT/nuts.
+    With --engine exact, independent draws replace NUTS, in OUT/independent.
+    """
+    from pyflowers.analysis.methods import compare
+    from pyflowers.plots.methods import comparison_figures
+    from pyflowers.programs import COMPARED
+
+    earlier = [] if overwrite or out is None else [out / n for n in folder_kind("comparison").inner]
+    nuts = run_fit(program=program or COMPARED, replacing=earlier, **options)
+    found = compare(nuts=nuts, cmdstan=options["cmdstan"])
+    record = {
+        "program": found.program.name,
+        "seed": found.seed,
+        "folder": None if out is None else str(out),
+        "reference": found.reference,
+        "comparison": rows_of(found.table()),
+        "methods": rows_of(found.methods()),
+        "left_out": dict(found.failures),
+        "diagnostics": found.nuts.diagnostics.to_dict(),
+    }
+
+    def files() -> dict[str, Any]:
+        tables = {"table.csv": found.table(), "methods.csv": found.methods()}
+        return {found.reference: found.nuts, **tables, **comparison_figures(found)}
+
+    return finish("comparison", found, record, out, files)
+
+
+@click.command("vb")
+@click.argument("program", metavar="[NAME]", required=False)
+@data_options
+@prior_option
+@interval_option
+@out_option("vb")
+def vb_command(
+    program: str | None,
+    priors: dict[str, float],
+    interval: float | None,
+    out: Path | None,
+    **reading: Any,
+) -> int:
+    """Fit the closed-form mean field: no sampling, no compiler.
+
+    NAME is a program with the capability vb: semiconjugate_normal (the default), iid_normal or
+    multilevel_normal.
+    """
+    from pyflowers.programs import COMPARED, Capability, find_program
+
+    chosen = find_program(program or COMPARED)
+    chosen.require(Capability.VB)
+    data = chosen.read(**given(reading))
+    values = chosen.resolve_priors(priors, data)
+    whole, notes = chosen.fill(data, values)
+    closed = chosen.python.closed_form
+    assert closed.vb is not None  # required above
+    result = closed.vb(whole)
+    table = result.table(INTERVAL if interval is None else interval)
+    exact = closed.exact(whole) if closed.exact and len(table) <= MOST_ELEMENTS else None
+    record: dict[str, Any] = {
+        "program": chosen.name,
+        "priors": values,
+        "elbo": float(result.elbo),
+        "log_evidence": exact.log_evidence if exact is not None else None,
+        "kl": exact.log_evidence - float(result.elbo) if exact is not None else None,
+        "converged": bool(result.converged),
+        "sweeps": result.num_iter,
+        "elbo_trace": [float(value) for value in result.elbo_trace],
+        "factors": {name: _parameters(factor) for name, factor in result.factors.items()},
+        "parameters": json.loads(table.to_json(orient="index", double_precision=15)),
+    }
+    lines: list[Line] = [heading(chosen.name, chosen.about), table, *result.contents()[2:]]
+    if exact is not None:
+        kl = f"so KL(q ‖ posterior) = {record['kl']:.6f}"
+        lines.insert(3, f"log evidence {exact.log_evidence:.6f}, {kl}")
+    lines += ["note: pyflowers compare shows by how much", *(f"note: {note}" for note in notes)]
+    return finish("vb", Lines(lines), record, out, lambda: {"vb.csv": table})
+
+
+def _parameters(factor: Any) -> dict[str, Any]:
+    """Return a factor's family and parameters at full precision."""
+    values = {
+        field.name: np.asarray(getattr(factor, field.name), dtype=float) for field in fields(factor)
+    }
+    return {"family": type(factor).__name__, **values}
+
+
+@click.command("sbc")
+@click.argument("program", metavar="NAME|PROGRAM.stan")
+@data_options
+@click.option("--sims", type=int, default=1000, show_default=True, help="Simulated data sets.")
+@click.option(
+    "--quantity",
+    "quantities",
+    metavar="MODULE:FUNCTION",
+    multiple=True,
+    help="Another test quantity: a function of draws and data.",
+)
+@click.option(
+    "--drop-doubtful",
+    is_flag=True,
+    help="Leave out fits with divergences or too few effective draws.",
+)
+@click.option(
+    "--posterior",
+    is_flag=True,
+    help="Draw parameters from the posterior given --data, which are fitted beside new data.",
+)
+@seed_option
+@prior_option
+@sampler_options
+@engine_options
+@include_option
+@workers_option
+@click.option("--out", type=PATH, required=True, help="Folder to write.")
+def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
+    """Check by simulation that a program's draws are those of its posterior.
+
+    Parameters are drawn from the prior and data from them, for the design of --data. Each data set
+    is fitted and the true values are ranked among its draws: if the computation is correct, the
+    ranks are uniform. Every prior must be proper. --posterior tests the computation at the observed
+    data instead, under any prior. Run the command again to continue where it stopped. Exit status 3
+    means that a quantity is not calibrated.
+    """
+    from pyflowers.analysis.simulations import sbc
+    from pyflowers.engines import SamplerOptions
+    from pyflowers.plots import calibration
+
+    names = SamplerOptions.fields() - {"seed"}
+    sampler = {name: value for name, value in given(options).items() if name in names}
+    more = {name: value for name, value in given(options).items() if name not in names}
+    found = replace(sbc(out=out, options=sampler, **more), drop=drop_doubtful)
+    found.write()
+    table = found.table()
+    table.to_csv(out / "calibration.csv")
+    calibration(found).savefig(out / "calibration.png", dpi=150)
+    record = {
+        "program": found.name,
+        "fits": found.num_fits,
+        "calibration": rows_of(table),
+        "passed": not found.failed,
+        "verdict": found.sentence,
+        "notes": list(found.notes),
+        "seed": found.seed,
+        "folder": str(out),
+    }
+    status = EXIT_NOT_CALIBRATED if found.failed else 0
+    return finish("folder", found, record, out, status=status)

@@ -1,0 +1,162 @@
+"""``pyflowers models``, ``new`` and ``compile``: Stan programs, shipped ones and one's own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyflowers.cli.console import say, say_json
+from pyflowers.cli.options import PATH, cmdstan_option, include_option
+from pyflowers.display import styled
+from pyflowers.errors import ConfigError
+from pyflowers.storage import FileKind, check_file, new_file
+
+if TYPE_CHECKING:
+    from pyflowers.programs import Program
+
+
+@click.command("models")
+@click.argument("program", metavar="[NAME|PROGRAM.stan]", required=False)
+@include_option
+def models_command(program: str | None, include_paths: tuple[str, ...]) -> None:
+    """List the programs, their priors and what they can do.
+
+    With a name or a path: what that program can do, and what to add for the rest.
+    """
+    from pyflowers.programs import find_program, shipped_names
+
+    names = shipped_names() if program is None else [program]
+    programs = [find_program(name, () if program is None else include_paths) for name in names]
+    say_json({"models": [_record(each) for each in programs]})
+    for each in programs:
+        _show(each, with_remedies=program is not None)
+
+
+def _record(program: Program) -> dict[str, Any]:
+    from pyflowers.programs import Capability
+
+    declared = program.declaration
+    return {
+        "name": program.name,
+        "equation": declared.equation,
+        "story": declared.story,
+        "priors": {name: prior.model_dump() for name, prior in declared.priors.items()},
+        "capabilities": {str(each): program.can(each) for each in Capability},
+        "path": str(program.path),
+    }
+
+
+def _show(program: Program, with_remedies: bool) -> None:
+    from pyflowers.programs import Capability
+
+    declared = program.declaration
+    say(styled(program.name, bold=True), f"  {declared.equation}")
+    if declared.story:
+        say(f"  {declared.story}")
+    for name, prior in declared.priors.items():
+        say(f"    --prior {name}={prior.value:g}  {prior.description}")
+    if with_remedies:
+        for capability in Capability:
+            has = program.can(capability)
+            mark = styled("yes", fg="green") if has else styled("no ", fg="yellow")
+            remedy = "" if has else f": {capability.remedy}"
+            say("  ", mark, f"  {capability:<14} {capability.purpose}{remedy}")
+    else:
+        say(f"  can: {', '.join(sorted(program.capabilities))}")
+    say(f"  {program.path}\n")
+
+
+@click.command("new")
+@click.argument("name", metavar="NAME|PROGRAM.stan", type=PATH)
+@click.option("--from", "source", metavar="NAME", help="The shipped program to start from.")
+@click.option(
+    "--data",
+    type=PATH,
+    help="For an existing PROGRAM.stan: the table to draft its declaration for.",
+)
+@include_option
+def new_command(
+    name: Path, source: str | None, data: Path | None, include_paths: tuple[str, ...]
+) -> None:
+    """Start a program of your own.
+
+    With --from, NAME.stan and NAME.toml are written: a copy of a shipped program with its
+    declaration, and with log_lik, y_rep and lprior. With --data, PROGRAM.toml is drafted for a
+    program that you have. Nothing that exists is overwritten.
+    """
+    from pyflowers.programs import drafts, find_program
+
+    notes = []
+    if source is not None and data is None:
+        target = name if name.suffix == ".stan" else Path(f"{name}.stan")
+        files = drafts.copy_shipped(source, target)
+        lost = drafts.lost_capabilities(find_program(source))
+        if lost:
+            names = " and ".join(lost)
+            notes = [f"note: {names} are written in Python for {source}, so they are not copied"]
+        then = f"pyflowers fit {target} --data YOUR_TABLE --out RUN_FOLDER"
+    elif source is None and data is not None:
+        from pyflowers.data import read_table
+
+        drafted = drafts.draft_declaration(name, list(read_table(data).cells), include_paths)
+        files = {name.with_suffix(".toml"): drafted}
+        fill_in = "fill in the marked lines, then " if drafts.TO_FILL_IN in drafted else ""
+        then = f"{fill_in}pyflowers models {name}"
+    else:
+        raise click.UsageError("give --from NAME for a new program, or --data FILE for your own")
+    drafts.write_new(files)
+    say_json({"written": [str(path) for path in files]})
+    for line in (*(f"written: {path}" for path in files), *notes, f"next: {then}"):
+        say(line)
+
+
+@click.command("compile")
+@click.argument("program", metavar="PROGRAM.stan", type=PATH)
+@click.option("-o", "--output", "--out", type=PATH, help="Copy the executable there.")
+@include_option
+@cmdstan_option
+def compile_command(
+    program: Path, output: Path | None, include_paths: tuple[str, ...], cmdstan: str | None
+) -> None:
+    """Compile a Stan program into an executable.
+
+    Prints where the executable is: in the cache, or where -o says. Nothing is written beside the
+    program.
+    """
+    from pyflowers.programs.source import read_source
+    from pyflowers.toolchain import compile_source, find_cmdstan
+
+    source = read_source(program, include_paths)
+    target = output
+    if output is not None:
+        target = output / source.safe_name if output.is_dir() else output
+        if not target.parent.is_dir():
+            raise ConfigError(
+                f"-o {output}: it cannot be written, because there is no folder "
+                f"{target.parent}; create it first"
+            )
+        check_file(target, EXECUTABLE)
+    executable = compile_source(source, cmdstan=find_cmdstan(cmdstan)).path
+    if target is not None:
+        with new_file(target, EXECUTABLE) as new:
+            shutil.copy2(executable, new)
+        executable = target
+    say_json({"executable": str(executable)})
+    say(str(executable))
+
+
+def _is_executable(path: Path) -> bool:
+    """Whether a file is a compiled Stan program, as far as that can be seen without running it."""
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES)
+    return content.startswith(_MAGIC) and b"stan_version_major" in content
+
+
+MOST_BYTES = 200 * 1024**2
+_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
+"""How executables start on Linux, macOS and Windows."""
+
+EXECUTABLE = FileKind("executable", _is_executable)

@@ -1,0 +1,321 @@
+"""Commands that judge finished runs: check, predict, contrast, sensitivity, loo and replay."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyflowers.cli.console import say, say_json, shows_progress
+from pyflowers.cli.options import PATH, cmdstan_option, interval_option
+from pyflowers.cli.results import Lines, about, finish, out_option, rows_of
+from pyflowers.display import styled
+from pyflowers.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyflowers.analysis.checks import PredictiveChecks
+    from pyflowers.analysis.elpd import GroupComparison, LooComparison
+    from pyflowers.fits.fit import Fit
+
+EXIT_CHECKS_FAIL = 3
+EXIT_DIFFERENT = 3
+
+run_argument = click.argument("run", metavar="RUN", type=PATH)
+runs_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
+seed_of_draws = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    help="Seed of the draws made here. [default: that of the run]",
+)
+
+
+def _open(run: Path, interval: float | None) -> Fit:
+    from pyflowers.fits.fit import Fit
+
+    return Fit.load(run).with_interval(interval)
+
+
+@click.command("check")
+@run_argument
+@click.option(
+    "--statistic",
+    "statistics",
+    metavar="NAME|MODULE:FUNCTION",
+    multiple=True,
+    help="Check this as well: sd, median, minimum …, or a function of your own that takes y, an "
+    "array, and returns a number. MODULE may be a file of Python. May be given several times.",
+)
+@click.option(
+    "--replicates",
+    type=click.IntRange(2),
+    help="Replicated data sets, evenly spaced over the draws. [default: one for each draw]",
+)
+@seed_of_draws
+@interval_option
+@out_option("checks")
+def check_command(run: Path, out: Path | None, interval: float | None, **options: Any) -> int:
+    """Check whether the model would produce data like those that it was fitted to.
+
+    RUN is a run folder of pyflowers fit. Each statistic of the data is compared with that of data
+    replicated from the posterior: p is the share of these in which it is larger, counting half of
+    the ties. Exits with 3 if any part of the verdict fails.
+    """
+    from pyflowers.analysis.checks import check
+
+    fit = _open(run, interval)
+    found = check(fit, **options)
+    table = found.table()
+    record = about(
+        *(fit, run),
+        num_replicates=found.num_replicates,
+        passed=found.passed,
+        verdict=found.verdict.to_dict(),
+        checks=[
+            {**row, "finding": each.finding, "advice": each.advice}
+            for row, each in zip(rows_of(table), found.checks, strict=True)
+        ],
+        pit=_pit(found),
+        notes=list(found.notes),
+    )
+    status = 0 if found.verdict.passed else EXIT_CHECKS_FAIL
+    return finish("checks", found, record, out, partial(_check_files, found), status)
+
+
+def _check_files(found: PredictiveChecks) -> dict[str, Any]:
+    """Return table and figures of a check by file name, as far as the program allows them."""
+    from pyflowers import plots
+    from pyflowers.programs import Capability
+
+    program = found.fit.program
+    replicated = plots.predictive if program.counts else plots.density_overlay
+    made = {"checks.csv": found.table(), "checks.png": plots.predictive_checks(found)}
+    made["replicated.png"] = replicated(found.fit)
+    # With a mean for each group every observed mean is in the middle of its interval.
+    if found.groups is not None and not program.can(Capability.GROUP_MEAN):
+        made["groups.png"] = plots.group_intervals(found)
+    if found.pit is not None:
+        made["loo_pit.png"] = plots.pit_ecdf(found)
+    return made
+
+
+def _pit(found: PredictiveChecks) -> dict[str, Any] | None:
+    """Return the PITs with all that is needed to plot them again."""
+    pit = found.pit
+    if pit is None:
+        return None
+    band = {name: getattr(pit.band, name) for name in ("prob", "points", "lower", "upper")}
+    return {
+        "values": pit.values,
+        "observations": pit.rows + 1,
+        "num_draws": pit.num_draws,
+        "k_hat": pit.k_hat,
+        "good_k": pit.good_k,
+        "band": band,
+    }
+
+
+@click.command("predict")
+@run_argument
+@seed_of_draws
+@interval_option
+@out_option("predictions")
+def predict_command(run: Path, seed: int | None, interval: float | None, out: Path | None) -> int:
+    """Predict each group's next observation and a new group, with intervals of 50 and 90%.
+
+    RUN is a run folder of pyflowers fit. A program of your own predicts what it declares as y_new
+    and y_new_group in generated quantities.
+    """
+    from pyflowers import plots
+    from pyflowers.analysis.predictions import predict
+
+    fit = _open(run, interval)
+    found = predict(fit, seed=seed)
+    table = found.table()
+    record = about(fit, run, seed=found.seed, predictions=rows_of(table), notes=list(found.notes))
+
+    def files() -> dict[str, Any]:
+        return {"predictions.csv": table, "predictions.png": plots.predictions(found)}
+
+    return finish("predictions", found, record, out, files)
+
+
+@click.command("contrast")
+@run_argument
+@click.argument("expressions", metavar="EXPR...", nargs=-1, required=True)
+@interval_option
+@out_option("contrasts")
+def contrast_command(
+    run: Path, expressions: tuple[str, ...], interval: float | None, out: Path | None
+) -> int:
+    """Evaluate expressions of a posterior: intervals of numbers, probabilities of conditions.
+
+    RUN is a run folder of pyflowers fit, and EXPR for instance "mu_plant[rose] - mu_plant[1]",
+    "mu_plant[3] > mu_plant[1] and mu > 0" or "rank(mu_plant)", where rank 1 is the largest. An
+    element is named by its label, or by its position from 1. There are + - * / **, comparisons,
+    and, or, not, abs, exp, log, sqrt and rank; mean, sum, min, max, sd and var are taken over the
+    elements of a vector in each draw.
+    """
+    from pyflowers.analysis.contrasts import contrast
+
+    fit = _open(run, interval)
+    found = contrast(fit, *expressions)
+
+    def files() -> dict[str, Any]:
+        from pyflowers import plots
+        from pyflowers.programs import Capability
+
+        tables = {"numbers.csv": found.numbers(), "conditions.csv": found.conditions()}
+        made: dict[str, Any] = {name: table for name, table in tables.items() if len(table)}
+        if fit.program.can(Capability.GROUP_MEAN):
+            made["forest.png"] = plots.forest(fit)
+        return made
+
+    return finish("contrasts", found, about(fit, run, contrasts=found.records()), out, files)
+
+
+@click.command("sensitivity")
+@run_argument
+@interval_option
+@out_option("sensitivity")
+def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> int:
+    """Show which conclusions of a run depend on its prior, by power-scaling.
+
+    RUN is a finished run folder. The prior and the likelihood are raised to powers near 1 by
+    importance sampling; nothing is fitted again. Writes sensitivity.csv, conclusions.csv and a
+    figure to --out.
+    """
+    from pyflowers.analysis.prior_sensitivity import sensitivity
+    from pyflowers.fits.fit import Fit
+
+    fit = Fit.load(run)
+    found = sensitivity(fit, interval=interval)
+    verdict = fit.verdict.also(found.part)
+    record = {
+        "sensitivity_of": found.name,
+        "k_hat": {
+            scaled.component: {f"{alpha:g}": str(k) for alpha, k in scaled.k_hat.items()}
+            for scaled in found.components
+        },
+        "notes": list(found.notes),
+        "run": str(run),
+        "sensitivity": rows_of(found.table()),
+        "moves": rows_of(found.moves()),
+        "conclusion": found.sentence,
+        "verdict": verdict.to_dict(),
+    }
+
+    def files() -> dict[str, Any]:
+        from pyflowers.plots import power_scaling
+
+        made: dict[str, Any] = {"sensitivity.csv": found.table()}
+        made["conclusions.csv"] = found.conclusions
+        distances = found.distances.get("prior")
+        if distances is not None and distances.notna().any():
+            made["sensitivity.png"] = power_scaling([found])
+        return made
+
+    return finish("sensitivity", Lines([*found.contents(), verdict.line]), record, out, files)
+
+
+@click.command("loo")
+@runs_argument
+@click.option(
+    "--refit/--no-refit",
+    default=True,
+    help="Fit again without each observation whose k-hat is too large. [default: refit]",
+)
+@click.option(
+    "--by-group",
+    is_flag=True,
+    help="Leave out one group at a time, by exact refits, in place of one observation.",
+)
+@click.option("--column", metavar="COLUMN", help="The table's column of groups for --by-group.")
+@out_option("loo")
+def loo_command(
+    folders: tuple[Path, ...], refit: bool, by_group: bool, column: str | None, out: Path | None
+) -> int:
+    """Compare models of the same data by how well they predict an observation or group left out.
+
+    DIR is a run folder. One observation at a time is PSIS-LOO, which needs no refit where its k-hat
+    is small. For a multilevel model, ask how well it predicts a whole group that it has not seen:
+    --by-group. --json has the elpd of each observation or group.
+
+    se is what other observations would change, mcse what other draws would.
+    """
+    from pyflowers.fits.fit import Fit
+
+    if column and not by_group:
+        raise click.UsageError(
+            "--column is used only with --by-group; add --by-group, or leave --column out"
+        )
+    if by_group and not refit:
+        raise click.UsageError(
+            "--by-group always fits again, without each group; leave --no-refit or --by-group out"
+        )
+    fits = [Fit.load(folder) for folder in folders]
+    found, record = _by_group(fits, column) if by_group else _by_observation(fits, refit)
+    table = found.table()
+    for name, row in table.to_dict(orient="index").items():
+        record["models"][name] = {**row, **record["models"][name]}
+    record["cautions"] = found.cautions
+    return finish("loo", found, record, out, lambda: {"loo.csv": table})
+
+
+def _by_observation(fits: list[Fit], refit: bool) -> tuple[LooComparison, dict[str, Any]]:
+    from pyflowers.analysis.elpd import loo
+
+    found = loo(fits, refit=refit)
+    terms = {
+        m.name: {"refitted": m.refitted + 1, "k_hat": m.k_hat, "terms": m.terms}
+        for m in found.models
+    }
+    return found, {"observations": found.num_obs, "models": terms}
+
+
+def _by_group(fits: list[Fit], column: str | None) -> tuple[GroupComparison, dict[str, Any]]:
+    from pyflowers.analysis.elpd import group_labels, leave_one_group_out
+    from pyflowers.progress import stage
+
+    num = 0
+    with suppress(ConfigError):  # it is raised below
+        num = len(fits) * len(group_labels(fits[0], column))
+    with stage("Fitting without one group at a time", num) as advance:
+        found = leave_one_group_out(fits, column=column, advance=lambda: advance(1))
+    terms = {
+        model.name: {
+            "terms": dict(zip(found.groups, model.terms, strict=True)),
+            "mcse of terms": dict(zip(found.groups, model.mcse, strict=True)),
+        }
+        for model in found.models
+    }
+    return found, {"column": found.column, "models": terms}
+
+
+@click.command("replay")
+@runs_argument
+@click.option(
+    "--engine",
+    type=click.Choice(["cmdstan", "stanli", "exact"]),
+    help="Engine to use instead of the recorded one.",
+)
+@cmdstan_option
+def replay_command(folders: tuple[Path, ...], engine: str | None, cmdstan: str | None) -> int:
+    """Repeat the fits of run folders and report whether the draws are the same.
+
+    The recorded engine is used unless another is named. Exits with 3 if a result differs.
+    """
+    from pyflowers.workflow.replay import replay
+
+    replays = []
+    for folder in folders:
+        result = replay(folder, engine=engine, cmdstan=cmdstan, show_progress=shows_progress())
+        name = f"{folder}: " if len(folders) > 1 else ""
+        colour = "red" if result.verdict == "different" else "green"
+        say(name, styled(str(result), fg=colour))
+        replays.append({"run": str(folder), **asdict(result)})
+    say_json({"replays": replays})
+    return EXIT_DIFFERENT if any(r["verdict"] == "different" for r in replays) else 0

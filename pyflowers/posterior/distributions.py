@@ -1,0 +1,297 @@
+"""The two families of the closed forms, normal and scaled inverse chi-square, and the priors.
+
+Both families hold arrays and broadcast, so that one object is a factor of a single fit, of a batch
+of fits or of all plants at once. The scaled inverse chi-square is written as in Stan: `scale` is s,
+and the density of v = sigma2 with nu degrees of freedom is
+
+    p(v) = (nu/2)^(nu/2) / Γ(nu/2) · s^nu · v^(-(nu/2 + 1)) · exp(-nu s² / (2 v)),
+
+so nu s² / v ~ χ²(nu), E[1/v] = 1/s² and E[log v] = log(nu s² / 2) - ψ(nu/2).
+
+References
+----------
+Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., appendix A, table A.1.
+Stan Functions Reference, "Scaled inverse chi-square distribution".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyflowers.errors import ConfigError, DataError
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.intp]
+LOG_2PI = math.log(2 * math.pi)
+
+
+def as_floats(x: Any) -> FloatArray:
+    """Turn any array-like into an array of doubles.
+
+    Raises
+    ------
+    DataError
+        If it holds anything but numbers.
+    """
+    try:
+        return np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"{str(x)[:40]!r} is not an array of numbers ({error})") from error
+
+
+def checked_probability(p: npt.ArrayLike) -> FloatArray:
+    """Return `p` as an array; raise ConfigError unless all of it is within [0, 1]."""
+    p_array = np.asarray(p, dtype=np.float64)
+    if not np.all((p_array >= 0) & (p_array <= 1)):
+        raise ConfigError(f"p is {p!r}, but a probability lies between 0 and 1")
+    return p_array
+
+
+def _leading(p: npt.ArrayLike, like: FloatArray) -> FloatArray:
+    """Give `p` trailing axes of length one, to broadcast against `like`."""
+    p_array = as_floats(p)
+    return p_array.reshape(p_array.shape + (1,) * like.ndim)
+
+
+def _draw_shape(size: int | tuple[int, ...], like: FloatArray) -> tuple[int, ...]:
+    return (size if isinstance(size, tuple) else (size,)) + like.shape
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Normal distributions.
+
+    Parameters
+    ----------
+    mean, sd : array, shape (...)
+        Means and standard deviations, of one shape.
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+
+    def logpdf(self, x: npt.ArrayLike) -> FloatArray:
+        """Log density at `x`, broadcast against the parameters."""
+        z = (as_floats(x) - self.mean) / self.sd
+        return as_floats(-0.5 * (LOG_2PI + z**2) - np.log(self.sd))
+
+    def cdf(self, x: npt.ArrayLike) -> FloatArray:
+        """Probability of a value up to `x`."""
+        from scipy import special
+
+        return as_floats(special.ndtr((as_floats(x) - self.mean) / self.sd))
+
+    def quantile(self, p: npt.ArrayLike) -> FloatArray:
+        """Quantiles, shape (*shape of p, *shape of the parameters)."""
+        from scipy import special
+
+        return as_floats(self.mean + self.sd * special.ndtri(_leading(p, self.mean)))
+
+    def entropy(self) -> FloatArray:
+        """Differential entropy, log(2 pi e sd²) / 2."""
+        return as_floats(0.5 * (LOG_2PI + 1) + np.log(self.sd))
+
+    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+        """Draws, shape (*size, *shape of the parameters)."""
+        return as_floats(self.mean + self.sd * rng.standard_normal(_draw_shape(size, self.mean)))
+
+
+@dataclass(frozen=True)
+class ScaledInvChiSquare:
+    """Scaled inverse chi-square distributions of a variance, Stan's `scaled_inv_chi_square`.
+
+    Parameters
+    ----------
+    dof : array, shape (...)
+        Degrees of freedom nu, positive.
+    scale : array, shape (...)
+        The scale s, not s², positive.
+    """
+
+    dof: FloatArray
+    scale: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """The mean nu s² / (nu - 2); nan where nu <= 2, since it does not exist."""
+        above = np.where(self.dof > 2, self.dof - 2, np.nan)
+        return as_floats(self.dof / above * self.scale**2)
+
+    @property
+    def sd(self) -> FloatArray:
+        """The mean times sqrt(2 / (nu - 4)); nan where nu <= 4, since it does not exist."""
+        above = np.where(self.dof > 4, self.dof - 4, np.nan)
+        return as_floats(self.mean * np.sqrt(2 / above))
+
+    @cached_property
+    def mean_log(self) -> FloatArray:
+        """E[log sigma2]."""
+        from scipy import special
+
+        half = self.dof / 2
+        return as_floats(np.log(half) + 2 * np.log(self.scale) - special.digamma(half))
+
+    @property
+    def mean_inverse(self) -> FloatArray:
+        """E[1 / sigma2] = 1 / s²."""
+        return as_floats(self.scale**-2.0)
+
+    def logpdf(self, x: npt.ArrayLike) -> FloatArray:
+        """Log density at the variance `x`; -inf at and below zero."""
+        x = as_floats(x)
+        log_x = np.log(np.where(x > 0, x, 1.0))
+        value = log_density_of_log(log_x, self.dof, self.scale) - log_x
+        return as_floats(np.where(x > 0, value, -np.inf))
+
+    def cdf(self, x: npt.ArrayLike) -> FloatArray:
+        """Probability of a variance up to `x`."""
+        from scipy import special
+
+        x = as_floats(x)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            upper = special.gammaincc(self.dof / 2, self.dof * self.scale**2 / (2 * x))
+        return as_floats(np.where(x > 0, upper, 0.0))
+
+    def quantile(self, p: npt.ArrayLike) -> FloatArray:
+        """Quantiles, shape (*shape of p, *shape of the parameters)."""
+        from scipy import special
+
+        half = self.dof / 2
+        with np.errstate(divide="ignore"):
+            gamma = special.gammainccinv(half, _leading(p, self.dof))
+            return as_floats(half * self.scale**2 / gamma)
+
+    def entropy(self) -> FloatArray:
+        """Differential entropy of sigma2: E[-log density]."""
+        half = self.dof / 2
+        constant = log_constant(self.dof, self.scale)
+        return as_floats((half + 1) * self.mean_log + half - constant)
+
+    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+        """Draws, shape (*size, *shape of the parameters)."""
+        chi_square = rng.chisquare(self.dof, size=_draw_shape(size, self.dof))
+        # With few degrees of freedom a χ² may underflow to 0: its variance is beyond all numbers.
+        with np.errstate(divide="ignore"):
+            return as_floats(self.dof * self.scale**2 / chi_square)
+
+
+Distribution = Normal | ScaledInvChiSquare
+"""A factor of q."""
+
+
+def log_constant(dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
+    """Log of what multiplies v^(-(nu/2 + 1)) exp(-nu s² / (2 v)) in the density.
+
+    Zero where nu <= 0: such a prior is improper and is left unnormalised, with density
+    v^(-(nu/2 + 1)); nu = 0 is 1/v and nu = -2 is flat.
+    """
+    dof, scale = as_floats(dof), as_floats(scale)
+    half = np.where(dof > 0, dof, 1.0) / 2
+    log_scale = np.log(np.where(dof > 0, scale, 1.0))
+    if half.size == 1:  # without importing SciPy, which every fit would wait for
+        log_gamma: Any = math.lgamma(half.item())
+    else:
+        from scipy import special
+
+        log_gamma = special.gammaln(half)
+    constant = half * np.log(half) - log_gamma + 2 * half * log_scale
+    return as_floats(np.where(dof > 0, constant, 0.0))
+
+
+def log_density_of_log(u: FloatArray, dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
+    """Log density of u = log v; improper ones as in :func:`log_constant`."""
+    dof, scale = as_floats(dof), as_floats(scale)
+    with np.errstate(divide="ignore", over="ignore"):
+        exponent = np.exp(2 * np.log(scale) - u)
+    return as_floats(log_constant(dof, scale) - dof / 2 * (u + exponent))
+
+
+@dataclass(frozen=True)
+class NormalPrior:
+    """The prior theta ~ N(mu0, tau0²), sigma2 ~ scaled-inv-χ²(nu0, sigma0²).
+
+    Parameters
+    ----------
+    mu0 : float or array, shape of the batch
+        Prior mean of theta, in units of the data.
+    tau0 : float or array
+        Prior standard deviation of theta; inf is flat.
+    nu0 : float or array
+        Prior degrees of freedom of sigma2; 0 is p(sigma2) = 1 / sigma2.
+    sigma0 : float or array
+        Prior scale (not its square) of sigma2, in units of the data; not read where nu0 is 0.
+
+    Raises
+    ------
+    ConfigError
+        Where a hyperparameter is out of its range.
+    """
+
+    mu0: float | FloatArray = 0.0
+    tau0: float | FloatArray = 100.0
+    nu0: float | FloatArray = 1.0
+    sigma0: float | FloatArray = 2.0
+
+    def __post_init__(self) -> None:
+        mu0, tau0, nu0, sigma0 = map(as_floats, (self.mu0, self.tau0, self.nu0, self.sigma0))
+        within = (tau0 >= 1e-150) & (tau0 <= 1e150)
+        squarable = (nu0 == 0) | ((sigma0 >= 1e-150) & (sigma0 <= 1e150))
+        for name, value, good, rule in (
+            ("mu0", mu0, np.abs(mu0) <= 1e150, "finite and within ±1e150"),
+            ("tau0", tau0, within | np.isposinf(tau0), "from 1e-150 to 1e150, or inf for flat"),
+            ("nu0", nu0, (nu0 >= 0) & (nu0 <= 1e12), "from 0 to 1e12"),
+            ("sigma0", sigma0, np.isfinite(sigma0) & (sigma0 >= 0), "finite and 0 or more"),
+            ("sigma0", sigma0, squarable, "from 1e-150 to 1e150 when nu0 is positive"),
+        ):
+            if not np.all(good):
+                first = float(np.broadcast_to(value, good.shape)[~good].ravel()[0])
+                raise ConfigError(f"prior {name} is {first!r}, but must be {rule}")
+
+
+@dataclass(frozen=True)
+class MultilevelPrior:
+    """Hyperparameters of the multilevel normal model, by their names in the Stan program.
+
+    Parameters
+    ----------
+    mu_mean, mu_sd : float
+        mu ~ N(mu_mean, mu_sd²), in units of the data.
+    sigma2_nu, sigma2_scale : float
+        sigma2 ~ scaled-inv-χ²(sigma2_nu, sigma2_scale²), the scale in units of the data.
+    sigma2_plant_nu, sigma2_plant_scale : float
+        The same for every sigma2_plant; -2 and 0 are the flat prior on (0, inf).
+
+    Raises
+    ------
+    ConfigError
+        If a hyperparameter is out of its range.
+    """
+
+    mu_mean: float = 0.0
+    mu_sd: float = 100.0
+    sigma2_nu: float = 1.0
+    sigma2_scale: float = 2.0
+    sigma2_plant_nu: float = -2.0
+    sigma2_plant_scale: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not abs(self.mu_mean) <= 1e100:
+            raise ConfigError(f"prior mu_mean is {self.mu_mean!r}, but must be finite")
+        for name in ("mu_sd", "sigma2_nu", "sigma2_scale"):
+            value = getattr(self, name)
+            if not 1e-100 <= value <= 1e100:
+                raise ConfigError(f"prior {name} is {value!r}, but must be positive and finite")
+        nu, scale = self.sigma2_plant_nu, self.sigma2_plant_scale
+        proper = 0 < nu <= 1e100 and 1e-100 <= scale <= 1e100
+        if not (proper or (-2 <= nu <= 0 and scale == 0)):
+            raise ConfigError(
+                f"prior sigma2_plant_nu is {nu!r} with sigma2_plant_scale {scale!r}, but both must "
+                "be positive and finite, or -2 and 0 for the flat prior"
+            )

@@ -1,0 +1,424 @@
+"""Plants of the multilevel Poisson model: their integrals, and draws given (mu, sigma2).
+
+A plant has n months and S flowers, and x = log mu_plant ~ N(mu, sigma2); u = log sigma2.
+
+**Integrals.** log I(mu, u) = log ∫ p(y | x) N(x; mu, e^u) dx: the integrand's logarithm is concave
+with mode x*. With b = n e^(x*), c = e^(-u) and δ = x - x* it is, relative to its maximum, exp(-φ),
+φ = c δ² / 2 + b (e^δ - 1 - δ): the Laplace transform of a lognormal. The trapezoidal rule of step h
+errs by about exp(c y² / 2 - b log cos y - 2 pi y / h) for every shift of the path 0 < y < pi/2 into
+the complex plane (Trefethen and Weideman 2014, theorem 5.1). With κ = b + c, the shift
+sqrt(2 D / κ), at most 1.2, makes this e^-D if h = 3.72 / sqrt(D κ) for κ > 1.39 D and
+h = 7.54 / (D + 1.02 κ) below: for D = 30, 25 to 40 nodes a plant. On even nodes e^δ is a product,
+so a node costs one exponential. Where the rule would need more than 128 nodes, that is for plants
+without a single flower and large sigma2, Gauss-Legendre on both sides of the mode takes over.
+
+**Draws.** The density of x, f(x) ∝ exp(S x - n e^x - (x - mu)² / (2 sigma2)), is log-concave. A
+tangent at any point m to one of its two concave parts lies above that part and leaves a density
+that is easily drawn from. With δ = x - m,
+
+  * to -n e^x:        f(x) ≤ C N(x; mu + sigma2 (S - n e^m), sigma2),
+                      accepted with probability exp(-n e^m (e^δ - 1 - δ));
+  * to the parabola:  f(x) ≤ C exp(a x - n e^x), a = S - (m - mu) / sigma2, so e^x ~ Gamma(a, n),
+                      accepted with probability exp(-δ² / (2 sigma2)).
+
+Both are exact for every m (with a > 0), and most efficient at the mode or near it. There
+a = n e^m =: b, the count expected, and the first serves where the prior rules, the second where the
+data do: it is taken where sigma2 exceeds 1 / b + 1 / b², about the variance of log Gamma(b). More
+than a third of all proposals are then accepted, whatever n, S, mu and sigma2 (tests hold this), and
+nearly all where either rules. Where the data rule, the mode hardly depends on (mu, sigma2), and one
+gamma serves all draws of a plant: a = b is that of its mode at the medians, and the tangent is at
+m = mu + sigma2 (S - b).
+
+References
+----------
+Trefethen and Weideman (2014), The exponentially convergent trapezoidal rule, SIAM Review 56(3).
+Asmussen, Jensen and Rojas-Nandayapa (2016), On the Laplace transform of the lognormal
+distribution, Methodology and Computing in Applied Probability 18(2).
+Gilks and Wild (1992), Adaptive rejection sampling for Gibbs sampling, Applied Statistics 41(2),
+for tangents as envelopes.
+Devroye (1986), Non-Uniform Random Variate Generation, sections II.3 and IX.3.
+Marsaglia and Tsang (2000), A simple method for generating gamma variables, ACM Transactions on
+Mathematical Software 26(3).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from scipy import special
+
+from pyflowers.posterior.distributions import LOG_2PI, BoolArray, FloatArray, IntArray, as_floats
+from pyflowers.posterior.rejection import Accepted, Index, log_gamma_draws, until_accepted
+
+_DROP = 30.0  # rules leave out what is below e^-30, which is 1e-13, of an integrand's maximum
+_BLOCK = 4_096  # elements at once: a dozen arrays of them stay in a core's cache
+_GROUPS = (-1, 30, 40, 60, 90, 128)  # of similar numbers of nodes
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+# On (0, 1), some nodes at a time.
+_HALF_RULE = list(zip(np.split(0.5 * (_NODES + 1), 8), np.split(0.5 * _WEIGHTS, 8), strict=True))
+
+
+class PoissonPlants:
+    """Plants of the multilevel Poisson model; Σ log y! is left out of everything.
+
+    Parameters
+    ----------
+    num, total : array, shape (K,)
+        Months and flowers of each different plant.
+    multiplicity : array, shape (K,)
+        How many plants are like it.
+
+    Attributes
+    ----------
+    centre, spread : array, shape (K,)
+        A rough estimate of each log mu_plant, and its standard error.
+    power : array, shape (K,)
+        Which power of 1/sigma the integral falls by as sigma grows: 0 for a plant without flowers,
+        which cannot tell a small mean from a smaller one.
+    log_constant : float
+        Σ log of the largest likelihoods, which is left out of the sum of the integrals.
+    """
+
+    def __init__(self, num: FloatArray, total: FloatArray, multiplicity: FloatArray) -> None:
+        # A plant without months is one with hardly any: its integral is 1.
+        self._num, self._total = np.maximum(num, 1e-200), total
+        self.multiplicity = multiplicity
+        self.centre = as_floats(np.log((total + 0.5) / self._num))
+        self.spread = as_floats((total + 0.5) ** -0.5)
+        self.power = as_floats(np.where(total > 0, 1.0, 0.0))
+        best = special.xlogy(total, np.maximum(total, 1.0) / self._num) - total
+        self.log_constant = float(multiplicity @ best)
+
+    @property
+    def size(self) -> int:
+        """How many different plants there are."""
+        return int(self._num.size)
+
+    def some(self, index: IntArray | BoolArray) -> PoissonPlants:
+        """Select some of the different plants, each once."""
+        num = self._num[index]
+        return PoissonPlants(num, self._total[index], np.ones_like(num))
+
+    def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
+        """Return Σ log I - log_constant over all plants, shape (U, M); `mu` (U, M), `u` (U,).
+
+        In blocks, so that memory does not grow with the number of plants.
+        """
+        points, each_u = mu.ravel(), np.repeat(u, mu.shape[1])
+        width = max(1, _BLOCK // mu.size)
+        sums = np.zeros(mu.size)
+        for start in range(0, self.size, width):
+            block = slice(start, start + width)
+            plants = self._num[block, None], self._total[block, None]
+            sums += self.multiplicity[block] @ _log_integrals(*plants, points, each_u)
+        return as_floats(sums.reshape(mu.shape))
+
+    def log_likelihood(self, plant: int, x: FloatArray) -> FloatArray:
+        """Return log p(y | log mu_plant = x) of a plant, up to a constant."""
+        with np.errstate(over="ignore"):
+            return as_floats(self._total[plant] * x - self._num[plant] * np.exp(x))
+
+
+def log_rate_mode(
+    num: FloatArray, total: FloatArray, mu: FloatArray, u: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Solve total - num e^x = (x - mu) e^-u to about two digits of e^x; arguments broadcast.
+
+    With w = num e^(x + u) this is Wright's w + log w = Z. Winitzki's approximation to Lambert's
+    function and a step of Newton's method give log w within 1e-3.
+
+    Returns
+    -------
+    x, expected : array
+        The mode and num e^x, the count expected there.
+    """
+    sigma2 = np.exp(u)
+    log_scale = np.log(num) + u
+    reach = mu + total * sigma2
+    z = reach + log_scale
+    y = np.where(z > 30, z, np.log1p(np.exp(np.minimum(z, 30.0))))
+    w = y * (1 - np.log1p(y) / (2 + y))
+    log_w = np.log(np.maximum(w, 1e-300))
+    w = np.where(z > 0, w * (1 + z - log_w) / (1 + w), w)
+    x = np.where(z > 0, np.log(np.maximum(w, 1e-300)) - log_scale, reach - w)
+    return as_floats(x), as_floats(w / sigma2)
+
+
+def _log_integrals(num: FloatArray, total: FloatArray, mu: FloatArray, u: FloatArray) -> FloatArray:
+    """Log I of plants, relative to their largest likelihood, shape (K, N).
+
+    `num` and `total` have shape (K, 1), `mu` and `u` (N,).
+    """
+    mode, _ = log_rate_mode(num, total, mu, u)
+    c = np.broadcast_to(np.exp(-u), mode.shape)
+    rate = num * np.exp(mode)
+    mode += (total - rate - c * (mode - mu)) / (rate + c)
+    log_b = np.log(num) + mode
+    b = np.exp(log_b)
+    misfit = c * (mode - mu)
+    tilt = total - b - misfit  # zero but for what Newton's method left
+    # total x - num e^x relative to its maximum over x, which keeps digits where counts are large.
+    away = np.where(total > 0, mode - np.log(np.maximum(total, 1.0) / num), 0.0)
+    fit = np.where(total > 0, -total * (np.expm1(away) - away), -b)
+    at_mode = fit - 0.5 * (misfit * (mode - mu) + LOG_2PI + u)
+    step, left, right = _even_nodes(c, b)
+    nodes = left + right
+    log_mass = np.empty_like(mode)
+    for lower, upper in pairwise(_GROUPS):
+        part = (nodes > lower) & (nodes <= upper)
+        if np.any(part):
+            ends = int(left[part].max()), int(right[part].max())
+            log_mass[part] = _trapezoid(c[part], b[part], tilt[part], step[part], *ends)
+    part = ~(nodes <= _GROUPS[-1])
+    if np.any(part):
+        log_mass[part] = _two_sided(c[part], log_b[part], tilt[part])
+    return as_floats(at_mode + log_mass)
+
+
+def _even_nodes(c: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the rule's step, and how many nodes left and right of the mode reach down to e^-D."""
+    curvature, edge = b + c, 1.39 * _DROP
+    step = np.where(
+        curvature > edge,
+        3.72 / np.sqrt(_DROP * curvature),
+        7.54 / (_DROP + 1.02 * np.minimum(curvature, edge)),
+    )
+    share = _DROP / np.maximum(b, 1e-290)
+    spread, root = np.sqrt(2 * _DROP / c), np.sqrt(2 * share)
+    left = np.minimum(spread, share + root)
+    right = np.minimum(spread, np.minimum(root, np.log1p(share) + 1))
+    return as_floats(step), as_floats(np.ceil(left / step)), as_floats(np.ceil(right / step))
+
+
+def _trapezoid(
+    c: FloatArray, b: FloatArray, tilt: FloatArray, step: FloatArray, num_left: int, num_right: int
+) -> FloatArray:
+    """Log of the integral of exp(-φ) on even nodes, -φ by its differences away from the mode.
+
+    From δ to δ + h, that is (tilt + b) h - c (δ + h / 2) h - b (e^(δ + h) - e^δ): one part falls
+    evenly, one grows by the factor e^h.
+    """
+    total, bend, slope = np.ones_like(b), c * step * step, tilt + b
+    for signed, num in ((-step, num_left), (step, num_right)):
+        first = np.expm1(signed)
+        growth = 1 + first
+        linear = slope * signed
+        linear -= 0.5 * bend
+        grown = b * first
+        exponent, density = np.zeros_like(b), np.empty_like(b)
+        for _ in range(num):
+            exponent += linear
+            exponent -= grown
+            total += np.exp(exponent, out=density)
+            linear -= bend
+            grown *= growth
+    return as_floats(np.log(total * step))
+
+
+def _two_sided(c: FloatArray, log_b: FloatArray, tilt: FloatArray) -> FloatArray:
+    """Log of the same by Gauss-Legendre on both sides of the mode, each to where φ is 36."""
+    mass, drop = np.zeros_like(c), 36.0
+    log_share = np.log(drop) - log_b
+    # e^-x - 1 + x > x - 1, e^x - 1 - x > x² / 2, and log(1 + r) + 1 is beyond e^x - 1 - x = r.
+    linear = 1 + np.exp(np.minimum(log_share, 690.0))
+    square = np.sqrt(2.0) * np.exp(np.minimum(0.5 * log_share, 690.0))
+    for sign, bound in (
+        (-1, linear),
+        (1, np.minimum(square, np.logaddexp(0, log_share) + 1)),
+    ):
+        x = np.minimum(np.sqrt(2 * drop / c), bound)
+        for _ in range(8):  # Newton from above on a convex function stays above
+            value = 0.5 * c * x**2 + _excess(log_b, sign * x) - drop
+            x = x - value / (c * x + np.abs(np.exp(log_b + sign * x) - np.exp(log_b)))
+        for nodes, weights in _HALF_RULE:
+            delta = np.multiply.outer(nodes, sign * x)
+            fall = 0.5 * c * delta**2 + _excess(log_b, delta) - tilt * delta
+            mass += x * (weights @ np.exp(-fall))
+    return as_floats(np.log(mass))
+
+
+def _excess(log_b: FloatArray, delta: FloatArray) -> FloatArray:
+    """Return b (e^δ - 1 - δ), also where b underflows but b e^δ does not."""
+    small = log_b < -200
+    usual = np.exp(log_b) * (np.expm1(np.where(small, 0.0, delta)) - delta)
+    return as_floats(np.where(small, np.exp(log_b + np.where(small, delta, 0.0)), usual))
+
+
+# Draws
+
+_FAR = 600.0
+_NEAR = 1.0  # sigma from the mode: there too a gamma tangent is efficient
+_SMALLEST_CUBED, _LARGEST_CUBED = 12.0, 1e8  # counts; above, rounding would tell
+
+
+def _modes(
+    num: FloatArray, total: FloatArray, mu: FloatArray, sigma2: FloatArray, steps: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return points near the modes, and n e^x there, after so many of Newton's steps."""
+    x, expected = log_rate_mode(np.maximum(num, 1e-300), total, mu, np.log(sigma2))
+    for _ in range(steps):
+        x = x + (total - expected - (x - mu) / sigma2) / (expected + 1 / sigma2)
+        expected = num * np.exp(x)
+    return x, expected
+
+
+def central_modes(
+    num: FloatArray, total: FloatArray, mu: FloatArray, sigma2: FloatArray
+) -> FloatArray:
+    """Return the modes of plants, shape (P,), at the medians of mu and sigma2, shape (D,)."""
+    middle = as_floats(np.median(mu)), as_floats(np.median(sigma2))
+    return _modes(np.maximum(num, 1.0), total, *middle, 1)[0]
+
+
+def draw_rates(
+    num: FloatArray,
+    total: FloatArray,
+    mu: FloatArray,
+    sigma2: FloatArray,
+    near: FloatArray,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, int]:
+    """Draw the rate of each plant for each (mu, sigma2).
+
+    Parameters
+    ----------
+    num, total : array, shape (P,)
+        Months and flowers of each plant.
+    mu, sigma2 : array, shape (D,)
+        Means and variances of the hierarchy.
+    near : array, shape (P,)
+        Points near the plants' modes; they bear on speed alone.
+    rng : numpy.random.Generator
+        The source of all randomness.
+
+    Returns
+    -------
+    rates : array, shape (P, D)
+        mu_plant, flowers a month.
+    num_proposals : int
+        How many proposals they took.
+    """
+    m = near[:, None]
+    b = num[:, None] * np.exp(m)
+    tangent = (total[:, None] - b) * sigma2
+    tangent += mu
+    off = tangent - m
+    serves = np.abs(off, out=off) < _NEAR * np.sqrt(sigma2)
+    usual = np.clip(b, _SMALLEST_CUBED, _LARGEST_CUBED)
+    serves &= (sigma2 > 1 / usual + 1 / usual**2) & (b == usual)
+    if np.all(serves):
+        return _from_cubes(num[:, None], b, tangent, sigma2, rng)
+    rates = np.empty(tangent.shape)
+    plant, draw = np.nonzero(serves)
+    rates[serves], first = _from_cubes(num[plant], b[plant, 0], tangent[serves], sigma2[draw], rng)
+    plant, draw = np.nonzero(~serves)
+    x, second = draw_log_rates(num[plant], total[plant], mu[draw], sigma2[draw], rng)
+    with np.errstate(over="ignore"):  # of plants without months
+        rates[~serves] = np.exp(x, out=x)
+    return rates, first + second
+
+
+def draw_log_rates(
+    num: FloatArray,
+    total: FloatArray,
+    mu: FloatArray,
+    sigma2: FloatArray,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, int]:
+    """Draw one log rate for each element, all of shape (N,), with tangents at the modes."""
+    x = np.empty_like(mu)
+    mode, b = _modes(num, total, mu, sigma2, 2)
+    shape = total + (mu - mode) / sigma2
+    data_rule = (sigma2 * b * b > 1 + b) & (shape > 0.5 * b)
+    part, rest = np.flatnonzero(data_rule), np.flatnonzero(~data_rule)
+    x[part], first = _from_gamma(num[part], shape[part], mode[part], sigma2[part], rng)
+    mean = mu[rest] + sigma2[rest] * (total[rest] - b[rest])
+    x[rest], second = _from_normal(num[rest], mean, b[rest], mode[rest], sigma2[rest], rng)
+    return x, first + second
+
+
+def _from_cubes(
+    num: FloatArray,
+    shape: FloatArray,
+    tangent: FloatArray,
+    sigma2: FloatArray,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, int]:
+    """Propose rates d v / num, with v = (1 + z / sqrt(9 d))³, d = shape - 1/3 and z ~ N(0, 1).
+
+    In z the density of Gamma(shape) is exp(d (log v + 1 - v)), which is at most exp(-z² / 2)
+    (Marsaglia and Tsang 2000). One uniform variate decides on this and on the rest of the tangent:
+    a proposal is kept with probability e^-f, f = d (v - 1 - log v) - z² / 2 + δ² / (2 sigma2), and
+    since 1 - e^-f is at most 2 f the exponential is seldom computed. The other arguments broadcast
+    to `tangent`.
+    """
+    d = shape - 1 / 3
+    scale = d / num
+    origin = np.log(scale) - tangent
+    columns = (scale, 2 * d, (9 * d) ** -0.5, 1 / sigma2)
+    scale_of, twice_d, root, precision = (np.broadcast_to(a, origin.shape) for a in columns)
+
+    def propose(index: Index) -> Accepted:
+        z = rng.standard_normal(origin[index].shape)
+        v = z * root[index]
+        v += 1
+        with np.errstate(invalid="ignore", divide="ignore"):  # z below -10 is rejected
+            log_v = np.log(v)
+        log_v *= 3
+        square = v * v
+        v *= square
+        twice_f = np.subtract(v, 1, out=square)
+        twice_f -= log_v
+        twice_f *= twice_d[index]
+        log_v += origin[index]  # now δ
+        log_v *= log_v
+        log_v *= precision[index]
+        twice_f += log_v
+        z *= z
+        twice_f -= z
+        uniform = rng.random(out=z)
+        accepted = uniform > twice_f
+        unsure = np.unravel_index(np.flatnonzero(~accepted), z.shape)
+        accepted[unsure] = uniform[unsure] > -np.expm1(-0.5 * twice_f[unsure])
+        v *= scale_of[index]
+        return v, accepted
+
+    return until_accepted(propose)
+
+
+def _from_gamma(
+    num: FloatArray, shape: FloatArray, at: FloatArray, sigma2: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, int]:
+    """Propose e^x ~ Gamma(shape, num)."""
+    log_num = np.log(num)
+
+    def propose(index: Index) -> Accepted:
+        x = log_gamma_draws(shape[index], rng) - log_num[index]
+        bound = 2 * sigma2[index] * rng.standard_exponential(x.size)
+        return x, bound > (x - at[index]) ** 2
+
+    return until_accepted(propose)
+
+
+def _from_normal(
+    num: FloatArray,
+    mean: FloatArray,
+    b: FloatArray,
+    at: FloatArray,
+    sigma2: FloatArray,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, int]:
+    """Propose x ~ N(mean, sigma2)."""
+    sigma = np.sqrt(sigma2)
+
+    def propose(index: Index) -> Accepted:
+        x = mean[index] + sigma[index] * rng.standard_normal(mean[index].size)
+        delta = x - at[index]
+        fall = b[index] * (np.expm1(np.minimum(delta, _FAR)) - delta)
+        if delta.size and delta.max() > _FAR:  # b may underflow where n e^x does not
+            with np.errstate(over="ignore", divide="ignore"):
+                fall = np.where(delta > _FAR, np.exp(x + np.log(num[index])), fall)
+        return x, rng.standard_exponential(x.size) > fall
+
+    return until_accepted(propose)

@@ -1,0 +1,266 @@
+"""What the samplers share: what they need of a target, the accept step, and :func:`run`.
+
+A target is known through log π(x) up to a constant, and perhaps through ∇ log π(x). Positions carry
+a chain axis in front, so that one call moves every chain: x is shaped (chain, dim), log π(x) is
+(chain,). A kernel is a Markov transition of all chains, written as a pure function,
+
+    state, info = kernel(rng, state),
+
+where the state says where the chains are and the info what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pyflowers.errors import ConfigError
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+class LogDensity(Protocol):
+    """All that Metropolis and Metropolis–Hastings need."""
+
+    def log_density(self, x: FloatArray, /) -> FloatArray:
+        """Return log π(x) up to a constant, −inf outside the support.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+
+        Returns
+        -------
+        array, shape (chain,)
+        """
+
+
+class GradLogDensity(LogDensity, Protocol):
+    """What Hamiltonian Monte Carlo and Langevin samplers need."""
+
+    def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
+        """Return log π(x) *and* ∇ log π(x): who works out the second has the first at hand.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+
+        Returns
+        -------
+        log_density : array, shape (chain,)
+        gradient : array, shape (chain, dim)
+        """
+
+
+class State(Protocol):
+    """What every state has."""
+
+    @property
+    def position(self) -> FloatArray:
+        """Where the chains are, shape (chain, dim)."""
+
+
+class Info(Protocol):
+    """What every info is: a NamedTuple of arrays shaped (chain,)."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+S = TypeVar("S", bound=State)
+S_co = TypeVar("S_co", bound=State, covariant=True)
+
+
+class Kernel(Protocol[S]):
+    """A sampler, as :func:`run` takes it."""
+
+    def init(self, position: ArrayLike) -> S:
+        """Return the state of chains that start at `position`, shape (chain, dim)."""
+
+    def __call__(self, rng: np.random.Generator, state: S) -> tuple[S, Info]:
+        """Make one transition of every chain."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run(Generic[S_co]):
+    """What a sampler did.
+
+    Attributes
+    ----------
+    draws : array, shape (chain, draw, dim)
+    sample_stats : dict of arrays, shape (chain, draw)
+        The kernel's info under ArviZ's names: `lp`, `acceptance_rate`, `step_size`, ….
+    state : the last state, from which another run could go on
+    """
+
+    draws: FloatArray
+    sample_stats: dict[str, NDArray[Any]]
+    state: S_co
+
+
+def run(
+    kernel: Kernel[S],
+    rng: np.random.Generator,
+    position: ArrayLike,
+    num_draws: int,
+    num_warmup: int = 0,
+) -> Run[S]:
+    """Run chains from `position` and keep every draw after the warm-up.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        :class:`~pyflowers.samplers.Metropolis`, :class:`~pyflowers.samplers.HMC`, ….
+    rng : numpy.random.Generator
+    position : array, shape (chain, dim)
+        Where the chains start; it is not among the draws.
+    num_draws, num_warmup : int
+        Transitions to keep, and transitions to throw away before them. Nothing adapts.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ConfigError
+        The start does not suit the kernel's target, or a number is out of range.
+    """
+    count("num_draws", num_draws)
+    count("num_warmup", num_warmup, at_least=0)
+    state = kernel.init(position)
+    for _ in range(num_warmup):
+        state, _ = kernel(rng, state)
+    # Draws are stored draw by draw, each one contiguous, and handed out chain by chain.
+    draws = np.empty((num_draws, *state.position.shape))
+    infos = []
+    for draw in range(num_draws):
+        state, info = kernel(rng, state)
+        draws[draw] = state.position
+        infos.append(info._asdict())
+    stats = {name: np.array([info[name] for info in infos]).T for name in infos[0]}
+    return Run(draws.swapaxes(0, 1), stats, state)
+
+
+def accept(rng: np.random.Generator, log_ratio: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Decide, for each chain, whether to accept with probability min(1, exp(log_ratio)).
+
+    Accepts if log u < log_ratio with u ~ U(0, 1). −log u is a standard exponential draw, which
+    never meets log 0. A ratio that is not a number (the proposal left where π can be computed)
+    rejects.
+
+    Parameters
+    ----------
+    log_ratio : array, shape (chain,)
+
+    Returns
+    -------
+    accepted : array of bool, shape (chain,)
+    acceptance_rate : array, shape (chain,)
+        min(1, exp(log_ratio)).
+    """
+    log_uniform = -rng.standard_exponential(log_ratio.shape)
+    acceptance_rate = np.exp(np.minimum(log_ratio, 0.0))
+    return log_uniform < log_ratio, np.nan_to_num(acceptance_rate)
+
+
+def choose(
+    accepted: BoolArray, proposed: Iterable[FloatArray], current: Iterable[FloatArray]
+) -> list[FloatArray]:
+    """Return each array of `proposed` where a chain accepts and of `current` where it stays."""
+    return [
+        np.where(accepted[:, None] if new.ndim == 2 else accepted, new, old)
+        for new, old in zip(proposed, current, strict=True)
+    ]
+
+
+def count(name: str, value: int, at_least: int = 1) -> None:
+    """Raise ConfigError unless `value` is a whole number of at least `at_least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+        raise ConfigError(f"{name} must be a whole number of at least {at_least}, was {value}")
+
+
+def numbers(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
+    """Return a copy of `value` as finite floats, or raise ConfigError."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ConfigError(f"{name} must be numbers, was {value!r}") from error
+    if array.dtype.kind not in "biuf":
+        raise ConfigError(f"{name} must be numbers, was {value!r}")
+    if array.size == 0:
+        raise ConfigError(f"{name} must not be empty")
+    if not np.isfinite(array).all():
+        raise ConfigError(f"{name} must be finite, but holds {array[~np.isfinite(array)][0]}")
+    if ndim is not None and array.ndim != ndim:
+        kind = ("a number", "a vector", "a matrix")[ndim]
+        raise ConfigError(f"{name} must be {kind}, but its shape was {array.shape}")
+    return array.astype(np.float64)
+
+
+def positive(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
+    """Return a copy of `value` as positive, finite floats, or raise ConfigError."""
+    array = numbers(name, value, ndim)
+    if not (array > 0).all():
+        raise ConfigError(f"{name} must be positive, but holds {array.min()}")
+    return array
+
+
+def start_position(target: object, position: ArrayLike) -> FloatArray:
+    """Return where the chains start, shaped (chain, dim), as a copy, or raise ConfigError.
+
+    A target that says how many coordinates it has, in `dim`, is held to it: NumPy would broadcast.
+    """
+    x = numbers("position", position)
+    if x.ndim != 2:
+        raise ConfigError(
+            f"position must be shaped (chain, dim), but its shape was {x.shape}: "
+            "give a single chain as one row"
+        )
+    dim = getattr(target, "dim", x.shape[1])
+    if x.shape[1] != dim:
+        raise ConfigError(
+            f"position must have {dim} coordinates as the target has, but has {x.shape[1]}"
+        )
+    return x
+
+
+def start(target: LogDensity, position: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return where the chains start and log π there, or raise ConfigError if they cannot."""
+    x = start_position(target, position)
+    log_density = target.log_density(x)
+    _check_start(x, log_density)
+    return x, log_density
+
+
+def start_with_gradient(
+    target: GradLogDensity, position: ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return where the chains start, log π and ∇ log π there, or raise ConfigError."""
+    x = start_position(target, position)
+    log_density, gradient = target.log_density_gradient(x)
+    if np.shape(gradient) != x.shape:
+        raise ConfigError(
+            f"log_density_gradient must return a gradient of shape {x.shape}, "
+            f"but returned {np.shape(gradient)}"
+        )
+    _check_start(x, log_density)
+    return x, log_density, gradient
+
+
+def _check_start(x: FloatArray, log_density: FloatArray) -> None:
+    if np.shape(log_density) != (len(x),):
+        raise ConfigError(
+            f"log_density must return shape ({len(x)},) for {len(x)} chains, but returned "
+            f"{np.shape(log_density)}"
+        )
+    unusable = np.flatnonzero(~np.isfinite(log_density))
+    if unusable.size:
+        raise ConfigError(
+            f"chain {unusable[0]} starts where the log density is {log_density[unusable[0]]}: "
+            "start it inside the target's support"
+        )

@@ -1,0 +1,462 @@
+"""Results on disk: checked before the work, written aside, and renamed into place.
+
+What pyflowers writes is a folder that lists its own files (a run, a comparison, a lecture), or a
+single file of a known kind (a report, an executable). It replaces only its own kind, and a file
+that it did not write stays. The path is resolved first: links and ``..`` lead where the system
+would go, and everything after that is done with the real path.
+
+A staging folder ``.pyflowers-….tmp`` holds ``new``, what is being written, and for the moment of
+replacement ``old``, what stood there. Its process locks it with flock, which the kernel releases
+when the process ends for any reason. So a staging folder whose lock is free was left by a kill, and
+:func:`recover` puts ``old`` back if nothing has taken its place, and clears the rest.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
+from pyflowers.records import as_path
+
+if sys.platform != "win32":
+    import fcntl
+
+PREFIX, SUFFIX = ".pyflowers-", ".tmp"
+
+_PROBE_BYTES = 1024**2
+_FULL = os.strerror(errno.ENOSPC)
+
+
+class DiskError(ToolchainError):
+    """A place takes nothing more: names it and the remedy."""
+
+
+@dataclass(frozen=True)
+class FolderKind:
+    """A kind of folder that pyflowers writes.
+
+    Attributes
+    ----------
+    name : str
+        What readers call it, such as ``run folder``.
+    record : str
+        The JSON file in it that lists its files.
+    content : str
+        What is in it, such as ``run``.
+    is_own : callable
+        Whether a record is of this kind; without that the folder belongs to someone else.
+    older : callable
+        Names the files of a folder whose record, of an earlier version, has no list.
+    inner : mapping of str to FolderKind
+        Folders in it that are of a kind of their own, and may be written by themselves.
+    """
+
+    name: str
+    record: str
+    content: str
+    is_own: Callable[[Mapping[str, Any]], bool]
+    older: Callable[[Path], Sequence[str]] = lambda _: ()
+    inner: Mapping[str, FolderKind] = field(default_factory=dict)
+
+    def files(self, folder: Path) -> set[str]:
+        """Return the files in `folder` that pyflowers wrote, by their relative paths."""
+        record = read_json(folder / self.record)
+        if not self.is_own(record):
+            return set()
+        listed = record["files"] if "files" in record else self.older(folder)
+        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
+            return set()
+        # Never join a listed name to the folder: only what is found there can be meant.
+        above = [str(part) for name in listed for part in list(PurePosixPath(name).parents)[:-1]]
+        own = {self.record, *listed, *above}.intersection(files_in(folder))
+        for name, kind in self.inner.items():
+            own.update(f"{name}/{file}" for file in kind.files(folder / name))
+        return own
+
+    def foreign(self, folder: Path) -> list[str]:
+        """Return what in `folder` pyflowers did not write."""
+        own = self.files(folder)
+        return [
+            name for name in files_in(folder) if name not in own or (folder / name).is_symlink()
+        ]
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """A kind of file that pyflowers writes.
+
+    Attributes
+    ----------
+    name : str
+        What readers call it, such as ``report``.
+    is_own : callable
+        Whether a file is of this kind.
+    """
+
+    name: str
+    is_own: Callable[[Path], bool]
+
+
+def check_folder(path: str | Path, kind: FolderKind) -> Path:
+    """Refuse, before any work is done, a folder that cannot be written or holds something else.
+
+    Returns
+    -------
+    Path
+        The real path.
+
+    Raises
+    ------
+    ConfigError
+        If it is a file, holds a file that pyflowers did not write, or cannot be replaced.
+    """
+    target = _resolved(path, kind.name)
+    with writing(path, kind.name):
+        recover(target.parent)
+        if target.exists() and not target.is_dir():
+            raise ConfigError(f"{kind.name} {path}: it is {_what(target)}; name a folder")
+        if target.is_mount() or _here().is_relative_to(target):
+            raise ConfigError(
+                f"{kind.name} {path}: it is the working folder or a mount point, which cannot be "
+                "replaced; name a folder in it"
+            )
+        foreign = kind.foreign(target) if target.exists() else []
+        if foreign:
+            raise ConfigError(
+                f"{kind.name} {path}: it contains {foreign[0]}, which no earlier {kind.content} "
+                "wrote; name another folder or move that file"
+            )
+        _probe(target.parent)
+    return target
+
+
+def check_file(path: str | Path, kind: FileKind) -> Path:
+    """Refuse, before any work is done, a file that cannot be written or is something else.
+
+    Returns
+    -------
+    Path
+        The real path.
+
+    Raises
+    ------
+    ConfigError
+        If there is something that is no file of this kind, or it cannot be written.
+    """
+    target = _resolved(path, kind.name)
+    with writing(path, kind.name):
+        recover(target.parent)
+        if target.exists() and not target.is_file():
+            raise ConfigError(f"{kind.name} {path}: it is {_what(target)}; name a file")
+        if target.exists() and not kind.is_own(target):
+            raise ConfigError(
+                f"{kind.name} {path}: it already exists and pyflowers did not write it as one; "
+                "name another file"
+            )
+        _probe(target.parent)
+    return target
+
+
+@contextmanager
+def new_folder(path: str | Path, kind: FolderKind) -> Iterator[Path]:
+    """Yield an empty folder to fill, which takes the place of `path` when the block succeeds.
+
+    The files in it are listed in its record, which the block has to write.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`check_folder`, and if writing fails.
+    """
+    target = check_folder(path, kind)
+    with writing(path, kind.name):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with staging(target.parent) as aside:
+            new = aside / "new"
+            new.mkdir()
+            yield new
+            _list_files(new, kind.record)
+            check_folder(path, kind)  # the work may have taken hours
+            put_in_place(aside, target)
+            old = aside / "old" / target.name
+            for name in kind.foreign(old):  # came since the check
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                (old / name).rename(target / name)
+
+
+@contextmanager
+def new_file(path: str | Path, kind: FileKind) -> Iterator[Path]:
+    """Yield the path of a file to write, which takes the place of `path` when the block succeeds.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`check_file`, and if writing fails.
+    """
+    target = check_file(path, kind)
+    with writing(path, kind.name):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with staging(target.parent) as aside:
+            yield aside / "new"
+            check_file(path, kind)
+            (aside / "new").replace(target)
+
+
+@contextmanager
+def writing(path: str | Path, name: str) -> Iterator[None]:
+    """Turn a system error into one sentence.
+
+    Raises
+    ------
+    ConfigError
+        Instead of OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigError(
+            f"{name} {path}: it cannot be written ({reason}); name another place or free space"
+        ) from error
+
+
+def read_json(path: Path) -> Mapping[str, Any]:
+    """Return the contents of a JSON file; empty if it cannot be read or is not a mapping."""
+    try:
+        if path.is_symlink() or not path.is_file():
+            return {}
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+@contextmanager
+def staging(parent: Path) -> Iterator[Path]:
+    """Yield a fresh locked folder in `parent`, which is gone after the block.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made.
+    """
+    while True:
+        folder = Path(tempfile.mkdtemp(SUFFIX, PREFIX, parent))
+        lock = _lock(folder)
+        if folder.exists():
+            break  # else another process took it for a leftover before it was locked
+    try:
+        yield folder
+    finally:
+        _clear(folder)
+        if lock is not None:
+            os.close(lock)
+
+
+def put_in_place(aside: Path, target: Path) -> None:
+    """Rename `target`, a path beside `aside`, to ``aside/old/NAME``, and ``aside/new`` to it."""
+    if target.exists():
+        (aside / "new").chmod(target.stat().st_mode & 0o7777)
+        old = aside / "old" / target.name
+        old.parent.mkdir()
+        target.rename(old)
+    (aside / "new").rename(target)
+
+
+def recover(parent: Path) -> None:
+    """Put back and clear what killed processes left in `parent`."""
+    for folder in leftovers(parent):
+        clear_leftover(folder)
+
+
+def leftovers(parent: Path) -> list[Path]:
+    """Return the staging folders of this user in `parent`, those of living processes as well."""
+    with suppress(OSError):
+        return [path for path in parent.glob(f"{PREFIX}*{SUFFIX}") if _is_staging(path)]
+    return []
+
+
+def clear_leftover(folder: Path) -> bool:
+    """Put back and clear what is in a staging folder unless its process lives; whether it did."""
+    lock = _lock(folder)
+    if lock is None:
+        return False
+    _clear(folder)
+    os.close(lock)
+    return not folder.exists()
+
+
+def files_in(folder: Path) -> list[str]:
+    """Return a folder's files, links and empty folders by relative path, but no staging folders."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not _is_staging(Path(place, name))]
+        links = [name for name in folders if Path(place, name).is_symlink()]
+        here = Path(place).relative_to(folder)
+        found += [(here / name).as_posix() for name in (*files, *links)]
+        if not (files or folders or here == Path()):
+            found.append(here.as_posix())
+    return sorted(found)
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Yield a folder under TMPDIR, gone after the block; if that is killed, after the next one.
+
+    Raises
+    ------
+    DiskError
+        If TMPDIR cannot be written.
+    """
+    try:
+        parent = Path(tempfile.gettempdir()).resolve()
+    except FileNotFoundError as error:
+        raise DiskError(
+            f"there is no folder for temporary files ({error.strerror}); set TMPDIR to one that "
+            "can be written"
+        ) from error
+    sentence = f"{parent}: temporary files cannot be written there"
+    remedy = "free space, or set TMPDIR to another folder"
+    with naming(parent, sentence, remedy):
+        recover(parent)
+        # The folder is tried while it holds what may have filled the disk.
+        with staging(parent) as folder, naming(folder, sentence, remedy):
+            yield folder
+
+
+@contextmanager
+def naming(folder: Path, sentence: str, remedy: str) -> Iterator[None]:
+    """Blame a folder for a failure if it cannot be written, whatever the failure says.
+
+    A tool that cannot write says so in many ways, or fails for what looks like another reason.
+
+    Raises
+    ------
+    DiskError
+        If the folder takes no data: `sentence`, the reason and `remedy`.
+    """
+    try:
+        yield
+    except DiskError:
+        raise
+    except (OSError, PyflowersError) as error:
+        # Compilers remove what they could not write, so that there is room again.
+        was_full = _FULL in str(error) if isinstance(error, PyflowersError) else False
+        why = _why_not(folder) or (_FULL if was_full else "")
+        if not why:
+            raise
+        raise DiskError(f"{sentence} ({why}); {remedy}") from error
+
+
+def _why_not(folder: Path) -> str:
+    """Return why a folder takes no data; nothing if it does."""
+    probe = folder / f"{PREFIX}probe-{secrets.token_hex(4)}"
+    try:
+        try:
+            with probe.open("xb") as file:
+                file.write(bytes(_PROBE_BYTES))
+        finally:
+            probe.unlink(missing_ok=True)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _is_staging(folder: Path) -> bool:
+    """Whether a path is a staging folder of this user, by its name and owner."""
+    if not (folder.name.startswith(PREFIX) and folder.name.endswith(SUFFIX)):
+        return False
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    is_own = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+    return is_own and folder.is_dir() and not folder.is_symlink()
+
+
+def _lock(folder: Path) -> int | None:
+    """Lock a staging folder; None if a process holds it, or where the system has no such locks."""
+    if sys.platform == "win32":
+        return None
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _clear(folder: Path) -> None:
+    """Put back what a staging folder took away and did not replace, and remove the folder."""
+    with suppress(OSError):
+        for old in folder.glob("old/*"):
+            if not os.path.lexists(folder.parent / old.name):
+                old.rename(folder.parent / old.name)
+        shutil.rmtree(folder)
+
+
+def _resolved(path: str | Path, name: str) -> Path:
+    given = as_path(path, name)
+    try:
+        target = Path(os.path.realpath(given))
+        if target.is_symlink():
+            raise ConfigError(f"{name} {path}: its links form a loop; name another")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{name} {path}: it is not a path ({reason}); name another") from error
+    return target
+
+
+def _here() -> Path:
+    """Return the working folder, which may be gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
+
+
+def _probe(folder: Path) -> None:
+    """Write for a moment where the staging folder will be, or in what is there of the way."""
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, f"{folder} is {_what(folder)}")
+    with staging(folder):
+        pass
+
+
+def _list_files(folder: Path, record: str) -> None:
+    """Write the names of all files into the folder's record."""
+    path = folder / record
+    values = json.loads(path.read_text(encoding="utf-8"))
+    values["files"] = files_in(folder)
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _what(path: Path) -> str:
+    """Describe what is in the way."""
+    for test, name in (
+        (path.is_file, "a file"),
+        (path.is_dir, "a folder"),
+        (path.is_fifo, "a pipe"),
+        (path.is_socket, "a socket"),
+        (path.is_symlink, "a broken link"),
+    ):
+        if test():
+            return name
+    return "a device"

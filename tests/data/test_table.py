@@ -1,0 +1,507 @@
+"""Tables in, labelled columns out; each bad table is one sentence."""
+
+import datetime
+import gzip
+import json
+import sys
+from decimal import Decimal
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyflowers.data import from_frame, read_table
+from pyflowers.errors import DataError
+from pyflowers.programs import find_program
+from pyflowers.programs.data import to_frame
+from pyflowers.resources import flowers_csv
+
+HEADER = "plant,month,flowers\n"
+
+
+def read(table):
+    """A table as the shipped programs read it: two columns of labels and one of numbers."""
+    return find_program("iid_normal").read(table)
+
+
+def column(values, name="x"):
+    """A table of one column of any objects."""
+    series = pd.Series(values, dtype=object) if isinstance(values, list) else values
+    return from_frame(pd.DataFrame({name: series}))
+
+
+def output(call):
+    """The one sentence that a call ends with."""
+    with pytest.raises(DataError) as caught:
+        call()
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    return sentence
+
+
+# --- Files ----------------------------------------------------------------------------------------
+
+
+def test_the_lectures_data_are_those_of_the_lecture():
+    data = read(flowers_csv())
+    table = to_frame(data).pivot(index="plant", columns="month", values="flowers")
+    assert table.to_numpy().tolist() == [[4, 5, 6, 4], [0, 2, 5, 3], [8, 6, 10, 8]]
+
+
+BAD_TABLES = [
+    ("", "the file is empty; a header and one row are needed"),
+    (HEADER, "there are no rows below the header; add observations"),
+    ("plant,month\na,1\n", "there is no column 'flowers'; the columns are plant, month"),
+    (HEADER + "a,1,4\na,2,\n", "row 3: flowers is blank; fill it in, or leave the row out if "),
+    (HEADER + "a,1,4\n,2,3\n", "row 3: plant is blank; give it a label"),
+    (HEADER + "a,  ,4\n", "row 2: month is blank"),
+    (HEADER + "a,1,4\na,2,four\n", "row 3: flowers is 'four', not a finite number; correct it"),
+    (HEADER + "a,1,four\n", "row 2: flowers is 'four', not a finite number; name a column of "),
+    (HEADER + "a,1,NaN\n", "row 2: flowers is 'NaN', not a finite number; fill it in, or leave"),
+    (HEADER + "a,1,4\na,2,NA\n", "row 3: flowers is 'NA', not a finite number; fill it in, or"),
+    (HEADER + "a,1,1\nb,1,inf\n", "row 3: flowers is 'inf', not a finite number"),
+    (HEADER + "a,1,-Infinity\n", "row 2: flowers is '-Infinity', not a finite number"),
+    (HEADER + "a,1,1_000\n", "row 2: flowers is '1_000', not a finite number"),
+    (HEADER + "a,1,True\n", "row 2: flowers is 'True', not a finite number"),
+    (HEADER + "a,1,0x10\n", "row 2: flowers is '0x10', not a finite number"),
+    (HEADER + f"a,1,{'x' * 99}\n", f"row 2: flowers is '{'x' * 57}...', not a finite number"),
+    (HEADER + "a,1,4\nb,1,2\na,1,5\n", "row 4: plant 'a' already has month '1' in row 2; if "),
+    (HEADER + "a,1,4,9\n", "cannot be read as CSV"),
+    ("plant,month,flowers,flowers\na,1,4,5\n", "row 1: column 'flowers' appears twice; rename one"),
+    (HEADER + "\n\na,1,x\n", "row 4: flowers is 'x'"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_TABLES)
+def test_a_bad_table_is_one_sentence_with_file_row_and_column(tmp_path, text, message):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    sentence = output(lambda: read(path))
+    assert message in sentence
+    assert sentence.startswith(str(path))
+
+
+def test_missing_and_unreadable_files(tmp_path):
+    assert "no such file; check the path" in output(lambda: read_table(tmp_path / "absent.csv"))
+    assert "cannot tell the format" in output(lambda: read_table(tmp_path / "absent.xls"))
+    (tmp_path / "folder.csv").mkdir()
+    assert "it is not a file" in output(lambda: read_table(tmp_path / "folder.csv"))
+    for text, message in (
+        ('{"plant": "a"}', "list of records"),
+        ("[1, 2]", "list of records"),
+        ("[]", "there are no rows"),
+        ("[{", "cannot be read as JSON"),
+        ("[" * 100_000, "cannot be read as JSON"),
+    ):
+        (tmp_path / "bad.json").write_text(text)
+        assert message in output(lambda: read_table(tmp_path / "bad.json"))
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
+    assert "cannot be read as PARQUET" in output(lambda: read_table(tmp_path / "bad.parquet"))
+    assert "bad\x00name.csv" in output(lambda: read_table(tmp_path / "bad\0name.csv"))
+
+
+def test_every_format_gives_the_same_data(tmp_path):
+    frame = pd.read_csv(flowers_csv(), dtype={"plant": str, "month": str})
+    frame.to_csv(tmp_path / "f.tsv", sep="\t", index=False)
+    frame.to_parquet(tmp_path / "f.parquet")
+    (tmp_path / "f.json").write_text(json.dumps(frame.to_dict("records")))
+    (tmp_path / "bom.csv").write_bytes(b"\xef\xbb\xbf" + flowers_csv().read_bytes())
+    (tmp_path / "f.csv.gz").write_bytes(gzip.compress(flowers_csv().read_bytes()))
+    frame.to_excel(tmp_path / "text.xlsx", index=False)
+    frame.astype(float).to_excel(tmp_path / "f.xlsx", index=False)
+    names = ("f.tsv", "f.parquet", "f.json", "bom.csv", "f.csv.gz", "text.xlsx", "f.xlsx")
+    digests = {read(tmp_path / name).sha256 for name in names}
+    assert digests == {read(flowers_csv()).sha256} == {read(frame).sha256}
+
+
+def sheet(path, *sheets):
+    """Write rows of cells as the sheets of an Excel file."""
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets:
+        page = book.create_sheet(title)
+        for row in rows:
+            page.append(row)
+    book.save(path)
+    return path
+
+
+def test_a_sheet_is_read_by_its_own_rows(tmp_path):
+    day = datetime.datetime(2024, 2, 1)
+    rows = [["plot", "day", None, "height"], ["Süd 1", day, "?", 4.5], [], [1, day, None, 3]]
+    table = read_table(sheet(tmp_path / "t.xlsx", ("Beete", rows), ("Notizen", [["x"]])))
+    assert list(table.cells) == ["plot", "day", "height"]
+    assert table.labels("plot").names == ("Süd 1", "1")
+    assert table.labels("day").names == ("2024-02-01",)
+    assert table.numbers("height").tolist() == [4.5, 3]
+    assert table.where(1) == f"{tmp_path / 't.xlsx'}, row 4"
+    assert table.notes == [f"{tmp_path / 't.xlsx'}: only its first sheet, 'Beete', is read"]
+
+
+NAMES = ["plant", "month", "flowers"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([NAMES, ["a", 1, "vier"], ["a", 2, 3]], "row 2: flowers is 'vie"),
+        ([NAMES, ["a", 1, 4], [], ["a", 2, None]], "row 4: flowers is bla"),
+        ([NAMES, ["a", 1, True]], "row 2: flowers is 'True', not a finite"),
+        ([["plant", "month", "month"], ["a", 1, 4]], "row 1: column 'month' appears twice; rename"),
+        ([NAMES], "there are no rows below the header; add observations"),
+        ([], "there are no rows below the header; add observations"),
+    ],
+)
+def test_a_bad_sheet_is_one_sentence(tmp_path, rows, message):
+    path = sheet(tmp_path / "t.xlsx", ("Beete", rows))
+    sentence = output(lambda: read(path))
+    assert message in sentence
+    assert sentence.startswith(str(path))
+
+
+def test_damaged_files_are_one_sentence(tmp_path, monkeypatch):
+    whole = gzip.compress(flowers_csv().read_bytes())
+    for content in (HEADER.encode(), whole[:-20], whole[:30] + b"x" * 30, b"\x1f\x8b"):
+        (tmp_path / "t.csv.gz").write_bytes(content)
+        assert "no whole gzip file" in output(lambda: read_table(tmp_path / "t.csv.gz"))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress("plant;é\n1;2\n".encode("latin-1")))
+    assert "it is not UTF-8 text" in output(lambda: read_table(tmp_path / "t.csv.gz"))
+    assert len(read_table(tmp_path / "t.csv.gz", sep=";", encoding="latin-1")) == 1
+    (tmp_path / "t.json.gz").write_bytes(gzip.compress(b"[]"))
+    assert "cannot tell the format" in output(lambda: read_table(tmp_path / "t.json.gz"))
+    for content in (b"", b"PK", b"plant,month\n"):
+        (tmp_path / "t.xlsx").write_bytes(content)
+        assert "it is not an Excel file" in output(lambda: read_table(tmp_path / "t.xlsx"))
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    assert "pip install 'pyflowers[xlsx]'" in output(lambda: read_table(tmp_path / "t.xlsx"))
+
+
+ROWS = "plant;month;flowers\nRosé;1;4,5\nRosé;2;1.234,5\n"
+
+
+def test_a_semicolon_table_is_read_as_told(tmp_path):
+    path = tmp_path / "german.csv"
+    path.write_text(ROWS, encoding="latin-1")
+    table = read_table(path, sep=";", decimal=",", encoding="latin-1")
+    assert table.numbers("flowers").tolist() == [4.5, 1234.5]
+    assert table.labels("plant").names == ("Rosé",)
+    for sep in ("tab", "\\t", "\t"):
+        path.write_text(ROWS.replace(";", "\t"), encoding="utf-8")
+        assert len(read_table(path, sep=sep, decimal=",")) == 2
+    path.write_bytes(ROWS.encode("utf-16"))
+    assert len(read_table(path, sep=";", encoding="utf-16")) == 2
+
+
+def test_labels_stay_as_written_where_numbers_have_a_decimal_comma(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text('plant;flowers\n"1,5";4,5\n1.234;2,0\n')
+    table = read_table(path, sep=";", decimal=",")
+    assert table.labels("plant").names == ("1,5", "1.234")
+    assert table.numbers("flowers").tolist() == [4.5, 2.0]
+    assert table.only(("flowers",)).numbers("flowers").tolist() == [4.5, 2.0]
+    same = tmp_path / "points.csv"
+    same.write_text('plant,flowers\n"1,5",4.5\n1.234,2.0\n')
+    columns = ("flowers",)
+    assert table.sha256(columns) == read_table(same).sha256(columns)
+
+
+FOREIGN_TEXT = [
+    ("plant;month;flowers\na;1;4\n", "utf-8", "add --sep ';'"),
+    ("plant;month;flowers\na;1;4,5\n", "utf-8", "add --sep ';'"),
+    ("plant\tmonth\tflowers\na\t1\t4\n", "utf-8", "add --sep tab"),
+    ("plant|month|flowers\na|1|4\n", "utf-8", "add --sep '|'"),
+    (HEADER + 'a,1,"4,5"\n', "utf-8", "add --decimal ','"),
+    (HEADER + "é,1,4\n", "latin-1", "it is not UTF-8 text; name its encoding with --encoding"),
+    (HEADER + "a,1,4\n", "utf-16", "it is UTF-16 text; add --encoding utf-16"),
+    (HEADER + "a,1,4\n", "utf-16-le", "it is not text; save it as CSV in UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("text", "encoding", "message"), FOREIGN_TEXT)
+def test_a_file_of_another_kind_is_answered_with_the_option(tmp_path, text, encoding, message):
+    path = tmp_path / "foreign.csv"
+    path.write_bytes(text.encode(encoding))
+    sentence = output(lambda: read(path))
+    assert message in sentence
+    assert sentence.startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("t.csv", {"sep": ";;"}, "--sep must be one character or 'tab', was ';;'"),
+        ("t.csv", {"decimal": ";"}, "--decimal must be '.' or ',', was ';'"),
+        ("t.csv", {"encoding": "utf-99"}, "cannot be read as CSV: unknown encoding: utf-99"),
+        ("t.csv", {"encoding": "ascii"}, "it is not ascii text; name its encoding"),
+        ("t.csv", {"encoding": "utf-16"}, "it is not utf-16 text"),
+        ("t.json", {"sep": ";"}, "--sep applies to CSV and TSV files only; leave it out"),
+        ("t.json", {"decimal": ","}, "--decimal applies to CSV and TSV files only"),
+        ("t.parquet", {"encoding": "utf-8"}, "--encoding applies to text files only"),
+    ],
+)
+def test_a_reading_that_cannot_be_is_refused(tmp_path, name, options, message):
+    (tmp_path / name).write_text(HEADER + "é,1,4\n", encoding="utf-8")
+    assert message in output(lambda: read_table(tmp_path / name, **options))
+
+
+# --- Labels ---------------------------------------------------------------------------------------
+
+
+def test_labels_are_kept_as_written_and_in_order_of_appearance(tmp_path):
+    path = tmp_path / "labels.csv"
+    text = 'Größe,tag,n\n"Rose, rot",z,1\n007,a,2\nNA,z,3\n"O""Hara 🌼",z,4\n007,z,5\n'
+    path.write_text(text, encoding="utf-8")
+    plants, months = (read_table(path).labels(name) for name in ("Größe", "tag"))
+    assert plants.names == ("Rose, rot", "007", "NA", 'O"Hara 🌼')
+    assert months.names == ("z", "a")
+    assert plants.codes.tolist() == [0, 1, 2, 3, 1]
+    assert plants.counts.tolist() == [1, 2, 1, 1]
+    assert plants.of_rows.tolist() == ["Rose, rot", "007", "NA", 'O"Hara 🌼', "007"]
+    assert (plants.column, len(plants)) == ("Größe", 4)
+
+
+@pytest.mark.parametrize(
+    ("written", "ordered"),
+    [
+        (["10", "9", "-1.5", "9"], ["-1.5", "9", "10"]),
+        (["2024-10-01", "2023-12-31", "2024-09-30"], ["2023-12-31", "2024-09-30", "2024-10-01"]),
+        (["2024-10", "2024-09"], ["2024-09", "2024-10"]),
+        (["KW 27", "KW 9", "KW 21"], ["KW 9", "KW 21", "KW 27"]),
+        (["t10s", "t9s"], ["t9s", "t10s"]),
+        (["M09", "M10", "M1"], ["M1", "M09", "M10"]),
+        (["x" + "9" * 5000, "x1" + "0" * 5000, "x7"], ["x7", "x" + "9" * 5000, "x1" + "0" * 5000]),
+    ],
+    ids=lambda labels: labels[0][:9],
+)
+def test_times_are_ordered_by_value(written, ordered):
+    """A plant that lacks the first weeks must not put week 21 after week 27."""
+    table = column(written)
+    labels = table.labels("x", order="value")
+    assert list(labels.names) == ordered
+    assert labels.of_rows.tolist() == written
+    assert table.notes == []
+    appearance = table.labels("x")
+    assert list(appearance.names) == list(dict.fromkeys(written))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(["June", "April"], ["2", "1", "late"], ["KW 27", "week 9"], ["2024-10-01", "9"]),
+        *(["a2b3", "a1b4"], ["2", "inf"]),
+    ],
+)
+def test_times_of_no_common_kind_stay_as_they_appear_and_a_note_says_so(written):
+    table = column(written, "week")
+    for _ in range(2):
+        assert list(table.labels("week", order="value").names) == written
+        (note,) = table.notes
+        assert "the week labels are in order of appearance" in note
+
+
+def test_dates_are_labels_without_a_midnight_that_nobody_wrote():
+    days = pd.to_datetime(["2024-02-01", "2024-01-31"])
+    assert column(days.to_series()).labels("x").names == ("2024-02-01", "2024-01-31")
+    assert column([datetime.date(2024, 2, 1)]).labels("x").names == ("2024-02-01",)
+    noon = pd.to_datetime(["2024-02-01 12:00", "2024-02-01 00:00"]).to_series()
+    assert column(noon).labels("x", order="value").names == (
+        "2024-02-01 00:00:00",
+        "2024-02-01 12:00:00",
+    )
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        *(
+            ("a", "a "),
+            ("a b", "a  b"),
+            ("é", "e\u0301"),
+            (" a", "a"),
+            ("a\xa0b", "a b"),
+            ("a", "A"),
+        ),
+        ("rose", "Rose", "rose "),
+    ],
+)
+def test_labels_that_look_alike_are_noted_and_kept_apart(alike):
+    table = column([alike[0], "other", "á", *alike[1:]], "plant")
+    assert table.labels("plant").names == (alike[0], "other", "á", *alike[1:])
+    (note,) = table.notes
+    named = f"{', '.join(map(repr, alike[:-1]))} and {alike[-1]!r}"
+    assert f"plant {named} look alike but are different labels" in note
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, "", "  ", "\t"], ids=repr)
+def test_a_missing_label_is_blank(missing):
+    assert output(lambda: column(["a", missing]).labels("x")) == (
+        "the data frame, row 2: x is blank; give it a label"
+    )
+
+
+@pytest.mark.parametrize("label", ["a\0", "\ud800"], ids=["nul", "surrogate"])
+def test_a_label_that_no_file_can_keep_is_refused(tmp_path, label):
+    sentence = output(lambda: column(["b", label]).labels("x"))
+    assert sentence.startswith("the data frame, row 2: x is ")
+    sentence.encode()
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps([{"x": label}]))
+    assert "row 1: x is " in output(lambda: read_table(path).labels("x"))
+
+
+# --- Numbers --------------------------------------------------------------------------------------
+
+NOT_NUMBERS = [
+    *(1 + 2j, np.complex64(1), True, np.bool_(False), [1], {"a": 1}, (1,), b"1", 10**400),
+    *(pd.Timestamp("2024-01-01"), datetime.datetime(2024, 1, 1), datetime.date(2024, 1, 1)),
+    *(np.datetime64("2024-01-01"), pd.Period("2024-01"), pd.Timedelta("1h")),
+    *(datetime.timedelta(1), np.timedelta64(3, "h")),
+]
+
+
+@pytest.mark.parametrize("value", NOT_NUMBERS, ids=lambda value: repr(value)[:40])
+def test_what_is_no_number_is_refused(value):
+    """Each has a float that pandas would find."""
+    sentence = output(lambda: column([1.5, value]).numbers("x"))
+    assert sentence.startswith("the data frame, row 2: x is ")
+    assert "not a finite number; correct it" in sentence
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        *(pd.Series([True, False], dtype=kind) for kind in ("bool", "boolean", "category")),
+        pd.to_datetime(pd.Series(["2024-01-01", "2024-01-02"])),
+        pd.to_timedelta(pd.Series([1, 2], dtype="int64"), unit="h"),
+        pd.Series([1 + 0j, 2 + 1j]),
+    ],
+    ids=lambda series: str(series.dtype),
+)
+def test_a_column_of_another_type_is_refused(series):
+    assert "row 1: x is " in output(lambda: column(series).numbers("x"))
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, ""], ids=repr)
+@pytest.mark.parametrize("present", [1.5, 2, "3", Decimal("4.5")], ids=repr)
+def test_a_missing_number_is_named(present, missing):
+    sentence = output(lambda: column([present, missing]).numbers("x"))
+    assert sentence.startswith("the data frame, row 2: x is ")
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        *(pd.Series([1, 0, 3], dtype=kind) for kind in ("Int64", "float32", "uint8", "category")),
+        pd.Series([1, 0, 3], dtype=pd.SparseDtype("int64", 0)),
+        pd.Series([1.0, 0.0, 3.0], dtype="Sparse[float]"),
+        pd.Series(["1", " 0", "3e0"]),
+        pd.Series([Decimal(1), Decimal(0), Decimal(3)]),
+        pd.Series([1, "0", 3.0], dtype=object),
+    ],
+    ids=lambda series: str(series.dtype),
+)
+def test_numbers_of_any_storage_are_taken(series):
+    found = column(series).numbers("x")
+    assert found.dtype == np.float64
+    assert found.tolist() == [1, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("value", "checks", "message"),
+    [
+        (-2, {"whole": True, "lower": 0}, "x is -2, but counts cannot be negative"),
+        (2.5, {"whole": True, "lower": 0}, "x is 2.5, but counts are whole numbers"),
+        (2**31, {"whole": True, "lower": 0}, "x is 2147483648, but Stan holds counts up to 2147"),
+        (1e300, {"whole": True}, "x is 1e+300, but Stan holds the values up to 2147483647 only"),
+        (0.5, {"lower": 1}, "x is 0.5, but must be at least 1;"),
+        (0.25, {"lower": 0.5}, "x is 0.25, but must be at least 0.5;"),
+    ],
+)
+def test_numbers_out_of_range(value, checks, message):
+    assert f"row 2: {message}" in output(lambda: column([1, value]).numbers("x", **checks))
+    assert column([1, 2**31 - 1]).numbers("x", **checks).tolist() == [1, 2**31 - 1]
+
+
+# --- Frames ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame([[1, 2]], columns=["x", "x"]), "column 'x' appears twice; rename one"),
+        (pd.DataFrame([[1, 2]], columns=[1, "1"]), "column '1' appears twice; rename one"),
+        (pd.DataFrame({"x": []}), "there are no rows below the header; add observations"),
+        (pd.DataFrame(), "there are no rows below the header; add observations"),
+    ],
+)
+def test_a_frame_that_is_no_table(frame, message):
+    assert output(lambda: from_frame(frame)) == f"the data frame: {message}"
+
+
+def test_a_frames_index_plays_no_part():
+    frame = pd.DataFrame({"x": [1, "two"]}, index=[7, 7])
+    assert "the data frame, row 2: x is 'two'" in output(lambda: from_frame(frame).numbers("x"))
+
+
+def test_one_value_for_each_label():
+    table = from_frame(
+        pd.DataFrame({"patient": list("abab"), "age": [30, 41, 30, 42], "sex": [1, 0, 1, 0]})
+    )
+    patients = table.labels("patient")
+    sex, age = (table.numbers(name) for name in ("sex", "age"))
+    assert table.one_per_label("sex", sex, patients).tolist() == [1, 0]
+    assert output(lambda: table.one_per_label("age", age, patients)) == (
+        "the data frame, row 4: age is 42 and was 41 for the same patient, 'b'; it must be one "
+        "value for each"
+    )
+
+
+def test_a_column_that_is_not_there():
+    table = from_frame(pd.DataFrame({"x": [1], "y": [2]}))
+    assert table.only(("y",)).cells.keys() == {"y"}
+    assert output(lambda: table.column("z")) == (
+        "the data frame: there is no column 'z'; the columns are x, y"
+    )
+
+
+# --- Digests --------------------------------------------------------------------------------------
+
+
+def test_the_digest_tells_tables_apart():
+    frame = pd.DataFrame({"plant": ["a", "b"], "month": [1, 1], "flowers": [1, 2]})
+    changed = [
+        frame.assign(flowers=[1, 3]),
+        frame.assign(plant=["a", "c"]),
+        frame.iloc[::-1],
+    ]
+    assert len({read(f).sha256 for f in [frame, *changed]}) == 4
+    # Labels are what is written, numbers are what they are worth.
+    numbered = frame.assign(plant=["1", "2"])
+    spelled = [numbered.assign(plant=plants) for plants in (["1.0", "2.0"], ["01", "02"])]
+    assert len({read(f).sha256 for f in [numbered, *spelled]}) == 3
+    assert read(numbered).sha256 == read(frame.assign(plant=[1, 2])).sha256
+    assert read(frame.assign(flowers=["1.0", "2"])).sha256 == read(frame).sha256
+    # A column that is not read is no part of it.
+    assert read(frame.assign(gardener="x")).sha256 == read(frame).sha256
+
+
+WRITABLE = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.dictionaries(
+        st.tuples(st.text(WRITABLE, min_size=1).filter(str.strip), st.integers(0, 30)),
+        st.integers(0, 2**31 - 1),
+        min_size=1,
+    )
+)
+def test_any_table_survives_the_way_through_a_frame(cells):
+    frame = pd.DataFrame([{"plant": p, "month": t, "flowers": v} for (p, t), v in cells.items()])
+    back = to_frame(read(frame))
+    assert back["plant"].tolist() == frame["plant"].tolist()
+    assert back["month"].tolist() == frame["month"].astype(str).tolist()
+    assert np.array_equal(back["flowers"], frame["flowers"])

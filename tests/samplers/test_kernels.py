@@ -1,0 +1,169 @@
+"""The driver, and every refusal: what was wrong, and the sentence that says so."""
+
+import numpy as np
+import pytest
+
+import pyflowers.samplers
+from pyflowers.errors import ConfigError
+from pyflowers.samplers import (
+    HMC,
+    MALA,
+    SGLD,
+    Gamma,
+    GaussianStep,
+    LinearRegression,
+    Mass,
+    Metropolis,
+    MultiplicativeStep,
+    NormalMixture,
+    SignedStep,
+    StandardNormal,
+    UniformStep,
+    ball_acceptance_rate,
+    distributions,
+    metropolis_matrix,
+    phase_point,
+    propose_in_cube,
+    ring_walk,
+    run,
+    simulate,
+    stationary_distribution,
+    uniform_in_ball,
+)
+
+from .checks import CORRELATED
+
+NORMAL = StandardNormal(2)
+WALK = Metropolis(NORMAL, UniformStep(1.0))
+RING = ring_walk(4)
+RNG = np.random.default_rng(1)
+START = np.zeros((3, 2))
+X = [0.0, 1.0, 2.0, 3.0]
+LINE = LinearRegression(X, [0, 1, 0, 1])
+
+
+def test_shapes_and_names():
+    result = run(HMC(CORRELATED, 0.3, 4), np.random.default_rng(2), START, 20)
+    assert result.draws.shape == (3, 20, 2)
+    assert list(result.sample_stats) == [
+        *("lp", "acceptance_rate", "accepted", "energy", "energy_error", "diverging", "step_size"),
+    ]
+    assert all(values.shape == (3, 20) for values in result.sample_stats.values())
+    assert result.sample_stats["diverging"].dtype == bool
+    again = CORRELATED.log_density(result.draws.reshape(-1, 2)).reshape(3, 20)
+    assert np.allclose(result.sample_stats["lp"], again)
+
+
+def test_a_run_goes_on_and_warmup_is_thrown_away():
+    start = np.zeros((4, 2))
+    whole = run(WALK, np.random.default_rng(4), start, 20).draws
+    late = run(WALK, np.random.default_rng(4), start, 8, num_warmup=12)
+    assert np.array_equal(whole[:, 12:], late.draws)
+    rng = np.random.default_rng(4)
+    first = run(WALK, rng, start, 12)
+    second = run(WALK, rng, first.state.position, 8)
+    assert np.array_equal(whole, np.concatenate([first.draws, second.draws], axis=1))
+
+
+def test_a_kernel_changes_nothing_it_was_given():
+    for kernel in (HMC(CORRELATED, 0.3, 4), WALK):
+        state = kernel.init(START)
+        before = [np.copy(part) for part in state]
+        kernel(np.random.default_rng(5), state)
+        assert all(map(np.array_equal, before, state))
+    assert np.all(START == 0)
+
+
+def test_all_is_what_there_is():
+    names = pyflowers.samplers.__all__
+    from_modules = {
+        name
+        for name, value in vars(pyflowers.samplers).items()
+        if not name.startswith("_") and not isinstance(value, type(np))
+    }
+    assert len(names) == len(set(names))
+    assert from_modules == set(names)
+
+
+class Column:
+    """Returns its log density as a column, and its gradient flat."""
+
+    def log_density(self, x):
+        return -0.5 * (x**2).sum(axis=-1, keepdims=True)
+
+    def log_density_gradient(self, x):
+        return -0.5 * (x**2).sum(axis=-1), -x.ravel()
+
+
+ERRORS = [
+    (lambda: HMC(NORMAL, -1, 3), "step_size must be positive, but holds -1"),
+    (lambda: HMC(NORMAL, float("nan"), 3), "step_size must be finite, but holds nan"),
+    (lambda: HMC(NORMAL, "0.1", 3), "step_size must be numbers, was '0.1'"),
+    (lambda: HMC(NORMAL, [0.1, 0.2], 3), r"step_size must be a number, but its shape was \(2,\)"),
+    (lambda: HMC(NORMAL, 0.1, 0), "num_steps must be a whole number of at least 1, was 0"),
+    (lambda: HMC(NORMAL, 0.1, 2.5), "num_steps must be a whole number of at least 1, was 2.5"),
+    (lambda: HMC(NORMAL, 0.1, 2, jitter=1), "jitter must be at least 0 and less than 1, was 1"),
+    (lambda: MALA(NORMAL, 0), "step_size must be positive, but holds 0"),
+    (lambda: SGLD(NORMAL, 0.0), "step_size must be positive, but holds 0"),
+    (lambda: SGLD(LINE, 0.1, 0), "batch_size must be a whole number of at least 1, was 0"),
+    (lambda: SGLD(LINE, 0.1, 5), "batch_size must be at most the 4 observations, was 5"),
+    (lambda: GaussianStep(0.0), "scale must be positive, but holds 0.0"),
+    (lambda: GaussianStep([]), "scale must not be empty"),
+    (lambda: GaussianStep([[1.0], [2.0, 3.0]]), "scale must be numbers"),
+    (lambda: GaussianStep([[1.0, 0.5], [0.5, 1.0]]), "give the Cholesky factor of a covariance"),
+    (lambda: GaussianStep([[1.0, 0.0], [0.5, 0.0]]), "scale must be positive"),
+    (lambda: SignedStep(np.inf), "scale must be finite, but holds inf"),
+    (lambda: MultiplicativeStep(0.0), "scale must be positive, but holds 0"),
+    (lambda: Mass([1.0, 0.0]), "mass must be positive, but holds 0.0"),
+    (lambda: Mass([[1.0, 2.0]]), "mass must be a number, a vector or a symmetric matrix"),
+    (lambda: Mass([[1.0, 0.1], [0.0, 1.0]]), "mass must be a number, a vector or a symmetric"),
+    (lambda: Mass([[1.0, 2.0], [2.0, 1.0]]), "mass must be positive definite"),
+    (lambda: StandardNormal(0), "dim must be a whole number of at least 1, was 0"),
+    (lambda: NormalMixture([0.5, 0.4], [0, 1], [1, 1]), "weights must sum to 1, but sum to 0.9"),
+    (lambda: NormalMixture([1.0], [0, 1], [1, 1]), "of one length, but have 1, 2 and 2"),
+    (lambda: NormalMixture([1.0], [0], [0]), "sds must be positive, but holds 0"),
+    (lambda: Gamma([1.0, 2.0], [1.0, 2.0, 3.0]), r"their shapes were \(2,\) and \(3,\)"),
+    (lambda: LinearRegression(X, X[:3]), "x and y must be of one length, but have 4 and 3"),
+    (lambda: LinearRegression([X], X), r"x must be a vector, but its shape was \(1, 4\)"),
+    (lambda: LinearRegression(X[:3], X[:3], "sigma"), "at least 4 points for a proper posterior"),
+    (lambda: LinearRegression(np.ones(4), X), "x must vary for a slope to exist, but all of it"),
+    (lambda: LinearRegression(X, X), "y must not be on a line exactly"),
+    (lambda: LinearRegression(X, X, "tau"), "flat_in must be 'log_sigma' or 'sigma', was 'tau'"),
+    (lambda: LINE.marginal("log_sigma"), "name must be 'alpha' or 'beta', was 'log_sigma'"),
+    (lambda: WALK.init(np.zeros(2)), r"position must be shaped \(chain, dim\)"),
+    (lambda: WALK.init(np.zeros((3, 4))), "position must have 2 coordinates as the target has"),
+    (lambda: WALK.init([[np.inf, 0.0]]), "position must be finite, but holds inf"),
+    (lambda: HMC(NORMAL, 0.1, 1, Mass([1.0, 2.0, 3.0])).init(START), "mass must be of 2 coord"),
+    (lambda: MALA(NORMAL, 0.1, Mass(np.eye(3))).init(START), "mass must be of 2 coordinates"),
+    (
+        lambda: Metropolis(Gamma(1.0), UniformStep(1.0)).init([[1.0], [-1.0]]),
+        "chain 1 starts",
+    ),
+    (lambda: Metropolis(Column(), UniformStep(1.0)).init(START), r"must return shape \(3,\)"),
+    (lambda: HMC(Column(), 0.1, 1).init(START), r"must return a gradient of shape \(3, 2\)"),
+    (lambda: SGLD(NORMAL, 0.1).init([0.0]), "position must be shaped"),
+    (lambda: phase_point(NORMAL, START, START[:1]), r"momentum must be shaped \(3, 2\)"),
+    (lambda: run(WALK, RNG, START, 0), "num_draws must be a whole number of at least 1, was 0"),
+    (lambda: run(WALK, RNG, START, 1, -1), "num_warmup must be a whole number of at least 0"),
+    (lambda: ball_acceptance_rate(0), "dim must be a whole number of at least 1, was 0"),
+    (lambda: propose_in_cube(RNG, 0), "num_proposals must be a whole number of at least 1"),
+    (lambda: propose_in_cube(RNG, 9, radius=0), "radius must be positive, but holds 0"),
+    (lambda: uniform_in_ball(RNG, 9, dim=40), "dim must be smaller for 9 draws: the 40-ball"),
+    (lambda: ring_walk(2), "num_states must be a whole number of at least 3, was 2"),
+    (lambda: metropolis_matrix([1, 0, 1, 1], RING), "weights must be positive, but holds 0"),
+    (lambda: metropolis_matrix([1, 1, 1], RING), "proposal must have 3 states as weights do"),
+    (lambda: metropolis_matrix([1, 1], [[1, 0], [1, 1]]), "row 1 sums to 2.0"),
+    (lambda: stationary_distribution([[2, -1], [0, 1]]), "must hold probabilities"),
+    (lambda: stationary_distribution([[1.0, 0.0]]), "matrix must be a square matrix"),
+    (lambda: stationary_distribution(np.eye(2)), "some of its states never reach each other"),
+    (lambda: distributions(RING, [1, 0], 3), "initial must have 4 states as matrix does"),
+    (lambda: distributions(RING, [1, 0, 0, 1], 3), "initial must sum to 1, but"),
+    (lambda: simulate(RNG, RING, [4], 3), "start must hold states from 0 to 3"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), ERRORS, ids=[message for _, message in ERRORS])
+def test_refusal(wrong, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        wrong()
+    assert "\n" not in str(caught.value)
