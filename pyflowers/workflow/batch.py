@@ -12,9 +12,9 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pyflowers.batches import Task
 from pyflowers.batches.keep import keeps
@@ -22,13 +22,7 @@ from pyflowers.data import Table, read_table
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program
 from pyflowers.records import Record, read_toml, within_record
-from pyflowers.workflow.config import (
-    DataConfig,
-    SamplerConfig,
-    check_models,
-    refuse_cmdstan,
-    refuse_twice,
-)
+from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, refuse_twice
 
 
 class BatchData(DataConfig):
@@ -81,7 +75,7 @@ class Variant(Record):
         return options
 
 
-class BatchConfig(Record):
+class BatchConfig(Models):
     """Everything that a batch's file says.
 
     Attributes
@@ -107,10 +101,7 @@ class BatchConfig(Record):
     """
 
     models: Annotated[tuple[str, ...], Field(min_length=1)]
-    include_paths: tuple[Path, ...] = ()
     data: BatchData = BatchData()
-    priors: dict[str, dict[str, float]] = Field(default_factory=dict)
-    sampler: Annotated[SamplerConfig, BeforeValidator(refuse_cmdstan)] = SamplerConfig()
     variants: tuple[Variant, ...] = ()
     keep: Annotated[tuple[str, ...], Field(min_length=1)] = ("summary",)
     repeats: Annotated[int, Field(ge=1, strict=True)] = 1
@@ -118,10 +109,7 @@ class BatchConfig(Record):
     retries: Annotated[int, Field(ge=0, strict=True)] = 2
     folder: Path | None = None
 
-    @field_validator("models")
-    @classmethod
-    def _each_model_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return check_models(names, "tasks")
+    of_models: ClassVar[str] = "tasks"
 
     @field_validator("variants")
     @classmethod
@@ -210,7 +198,7 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
         If the file that is to be divided cannot be read.
     """
     path = Path(path)
-    config = _relative_to(BatchConfig.parse(read_toml(path), str(path)), path.parent)
+    config = BatchConfig.parse(read_toml(path), str(path)).relative_to(Path.cwd() / path.parent)
     return config, Tasks(config, _tables(config.data, path))
 
 
@@ -251,21 +239,3 @@ def _parts(table: Table, by: str) -> list[tuple[str, Any]]:
         )
         for name, mine in zip(labels.names, rows, strict=True)
     ]
-
-
-def _relative_to(config: BatchConfig, folder: Path) -> BatchConfig:
-    """Resolve the file's paths against its folder; patterns stay as they are."""
-
-    def resolve(path: str | Path) -> str:
-        return os.path.normpath(Path.cwd() / folder / path)
-
-    data = config.data
-    changes = {
-        "models": tuple(resolve(n) if n.endswith(".stan") else n for n in config.models),
-        "include_paths": tuple(Path(resolve(path)) for path in config.include_paths),
-        "data": data.model_copy(
-            update={"file": None if data.file is None else Path(resolve(data.file))}
-        ),
-        "folder": None if config.folder is None else Path(resolve(config.folder)),
-    }
-    return config.model_copy(update=changes)
