@@ -24,6 +24,9 @@ from pyflowers.programs import find_program
 from pyflowers.records import Record, read_toml, within_record
 from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, refuse_twice
 
+OF_A_FILE = ("sep", "decimal", "encoding")
+"""What says how a file becomes a table."""
+
 
 class BatchData(DataConfig):
     """The tables: one file, files by pattern, or the parts of one file.
@@ -170,8 +173,9 @@ class Tasks:
             *([variant.name] if variant.name else []),
             *([str(repeat)] if config.repeats > 1 else []),
         ]
-        described = isinstance(data, Table)
-        order = config.data.time_order
+        reading = config.data.reading
+        if isinstance(data, Table):  # which has been read already
+            reading = {name: how for name, how in reading.items() if name not in OF_A_FILE}
         return Task(
             model,
             data,
@@ -180,8 +184,7 @@ class Tasks:
             priors={**config.priors.get(Path(model).stem, {}), **variant.priors},
             centered=sampler.pop("centered", None),
             options=sampler,
-            columns=config.data.names,
-            reading={**({} if described else config.data.reading), "time_order": order},
+            **reading,
             include_paths=config.include_paths if model.endswith(".stan") else (),
             keep=config.keep,
         )
@@ -205,7 +208,8 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
 def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
     """Return each table with its label."""
     if data.by is not None and data.file is not None:
-        return _parts(read_table(data.file, **data.reading), data.by)
+        how = {name: how for name, how in data.reading.items() if name in OF_A_FILE}
+        return _parts(read_table(data.file, **how), data.by)
     if not data.files:
         return [("", data.file)]
     found = sorted({file for pattern in data.files for file in _matching(pattern, path.parent)})

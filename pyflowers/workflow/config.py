@@ -21,6 +21,7 @@ from pyflowers.engines.base import EngineName
 from pyflowers.errors import ConfigError
 from pyflowers.fits.record import RunRecord, read_record
 from pyflowers.programs import LECTURE, find_program
+from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.records import Record, read_toml, within_record
 
 
@@ -60,16 +61,9 @@ class DataConfig(Record):
     time_order: Literal["value", "appearance"] = "value"
 
     @property
-    def names(self) -> dict[str, str]:
-        """The table's names of the declaration's columns, where they differ."""
-        roles = {"group": self.group, "time": self.time, "value": self.value}
-        return {**self.columns, **{role: name for role, name in roles.items() if name is not None}}
-
-    @property
-    def reading(self) -> dict[str, str]:
-        """How to read the file, as far as it is not the usual."""
-        how = {"sep": self.sep, "decimal": self.decimal, "encoding": self.encoding}
-        return {key: value for key, value in how.items() if value is not None}
+    def reading(self) -> dict[str, Any]:
+        """What :meth:`pyflowers.Program.read` takes beside the file, as far as it is given."""
+        return self.model_dump(include={"columns", *TABLE_ROLES, *READING}, exclude_defaults=True)
 
 
 def refuse_cmdstan(values: Any) -> Any:
