@@ -66,7 +66,7 @@ def coordinate_ascent(
             f"{comparison.program.name}: the four panels need a model of one normal distribution"
         )
     exact: Any = comparison.exact
-    mean, scale = comparison.nuts.posterior
+    mean, scale = map(str, comparison.nuts.posterior)
     states = [*vb.states[:3], vb.states[-1]]
     titles = ("start", f"after updating q({mean})", f"after updating q({scale})", "at convergence")
     x, z = np.meshgrid(*_axes_values(exact, mean, scale, precision, states))
