@@ -153,7 +153,7 @@ def sbc(
         sha256=made.program.source.sha256,
         priors=dict(made.priors),
     )
-    found.write()
+    found.save()
     return found
 
 
