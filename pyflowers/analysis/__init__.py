@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for tools that read code
     from pyflowers.analysis.calibration import Calibration as Calibration
-    from pyflowers.analysis.checks import Check as Check
+    from pyflowers.analysis.checks import PredictiveCheck as PredictiveCheck
     from pyflowers.analysis.checks import PredictiveChecks as PredictiveChecks
     from pyflowers.analysis.checks import check as check
     from pyflowers.analysis.contrasts import Contrasts as Contrasts
@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # the same names, for tools that read code
 
 # A module is never called like something that this package exports.
 _HOMES = {
-    "checks": "Check PredictiveChecks check",
+    "checks": "PredictiveCheck PredictiveChecks check",
     "contrasts": "Contrasts contrast",
     "elpd": "GroupComparison LooComparison ModelGroups ModelLoo leave_one_group_out loo",
     "methods": "METHOD_NAMES Comparison MethodResult compare reference_method",
