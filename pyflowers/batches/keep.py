@@ -119,9 +119,8 @@ class Keep:
         if self.code and _imported.get(module) != self.code:
             was_here = module in sys.modules
             function_of(self.function)
-            with suppress(
-                ConfigError
-            ):  # in an archive, as Dask's upload_file may have put it there
+            # The file may be in an archive, where Dask's upload_file has put it.
+            with suppress(ConfigError):
                 if _code_of(module) != self.code:
                     raise FitError(
                         f"keep {self.name}: the file of {module} was edited since the task was "
@@ -244,11 +243,12 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 
 def packed(columns: Columns) -> bytes:
     """Return a table in NumPy's own format, a row of fields after another; texts are UTF-8."""
-    plain = {
-        # A field may not be called by an empty text.
-        f"_{storable_text(name)}": _as_bytes(values) if values.dtype == object else values
-        for name, values in columns.items()
-    }
+    plain = {}
+    for name, values in columns.items():
+        if values.dtype == object:
+            raw = [text.encode("utf-8", "backslashreplace") for text in values]
+            values = np.array(raw, np.bytes_)
+        plain[f"_{storable_text(name)}"] = values  # a field may not be called by an empty text
     rows = len(next(iter(plain.values())))
     table = np.empty(rows, [(name, values.dtype) for name, values in plain.items()])
     for name, values in plain.items():
@@ -266,21 +266,13 @@ def unpacked(raw: bytes) -> NDArray[Any]:
 
 def frame_of(rows: NDArray[Any]) -> pd.DataFrame:
     """Return unpacked rows as a table."""
-    columns = {name.removeprefix("_"): rows[name] for name in rows.dtype.names or ()}
-    return pd.DataFrame(
-        {
-            name: _as_texts(values) if values.dtype.kind == "S" else values
-            for name, values in columns.items()
-        }
-    )
-
-
-def _as_bytes(texts: NDArray[Any]) -> NDArray[np.bytes_]:
-    return np.array([storable_text(text).encode() for text in texts], np.bytes_)
-
-
-def _as_texts(raw: NDArray[np.bytes_]) -> NDArray[Any]:
-    return np.array([text.decode() for text in raw.tolist()], dtype=object)
+    columns = {}
+    for name in rows.dtype.names or ():
+        values = rows[name]
+        if values.dtype.kind == "S":
+            values = np.array([text.decode() for text in values.tolist()], dtype=object)
+        columns[name.removeprefix("_")] = values
+    return pd.DataFrame(columns)
 
 
 def keeps(given: Sequence[str | Callable[..., Any] | Keep]) -> tuple[Keep, ...]:
