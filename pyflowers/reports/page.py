@@ -9,8 +9,8 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pyflowers import parallel
-from pyflowers.analysis import checks, elpd, sbc_result
-from pyflowers.analysis.sbc_result import Calibration
+from pyflowers.analysis import calibration, checks, elpd
+from pyflowers.analysis.calibration import Calibration
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.progress import stage
@@ -124,7 +124,7 @@ def render_report(
         provenance=provenance,
         checks=checks,
         elpd=elpd,
-        sbc_result=sbc_result,
+        calibration=calibration,
         quantiles=interval_quantiles,
     )
     return visible(html)
