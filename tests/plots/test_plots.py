@@ -559,16 +559,7 @@ def test_own_programs_are_drawn_with_the_users_names(own):
         assert len(figure.axes) == 24
         assert figure.axes[0].get_title(loc="left").startswith(f"{groups.column} ")
         assert value in texts_of(figure)
-<<<<<<< HEAD
-    quantity = next(q for q in own.posterior.values() if q.dims == (groups.column,))
-=======
-    assert plots.predictive(own).axes[0].get_xlabel() == value
     quantity = next(q for q in own.posterior.values() if q.dims[2:] == (groups.column,))
-    element = f"{quantity.name}[{groups.names[-1]}]"
-    (axes,) = plots.trace_first_chain(own, element).axes
-    assert axes.get_title(loc="left") == f"{element}, first chain"
-    assert np.array_equal(axes.lines[0].get_ydata(), own.draws[quantity.name][0, :, -1])
->>>>>>> half
     drawn = [axes.get_title(loc="left") for axes in plots.trace(own, [quantity.name]).axes]
     assert len(drawn) == 8
     assert all(re.fullmatch(rf"{quantity.name}\[\w+\]", title) for title in drawn)
