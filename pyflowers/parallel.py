@@ -1,9 +1,8 @@
 """Work that is shared by forked processes.
 
 A child has all that the parent has in memory, imports included, so that it starts within
-milliseconds. Each process takes the next task when it has done one. Without fork, with a single
-core, or when another thread is running (which a fork would interrupt), the tasks are done here,
-one after another.
+milliseconds. Without fork, with a single core, or when another thread is running (which a fork
+would interrupt), the tasks are done here, one after another.
 
 The threads of BLAS spin while they wait for each other. Were there as many in each process as there
 are cores, small problems would take ten times as long, so each process has one. That holds for
@@ -18,23 +17,24 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
-from tqdm import TMonitor
-
 from pyflowers.cores import limited, usable_cores
+from pyflowers.errors import FitError
 
 R = TypeVar("R")
 T = TypeVar("T")
 
-_BYTES = 4
-"""Of a task's number in the queue."""
-
 _MOST_NUMBERS = 1_000
 """Numbers in the queue, a pipe, which holds at least 4 KiB: of more tasks a number is several."""
+
+_take: Callable[[], dict[int, Any]]
+"""Do tasks until all are taken: what forked children find in memory, so that it is not pickled."""
 
 
 def each(tasks: Sequence[Callable[[], T]]) -> list[T]:
@@ -49,8 +49,10 @@ def each(tasks: Sequence[Callable[[], T]]) -> list[T]:
     ------
     Exception
         The first that a task raised.
+    FitError
+        If a process was killed.
     """
-    return _shared(lambda: None, tasks, processes(len(tasks)) - 1)[1]
+    return beside(_nothing, tasks)[1]
 
 
 def beside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[R, list[T]]:
@@ -74,91 +76,54 @@ def beside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[R, 
     ------
     Exception
         As from `work`, or the first that a task raised.
+    FitError
+        If a process was killed.
     """
-    return _shared(work, tasks, processes(len(tasks) + 1) - 1)
-
-
-def _shared(
-    work: Callable[[], R], tasks: Sequence[Callable[[], T]], num_children: int
-) -> tuple[R, list[T]]:
-    """Fork children that do tasks, `work` and then help; each has one core, BLAS included."""
-    if num_children < 1:
-        return work(), [task() for task in tasks]
     from threadpoolctl import threadpool_limits
 
-    results: dict[int, T] = {}
-    with limited(1), threadpool_limits(1), _frozen(), _queue(len(tasks)) as (queue, step):
-
-        def take() -> dict[int, T]:
-            done = {}
-            while taken := os.read(queue, _BYTES):
-                for i in range(int.from_bytes(taken, "little"), len(tasks), step):
-                    done[i] = tasks[i]()
-            return done
-
-        with _forked(take, num_children) as receivers:
-            own = work()
-            results |= take()
-            for receiver in receivers:
-                results |= _received(receiver)
-    for i, task in enumerate(tasks):
-        if i not in results:  # of a child that died
-            results[i] = task()
-    return own, [results[i] for i in range(len(tasks))]
-
-
-@contextmanager
-def _frozen() -> Iterator[None]:
-    """Hide what is in memory from the garbage collector; what a caller has frozen stays so."""
-    if gc.get_freeze_count():
-        yield
-        return
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-@contextmanager
-def _queue(num_tasks: int) -> Iterator[tuple[int, int]]:
-    """Yield a pipe of numbers that processes take, and the step from a number's task to its next.
-
-    A read takes a number whole and for itself; the pipe ends when all are taken. No process can
-    die with a lock that the others wait for.
-    """
-    step = max(1, min(num_tasks, _MOST_NUMBERS))
+    global _take
+    num = processes(len(tasks)) if work is _nothing else processes(len(tasks) + 1)
+    if num < 2:
+        return work(), [task() for task in tasks]
     queue, into = os.pipe()
-    try:
-        for number in range(min(num_tasks, step)):
-            os.write(into, number.to_bytes(_BYTES, "little"))
-        os.close(into)
-        yield queue, step
-    finally:
-        os.close(queue)
+    step = min(len(tasks), _MOST_NUMBERS)
+    os.write(into, b"".join(number.to_bytes(4, "little") for number in range(step)))
+    os.close(into)
 
+    def take() -> dict[int, T]:
+        """Do tasks until all are taken; a read takes a number whole, and for itself."""
+        done = {}
+        while taken := os.read(queue, 4):
+            for number in range(int.from_bytes(taken, "little"), len(tasks), step):
+                done[number] = tasks[number]()
+        return done
 
-@contextmanager
-def _forked(work: Callable[[], Any], num: int) -> Iterator[list[Any]]:
-    """Fork children that do `work`, and yield the pipes that they answer by."""
-    context: Any = multiprocessing.get_context("fork")
+    _take = take
     parent_ended, lifeline = os.pipe()
-    children = []
+    pipes = parent_ended, lifeline
+    pool = ProcessPoolExecutor(num - 1, multiprocessing.get_context("fork"), _begin, pipes)
     try:
-        for _ in range(num):
-            receiver, sender = context.Pipe(duplex=False)
-            pipes = sender, parent_ended, lifeline
-            child = context.Process(target=_answer, args=(work, *pipes), daemon=True)
-            child.start()
-            sender.close()
-            children.append((receiver, child))
-        yield [receiver for receiver, _ in children]
+        with limited(1), threadpool_limits(1):
+            children = [pool.submit(_taken) for _ in range(num - 1)]  # which forks all of them
+            done, results = work(), take()
+            for child in children:
+                results |= child.result()
+        pool.shutdown()
+    except BrokenProcessPool as error:
+        raise FitError(
+            "a process that shared the work was killed, perhaps for lack of memory; try again with "
+            "fewer other programs running"
+        ) from error
     finally:
         os.close(lifeline)  # which ends the children that still work
-        os.close(parent_ended)
-        for receiver, child in children:
-            receiver.close()
-            child.join()
+        for pipe in (parent_ended, queue):
+            os.close(pipe)
+        pool.shutdown(cancel_futures=True)
+    return done, [results[number] for number in range(len(tasks))]
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def processes(num_tasks: int) -> int:
@@ -168,6 +133,8 @@ def processes(num_tasks: int) -> int:
 
 def _usable() -> int:
     """Return how many processes may share work."""
+    from tqdm import TMonitor
+
     for thread in threading.enumerate():
         if isinstance(thread, TMonitor):
             thread.exit()  # tqdm starts it with its first bar, and again when it needs it
@@ -176,30 +143,19 @@ def _usable() -> int:
     return usable_cores()
 
 
-def _answer(work: Callable[[], Any], pipe: Any, parent_ended: int, lifeline: int) -> None:
-    """Do a child's work and send what it returns, or what it raised."""
+def _begin(parent_ended: int, lifeline: int) -> None:
+    """Begin a child: it ends with its parent, whatever ends that, and silently on Ctrl-C."""
     os.close(lifeline)
     threading.Thread(target=_end_with_parent, args=(parent_ended,), daemon=True).start()
-    try:
-        answer: tuple[Any, Exception | None] = (work(), None)
-    except Exception as error:
-        answer = (None, error)
-    pipe.send(answer)
+    signal.signal(signal.SIGINT, lambda *_: os._exit(1))
+    gc.freeze()
 
 
 def _end_with_parent(parent_ended: int) -> None:
-    """Wait for the end of a pipe whose other end the parent alone holds, whatever ends it."""
+    """Wait for the end of a pipe whose other end the parent alone holds."""
     os.read(parent_ended, 1)
     os._exit(1)
 
 
-def _received(pipe: Any) -> dict[int, Any]:
-    """Return a child's results, none of one that died."""
-    try:
-        results, error = pipe.recv()
-    except EOFError:
-        return {}
-    if error is not None:
-        raise error
-    done: dict[int, Any] = results
-    return done
+def _taken() -> dict[int, Any]:
+    return _take()

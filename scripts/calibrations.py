@@ -19,7 +19,7 @@ import pandas as pd
 
 import pyflowers
 from pyflowers.analysis.sbc_result import Calibration
-from pyflowers.plots.calibration import calibration as figure_of
+from pyflowers.plots import calibration as figure_of
 
 NORMAL: dict[str, float] = {"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 6}
 PRIORS: dict[str, dict[str, float]] = {

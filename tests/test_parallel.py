@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pyflowers import parallel
+from pyflowers.errors import FitError
 from pyflowers.parallel import beside, each
 
 
@@ -36,35 +38,24 @@ def test_each_process_does_a_part(processes):
     assert len(set(each([slowly] * 6))) == processes
 
 
-def blas_threads():
-    """Return the numbers of threads of the libraries for linear algebra."""
-    return [library["num_threads"] for library in threadpool_info()]
+def state():
+    """Return the numbers of threads for linear algebra, and how much the collector leaves alone."""
+    return {library["num_threads"] for library in threadpool_info()}, gc.get_freeze_count() > 1000
 
 
-def test_linear_algebra_has_one_thread_in_each_process(monkeypatch):
+def state_after_a_while():
+    time.sleep(0.5)
+    return state()
+
+
+def test_children_have_one_thread_and_leave_alone_what_was_there_before(monkeypatch):
     monkeypatch.setattr(parallel, "_usable", lambda: 2)
     with threadpool_limits(2):
-        here, children = beside(blas_threads, [blas_threads] * 3)
-        assert set(here) == {1}
-        assert children == [here] * 3
-        assert set(blas_threads()) == {2}
-
-
-def test_the_garbage_collector_leaves_alone_what_was_there_before(monkeypatch):
-    monkeypatch.setattr(parallel, "_usable", lambda: 2)
-    here, children = beside(gc.get_freeze_count, [gc.get_freeze_count] * 3)
-    assert min(here, *children) > 1000
-    assert gc.get_freeze_count() == 0
-
-
-def test_what_a_caller_has_frozen_stays_frozen(monkeypatch):
-    monkeypatch.setattr(parallel, "_usable", lambda: 2)
-    gc.freeze()
-    try:
-        each([slowly] * 2)
-        assert gc.get_freeze_count() > 1000
-    finally:
-        gc.unfreeze()
+        here, children = beside(state_after_a_while, [state] * 3)
+        assert ({1}, True) in children
+        assert {1} == set.union(*(threads for threads, _ in children))
+        assert here == ({1}, False)
+        assert state() == ({2}, False)
 
 
 def test_a_process_that_is_done_takes_the_next_task(monkeypatch):
@@ -90,48 +81,41 @@ def test_work_is_done_here_beside_tasks(processes):
     assert (results[0] == here) == (processes == 1)
 
 
-def test_an_error_of_the_work_beside_reaches_the_caller(processes):
-    with pytest.raises(ValueError, match="no"):
-        beside(fail, [slowly] * 3)
-
-
 def fail():
     raise ValueError("no")
 
 
-@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("place", range(4))
 def test_an_error_reaches_the_caller(processes, place):
-    tasks = [int, int, int]
-    tasks[place] = fail
+    work, *tasks = [fail if i == place else int for i in range(4)]
     with pytest.raises(ValueError, match="no"):
-        each(tasks)
+        beside(work, tasks)
 
 
-def test_what_a_dead_child_owes_is_done_here(monkeypatch):
+def test_a_child_that_is_killed_is_one_sentence(monkeypatch):
     monkeypatch.setattr(parallel, "_usable", lambda: 2)
-    here = os.getpid()
-
-    def die_elsewhere():
-        return slowly() if os.getpid() == here else os._exit(1)
-
-    assert each([die_elsewhere] * 3) == [here] * 3
+    with pytest.raises(FitError, match="a process that shared the work was killed, perhaps for"):
+        beside(slowly, [lambda: os.kill(os.getpid(), signal.SIGKILL)])
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are seen in /proc")
-def test_no_child_outlives_a_killed_parent():
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
+def test_no_child_outlives_its_parent(signum):
     code = (
-        "import os, time; from pyflowers import parallel\n"
+        "import os, signal, time; from pyflowers import parallel\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "parallel._usable = lambda: 3\n"
         "def work():\n"
         "    os.write(1, b'%d\\n' % os.getpid())\n"
         "    time.sleep(60)\n"
         "parallel.each([work] * 3)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as parent:
         workers = [int(parent.stdout.readline()) for _ in range(3)]
         assert parent.pid in workers
-        parent.kill()
-        parent.wait()
+        parent.send_signal(signum)
+        parent.wait(10)
         end = time.monotonic() + 2
         while any(map(is_running, workers)) and time.monotonic() < end:
             time.sleep(0.02)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyflowers.programs import shipped_names
-from pyflowers.toolchain.wheel import stan_folder
+from pyflowers.toolchain.embedded import stan_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("stan", "examples/*", "tests/lecture")

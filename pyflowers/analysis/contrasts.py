@@ -20,6 +20,7 @@ from pyflowers.analysis.expressions import Derived, evaluate
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits
+from pyflowers.fits.posterior import element_names, flat
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,7 +107,7 @@ def _table(
         none = columns(np.empty((1, 1, 0)))
         return pd.DataFrame(none, index=pd.Index([], name="expression"))
     return pd.concat(
-        pd.DataFrame(columns(q.flat), index=pd.Index(q.elements, name="expression"))
+        pd.DataFrame(columns(flat(q)), index=pd.Index(element_names(q), name="expression"))
         for q in (each.quantity for each in derived)
     )
 

@@ -43,6 +43,7 @@ from pyflowers.convergence import ess_mean, good_k
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, PyflowersError
 from pyflowers.fits.fit import LARGEST_GROUP, Fit, checked_fits
+from pyflowers.fits.posterior import element_names
 from pyflowers.fits.psis import held_out_weights
 from pyflowers.programs import Capability
 
@@ -357,7 +358,7 @@ def _num_parameters(fit: Fit) -> int:
     names = fit.program.source.blocks.parameters
     if all(name in fit.draws for name in names):
         return sum(int(np.prod(fit.draws[name].shape[2:])) for name in names)
-    return sum(len(each.elements) for each in fit.posterior.values())
+    return len(element_names(fit.posterior))
 
 
 def first_ten(names: Iterable[object]) -> str:

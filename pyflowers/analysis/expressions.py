@@ -15,13 +15,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
-from pyflowers.fits.posterior import Posterior, Quantity
+from pyflowers.fits.posterior import element_names, flat, labels_of, own_dims
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 MOST_CHARACTERS = 2000
 MOST_DEPTH = 50
@@ -53,10 +56,13 @@ class Derived:
         return self.values.dtype.kind == "b"
 
     @property
-    def quantity(self) -> Quantity:
+    def quantity(self) -> xr.DataArray:
         """Its draws with the names of their elements, the labels in brackets."""
+        import xarray as xr
+
         dims = tuple(f"dim_{i}" for i in range(len(self.labels)))
-        return Quantity(self.text, self.values, dims, self.labels)
+        labels = dict(zip(dims, map(list, self.labels), strict=True))
+        return xr.DataArray(self.values, labels, ("chain", "draw", *dims), self.text)
 
 
 def rank(values: Array) -> Array:
@@ -111,14 +117,14 @@ _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
 }
 
 
-def evaluate(text: str, posterior: Posterior) -> Derived:
+def evaluate(text: str, posterior: xr.Dataset) -> Derived:
     """Evaluate an expression in every draw.
 
     Parameters
     ----------
     text : str
         Such as ``mu_plant[rose] > mu_plant[1]``.
-    posterior : mapping of str to Quantity
+    posterior : Dataset
         The quantities that it may name.
 
     Raises
@@ -161,9 +167,10 @@ class _Value:
     labels: tuple[tuple[str, ...], ...] = ()
 
 
-def _named_elements(text: str, posterior: Posterior, found: dict[str, _Value]) -> str:
+def _named_elements(text: str, posterior: xr.Dataset, found: dict[str, _Value]) -> str:
     """Replace what Python cannot read by names: labels of any text, quantities like ``lambda``."""
-    names = sorted((name for name, q in posterior.items() if q.dims), key=len, reverse=True)
+    vectors = [str(name) for name, quantity in posterior.items() if own_dims(quantity)]
+    names = sorted(vectors, key=len, reverse=True)
     if not names:
         return _named_keywords(text, posterior, found)
     start = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, names))})\s*\[")
@@ -172,26 +179,26 @@ def _named_elements(text: str, posterior: Posterior, found: dict[str, _Value]) -
         quantity = posterior[match[1]]
         position, end = _element(text, match.end(), quantity)
         placeholder = f"_element_{len(found)}"
-        found[placeholder] = _Value(np.asarray(quantity.flat[:, :, position]))
+        found[placeholder] = _Value(np.asarray(flat(quantity)[:, :, position]))
         pieces += [text[at : match.start()], placeholder]
         at = end
     return _named_keywords("".join([*pieces, text[at:]]), posterior, found)
 
 
-def _named_keywords(text: str, posterior: Posterior, found: dict[str, _Value]) -> str:
+def _named_keywords(text: str, posterior: xr.Dataset, found: dict[str, _Value]) -> str:
     """Replace quantities that have the name of a word of Python; no name of Stan begins with _."""
-    for name in posterior.keys() & set(keyword.kwlist) - {"and", "or", "not"}:
-        found[f"_{name}"] = _Value(posterior[name].values, posterior[name].labels)
+    for name in set(map(str, posterior)) & set(keyword.kwlist) - {"and", "or", "not"}:
+        found[f"_{name}"] = _Value(posterior[name].values, labels_of(posterior[name]))
         text = re.sub(rf"(?<![\w.]){name}(?!\w)", f"_{name}", text)
     return text
 
 
-def _element(text: str, begin: int, quantity: Quantity) -> tuple[int, int]:
+def _element(text: str, begin: int, quantity: xr.DataArray) -> tuple[int, int]:
     """Return the position of the element whose label begins at `begin`, and where it ends."""
-    rest = text[begin:]
+    rest, name, elements = text[begin:], str(quantity.name), element_names(quantity)
     longest = -1, 0
-    for i, name in enumerate(quantity.elements):
-        label = name[len(quantity.name) + 1 :]  # with its closing bracket
+    for i, element in enumerate(elements):
+        label = element[len(name) + 1 :]  # with its closing bracket
         for written in (label, f'"{label[:-1]}"]', f"'{label[:-1]}']"):
             if rest.startswith(written) and len(written) > longest[1]:
                 longest = i, len(written)
@@ -199,11 +206,11 @@ def _element(text: str, begin: int, quantity: Quantity) -> tuple[int, int]:
         return longest[0], begin + longest[1]
     inside, bracket, _ = rest.partition("]")
     if not bracket:
-        raise ConfigError(f"expression {text!r}: the bracket after {quantity.name} is not closed")
+        raise ConfigError(f"expression {text!r}: the bracket after {name} is not closed")
     shape = quantity.values.shape[2:]
     places = [part.strip() for part in inside.split(",")]
     # Where labels are numbers, a number that is none of them is a mistake and no position.
-    numbered = all(name[len(quantity.name) + 1 : -1].isdecimal() for name in quantity.elements)
+    numbered = all(element[len(name) + 1 : -1].isdecimal() for element in elements)
     if (
         numbered
         or len(places) != len(shape)
@@ -214,8 +221,8 @@ def _element(text: str, begin: int, quantity: Quantity) -> tuple[int, int]:
     ):
         many = " × ".join(map(str, shape))
         raise ConfigError(
-            f"expression {text!r}: {quantity.name} has no element [{inside}]; name a label, such "
-            f"as {quantity.elements[0]}{'' if numbered else f', or a position among {many}'}"
+            f"expression {text!r}: {name} has no element [{inside}]; name a label, such "
+            f"as {elements[0]}{'' if numbered else f', or a position among {many}'}"
         )
     index = tuple(int(place) - 1 for place in places)
     return int(np.ravel_multi_index(index, shape)), begin + len(inside) + 1
@@ -224,7 +231,7 @@ def _element(text: str, begin: int, quantity: Quantity) -> tuple[int, int]:
 class _Evaluation:
     """One walk over the tree of an expression."""
 
-    def __init__(self, text: str, posterior: Posterior, found: Mapping[str, _Value]) -> None:
+    def __init__(self, text: str, posterior: xr.Dataset, found: Mapping[str, _Value]) -> None:
         self.text = text
         self.posterior = posterior
         self.found = found
@@ -266,12 +273,11 @@ class _Evaluation:
         """Return a quantity as a whole, or an element found before."""
         if name in self.found:
             return self.found[name]
-        if name not in self.posterior:
-            raise self.error(
-                f"the posterior has no {name!r}; it has {', '.join(self.posterior) or 'nothing'}"
-            )
+        if name not in self.posterior.data_vars:
+            known = ", ".join(map(str, self.posterior)) or "nothing"
+            raise self.error(f"the posterior has no {name!r}; it has {known}")
         quantity = self.posterior[name]
-        return _Value(quantity.values, quantity.labels)
+        return _Value(quantity.values, labels_of(quantity))
 
     def unary(self, op: ast.unaryop, value: _Value) -> _Value:
         """Apply a sign, or negate a condition."""

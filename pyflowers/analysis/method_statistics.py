@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 
 from pyflowers.convergence import mcse_sd
 from pyflowers.display import INTERVAL, interval_quantiles
-from pyflowers.fits.posterior import Posterior, element_names, stacked
+from pyflowers.fits.posterior import element_names, stacked
 from pyflowers.programs import MissingMoment
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from pyflowers.exact import ExactPosterior
     from pyflowers.vb import VBResult
 
 
 def of_draws(
-    posterior: Posterior, missing: Sequence[MissingMoment] = (), interval: float = INTERVAL
+    posterior: xr.Dataset, missing: Sequence[MissingMoment] = (), interval: float = INTERVAL
 ) -> pd.DataFrame:
     """Summarise draws: median, the ends of an interval, mean, sd, and the error of sd.
 
@@ -39,7 +41,7 @@ def of_draws(
     table = pd.DataFrame(np.transpose(values), element_names(posterior), _columns(interval))
     for moment in missing:
         if moment.parameter in posterior:
-            names = np.asarray(posterior[moment.parameter].elements, dtype=object)
+            names = np.asarray(element_names(posterior[moment.parameter]), dtype=object)
             rows = names if moment.elements is None else names[np.ravel(moment.elements)]
             lost = ["sd", "sd_mcse", *(["mean"] if moment.lacks_mean else [])]
             table.loc[list(rows), lost] = np.nan
@@ -52,7 +54,7 @@ def element_of(draws: Any, position: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def of_functions(
-    source: ExactPosterior | VBResult, posterior: Posterior, interval: float = INTERVAL
+    source: ExactPosterior | VBResult, posterior: xr.Dataset, interval: float = INTERVAL
 ) -> pd.DataFrame:
     """Tabulate an exact posterior or the factors of an approximation.
 
@@ -60,7 +62,7 @@ def of_functions(
     ----------
     source : ExactPosterior or VBResult
         Has mean, sd and quantiles of each parameter.
-    posterior : mapping of str to Quantity
+    posterior : Dataset
         Gives the parameters and the names of their elements.
     interval : float
         Probability of the central interval.
@@ -68,14 +70,15 @@ def of_functions(
     levels = list(interval_quantiles(interval).values())
     rows: dict[str, list[float]] = {}
     for name, quantity in posterior.items():
-        num = len(quantity.elements)
+        elements = element_names(quantity)
+        num = len(elements)
         columns = [
-            *np.reshape(np.asarray(source.quantile(name, levels)), (len(levels), num)),
-            np.ravel(source.mean(name)),
-            np.ravel(source.sd(name)),
+            *np.reshape(np.asarray(source.quantile(str(name), levels)), (len(levels), num)),
+            np.ravel(source.mean(str(name))),
+            np.ravel(source.sd(str(name))),
         ]
         each = np.transpose([np.broadcast_to(column, num) for column in columns])
-        rows |= {e: [*v, 0.0] for e, v in zip(quantity.elements, each.tolist(), strict=True)}
+        rows |= {e: [*v, 0.0] for e, v in zip(elements, each.tolist(), strict=True)}
     return pd.DataFrame(list(rows.values()), list(rows), _columns(interval), dtype=float)
 
 

@@ -18,8 +18,7 @@ from pyflowers.display import Line, Shown, heading, in_file, styled
 from pyflowers.engines.approximate import METHODS, Approximation, approximate, k_hat_verdict
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.keep import STREAMED
-from pyflowers.fits.posterior import quantities
+from pyflowers.fits.posterior import STREAMED, dataset, element_names, varies
 from pyflowers.fits.sampling import fit
 from pyflowers.programs import COMPARED, Capability, Data, Program, find_program
 from pyflowers.progress import stage
@@ -132,15 +131,18 @@ class Comparison(Shown):
         return [
             name
             for quantity in self.nuts.posterior.values()
-            for name in itertools.compress(quantity.elements, quantity.varies)
+            for name in itertools.compress(element_names(quantity), varies(quantity))
         ]
 
     def position(self, element: str) -> tuple[str, tuple[int, ...]]:
         """Return the quantity of an element and its position in it."""
         for name, quantity in self.nuts.posterior.items():
-            if element in quantity.elements:
-                index = quantity.elements.index(element)
-                return name, tuple(map(int, np.unravel_index(index, quantity.values.shape[2:])))
+            elements = element_names(quantity)
+            if element in elements:
+                index = elements.index(element)
+                return str(name), tuple(
+                    map(int, np.unravel_index(index, quantity.values.shape[2:]))
+                )
         raise KeyError(element)
 
     def table(self) -> pd.DataFrame:
@@ -356,7 +358,7 @@ def _reference(reference: Fit) -> MethodResult:
         reference_method(reference),
         of_draws(reference.posterior, missing, reference.interval),
         reference.record.times.wall_seconds,
-        {name: quantity.values for name, quantity in reference.posterior.items()},
+        {str(name): quantity.values for name, quantity in reference.posterior.items()},
         reference.num_chains * reference.num_draws,
         float(bulk),
         warnings=tuple(str(check) for check in reference.diagnostics.failed),
@@ -365,8 +367,8 @@ def _reference(reference: Fit) -> MethodResult:
 
 def _approximation(reference: Fit, method: str, done: Approximation) -> MethodResult:
     program, data = reference.program, reference.data
-    posterior = quantities(done.draws, data, list(reference.posterior))
-    draws = {name: quantity.values for name, quantity in posterior.items()}
+    posterior = dataset({name: done.draws[name] for name in map(str, reference.posterior)}, data)
+    draws = {str(name): quantity.values for name, quantity in posterior.items()}
     first = next(iter(draws.values()))
     # Pathfinder's draws are resampled, so that they repeat: what counts are the different ones.
     distinct = len(np.unique(first.reshape(first.shape[1], -1)[:, 0]))

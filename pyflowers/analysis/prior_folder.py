@@ -1,6 +1,6 @@
 """The folder of ``pyflowers prior``.
 
-draws.nc        InferenceData: prior, prior, constant_data
+draws.nc        InferenceData: prior, prior_predictive, constant_data
 parameters.csv  quantiles of every parameter
 implied.csv     quantiles of the statistics of the implied data
 prior.json      program, hyperparameters, seed, what drew
@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyflowers.analysis.priors import PriorPredictive
 from pyflowers.fits import idata as inference_data
-from pyflowers.fits import netcdf
-from pyflowers.fits.groups import Group
 from pyflowers.storage import FolderKind, new_folder
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def _is_own(record: Mapping[str, Any]) -> bool:
@@ -57,7 +58,7 @@ def save_prior(
         "notes": list(prior.notes),
     }
     with new_folder(folder, PRIOR_FOLDER) as new:
-        (new / "draws.nc").write_bytes(netcdf.to_bytes(groups(prior)))
+        (new / "draws.nc").write_bytes(inference_data.to_bytes(groups(prior)))
         prior.summary().to_csv(new / "parameters.csv")
         prior.implied().to_csv(new / "implied.csv")
         (new / "prior.json").write_text(json.dumps(record), encoding="utf-8")
@@ -67,11 +68,10 @@ def save_prior(
     return Path(folder)
 
 
-def groups(prior: PriorPredictive) -> dict[str, Group]:
+def groups(prior: PriorPredictive) -> dict[str, xr.Dataset]:
     """Return the draws as the groups of an ``InferenceData``."""
-    draws = {name: quantity.values for name, quantity in prior.parameters.items()}
-    found = inference_data.to_groups(prior.program, prior.data, draws, {})
-    made = {"prior": found["posterior"], "constant_data": found["constant_data"]}
+    found = inference_data.to_groups(prior.program, prior.data, {}, {})
+    made = {"prior": prior.parameters, "constant_data": found["constant_data"]}
     if prior.y_rep is not None and prior.data.num_obs:
-        made["prior"] = inference_data.pointwise(prior.y_rep, prior.data)
+        made["prior_predictive"] = inference_data.pointwise(prior.y_rep, prior.data)
     return made

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -35,9 +36,12 @@ from pyflowers.analysis.distance import cumulative_jensen_shannon
 from pyflowers.analysis.power_scaling import LOCAL, SHOWN, Scaled, power_scale
 from pyflowers.display import MOST_ROWS, Line, Shown, format_number, heading, in_file, styled
 from pyflowers.fits.fit import Fit, checked_fits
-from pyflowers.fits.posterior import Quantity
+from pyflowers.fits.posterior import element_names, flat
 from pyflowers.fits.verdict import Check, Part
 from pyflowers.programs import Capability
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 FloatArray = NDArray[np.float64]
 
@@ -262,16 +266,17 @@ def _too_far(scaled: Scaled) -> list[str]:
 
 
 def _of_quantity(
-    quantity: Quantity, components: list[Scaled], interval: float
+    quantity: xr.DataArray, components: list[Scaled], interval: float
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return distances and conclusions of the elements of one variable, block by block."""
-    flat = np.asarray(quantity.flat, dtype=np.float64)
-    draws = flat.reshape(-1, flat.shape[2])
+    draws = np.asarray(flat(quantity), dtype=np.float64)
+    draws = draws.reshape(-1, draws.shape[2])
+    elements = element_names(quantity)
     step = max(1, _BLOCK // len(draws))
     distances, found = [], []
     for start in range(0, draws.shape[1], step):
         block = draws[:, start : start + step]
-        names = pd.Index(quantity.elements[start : start + step], name="parameter")
+        names = pd.Index(elements[start : start + step], name="parameter")
         order = np.argsort(block, axis=0)
         ascending = np.take_along_axis(block, order, 0)
         with np.errstate(invalid="ignore"):

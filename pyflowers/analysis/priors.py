@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -34,10 +34,13 @@ from pyflowers.display import (
 )
 from pyflowers.engines import Engine, SamplerOptions, find_engine
 from pyflowers.errors import ConfigError
-from pyflowers.fits.posterior import Posterior, quantities
+from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.verdict import Part
 from pyflowers.programs import Capability, Data, Program, find_program
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 FloatArray = NDArray[np.float64]
 
@@ -90,18 +93,18 @@ class PriorPredictive(Shown):
         return self.program.name
 
     @property
-    def parameters(self) -> Posterior:
+    def parameters(self) -> xr.Dataset:
         """The parameters with their labels."""
-        names = [name for name in self.draws if name not in self.program.internal]
-        return quantities(self.draws, self.data, names)
+        internal = self.program.internal
+        return dataset({n: d for n, d in self.draws.items() if n not in internal}, self.data)
 
     def summary(self) -> pd.DataFrame:
         """Return quantiles of every parameter, a row for each element."""
         return quantile_table(
             {
-                name: quantity.flat[:, :, i]
+                name: flat(quantity)[:, :, i]
                 for quantity in self.parameters.values()
-                for i, name in enumerate(quantity.elements)
+                for i, name in enumerate(element_names(quantity))
             },
             "parameter",
             self.interval,

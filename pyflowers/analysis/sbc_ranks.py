@@ -46,7 +46,7 @@ def of_fit(
        quantities shapes sensitivity, Bayesian Analysis, for the likelihood as a test quantity.
     """
     found = ranks(fit, true, thin)
-    draws = stacked({name: fit.posterior[name] for name in true})
+    draws = stacked(fit.posterior[list(true)])
     columns: dict[str, list[Any]] = {
         "parameter": list(found["parameter"]),
         "true": list(found["true"]),

@@ -11,8 +11,8 @@
 """
 
 from pyflowers.batches.keep import Keep
+from pyflowers.batches.ledger import Batch, Progress
 from pyflowers.batches.pool import Pool
-from pyflowers.batches.results import Batch, Progress
 from pyflowers.batches.run import batch
 from pyflowers.batches.task import Task
 

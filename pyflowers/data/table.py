@@ -265,6 +265,11 @@ class Table(Shown):
         """Return the table with some of its columns."""
         return replace(self, cells={name: self.column(name) for name in columns})
 
+    def at(self, rows: NDArray[Any]) -> Table:
+        """Return the table with some of its rows, by a mask or by positions."""
+        cells = {name: cells[rows] for name, cells in self.cells.items()}
+        return replace(self, cells=cells, rows=self.rows[rows], notes=list(self.notes))
+
     def refuse_repeats(self, group: Labels, time: Labels, leave: str) -> None:
         """Refuse a group that has the same time twice.
 

@@ -1,8 +1,35 @@
-"""What samples programs: CmdStan, the reference; stanli, an interpreter; exact, no Markov chain."""
+"""What samples programs: CmdStan, the reference; stanli, an interpreter; exact, no Markov chain.
 
-from pyflowers.engines.base import Engine, EngineLacksError, LoadedProgram, ProcessLostError, Sample
-from pyflowers.engines.choose import find_engine
-from pyflowers.engines.options import LARGEST_SEED, SamplerOptions, new_seed, refuse_unused
+Which engine: the one that is named, CmdStan if there is one, otherwise the interpreter. ``exact``
+is taken only by name: its draws are of another kind than a Markov chain's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyflowers.engines.base import (
+    ENGINES,
+    LARGEST_SEED,
+    NUTS_USES,
+    Engine,
+    EngineLacksError,
+    LoadedProgram,
+    ProcessLostError,
+    Sample,
+    SamplerOptions,
+    new_seed,
+    refuse_unused,
+)
+from pyflowers.engines.cmdstan import CmdStanEngine
+from pyflowers.engines.exact import ExactEngine
+from pyflowers.engines.stanli import StanliEngine, stanli_is_installed
+from pyflowers.errors import ConfigError
+from pyflowers.programs import Program
+from pyflowers.toolchain import available_cmdstan, find_cmdstan
 
 __all__ = [
     "LARGEST_SEED",
@@ -16,3 +43,93 @@ __all__ = [
     "new_seed",
     "refuse_unused",
 ]
+
+_WITHOUT_CMDSTAN: Mapping[str, Callable[[], Engine]] = {
+    "stanli": StanliEngine,
+    "exact": ExactEngine,
+}
+
+logger = logging.getLogger("pyflowers")
+
+
+def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) -> Engine:
+    """Return the engine to sample with.
+
+    Parameters
+    ----------
+    name : str or Engine
+        ``cmdstan``, ``stanli``, ``exact``, or ``auto``: CmdStan if one is named, installed or
+        already made, else stanli. An engine that is found already is returned.
+    cmdstan : str or Path, optional
+        See :func:`pyflowers.toolchain.find_cmdstan`.
+
+    Raises
+    ------
+    ConfigError
+        For another name, or a CmdStan together with an engine that uses none.
+    ToolchainError
+        If that engine is not available.
+    """
+    if not isinstance(name, str) and callable(getattr(name, "load", None)):
+        return name
+    if name not in ENGINES:
+        raise ConfigError(f"engine must be one of {', '.join(ENGINES)}, was {name!r}")
+    if name in _WITHOUT_CMDSTAN:
+        if cmdstan is not None:
+            raise ConfigError(
+                f"--cmdstan: the engine {name} does not use CmdStan; leave one of them out"
+            )
+        return _WITHOUT_CMDSTAN[name]()
+    if name == "cmdstan":
+        return CmdStanEngine(find_cmdstan(cmdstan))
+    found = find_cmdstan(cmdstan) if cmdstan is not None else available_cmdstan()
+    if found is not None:
+        return CmdStanEngine(found)
+    if not stanli_is_installed():
+        return CmdStanEngine(find_cmdstan(None))
+    logger.info(
+        "There is no CmdStan yet, so the interpreter stanli is used; pyflowers setup makes a "
+        "CmdStan"
+    )
+    return AutoEngine()
+
+
+class AutoEngine:
+    """The interpreter, and CmdStan for what it cannot do."""
+
+    name = "stanli"
+    uses = NUTS_USES
+
+    def load(self, program: Program) -> LoadedProgram:
+        """Load with the interpreter, or compile if it cannot run the program."""
+        return _EitherProgram(program)
+
+
+class _EitherProgram:
+    """A program interpreted, and compiled as soon as the interpreter lacks something."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        try:
+            self._take(StanliEngine().load(program))
+        except EngineLacksError as lack:
+            self._compile(lack)
+
+    def _take(self, loaded: LoadedProgram) -> None:
+        self._loaded = loaded
+        self.engine, self.key = loaded.engine, loaded.key
+        self.versions, self.source = loaded.versions, loaded.source
+
+    def _compile(self, lack: EngineLacksError) -> None:
+        logger.warning("%s; using CmdStan instead", lack)
+        self._take(CmdStanEngine(find_cmdstan()).load(self._program))
+
+    def sample(self, data: Mapping[str, Any], options: SamplerOptions, **run: Any) -> Sample:
+        """See :class:`~pyflowers.engines.base.LoadedProgram`."""
+        try:
+            return self._loaded.sample(data, options, **run)
+        except EngineLacksError as lack:
+            if self.engine == "cmdstan":
+                raise
+            self._compile(lack)
+            return self._loaded.sample(data, options, **run)

@@ -27,6 +27,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -146,26 +147,34 @@ def approximate(
     elbo = _last_elbo(console) if method.startswith("advi") else float("nan")
     if method == "pathfinder":
         draws = _resampled(draws, log_p - log_q, num_draws, seed)
+    # Stan's own warnings, each once.
+    complaints = re.findall(
+        r"^.*(?:warning|not converge|maximum number of iterations).*$",
+        console,
+        re.MULTILINE | re.IGNORECASE,
+    )
+    if not k_hat < K_HAT_USABLE:
+        complaints.append(
+            f"k-hat is {k_hat:.2f}, above {K_HAT_USABLE}: this is not the posterior, use NUTS "
+            "instead"
+        )
     return Approximation(
         method,
         {name: values[None] for name, values in draws.items()},
         *(log_p, log_q, k_hat, elbo, wall_time),
-        (*_complaints(console), *_k_hat_complaint(k_hat)),
+        tuple(dict.fromkeys(line.strip() for line in complaints)),
     )
 
 
 _Raw = tuple[dict[str, NDArray[np.float64]], NDArray[np.float64], NDArray[np.float64]]
 
 
-def _advi(algorithm: str) -> Callable[[Any, dict[str, Any], int], _Raw]:
-    def run(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
-        done = model.variational(
-            algorithm=algorithm, draws=num_draws, require_converged=False, **options
-        )
-        # CmdStan writes the mean of q first; CmdStanPy's sample starts after it.
-        return _split(done, done.variational_sample, "log_p__", "log_g__")
-
-    return run
+def _advi(model: Any, options: dict[str, Any], num_draws: int, algorithm: str) -> _Raw:
+    done = model.variational(
+        algorithm=algorithm, draws=num_draws, require_converged=False, **options
+    )
+    # CmdStan writes the mean of q first; CmdStanPy's sample starts after it.
+    return _split(done, done.variational_sample, "log_p__", "log_g__")
 
 
 def _laplace(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
@@ -182,8 +191,8 @@ def _pathfinder(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
 
 
 METHODS: dict[str, Callable[[Any, dict[str, Any], int], _Raw]] = {
-    "advi_meanfield": _advi("meanfield"),
-    "advi_fullrank": _advi("fullrank"),
+    "advi_meanfield": partial(_advi, algorithm="meanfield"),
+    "advi_fullrank": partial(_advi, algorithm="fullrank"),
     "laplace": _laplace,
     "pathfinder": _pathfinder,
 }
@@ -228,21 +237,3 @@ def _last_elbo(console: str) -> float:
     """Return the ELBO in the last row of ADVI's table of iterations."""
     rows = re.findall(r"^ +\d+ +(-?[\d.]+(?:e[+-]?\d+)?) +[\d.]+ +[\d.]+", console, re.MULTILINE)
     return float(rows[-1]) if rows else float("nan")
-
-
-def _complaints(console: str) -> tuple[str, ...]:
-    """Return Stan's own warnings, each once."""
-    found = re.findall(
-        r"^.*(?:warning|not converge|maximum number of iterations).*$",
-        console,
-        re.MULTILINE | re.IGNORECASE,
-    )
-    return tuple(dict.fromkeys(line.strip() for line in found))
-
-
-def _k_hat_complaint(k_hat: float) -> tuple[str, ...]:
-    if k_hat < K_HAT_USABLE:
-        return ()
-    return (
-        f"k-hat is {k_hat:.2f}, above {K_HAT_USABLE}: this is not the posterior, use NUTS instead",
-    )

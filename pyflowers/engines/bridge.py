@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.engines.stanli.engine import MODULE, ask, interpreted, lack
+from pyflowers.engines.stanli import MODULE, ask, interpreted, lack
 from pyflowers.engines.workers import Worker
 from pyflowers.programs.source import Source
 from pyflowers.toolchain.library import compile_library
@@ -145,7 +145,7 @@ class Interpreted:
     Raises
     ------
     CompileError, EngineLacksError, ToolchainError
-        See :func:`pyflowers.engines.stanli.engine.interpreted`.
+        See :func:`pyflowers.engines.stanli.interpreted`.
     RuntimeError
         If the data are not what the program declares, with Stan's message.
     """

@@ -18,8 +18,14 @@ import numpy as np
 
 from pyflowers.cores import usable_cores
 from pyflowers.display import INTERVAL
-from pyflowers.engines.base import Keep, Sample, variables_of
-from pyflowers.engines.options import NUTS_USES, SamplerOptions, read_inits
+from pyflowers.engines.base import (
+    NUTS_USES,
+    Keep,
+    Sample,
+    SamplerOptions,
+    read_inits,
+    variables_of,
+)
 from pyflowers.errors import FitError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source

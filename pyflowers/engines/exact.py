@@ -25,8 +25,12 @@ from pyflowers.convergence import statistics
 from pyflowers.cores import limited
 from pyflowers.digests import digest
 from pyflowers.display import INTERVAL, interval_quantiles
-from pyflowers.engines.base import EngineLacksError, Keep, Sample
-from pyflowers.engines.options import SamplerOptions
+from pyflowers.engines.base import (
+    EngineLacksError,
+    Keep,
+    Sample,
+    SamplerOptions,
+)
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Capability, Data, GroupDraws, IndependentDraws, Program
 from pyflowers.programs.source import Source
@@ -108,22 +112,21 @@ class ExactProgram:
             )
         started = time.perf_counter()
         block = Data(data, declaration=self.program.declaration)
-        total = options.chains * options.draws
         shape = (options.chains, options.draws)
+        total = options.chains * options.draws
         streamed: Mapping[str, Mapping[str, FloatArray]] = {}
         with limited(cores):
             found = draw(block, total, np.random.default_rng(options.seed))
             self._check_names(found)
             draws = {name: in_chains(values, shape) for name, values in found.whole.items()}
-            if found.groups is not None:
-                size = total * found.groups.num_groups * len(found.groups.names)
-                if options.keep or size > LARGEST:
-                    wanted = keep if options.keep and keep is not None else {}
-                    streamed, kept = summarised(
-                        found.groups, shape, wanted, interval, show_progress
-                    )
-                else:
-                    kept = held(found.groups, shape)
+            groups = found.groups
+            if groups is not None:
+                wanted: Keep = dict.fromkeys(groups.names)
+                if options.keep:
+                    wanted = {} if keep is None else keep
+                elif total * groups.num_groups * len(groups.names) > LARGEST:
+                    wanted = {}
+                streamed, kept = summarised(groups, shape, wanted, interval, show_progress)
                 draws |= kept
         ordered = {name: draws[name] for name in self.program.kept() if name in draws}
         return Sample(
@@ -153,16 +156,6 @@ def in_chains(values: FloatArray, shape: tuple[int, int]) -> FloatArray:
     return np.asarray(values, dtype=np.float64).reshape(*shape, *values.shape[1:])
 
 
-def held(groups: GroupDraws, shape: tuple[int, int]) -> dict[str, FloatArray]:
-    """Return the draws of all groups, each shaped (chain, draw, group)."""
-    num = shape[0] * shape[1]
-    draws = {name: np.empty((num, groups.num_groups)) for name in groups.names}
-    for place, block in groups.blocks:
-        for name, values in block.items():
-            draws[name][:, place] = values
-    return {name: in_chains(values, shape) for name, values in draws.items()}
-
-
 def summarised(
     groups: GroupDraws,
     shape: tuple[int, int],
@@ -170,7 +163,7 @@ def summarised(
     interval: float = INTERVAL,
     show_progress: bool = False,
 ) -> tuple[dict[str, dict[str, FloatArray]], dict[str, FloatArray]]:
-    """Summarise groups as they are drawn, and keep the draws of some.
+    """Keep the draws of groups as they are drawn, or summarise them and keep those of some.
 
     Returns
     -------
@@ -181,21 +174,23 @@ def summarised(
     """
     num = groups.num_groups
     probs = list(interval_quantiles(interval).values())
-    all_of = np.arange(num)
+    every = np.arange(num)
     wanted = {
-        name: all_of if keep[name] is None else np.asarray(keep[name])
-        for name in groups.names
-        if name in keep
+        n: every if keep[n] is None else np.asarray(keep[n]) for n in groups.names if n in keep
     }
-    partly = [name for name in groups.names if len(wanted.get(name, ())) < num]
-    streamed: dict[str, dict[str, FloatArray]] = {name: {} for name in partly}
     kept = {name: np.empty((*shape, len(places))) for name, places in wanted.items()}
-    # Without a terminal, progress is not reported either.
-    with stage("Drawing", num) if show_progress else nullcontext(lambda _: None) as advance:
+    streamed: dict[str, dict[str, FloatArray]] = {
+        name: {} for name in groups.names if len(wanted.get(name, ())) < num
+    }
+    # Without a terminal, progress is not reported either; nor where nothing is summarised.
+    shown = show_progress and streamed
+    with stage("Drawing", num) if shown else nullcontext(lambda _: None) as advance:
         for place, block in groups.blocks:
             for name, values in block.items():
                 draws = in_chains(values, shape)
-                if name in wanted:
+                if name in wanted and wanted[name] is every:
+                    kept[name][..., place] = draws
+                elif name in wanted:
                     here = (wanted[name] >= place.start) & (wanted[name] < place.stop)
                     kept[name][..., here] = draws[..., wanted[name][here] - place.start]
                 if name in streamed:

@@ -17,18 +17,18 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from pyflowers.parallel import each
-from pyflowers.plots.chains import ranks, trace, trace_first_chain
-from pyflowers.plots.checks import density_overlay, pit_ecdf, predictive_checks
-from pyflowers.plots.comparison import elpd_differences
-from pyflowers.plots.intervals import forest, group_intervals, predictions
-from pyflowers.plots.pairs import pairs
-from pyflowers.plots.predictive import predictive
-from pyflowers.plots.prior import prior_posterior
-from pyflowers.plots.prior_draws import prior_figures, prior_implied, prior_parameters
-from pyflowers.plots.sensitivity import power_scaling
-from pyflowers.plots.shrinkage import shrinkage
+from pyflowers.plots.groups import forest, group_intervals, observations, predictions, shrinkage
+from pyflowers.plots.posterior import pairs, prior_posterior, ranks, trace, trace_first_chain
+from pyflowers.plots.predictive import (
+    calibration,
+    density_overlay,
+    elpd_differences,
+    pit_ecdf,
+    predictive,
+    predictive_checks,
+)
+from pyflowers.plots.priors import power_scaling, prior_figures, prior_implied, prior_parameters
 from pyflowers.plots.style import DARK, LIGHT, Theme, alt_text
-from pyflowers.plots.table import observations
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,6 +40,7 @@ __all__ = [
     "LIGHT",
     "Theme",
     "alt_text",
+    "calibration",
     "density_overlay",
     "elpd_differences",
     "forest",

@@ -1,35 +1,37 @@
-"""Posterior predictive checks, which ask whether the model would produce data like these.
+"""Would the model produce data like these? Predictive checks, PITs and elpd.
 
 References
 ----------
 Kleiber and Zeileis (2016), Visualizing count data regressions using rootograms, The American
 Statistician 70(3); Gabry, Simpson, Vehtari, Betancourt and Gelman (2019), Visualization in
-Bayesian workflow, JRSS A 182(2), section 5.
+Bayesian workflow, JRSS A 182(2), section 5; Säilynoja, Bürkner and Vehtari (2022), Statistics and
+Computing 32(32), section 2.3, for the difference of distribution functions.
 """
 
 from __future__ import annotations
+
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from pyflowers.display import interval_quantiles, percent
+from pyflowers.display import INTERVAL, interval_quantiles, percent
+from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.plots.style import (
-    LIGHT,
-    Axes,
-    StyledFigure,
-    Theme,
-    finish,
-    fitted,
-    label,
-    new_figure,
-    panel_width,
-    styled,
-)
-from pyflowers.plots.units import observed_unit
-from pyflowers.programs import Capability
+from pyflowers.plots import style
+from pyflowers.plots.groups import observed_unit
+from pyflowers.plots.posterior import GRID, kernel_density
+from pyflowers.plots.style import LIGHT, Axes, Theme, finish, fitted, label, panels, styled
+from pyflowers.programs import Capability, Draws
+
+if TYPE_CHECKING:
+    from pyflowers.analysis.checks import Check, PredictiveChecks
+    from pyflowers.analysis.ecdf import Band
+    from pyflowers.analysis.elpd import LooComparison
+    from pyflowers.analysis.sbc_result import Calibration
 
 MOST_REPLICATES = 1000
 """Replicated data sets of which a figure is made, evenly spaced over all draws."""
@@ -37,7 +39,16 @@ MOST_REPLICATES = 1000
 MOST_VALUES = 4_000_000
 """Replicated values in memory; of larger data, fewer replicated data sets are used."""
 
-MOST_BARS = 45
+NUM_DENSITIES = 50
+"""Replicated data sets of a density overlay."""
+
+MOST_COUNTS = 45
+"""Bars of a rootogram."""
+
+MOST_BARS = 30
+"""Bars of a statistic."""
+
+MOST_QUANTITIES = 12
 
 
 @styled
@@ -59,17 +70,17 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     """
     fit.program.require(Capability.Y_REP)
     fit.program.require(Capability.OBSERVED)
-    y_rep = _replicates(fit)
-    figure = new_figure(2.9, theme)
+    y, most = fit.data.y, min(MOST_REPLICATES, max(50, MOST_VALUES // fit.data.num_obs))
+    y_rep = _replicates(fit, most, stream=2)
+    figure = style.new_figure(2.9, theme)
     ax = figure.subplots()
-    if fit.program.counts and min(float(fit.data.y.min()), float(y_rep.min())) >= 0:
-        outside, num, what = _rootogram(ax, fit.data.y, y_rep, fit.interval, theme)
-        ax.set_ylabel("observations (√ axis)")
-    else:
-        outside, num, what = _distribution(ax, fit.data.y, y_rep, fit.interval, theme)
-        ax.set_ylabel("share of observations below")
-    ax.set_xlabel(fitted(observed_unit(fit), panel_width(1)))
-    _legend(figure, ax)
+    is_count = fit.program.counts and min(float(y.min()), float(y_rep.min())) >= 0
+    draw = _rootogram if is_count else _distribution
+    outside, num, what = draw(ax, y, y_rep, fit.interval, theme)
+    ax.set_xlabel(fitted(observed_unit(fit), style.panel_width(1)))
+    handles, names = ax.get_legend_handles_labels()
+    first = names.index("observed")
+    style.legend(figure, [handles[first], *handles[:first], *handles[first + 1 :]])
     alt = (
         f"Posterior predictive check of {fit.name}, {len(y_rep)} replicated data sets: {outside} "
         f"of {num} observed {what} lie outside their {percent(fit.interval)} predictive interval, "
@@ -78,22 +89,15 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     return finish(figure, alt)
 
 
-def _replicates(fit: Fit) -> NDArray[np.float64]:
+def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
     """Return replicated data sets, shape (replicate, N), the same every time."""
-    num = int(min(MOST_REPLICATES, max(50, MOST_VALUES // fit.data.num_obs)))
-    total = fit.num_chains * fit.num_draws
-    keep = np.unique(np.linspace(0, total - 1, num).astype(int))
-    draws = {
-        name: values.reshape(-1, *values.shape[2:])[keep][None]
-        for name, values in fit.draws.items()
-    }
-    rng = np.random.default_rng([fit.options.seed, 2])
-    y_rep: NDArray[np.float64] = fit.program.y_rep(draws, fit.data, rng)[0]
-    return y_rep
+    from pyflowers.analysis.replicates import blocks, chosen_draws
 
+    def make(draws: Draws, rng: np.random.Generator) -> NDArray[np.float64]:
+        return fit.program.y_rep(draws, fit.data, rng)
 
-def _probs(interval: float) -> list[float]:
-    return list(interval_quantiles(interval).values())
+    rng = np.random.default_rng([fit.options.seed, stream])
+    return np.concatenate([made for _, made in blocks(fit, chosen_draws(fit, most), make, rng)])
 
 
 def _rootogram(
@@ -101,13 +105,13 @@ def _rootogram(
 ) -> tuple[int, int, str]:
     """Bars of observed counts, intervals of replicated ones; return how many miss."""
     top = max(float(y.max()), float(np.quantile(y_rep, 0.999)))
-    width = max(1, int(np.ceil((top + 1) / MOST_BARS)))
+    width = max(1, int(np.ceil((top + 1) / MOST_COUNTS)))
     edges = np.arange(0, top + width + 1, width) - 0.5
     observed, _ = np.histogram(y, edges)
     # Replicated values beyond the last bar are counted in it, so that none is lost.
     position = np.minimum(y_rep // width, edges.size - 2).astype(int)
     counts = np.stack([np.bincount(row, minlength=edges.size - 1) for row in position])
-    middle, low, high = np.quantile(counts, _probs(interval), axis=0)
+    middle, low, high = np.quantile(counts, list(interval_quantiles(interval).values()), axis=0)
     x = (edges[1:] + edges[:-1]) / 2
     ax.bar(x, observed, width * 0.86, color=theme.grid, ec=theme.muted, lw=0.6, label="observed")
     named = f"predicted, {percent(interval)}"
@@ -118,6 +122,7 @@ def _rootogram(
     ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     ax.grid(axis="x", visible=False)
+    ax.set_ylabel("observations (√ axis)")
     what = "frequencies of counts" if width == 1 else f"frequencies of {width} counts each"
     return int(((observed < low) | (observed > high)).sum()), observed.size, what
 
@@ -130,33 +135,264 @@ def _distribution(
     low_x, high_x = min(low_x, float(y.min())), max(high_x, float(y.max()))
     grid = np.linspace(low_x, high_x, 300)
     replicated = np.stack([np.searchsorted(np.sort(row), grid, "right") for row in y_rep]) / y.size
-    middle, low, high = np.quantile(replicated, _probs(interval), axis=0)
+    probs = list(interval_quantiles(interval).values())
+    middle, low, high = np.quantile(replicated, probs, axis=0)
     named = f"predicted, {percent(interval)}"
     ax.fill_between(grid, low, high, color=theme.model, alpha=0.25, lw=0, label=named)
     ax.plot(grid, middle, color=theme.model, lw=1, label="predicted, median")
     ordered = np.sort(y)
-    steps = np.arange(1, y.size + 1) / y.size
-    ax.step(
-        np.concatenate([[low_x], ordered, [high_x]]),
-        np.concatenate([[0.0], steps, [1.0]]),
-        where="post",
-        color=theme.data,
-        lw=1.3,
-        label="observed",
-    )
-    ax.set(xlim=(low_x, high_x), ylim=(0, 1.02))
-    values, first = np.unique(ordered, return_index=True)
+    x = np.concatenate([[low_x], ordered, [high_x]])
+    steps = np.concatenate([np.arange(y.size + 1) / y.size, [1.0]])
+    ax.step(x, steps, where="post", color=theme.data, lw=1.3, label="observed")
+    ax.set(xlim=(low_x, high_x), ylim=(0, 1.02), ylabel="share of observations below")
+    values = np.unique(ordered)
     at = np.searchsorted(ordered, values, "right") / y.size
     low_at, high_at = np.interp(values, grid, low), np.interp(values, grid, high)
-    return int(((at < low_at) | (at > high_at)).sum()), first.size, "points of the distribution"
+    return int(((at < low_at) | (at > high_at)).sum()), values.size, "points of the distribution"
 
 
-def _legend(figure: StyledFigure, ax: Axes) -> None:
-    handles, names = ax.get_legend_handles_labels()
-    order = np.argsort([not name.startswith("observed") for name in names], kind="stable")
-    figure.legend(
-        [handles[i] for i in order],
-        [label(names[i]) for i in order],
-        loc="outside upper right",
-        ncols=3,
+@styled
+def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
+    """Draw the density of the observed values over those of 50 replicated data sets.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a program of measurements with ``y_rep``; counts have a rootogram instead, see
+        :func:`pyflowers.plots.predictive`.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the program has no ``y_rep``, nothing is observed, or it describes counts.
+    """
+    fit.program.require(Capability.Y_REP)
+    fit.program.require(Capability.OBSERVED)
+    if fit.program.counts:
+        raise ConfigError(
+            f"plots: {fit.name} describes counts, which have no density; draw the rootogram, "
+            "plots.predictive"
+        )
+    y = fit.data.y
+    low, high = np.quantile(y, (0.01, 0.99))
+    margin = 0.8 * (high - low) or 1.0
+    grid = np.linspace(low - margin, high + margin, GRID)
+    densities = [kernel_density(row, grid) for row in _replicates(fit, NUM_DENSITIES, stream=5)]
+    observed = kernel_density(y, grid)
+    figure = style.new_figure(2.7, theme)
+    ax = figure.subplots()
+    thin: dict[str, Any] = {"color": theme.model, "lw": 0.7, "alpha": 0.35}
+    replicated, *_ = [ax.plot(grid, density, **thin)[0] for density in densities]
+    replicated.set_label(f"{len(densities)} replicated data sets")
+    seen = ax.plot(grid, observed, color=theme.data, lw=1.8, label="observed")
+    # A replicated data set that is nearly constant has a peak that would flatten all others.
+    tops = [density.max() for density in densities]
+    ax.set_ylim(0, 1.1 * max(float(observed.max()), float(np.quantile(tops, 0.8))))
+    ax.set(xlim=(grid[0], grid[-1]))
+    style.without_y_axis(ax)
+    ax.set_xlabel(fitted(observed_unit(fit), style.panel_width(1)))
+    style.legend(figure, [replicated, *seen])
+    alt = (
+        f"Density of the observed values over those of {len(densities)} data sets replicated by "
+        f"{fit.name}; the observed median is {np.median(y):.3g}."
     )
+    return finish(figure, alt)
+
+
+@styled
+def predictive_checks(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
+    """Draw each statistic of replicated data with the observed one, and the PITs in their band.
+
+    Parameters
+    ----------
+    checks : PredictiveChecks
+        As :func:`pyflowers.check` returns them.
+    theme : Theme
+        Colours.
+    """
+    of_data = [check for check in checks.checks if check.replicated.size]
+    figure, axes = panels(len(checks.checks), 2, 1.65, theme)
+    for ax, check in zip(axes, of_data, strict=False):
+        statistic_panel(ax, check, theme)
+    if checks.pit is not None and checks.of_pits is not None:
+        _ecdf_difference(axes[-1], checks.pit.values, checks.pit.band, theme)
+        axes[-1].set(xlabel="PIT", ylabel="ECDF − uniform")
+        _name_check(axes[-1], checks.of_pits, theme)
+    p_values = "; ".join(f"{check.name} {check.p_text}" for check in checks.checks)
+    alt = (
+        f"Predictive checks of {checks.fit.name}, {checks.num_replicates} replicated data sets: "
+        f"{p_values}."
+    )
+    return finish(figure, alt)
+
+
+def statistic_panel(ax: Axes, check: Check, theme: Theme) -> None:
+    """Draw bars of the replicated statistic, and a line at the observed one."""
+    low, high = np.quantile(check.replicated, (0.005, 0.995))
+    low, high = min(low, check.observed), max(high, check.observed)
+    step = _lattice(check.replicated)
+    if step:
+        # A bar holds equally many of the values that are possible, and its edges lie between them.
+        width = step * max(1, int(np.ceil((high - low) / step / MOST_BARS)))
+        edges = np.arange(low - step / 2, high + width, width)
+    else:
+        edges = np.linspace(low, high if high > low else low + 1, MOST_BARS + 1)
+    count, edges = np.histogram(check.replicated, edges)
+    ax.stairs(count, edges, fill=True, color=theme.model, alpha=0.55)
+    ax.axvline(check.observed, color=theme.data, lw=1.8)
+    style.without_y_axis(ax)
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    _name_check(ax, check, theme)
+
+
+def _lattice(values: NDArray[np.float64]) -> float:
+    """Return the step of which all differences are multiples, as of counts; 0 if there is none."""
+    gaps = np.diff(np.unique(values))
+    if not gaps.size:
+        return 0.0
+    multiples = gaps / gaps.min()
+    return float(gaps.min()) if np.allclose(multiples, np.round(multiples), atol=1e-3) else 0.0
+
+
+def _name_check(ax: Axes, check: Check, theme: Theme) -> None:
+    """Name a check, and say its p-value."""
+    ax.set_title(label(check.name), pad=14)
+    word, colour = ("", theme.muted) if check.passed else (", FAILS", theme.alarm)
+    small = {"fontsize": 8, "fontweight": "normal", "color": colour}
+    ax.text(0, 1.03, f"{check.p_text}{word}", transform=ax.transAxes, va="bottom", **small)
+
+
+@styled
+def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
+    """Draw how far the distribution of the PITs is from uniform, with its simultaneous band.
+
+    Parameters
+    ----------
+    checks : PredictiveChecks
+        Of a program with ``log_lik``.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the program has no ``log_lik``.
+    """
+    from pyflowers.analysis.pit import BAND_PROB
+
+    checks.fit.program.require(Capability.LOG_LIK)
+    assert checks.pit is not None  # a program with log_lik has them
+    assert checks.of_pits is not None
+    figure = style.new_figure(2.7, theme)
+    ax = figure.subplots()
+    inside = _ecdf_difference(ax, checks.pit.values, checks.pit.band, theme)
+    ax.set_ylabel("ECDF − uniform")
+    ax.set_xlabel(f"PIT of {fitted(checks.fit.data.value_name, 2.5)} under leave-one-out")
+    alt = (
+        f"Distribution function of the {checks.pit.values.size} PITs of {checks.fit.name} minus "
+        f"that of uniform values: it {'stays inside' if inside else 'leaves'} the {BAND_PROB:.0%} "
+        f"simultaneous band ({checks.of_pits.p_text})."
+    )
+    return finish(figure, alt)
+
+
+@styled
+def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
+    """Draw the distribution of each quantity's ranks minus the uniform one, in its 99.99% band.
+
+    Parameters
+    ----------
+    found : Calibration
+        As :func:`pyflowers.sbc` returns it; the quantities that are furthest from uniform
+        come first where there are too many.
+    theme : Theme
+        Colours.
+    """
+    from pyflowers.analysis.ecdf import uniform_band
+    from pyflowers.analysis.sbc_result import PROB
+
+    table = found.table()
+    names = list(table.index)
+    if len(names) > MOST_QUANTITIES:
+        names = list(table.sort_values("p_value", kind="stable").index[:MOST_QUANTITIES])
+    figure, axes = panels(len(names), 3, 1.5, theme, sharex=True)
+    band = uniform_band(found.num_fits, num_draws=found.num_draws, prob=PROB)
+    for ax, name in zip(axes, names, strict=True):
+        _ecdf_difference(ax, found.values(name), band, theme)
+        ax.set_title(label(name, 24), fontsize=9, loc="left")
+    for ax in axes[::3]:
+        ax.set_ylabel("ECDF − uniform")
+    for ax in axes[-3:]:
+        ax.set_xlabel("rank of the truth")
+    alt = (
+        f"Ranks of the true values of {found.name} over {found.num_fits} simulated data sets, as "
+        f"their distribution function minus the uniform one: {found}."
+    )
+    left_out = len(table) - len(names)
+    note = f"{left_out} quantities that are nearer to uniform are left out." if left_out else ""
+    return finish(figure, alt, note)
+
+
+def _ecdf_difference(ax: Axes, values: NDArray[np.float64], band: Band, theme: Theme) -> bool:
+    """Draw ECDF minus uniform with its band; return whether it stays inside."""
+    from pyflowers.analysis.ecdf import counts
+
+    points = np.concatenate([[0.0], band.points, [1.0]])
+    num, inside = band.num_values, band.contains(values)
+    found = counts(values, band.points, num)
+    lower, upper, line = (
+        np.concatenate([[0], each, [num]]) / num - points
+        for each in (band.lower, band.upper, found)
+    )
+    ax.fill_between(points, lower, upper, color=theme.model, alpha=0.22, lw=0, step="post")
+    ax.axhline(0, color=theme.muted, lw=0.8)
+    ax.step(points, line, where="post", color=theme.data if inside else theme.alarm, lw=1.4)
+    ax.set_xlim(0, 1)
+    ax.yaxis.set_major_locator(MaxNLocator(5))
+    return inside
+
+
+def half_width(interval: float) -> float:
+    """Return half the width of a normal distribution's interval, in standard deviations."""
+    return NormalDist().inv_cdf((1 + interval) / 2)
+
+
+@styled
+def elpd_differences(
+    comparison: LooComparison, *, interval: float = INTERVAL, theme: Theme = LIGHT
+) -> Figure:
+    """Draw each model's elpd difference to the best one with its interval.
+
+    Parameters
+    ----------
+    comparison : LooComparison
+        As :func:`pyflowers.loo` returns it.
+    interval : float
+        Probability of the intervals.
+    theme : Theme
+        Colours.
+    """
+    models = comparison.models
+    rows = np.arange(len(models))
+    figure = style.new_figure(0.75 + 0.36 * len(models), theme)
+    ax = figure.subplots()
+    difference = np.array([model.difference for model in models])
+    half = half_width(interval) * np.array([model.difference_se for model in models])
+    ax.axvline(0, color=theme.muted, lw=0.9, ls=style.DASHED)
+    ax.hlines(rows, difference - half, difference + half, color=theme.model, lw=2.2)
+    ax.plot(difference, rows, "o", ms=6, color=theme.model)
+    ax.set_yticks(rows, [label(model.name, 32) for model in models])
+    ax.set_ylim(len(models) - 0.5, -0.5)
+    ax.grid(axis="y", visible=False)
+    shown = f"{percent(interval)} interval (right is better)"
+    ax.set_xlabel(f"elpd difference to the best model, {shown}")
+    differences = "; ".join(
+        f"{m.name} {m.difference:.3g} (standard error {m.difference_se:.3g})" for m in models[1:]
+    )
+    alt = (
+        f"Differences in elpd to {comparison.best.name}, which predicts best: "
+        f"{differences or 'no other model'}."
+    )
+    return finish(figure, alt)

@@ -11,7 +11,7 @@ import functools
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -25,6 +25,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 WIDTH = 5.6
 """Width of every figure in inches: fits a page, and still reads on a phone."""
+
+DASHED = (0, (4, 2))
 
 NOTE_CHARACTERS = 86
 """Characters of the small print that fit on one line of a figure."""
@@ -189,8 +191,9 @@ def panels(
     return figure, axes[:num]
 
 
-def finish(figure: StyledFigure, alt: str, note: str = "") -> StyledFigure:
+def finish(figure: StyledFigure, alt: str, *notes: str) -> StyledFigure:
     """Give a figure its alternative text and, below it, what it leaves out."""
+    note = " ".join(filter(None, notes))
     if note:
         text = "\n".join(textwrap.wrap(label(note, 400), NOTE_CHARACTERS))
         figure.supxlabel(text, x=0.01, ha="left", color=figure.theme.muted, fontsize=8)
@@ -226,7 +229,7 @@ def fitted(text: str, inches: float, *, size: float = 9.0, bold: bool = False) -
     bold : bool
         Whether they are bold.
     """
-    shown = label(text, _MOST_CHARACTERS)
+    shown = label(text, 80)
     for most in range(len(shown), 3, -1):
         shown = label(text, most)
         if text_width(shown, size=size, bold=bold) <= inches:
@@ -248,14 +251,32 @@ def panel_width(columns: int) -> float:
     return (WIDTH - 0.55) / columns - 0.15
 
 
-def title_with_unit(ax: Axes, name: str, unit: str, theme: Theme) -> None:
-    """Title a panel as wide as the figure: what it shows on the left, its unit on the right."""
-    room = panel_width(1)
-    shown = fitted(name, 0.6 * room if unit else room, size=9.5, bold=True)
-    left = room - text_width(shown, size=9.5, bold=True) - 0.2
-    small = {"fontsize": 8, "fontweight": "normal", "color": theme.muted}
-    ax.set_title(shown, pad=2)
-    ax.set_title(fitted(unit, left, size=8), loc="right", pad=2, **small)
+def title(ax: Axes, name: str, columns: int, below: str) -> None:
+    """Title one of several panels in a row, and say below it in what unit it is."""
+    room = panel_width(columns)
+    ax.set_title(fitted(name, room, size=9.5, bold=True), pad=3)
+    ax.set_xlabel(fitted(below, room, size=8), fontsize=8)
+
+
+def legend(figure: Any, handles: Sequence[Any], place: str = "upper right", **how: Any) -> None:
+    """Name what is drawn in a row above all panels."""
+    figure.legend(handles=handles, loc=f"outside {place}", **({"ncols": len(handles)} | how))
+
+
+def without_y_axis(ax: Axes) -> None:
+    """Hide an axis of densities or counts, whose height means nothing by itself."""
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+
+
+def few_ticks(ax: Axes, which: str, num: int) -> None:
+    """Let the axis ``x`` or ``y`` have about `num` ticks, as plain numbers if it is logarithmic."""
+    axis = getattr(ax, f"{which}axis")
+    if axis.get_scale() != "linear":
+        axis.get_major_locator().set_params(numticks=num)
+        plain_ticks(axis)
+    elif axis.get_ticklocs().size:
+        ax.locator_params(axis=which, nbins=num)
 
 
 def plain_ticks(axis: Any) -> None:
@@ -263,12 +284,9 @@ def plain_ticks(axis: Any) -> None:
 
     Those are up to eight a decade, and each costs as much time as one with a number.
     """
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    plain = FuncFormatter(lambda value, _: f"{value:g}".replace("e+0", "e").replace("e-0", "e-"))
+    axis.set_major_formatter(plain)
     axis.set_minor_locator(NullLocator())
-
-
-def _plain(value: float) -> str:
-    return f"{value:g}".replace("e+0", "e").replace("e-0", "e-")
 
 
 def _visible(character: str) -> str:
@@ -288,56 +306,41 @@ def _fonts() -> tuple[str, ...]:
     return ("DejaVu Sans", *(name for name in _FALLBACKS if name in installed))
 
 
-_MOST_CHARACTERS = 80
 _RULER: Any = RendererAgg(1, 1, 72)  # type: ignore[no-untyped-call]
 """Measures texts; nothing is drawn on it."""
 
-_KEPT = ("backend", "backend_fallback", "interactive", "toolbar", "timezone")
-
-
-@functools.cache
-def _defaults() -> dict[str, Any]:
-    """Return matplotlib's own settings, so that a user's matplotlibrc does not leak in."""
-    return {key: value for key, value in mpl.rcParamsDefault.items() if key not in _KEPT}
-
 
 def _settings(theme: Theme) -> Any:
-    return _defaults() | {
+    """Return all settings, so that a user's matplotlibrc does not leak in."""
+    kept = ("backend", "backend_fallback", "interactive", "toolbar", "timezone")
+    own: dict[str, Any] = {k: v for k, v in mpl.rcParamsDefault.items() if k not in kept}
+    inked = ("axes.labelcolor", "axes.titlecolor", "legend.labelcolor", "text.color")
+    own |= dict.fromkeys([*inked, "xtick.labelcolor", "ytick.labelcolor"], theme.ink)
+    own |= dict.fromkeys(["axes.edgecolor", "xtick.color", "ytick.color"], theme.muted)
+    own |= dict.fromkeys(["figure.facecolor", "savefig.facecolor"], theme.paper)
+    own |= dict.fromkeys(["axes.spines.right", "axes.spines.top", "legend.frameon"], False)
+    return own | {
         "axes.axisbelow": True,
-        "axes.edgecolor": theme.muted,
         "axes.facecolor": "none",
         "axes.formatter.useoffset": False,
         "axes.grid": True,
-        "axes.labelcolor": theme.ink,
         "axes.labelsize": 9,
         "axes.linewidth": 0.7,
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.titlecolor": theme.ink,
         "axes.titlelocation": "left",
         "axes.titlesize": 9.5,
         "axes.titleweight": "bold",
         "axes.titley": 1.0,  # as it is placed anyway, but without searching for ticks above it
-        "figure.facecolor": theme.paper,
         "font.family": list(_fonts()),
         "font.size": 9,
         "grid.color": theme.grid,
         "grid.linewidth": 0.6,
         "legend.fontsize": 8.5,
-        "legend.frameon": False,
-        "legend.labelcolor": theme.ink,
         "lines.linewidth": 1.2,
         "path.simplify_threshold": 0.5,
         "pdf.fonttype": 42,
-        "savefig.facecolor": theme.paper,
         "svg.fonttype": "none",
         "svg.hashsalt": "pyflowers",
-        "text.color": theme.ink,
         "text.parse_math": False,
-        "xtick.color": theme.muted,
-        "xtick.labelcolor": theme.ink,
         "xtick.labelsize": 8,
-        "ytick.color": theme.muted,
-        "ytick.labelcolor": theme.ink,
         "ytick.labelsize": 8,
     }

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
+from pyflowers.posterior.distributions import Normal, ScaledInvChiSquare, as_floats
 
 Density = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -91,28 +92,20 @@ def _argument(word: str, values: Mapping[str, Any], expression: str) -> float:
 
 
 def _normal(mean: float, sd: float) -> PriorDensity:
-    def density(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(np.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi)))
-
-    return PriorDensity(f"N({mean:g}, {sd:g}²)", density, sd, NormalDist(mean, sd).inv_cdf)
+    family, text = Normal(as_floats(mean), as_floats(sd)), f"N({mean:g}, {sd:g}²)"
+    quantile = NormalDist(mean, sd).inv_cdf
+    return PriorDensity(text, lambda x: np.exp(family.logpdf(x)), sd, quantile)
 
 
 def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
-    """Return scaled-inv-χ²(nu, scale²), BDA3 table A.1."""
-    sd = nu * scale**2 / (nu - 2) * np.sqrt(2 / (nu - 4)) if nu > 4 else float("nan")
-    half, rate = nu / 2, nu * scale**2 / 2
-    log_constant = half * math.log(rate) - math.lgamma(half)
-
-    def density(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        inside = np.where(x > 0, x, np.nan)
-        log_density = log_constant - (half + 1) * np.log(inside) - rate / inside
-        return np.asarray(np.where(x > 0, np.exp(log_density), 0.0))
+    family = ScaledInvChiSquare(as_floats(nu), as_floats(scale))
 
     def quantile(prob: float) -> float:
-        # rate / x is a gamma variable of shape half, and large where x is small.
-        return rate / _gamma_quantile(half, 1 - prob)
+        # nu scale² / (2 x) is a gamma variable of shape nu / 2, and large where x is small.
+        return nu * scale**2 / 2 / _gamma_quantile(nu / 2, 1 - prob)
 
-    return PriorDensity(f"scaled-inv-χ²({nu:g}, {scale:g}²)", density, float(sd), quantile)
+    text = f"scaled-inv-χ²({nu:g}, {scale:g}²)"
+    return PriorDensity(text, lambda x: np.exp(family.logpdf(x)), float(family.sd), quantile)
 
 
 def _gamma_quantile(shape: float, prob: float) -> float:

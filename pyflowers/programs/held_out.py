@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
 from pyflowers.programs.capabilities import Capability, Draws
-from pyflowers.programs.data import Data, to_frame
+from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import OBS, Column
 from pyflowers.programs.program import Program
 
@@ -100,16 +100,15 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
         mask = np.array(whole.values[role], dtype=np.int64)
         mask[rows] = 1
         return HeldOut(program, rows, replace(whole, values={**whole.values, role: mask}), whole)
-    if not whole.has_table:
+    if whole.table is None:
         raise ConfigError(
             f"{program.name}: observations can only be left out of a table, and this fit was given "
             "a data block; fit the table instead"
         )
-    frame = to_frame(whole)
-    kept = frame.drop(frame.index[rows])
-    how = {"time_order": whole.reading.get("time_order", "value")}
+    kept = whole.table.at(np.delete(np.arange(len(whole.table)), rows))
+    time_order = whole.reading.get("time_order", "value")
     declared = replace(program, declaration=whole.declaration)
-    training = declared.read(kept, columns=whole.columns, **how)
+    training = declared.read(kept, columns=whole.columns, time_order=time_order)
     return HeldOut(program, rows, training, whole)
 
 

@@ -38,19 +38,16 @@ _BLOCK = re.compile(
     r"\b(functions|(?:transformed\s+)?data|(?:transformed\s+)?parameters|model"
     r"|generated\s+quantities)\s*\{"
 )
+_VECTORS = "vector row_vector complex_vector complex_row_vector simplex ordered positive_ordered"
+_SQUARE = {"cov_matrix", "corr_matrix", "cholesky_factor_corr", "cholesky_factor_cov"}
+_MATRICES = "matrix complex_matrix row_stochastic_matrix column_stochastic_matrix"
 _SIZED = {
-    **dict.fromkeys(("vector", "row_vector", "simplex", "ordered", "positive_ordered"), 1),
-    **dict.fromkeys(("unit_vector", "sum_to_zero_vector"), 1),
-    **dict.fromkeys(("cov_matrix", "corr_matrix", "cholesky_factor_corr"), 2),
-    **dict.fromkeys(("matrix", "complex_matrix", "cholesky_factor_cov"), 2),
-    **dict.fromkeys(("row_stochastic_matrix", "column_stochastic_matrix"), 2),
-    "sum_to_zero_matrix": 2,
-    **dict.fromkeys(("complex_vector", "complex_row_vector"), 1),
     **dict.fromkeys(("int", "real", "complex", "tuple"), 0),
+    **dict.fromkeys((*_VECTORS.split(), "unit_vector", "sum_to_zero_vector"), 1),
+    **dict.fromkeys((*_MATRICES.split(), *_SQUARE, "sum_to_zero_matrix"), 2),
 }
 """The sized types, and how many dimensions each has of its own."""
 
-_SQUARE = {"cov_matrix", "corr_matrix", "cholesky_factor_corr", "cholesky_factor_cov"}
 _COMPACT = {"simplex", "unit_vector", "corr_matrix", "cholesky_factor_corr"}
 _DENSITY = re.compile(r"\w+_(?:lpdf|lupdf|lpmf|lupmf)\s*\(")
 _ASSIGNED = re.compile(r"([A-Za-z]\w*)\s*(?:\[[^=;]*\])?\s*(?:\.?[-+*/])?=(?!=)(.*)", re.DOTALL)

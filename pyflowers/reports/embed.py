@@ -11,12 +11,11 @@ import base64
 import io
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 
 from matplotlib.figure import Figure
 
-from pyflowers.plots import DARK, LIGHT, alt_text
-from pyflowers.plots.style import Theme
+from pyflowers.plots import DARK, LIGHT, Theme, alt_text
 
 RASTER_DPI = 130
 """Resolution of the parts that are images within the SVG: clouds of points."""
@@ -34,33 +33,20 @@ class Embedded:
         CSS pixels.
     alt : str
         What it shows, in words.
-    caption : str
-        How to read it.
     """
 
     uri: str
     width: int
     height: int
     alt: str
-    caption: str
 
 
-Drawing = tuple[Callable[[], Figure], str]
-"""What draws a figure, and how to read it."""
-
-
-def embedding(drawing: Drawing) -> Callable[[], Embedded]:
-    """Return the task of drawing a figure for the page."""
-    draw, caption = drawing
-    return lambda: embed(draw(), caption)
-
-
-def embed(figure: Figure, caption: str) -> Embedded:
-    """Turn a figure of the light theme into one for the page."""
+def embed(draw: Callable[[], Figure]) -> Embedded:
+    """Draw a figure in the light theme for the page."""
+    figure = draw()
     raw = base64.b64encode(to_svg(figure).encode()).decode()
     width, height = (round(float(inches) * 96) for inches in figure.get_size_inches())
-    uri = f"data:image/svg+xml;base64,{raw}"
-    return Embedded(uri, width, height, visible(alt_text(figure)), caption)
+    return Embedded(f"data:image/svg+xml;base64,{raw}", width, height, visible(alt_text(figure)))
 
 
 def to_svg(figure: Figure) -> str:
@@ -104,14 +90,9 @@ def _slim(tag: str, colours: dict[str, str]) -> str:
 
 def _colours(theme: Theme) -> dict[str, str]:
     """Return a theme's colours by the names of their CSS variables."""
-    named: dict[str, str] = {}
-    for field in fields(theme):
-        value = getattr(theme, field.name)
-        if isinstance(value, str):
-            named[field.name] = value
-        else:
-            named |= {f"{field.name}{i}": colour for i, colour in enumerate(value)}
-    return named
+    roles = asdict(theme)
+    chains = roles.pop("chains")
+    return roles | {f"chains{i}": colour for i, colour in enumerate(chains)}
 
 
 def _declare(colours: dict[str, str]) -> str:
@@ -127,9 +108,4 @@ _NOT_IN_HTML = re.compile(
 
 def visible(text: str) -> str:
     """Show control characters by their pictures, as HTML cannot hold them."""
-    return _NOT_IN_HTML.sub(_picture, text)
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return chr(0x2400 + code) if code < 0x20 else "�"
+    return _NOT_IN_HTML.sub(lambda c: chr(0x2400 + ord(c[0])) if c[0] < " " else "�", text)

@@ -5,33 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pyflowers import parallel
-from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_method
-from pyflowers.analysis.sbc_result import Calibration
+from pyflowers import parallel, plots
+from pyflowers.analysis.checks import LIMIT, LOO_PIT, PIT_LIMIT
+from pyflowers.analysis.elpd import FEW_OBSERVATIONS, SMALL_DIFFERENCE
+from pyflowers.analysis.methods import METHOD_NAMES, reference_method
+from pyflowers.analysis.sbc_result import PROB, Calibration
+from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit, checked_fits
-from pyflowers.programs import Capability, Data
 from pyflowers.progress import stage
-from pyflowers.reports import answer, provenance, verdict
-from pyflowers.reports.calibration import calibration_section
-from pyflowers.reports.chapters import chapter, drawings
-from pyflowers.reports.comparison import MethodComparison, compared, only_nuts
-from pyflowers.reports.data import data_drawings, data_sentences, data_table
-from pyflowers.reports.embed import Drawing, Embedded, embedding, visible
-from pyflowers.reports.loo import loo_drawings, loo_table
-from pyflowers.reports.material import Material
-from pyflowers.reports.numbers import unbroken
-from pyflowers.reports.predictive import PredictiveSection, predictive_section
-from pyflowers.reports.sensitivity import PriorSection, prior_section
+from pyflowers.reports import markup, provenance, sections
+from pyflowers.reports.embed import Embedded, embed, visible
+from pyflowers.reports.material import Comparisons, Material
 from pyflowers.storage import FileKind, check_file, new_file
-
-Comparisons = Mapping[str, Comparison | str] | Callable[[], Mapping[str, Comparison | str]]
-
-R = TypeVar("R")
 
 
 def report(
@@ -39,7 +28,7 @@ def report(
     path: str | Path,
     *,
     refused: Mapping[str, str] | None = None,
-    comparisons: Comparisons | None = None,
+    comparisons: Comparisons | Callable[[], Comparisons] | None = None,
     calibrations: Sequence[Calibration] = (),
 ) -> Path:
     """Write the report of fits of one table as one HTML file.
@@ -97,7 +86,7 @@ def render_report(
     fits: Sequence[Fit],
     *,
     refused: Mapping[str, str] | None = None,
-    comparisons: Comparisons | None = None,
+    comparisons: Comparisons | Callable[[], Comparisons] | None = None,
     calibrations: Sequence[Calibration] = (),
     out: Path = Path("report.html"),
 ) -> str:
@@ -113,14 +102,77 @@ def render_report(
     fits = checked_fits(fits, "report")
     compare = comparisons if callable(comparisons) else partial(dict, comparisons or {})
     reasons = {k: provenance.without_folders(v, fits) for k, v in (refused or {}).items()}
-    material = Material(fits, reasons, compare, tuple(calibrations))
-    page = _environment().get_template("report.html.j2")
+    material = Material(fits, reasons, tuple(calibrations))
     with stage("Drawing the report", 2) as advance:
-        context = _context(material, out, advance)
-    return visible(page.render(context))
+        first = [sections.drawings(material), *map(sections.fit_drawings, fits)]
+        drawn, *of_fits = _drawn(first, partial(material.examine, compare))
+        advance(1)
+        compared = material.comparisons
+        compared = {fit.name: compared[fit.name] for fit in fits if fit.name in compared}
+        priors = sections.sensitivity_part(material)
+        shown = material.checks.get(material.best.name) or next(
+            iter(material.checks.values()), None
+        )
+        checks = {"checks": partial(plots.predictive_checks, shown)} if shown else {}
+        of_methods = [
+            {} if isinstance(c, str) else sections.method_drawings(c) for c in compared.values()
+        ]
+        more, *drawn_methods = _drawn([{**checks, **priors["drawing"]}, *of_methods])
+        advance(1)
+    methods = [
+        {"name": name, "why": found if isinstance(found, str) else "", "figures": figures}
+        | ({} if isinstance(found, str) else sections.method_part(found))
+        for (name, found), figures in zip(compared.items(), drawn_methods, strict=True)
+    ]
+    chapters = [
+        (fit, *sections.chapter_tables(material, fit), figures)
+        for fit, figures in zip(fits, of_fits, strict=True)
+    ]
+    drawn_by = " and ".join(dict.fromkeys(METHOD_NAMES[reference_method(fit)] for fit in fits))
+    page = (
+        _environment(material)
+        .get_template("report.html.j2")
+        .render(
+            material=material,
+            fits=fits,
+            data=material.data,
+            figures=drawn | more,
+            titles=sections.titles(material, drawn_by, bool(methods)),
+            question=sections.question(material),
+            answer=sections.answer(material),
+            banner=sections.banner(material),
+            failures=sections.failures(material),
+            verdict_table=sections.verdict_table(material),
+            data_table=sections.data_table(material.data),
+            chapters=chapters,
+            shown_checks=shown,
+            checks_table=sections.checks_table(material),
+            loo_table=sections.loo_table(material),
+            methods=methods,
+            without_vb=sections.without_vb(material),
+            drawn_by=drawn_by,
+            uncalibrated=[n for n in material.summaries if n not in {c.name for c in calibrations}],
+            priors=priors,
+            command=provenance.command(material, out),
+            has_paths=provenance.has_paths(material),
+            needs_file=provenance.needs_file(material),
+            provenance=provenance.tables(material),
+        )
+    )
+    return visible(page)
 
 
-def _environment() -> Environment:
+def _drawn(
+    parts: Sequence[sections.Drawings], work: Callable[[], object] = lambda: None
+) -> list[dict[str, Embedded]]:
+    """Draw the figures of all parts in other processes, `work` being done in this one."""
+    tasks = [partial(embed, draw) for part in parts for draw in part.values()]
+    _, figures = parallel.beside(work, tasks)
+    each = iter(figures)
+    return [{name: next(each) for name in part} for part in parts]
+
+
+def _environment(material: Material) -> Environment:
     environment = Environment(
         loader=PackageLoader("pyflowers.reports", "templates"),
         autoescape=True,
@@ -128,131 +180,38 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["unbroken"] = unbroken
+
+    def summary(fit: Fit, row: str, column: str) -> Markup:
+        return markup.summary_number(fit, material.summaries[fit.name], row, column)
+
+    environment.filters |= {
+        "code": markup.code,
+        "bdi": markup.isolated,
+        "elpd": markup.elpd,
+        "general": "{:g}".format,
+        "listing": markup.listing,
+        "lower_first": markup.lower,
+        "number": markup.number,
+        "percent": percent,
+        "some": markup.some,
+        "unbroken": markup.unbroken,
+        "upper_first": markup.upper,
+    }
+    environment.globals |= {
+        "FEW_OBSERVATIONS": FEW_OBSERVATIONS,
+        "LIMIT": LIMIT,
+        "LOO_PIT": LOO_PIT,
+        "MOST_CONCLUSIONS": sections.MOST_CONCLUSIONS,
+        "MOST_NAMED": sections.MOST_NAMED,
+        "MOST_ROWS": sections.MOST_ROWS,
+        "PIT_LIMIT": PIT_LIMIT,
+        "PROB": PROB,
+        "SMALL_DIFFERENCE": SMALL_DIFFERENCE,
+        "changed_priors": partial(sections.changed_priors, material),
+        "check_number": markup.check_number,
+        "formulas": sections.formulas,
+        "quantiles": interval_quantiles,
+        "shown_path": provenance.shown_path,
+        "summary": summary,
+    }
     return environment
-
-
-def _context(material: Material, out: Path, advance: Any) -> dict[str, Any]:
-    data, calibration = material.data, calibration_section(material)
-    alone = material.fits[0] if len(material.fits) == 1 else None
-    title, columns = alone.program.declaration.title if alone else "", _columns(data, material)
-    _ = material.summaries, material.loo  # here once, and not in each process that draws
-
-    def in_numbers() -> tuple[list[MethodComparison], PriorSection, PredictiveSection]:
-        return compared(material), prior_section(material), predictive_section(material)
-
-    (methods, priors, checks), (chapters, of_data, of_loo, of_calibration) = _drawn_beside(
-        in_numbers,
-        [drawings(fit) for fit in material.fits],
-        [data_drawings(data)],
-        [loo_drawings(material)],
-        [calibration.drawings],
-    )
-    advance(1)
-    of_methods, (of_priors, of_checks) = _drawn(
-        [method.drawings for method in methods],
-        [[part.drawing] if part.drawing else [] for part in (priors, checks)],
-    )
-    context = {
-        "css": Markup(_css()),
-        "material": material,
-        "title": title or columns,
-        "subtitle": columns if title else "",
-        "question": answer.question(material),
-        "answer": answer.answer(material),
-        "banner": verdict.banner(material),
-        "in_a_word": verdict.in_a_word(material),
-        "headline": verdict.headline(material),
-        "failures": verdict.failures(material),
-        "checks": verdict.table(material),
-        "data": data,
-        "data_figure": _only(of_data[0]),
-        "data_table": data_table(data),
-        "data_sentences": data_sentences(data),
-        "chapters": [
-            chapter(material, fit, figures)
-            for fit, figures in zip(material.fits, chapters, strict=True)
-        ],
-        "predictive": checks,
-        "predictive_figure": _only(of_checks),
-        "loo": material.loo,
-        "loo_table": loo_table(material),
-        "loo_figure": _only(of_loo[0]),
-        "loo_densities": len({fit.program.counts for fit in material.fits}) > 1,
-        "methods": list(zip(methods, of_methods, strict=True)),
-        "priors": priors,
-        "priors_figure": _only(of_priors),
-        "calibration": calibration,
-        "calibration_figures": of_calibration[0],
-        "has_vb": any(fit.program.can(Capability.VB) for fit in material.fits),
-        "titles": _titles(material, bool(methods)),
-        "drawn": _sampler(material),
-        "only_nuts": only_nuts(material),
-        "command": provenance.command(material, out),
-        "has_paths": provenance.has_paths(material),
-        "needs_file": provenance.needs_file(material),
-        "provenance": provenance.tables(material),
-    }
-    advance(1)
-    return context
-
-
-def _drawn(*sections: Sequence[Sequence[Drawing]]) -> list[list[list[Embedded]]]:
-    """Draw the figures of all sections together, and return them in the same order."""
-    return _drawn_beside(lambda: None, *sections)[1]
-
-
-def _drawn_beside(
-    work: Callable[[], R], *sections: Sequence[Sequence[Drawing]]
-) -> tuple[R, list[list[list[Embedded]]]]:
-    """Draw the figures of all sections in other processes, `work` being done in this one."""
-    tasks = [embedding(each) for section in sections for part in section for each in part]
-    done, every = parallel.beside(work, tasks)
-    figures = iter(every)
-    return done, [[[next(figures) for _ in part] for part in section] for section in sections]
-
-
-def _only(figures: Sequence[Embedded]) -> Embedded | None:
-    """Return the figure of a part that has at most one."""
-    return next(iter(figures), None)
-
-
-def _titles(material: Material, has_methods: bool) -> dict[str, str]:
-    """Return the headings of the sections by id, in order; without methods, none of them."""
-    alone = len(material.fits) == 1
-    has_vb = any(fit.program.can(Capability.VB) for fit in material.fits)
-    drawn = _sampler(material)
-    against = "closed-form VB" if has_vb else "other methods"
-    methods = {"methods": f"{drawn[:1].upper()}{drawn[1:]} against {against}"}
-    return {
-        "answer": "The question and the answer",
-        "verdict": f"The verdict: can {'this fit' if alone else 'these fits'} be trusted?",
-        "data": "The data",
-        "models": "The model" if alone else "Each model",
-        "checks": f"Would the {'model' if alone else 'models'} produce data like these?",
-        "comparison": "How well the model predicts" if alone else "The models side by side",
-        **(methods if has_methods else {}),
-        "sensitivity": "What depends on the prior",
-        "calibration": "Is the computation right?",
-        "provenance": "Provenance",
-    }
-
-
-def _sampler(material: Material) -> str:
-    """Return what the fits were drawn by."""
-    names = dict.fromkeys(METHOD_NAMES[reference_method(fit)] for fit in material.fits)
-    return " and ".join(names)
-
-
-def _css() -> str:
-    from importlib.resources import files
-
-    return (files("pyflowers.reports") / "templates" / "report.css").read_text(encoding="utf-8")
-
-
-def _columns(data: Data, material: Material) -> str:
-    """Say which columns the report is of; without a table, which program."""
-    if not data.has_table or not data.observed:
-        return material.fits[0].name
-    by = [data.name_of(column) for column in (data.group, data.time) if column]
-    return f"{data.value_name} by {' and '.join(by)}" if by else data.value_name

@@ -14,7 +14,8 @@ from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.record import RunRecord
 from pyflowers.programs import LECTURE
-from pyflowers.reports.material import Material, Table
+from pyflowers.reports.markup import Table, code
+from pyflowers.reports.material import Material
 
 FRAME = "data.csv"
 """The file that the command names for data that came from Python and not from a file."""
@@ -103,7 +104,7 @@ def tables(material: Material) -> list[Table]:
     own: list[list[Markup | str]] = []
     for key in dict.fromkeys(key for column in columns for key in column):
         values = [str(column.get(key, "–")) for column in columns]
-        cells = [Markup("<code>{}</code>").format(value) for value in values]
+        cells = [code(value) for value in values]
         if len(set(values)) == 1:
             shared.append([key, cells[0]])
         else:

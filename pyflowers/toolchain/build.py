@@ -25,7 +25,7 @@ from pyflowers.errors import CompileError
 from pyflowers.programs.source import Source, read_source
 from pyflowers.progress import stage
 from pyflowers.storage import temporary_folder
-from pyflowers.toolchain.cache import appearing, cache_dir, is_own, locked
+from pyflowers.toolchain.cache import Care, appearing, cache_dir, is_own, locked
 from pyflowers.toolchain.compiler import (
     check_syntax,
     compiler,
@@ -35,7 +35,6 @@ from pyflowers.toolchain.compiler import (
     require_toolchain,
 )
 from pyflowers.toolchain.locate import CmdStan, find_cmdstan, whole
-from pyflowers.toolchain.manifest import Care
 from pyflowers.toolchain.processes import ending_children, run
 
 _READ_BY_MAKE = {

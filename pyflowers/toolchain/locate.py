@@ -10,9 +10,8 @@ from pathlib import Path
 
 from pyflowers.digests import digest, sha256_file
 from pyflowers.errors import ToolchainError
-from pyflowers.toolchain.cache import cache_dir
+from pyflowers.toolchain.cache import Care, cache_dir
 from pyflowers.toolchain.embedded import embedded_home, install_embedded
-from pyflowers.toolchain.manifest import Care
 
 OLDEST = (2, 33)
 """Pathfinder and Laplace came with CmdStan 2.33."""

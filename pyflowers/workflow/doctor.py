@@ -83,8 +83,7 @@ def _cmdstan() -> Iterator[Finding]:
 def _cache() -> Iterator[Finding]:
     from pyflowers.toolchain import library
     from pyflowers.toolchain.build import is_intact
-    from pyflowers.toolchain.cache import cache_dir
-    from pyflowers.toolchain.manifest import Care, find_damage
+    from pyflowers.toolchain.cache import Care, cache_dir, find_damage
 
     folder = cache_dir()
     if not folder.is_dir():

@@ -11,7 +11,7 @@ from pyflowers.analysis.sbc_result import Calibration
 from pyflowers.cli.main import main
 from pyflowers.errors import ConfigError
 from pyflowers.plots import alt_text
-from pyflowers.plots.calibration import calibration as figure_of
+from pyflowers.plots import calibration as figure_of
 from pyflowers.programs import Program, find_program
 
 NORMAL = {"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 6}

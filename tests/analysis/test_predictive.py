@@ -472,6 +472,6 @@ def test_the_examples_of_bugs_are_checked_predicted_and_contrasted(name):
     inside = predicted["5%"] <= predicted["95%"]
     assert len(predicted) == len(fit.data.by_group) + 1
     assert inside.all()
-    vector = next(q for q in fit.posterior.values() if len(q.dims) == 1)
+    vector = next(q for q in fit.posterior.values() if q.ndim == 3)
     ranks = pyflowers.contrast(fit, f"rank({vector.name})").numbers()
-    assert len(ranks) == len(vector.elements)
+    assert len(ranks) == vector.shape[2]

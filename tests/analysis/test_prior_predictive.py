@@ -13,7 +13,7 @@ from pyflowers import plots
 from pyflowers.analysis.prior_folder import save_prior
 from pyflowers.analysis.priors import prior
 from pyflowers.cli.main import main
-from pyflowers.engines.options import NUTS_USES
+from pyflowers.engines.base import NUTS_USES
 from pyflowers.fits.idata import arviz
 from pyflowers.programs import find_program, shipped_names
 
@@ -236,12 +236,12 @@ def test_a_folder_holds_draws_tables_and_figures(tmp_path):
     prior = pyflowers.prior("multilevel_normal", seed=1, draws=200, priors=PROPER)
     save_prior(prior, tmp_path / "out", plots.prior_figures(prior))
     idata = arviz().from_netcdf(tmp_path / "out" / "draws.nc")
-    assert set(idata.groups()) == {"prior", "constant_data"}
+    assert set(idata.groups()) == {"prior", "prior_predictive", "constant_data"}
     assert list(idata.prior.mu_plant.plant.values) == list(prior.data.labels["plant"].names)
     np.testing.assert_array_equal(idata.prior.mu.values, prior.draws["mu"])
     record = json.loads((tmp_path / "out" / "prior.json").read_text())
     assert (record["seed"], record["priors"]["sigma2_plant_nu"]) == (1, 3.0)
-    again = prior("multilevel_normal", seed=1, draws=200, priors=record["priors"])
+    again = pyflowers.prior("multilevel_normal", seed=1, draws=200, priors=record["priors"])
     np.testing.assert_array_equal(again.y_rep, prior.y_rep)
     save_prior(again, tmp_path / "out")
     (tmp_path / "out" / "mine.txt").write_text("mine")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyflowers import Batch, ConfigError
+from pyflowers import Batch, ConfigError, DataError
 from pyflowers.batches.keep import frame_of, packed, unpacked
 from pyflowers.batches.ledger import FILE, Ledger, reading
 from pyflowers.batches.task import Job, Outcome
@@ -263,3 +263,6 @@ def test_damage_is_a_sentence(tmp_path):
     path.write_bytes(raw)
     with pytest.raises(ConfigError, match=r"ledger\.sqlite: it cannot be read .*; check the disk"):
         batch.ledger()
+    broken = Outcome("key 0", tables={"t": b"nonsense"})
+    with pytest.raises(DataError, match=r"a table t is damaged .*; run the batch in a new folder"):
+        finished(tmp_path / "broken", broken).table("t")

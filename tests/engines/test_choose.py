@@ -5,7 +5,8 @@ import logging
 import pytest
 
 import pyflowers
-from pyflowers.engines import choose, find_engine
+from pyflowers import engines
+from pyflowers.engines import find_engine
 from pyflowers.errors import ConfigError, FitError
 
 SIMULATE = "generated quantities { real x = normal_rng(0, 1); }"
@@ -13,7 +14,7 @@ SIMULATE = "generated quantities { real x = normal_rng(0, 1); }"
 
 @pytest.fixture
 def no_cmdstan(monkeypatch):
-    monkeypatch.setattr(choose, "available_cmdstan", lambda: None)
+    monkeypatch.setattr(engines, "available_cmdstan", lambda: None)
 
 
 def test_a_cmdstan_that_is_there_is_taken(cmdstan):

@@ -40,23 +40,14 @@ def table(groups, seed=3):
 
 
 PROPER = {"sigma2_plant_nu": 2.0, "sigma2_plant_scale": 1.2}
-FAR = {"mu_mean": -30.0, "mu_sd": 1.0, "sigma2_nu": 5.0, "sigma2_scale": 0.1}
-LOW = {"mu_sd": 3.0, "sigma2_nu": 4.0, "sigma2_scale": 1.0}
 UNBALANCED = {"Rose": [4, 5, 6, 4, 9, 1], "Iris": [2], "Aster": [8, 8, 8], "Dahlia": [1, 7]}
+# Other data and priors: tests/posterior/test_multilevel_draws.py.
 CASES = {
     "one normal": ("iid_normal", None, {}),
     "semiconjugate": ("semiconjugate_normal", None, {}),
-    "normal, lecture": (NORMAL, None, {}),
     "normal, unbalanced": (NORMAL, UNBALANCED, PROPER),
-    "normal, one plant": (NORMAL, {"Rose": [4, 5, 6, 4]}, {"sigma2_nu": 3.0}),
-    "normal, one month": (NORMAL, {"Rose": [4], "Iris": [2], "Aster": [8]}, PROPER),
-    "normal, far prior": (NORMAL, None, {**FAR, **PROPER}),
     "poisson, lecture": (POISSON, None, {}),
     "poisson, unbalanced": (POISSON, UNBALANCED, {}),
-    "poisson, nothing but zeros": (POISSON, {"Rose": [0, 0, 0], "Iris": [0, 0]}, LOW),
-    "poisson, one plant": (POISSON, {"Rose": [4, 5, 6, 4]}, {}),
-    "poisson, one month": (POISSON, {"Rose": [4], "Iris": [2], "Aster": [8]}, {}),
-    "poisson, far prior": (POISSON, None, FAR),
 }
 
 
@@ -72,7 +63,7 @@ def check_quantiles(fit):
     posterior = fit.program.python.closed_form.exact(fit.data)
     num = fit.num_chains * fit.num_draws
     for name, quantity in fit.posterior.items():
-        draws = quantity.flat.reshape(num, -1)
+        draws = quantity.values.reshape(num, -1)
         quantiles = posterior.quantile(name, P).reshape(3, 1, -1)
         share = np.mean(draws[None] <= quantiles, axis=1)
         error = np.sqrt(P * (1 - P) / num)[:, None]
@@ -93,26 +84,10 @@ def test_the_same_check_sees_plants_in_another_order():
         check_quantiles(Fit(fit.program, fit.data, swapped, fit.stats, fit.record))
 
 
-def check_lags(draws):
-    """Rank correlation of each draw with the next, within 4 standard errors of zero."""
-    num = draws.shape[1]
-    ranks = stats.rankdata(draws, axis=1) / num - 0.5
-    lagged = 12 * np.mean(ranks[:, 1:] * ranks[:, :-1], axis=1)
-    assert np.all(np.abs(lagged) <= 4 / np.sqrt(num))
-
-
-@pytest.mark.parametrize("case", ["one normal", "normal, unbalanced", "poisson, unbalanced"])
-def test_no_draw_depends_on_the_one_before(case):
-    draws = stacked(drawn(case).posterior)
-    check_lags(draws)
-    with pytest.raises(AssertionError):
-        check_lags(0.8 * draws[:, 1:] + 0.2 * draws[:, :-1])
-
-
-def check_against_nuts(name, num_draws, data=None, priors=None):
+def check_against_nuts(data, priors=None):
     """Quantiles within 4 combined standard errors; `priors` are those of the exact draws alone."""
-    nuts = pyflowers.fit(name, data, seed=2, engine="stanli", draws=num_draws, adapt_delta=0.95)
-    here = pyflowers.fit(name, data, seed=1, engine="exact", draws=num_draws, priors=priors)
+    nuts = pyflowers.fit(POISSON, data, seed=2, engine="stanli", adapt_delta=0.95)
+    here = pyflowers.fit(POISSON, data, seed=1, engine="exact", priors=priors)
     assert element_names(nuts.posterior) == element_names(here.posterior)
     both = [stacked(fit.posterior) for fit in (nuts, here)]
     for p in P:
@@ -122,15 +97,9 @@ def check_against_nuts(name, num_draws, data=None, priors=None):
 
 
 def test_nuts_has_the_same_posterior():
-    check_against_nuts(POISSON, 1_000, table(UNBALANCED))
+    check_against_nuts(table(UNBALANCED))
     with pytest.raises(AssertionError):
-        check_against_nuts(POISSON, 1_000, table(UNBALANCED), {"sigma2_scale": 1.0})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["iid_normal", NORMAL, POISSON, "semiconjugate_normal"])
-def test_long_runs_of_nuts_have_the_same_posterior(name):
-    check_against_nuts(name, 10_000)
+        check_against_nuts(table(UNBALANCED), {"sigma2_scale": 1.0})
 
 
 # A fit like any other
@@ -143,7 +112,9 @@ def test_every_shipped_program_with_the_capability_is_drawn():
 
 def test_labels_record_and_folder(tmp_path):
     fit = drawn("poisson, unbalanced", 500)
-    assert set(fit.posterior["mu_plant"].elements) == {f"mu_plant[{name}]" for name in UNBALANCED}
+    assert set(element_names(fit.posterior["mu_plant"])) == {
+        f"mu_plant[{name}]" for name in UNBALANCED
+    }
     assert fit.draws["mu_plant"].shape == (4, 500, 4)
     fit.save(tmp_path / "run")
     record = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -183,12 +154,12 @@ def test_draws_that_are_infinite_fail():
 
 
 def test_replay(tmp_path):
-    drawn("normal, lecture", 500).save(tmp_path / "run")
+    drawn("poisson, lecture", 500).save(tmp_path / "run")
     assert replay(tmp_path / "run").verdict == "bitwise equal"
     other = replay(tmp_path / "run", engine="stanli")
     assert other.verdict == "statistically equal"
     assert "the engine was exact and is stanli" in other.notes
-    pyflowers.fit(NORMAL, seed=3, engine="stanli", adapt_delta=0.95).save(tmp_path / "nuts")
+    pyflowers.fit("iid_normal", seed=3, engine="stanli").save(tmp_path / "nuts")
     assert replay(tmp_path / "nuts", engine="exact").verdict == "statistically equal"
 
 
@@ -313,8 +284,8 @@ def test_what_is_summarised_is_what_would_be_held(name, tmp_path):
     )
     pd.testing.assert_frame_equal(few.summary(), whole.summary(), rtol=1e-12)
     assert few.summary().attrs == whole.summary().attrs
-    assert few.posterior["mu_plant"].elements == ("mu_plant[Iris]",)
-    place = whole.posterior["mu_plant"].elements.index("mu_plant[Iris]")
+    assert element_names(few.posterior["mu_plant"]) == ["mu_plant[Iris]"]
+    place = element_names(whole.posterior["mu_plant"]).index("mu_plant[Iris]")
     assert np.array_equal(few.draws["mu_plant"][..., 0], whole.draws["mu_plant"][..., place])
     assert "sigma2_plant" not in few.draws
     few.save(tmp_path / "run")
@@ -363,7 +334,7 @@ def test_plain_data_name_elements_by_number():
     fit = pyflowers.fit(POISSON, data, seed=1, engine="exact", keep=("mu_plant[3]",))
     whole = pyflowers.fit(POISSON, data, seed=1, engine="exact")
     check_quantiles(whole)
-    assert fit.posterior["mu_plant"].elements == ("mu_plant[3]",)
+    assert element_names(fit.posterior["mu_plant"]) == ["mu_plant[3]"]
     assert np.array_equal(fit.draws["mu_plant"][..., 0], whole.draws["mu_plant"][..., 2])
 
 

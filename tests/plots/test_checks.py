@@ -11,7 +11,7 @@ import pyflowers
 from pyflowers import plots
 from pyflowers.analysis.checks import Check
 from pyflowers.errors import ConfigError
-from pyflowers.plots.checks import _statistic
+from pyflowers.plots.predictive import statistic_panel
 from pyflowers.plots.style import panels
 
 HOSTILE = [f"{'long ' * 6}label {i} $x_1$ 東\n" for i in range(70)]
@@ -115,7 +115,7 @@ def test_bars_of_counts_and_shares_hold_equally_many_values(values, step):
     """Bins of another width than theirs make a comb of shares and spikes of counts (section C)."""
     check = Check("x", "x", 0.5, 0.0, float(values[0]), values.astype(float))
     _, (ax,) = panels(1, 1, 1.5, plots.LIGHT)
-    _statistic(ax, check, plots.LIGHT)
+    statistic_panel(ax, check, plots.LIGHT)
     counted, edges, _ = ax.patches[0].get_data()
     assert counted.sum() >= 0.98 * values.size
     if step:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from example_fits import QUICK, SLOW, example_fit, table_of
 from matplotlib.figure import Figure
+from scipy import stats
 from scipy.integrate import quad
 from synthetic_fits import read, synthetic_fit, table, with_pathfinder
 from text_layout import collisions
@@ -21,8 +22,7 @@ from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots import methods
-from pyflowers.plots.chains import _rank_counts
-from pyflowers.plots.choice import choose
+from pyflowers.plots.posterior import average_ranks, binomial_interval, choose, rank_counts
 from pyflowers.plots.style import WIDTH, applied, fitted, label, text_width
 from pyflowers.programs import Capability, find_program
 from pyflowers.programs.densities import prior_density
@@ -149,11 +149,23 @@ def test_an_unknown_parameter_is_named(three, parameters, message):
 def test_rank_counts_are_flat_for_equal_chains_and_not_for_a_stuck_one():
     rng = np.random.default_rng(3)
     good = rng.normal(size=(4, 1000))
-    counts = _rank_counts(good, 20)
+    counts = rank_counts(good, 20)
     assert counts.sum(axis=0).tolist() == [200] * 20
     assert counts.max() < 50 + 5 * np.sqrt(50)
     bad = np.concatenate([good[:3], good[3:] + 3])
-    assert _rank_counts(bad, 20).max() > 150
+    assert rank_counts(bad, 20).max() > 150
+
+
+@pytest.mark.parametrize("shape", [(4, 50), (1, 1), (3, 2)])
+def test_ranks_are_those_of_scipy(shape):
+    values = np.random.default_rng(1).integers(0, 20, shape).astype(float)
+    assert np.array_equal(average_ranks(values), stats.rankdata(values).reshape(shape))
+
+
+@pytest.mark.parametrize("num", [1, 5, 100, 1_000, 50_000])
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_binomial_intervals_are_those_of_scipy(num, share):
+    assert binomial_interval(0.99, num, share) == stats.binom.interval(0.99, num, share)
 
 
 def test_pairs_mark_each_divergence(three):
@@ -175,13 +187,13 @@ def test_of_many_parameters_the_worst_are_chosen_and_the_rest_counted():
 
     plants = [f"p{i}" for i in range(60)]
     fit = synthetic_fit("multilevel_poisson", table(plants, 12), change=stick)
-    chosen = choose(fit, 8)
-    names = [element.name for element in chosen.shown]
+    shown, note = choose(fit, 8)
+    names = [element.name for element in shown]
     assert names[:2] == ["mu", "sigma2"]
     assert "mu_plant[p41]" in names
     assert len(names) == 8
-    assert numbers_in(chosen.note) == [8, 62, 54]
-    assert [e.name for e in choose(fit, 8).shown] == names
+    assert numbers_in(note) == [8, 62, 54]
+    assert [e.name for e in choose(fit, 8)[0]] == names
 
 
 @pytest.mark.parametrize("figure", [*FIT_FIGURES, "shrinkage"])
@@ -298,9 +310,9 @@ def test_what_never_varies_is_not_drawn():
 
     fit = synthetic_fit("multilevel_poisson", table(["1", "2", "3"], 4), change=fix)
     names = ["mu", "sigma2", "mu_plant[2]", "mu_plant[3]"]
-    assert [element.name for element in choose(fit, 8).shown] == names
-    assert "of 4 parameters" in choose(fit, 3).note
-    (alone,) = choose(fit, 8, ["mu_plant[1]"]).shown  # what is asked for by name
+    assert [element.name for element in choose(fit, 8)[0]] == names
+    assert "of 4 parameters" in choose(fit, 3)[1]
+    ((alone,), _) = choose(fit, 8, ["mu_plant[1]"])  # what is asked for by name
     assert alone.name == "mu_plant[1]"
 
 
@@ -561,7 +573,7 @@ def test_own_programs_are_drawn_with_the_users_names(own):
         assert figure.axes[0].get_title(loc="left").startswith(f"{groups.column} ")
         assert value in texts_of(figure)
     assert plots.predictive(own).axes[0].get_xlabel() == value
-    quantity = next(q for q in own.posterior.values() if q.dims == (groups.column,))
+    quantity = next(q for q in own.posterior.values() if q.dims[2:] == (groups.column,))
     element = f"{quantity.name}[{groups.names[-1]}]"
     (axes,) = plots.trace_first_chain(own, element).axes
     assert axes.get_title(loc="left") == f"{element}, first chain"

@@ -16,21 +16,11 @@ QUICK = {"seed": 1, "chains": 2, "warmup": 200, "draws": 100}
 
 PROGRAM = """
 data {
-  int<lower=1> N;
-  int<lower=1> P;
-  array[N] int<lower=1, upper=P> plot;
-  vector<lower=0>[N] sun;
-  array[N] int<lower=0> visits;
-  vector[2] weights;
-  real<lower=0> beta_sd;
+  int<lower=1> N; int<lower=1> P; array[N] int<lower=1, upper=P> plot; vector<lower=0>[N] sun;
+  array[N] int<lower=0> visits; vector[2] weights; real<lower=0> beta_sd;
 }
-parameters {
-  real beta;
-}
-model {
-  beta ~ normal(0, beta_sd);
-  visits ~ poisson_log(beta * sun);
-}
+parameters { real beta; }
+model { beta ~ normal(0, beta_sd); visits ~ poisson_log(beta * sun); }
 """
 DRAFT = """\
 # How a table becomes the data of bees.stan. The columns of the table:
@@ -81,11 +71,6 @@ def test_what_a_copy_cannot_do_is_said(tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.stan", "mine.toml"]
 
 
-def test_an_unknown_program_cannot_be_copied(tmp_path):
-    with pytest.raises(ConfigError, match="multilevel_poison"):
-        copy_shipped("multilevel_poison", tmp_path / "mine.stan")
-
-
 def test_a_draft_says_what_is_known_and_marks_the_rest(tmp_path, capsys):
     (tmp_path / "bees.stan").write_text(PROGRAM)
     (tmp_path / "bees.csv").write_text(TABLE)
@@ -122,12 +107,11 @@ def test_nothing_is_overwritten(tmp_path, capsys):
     assert (tmp_path / "mine.toml").read_text() == "mine"
 
 
-def test_a_place_that_takes_no_file_is_named(tmp_path):
+def test_places_and_names_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"file/mine.stan: it cannot be written \(.+\); choose"):
         write_new({tmp_path / "file" / "mine.stan": ""})
-
-
-def test_a_draft_of_a_program_that_is_not_there(tmp_path):
+    with pytest.raises(ConfigError, match="multilevel_poison"):
+        copy_shipped("multilevel_poison", tmp_path / "mine.stan")
     with pytest.raises(ConfigError, match=r"gone\.stan"):
         draft_declaration(tmp_path / "gone.stan", ["y"], ())

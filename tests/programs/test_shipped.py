@@ -37,57 +37,40 @@ def missing(name, rows, priors=None):
 
 
 def test_what_ships():
-    assert (
-        *("iid_normal", "multilevel_normal", "multilevel_poisson", "semiconjugate_normal"),
-    ) == EVERY
+    both = ("iid_normal", "semiconjugate_normal"), ("multilevel_normal", "multilevel_poisson")
+    assert sorted((*both[0], *both[1])) == list(EVERY)
     assert {*LECTURE, COMPARED} <= set(EVERY)
+    everywhere = {Capability.LOG_LIK, Capability.Y_REP, Capability.OBSERVED, Capability.EXACT}
     for name in EVERY:
         program = find_program(name)
         assert program.reference == name
         assert program.read().num_obs == 12
         assert program.title != f"The program {name}.stan"
-        for parameter, about in program.declaration.parameters.items():
-            assert about.description, parameter
-        for prior in program.declaration.priors.values():
-            assert prior.description
-        everywhere = {Capability.LOG_LIK, Capability.Y_REP, Capability.OBSERVED, Capability.EXACT}
+        declared = program.declaration
+        assert all(about.description for about in declared.parameters.values())
+        assert all(prior.description for prior in declared.priors.values())
         assert everywhere <= program.capabilities
         assert program.can(Capability.VB) == (name != "multilevel_poisson")
-        assert program.can(Capability.GROUP_MEAN) == name.startswith("multilevel")
+        assert program.can(Capability.GROUP_MEAN) == (name in both[1])
 
 
-BAD_DATA = [
-    ("multilevel_poisson", [[1, 2, -2]], "row 3: flowers is -2, but counts cannot be negative"),
-    ("multilevel_poisson", [[1, 2.5, 2]], "row 2: flowers is 2.5, but counts are whole numbers"),
-    ("multilevel_poisson", [[2**31, 1]], "row 1: flowers is 2147483648, but Stan holds counts"),
-    ("multilevel_normal", [[1, 2, 3], [1, 2]], "plant '1' has 2 of the 3 observations"),
-    ("multilevel_normal", [[1, 2, 3], [0, 0, 0]], "all observations of plant '1' are 0"),
-]
+PROPER = {"sigma2_plant_nu": 1.0, "sigma2_plant_scale": 2.0}
 
 
-@pytest.mark.parametrize(("name", "rows", "message"), BAD_DATA)
-def test_data_that_a_program_cannot_use_are_refused(name, rows, message):
-    with pytest.raises(DataError) as caught:
-        filled(name, rows)
-    assert message in str(caught.value)
-
-
-def test_a_refused_plant_is_named_with_the_users_words_and_the_remedy():
-    frame = table([[1, 2, 3], [1, 2]]).rename(columns={"plant": "Beet"})
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[1, 2, 3], [1, 2]], r"Beet '1' has 2 of the 3 observations .*--prior sigma2_plant_nu=1 "),
+        ([[1, 2, 3], [0, 0, 0]], "all observations of Beet '1' are 0"),
+    ],
+)
+def test_a_plant_is_refused_in_the_users_words_unless_the_prior_is_proper(rows, message):
     program = find_program("multilevel_normal")
+    frame = table(rows).rename(columns={"plant": "Beet"})
     data = program.read(frame, columns={"group": "Beet"})
-    with pytest.raises(DataError, match=r"Beet '1' has 2 .*--prior sigma2_plant_nu=1 --prior"):
+    with pytest.raises(DataError, match=message):
         program.fill(data, program.resolve_priors())
-
-
-def test_a_proper_prior_lifts_the_refusal():
-    priors = {"sigma2_plant_nu": 1, "sigma2_plant_scale": 2}
-    assert filled("multilevel_normal", [[1, 2], [0, 0, 0], [5]], priors)[1] == []
-
-
-def test_the_largest_count_and_real_values_are_allowed():
-    assert filled("multilevel_poisson", [[2**31 - 1], [0]])[1] == []
-    assert filled("iid_normal", [[-1.5, 2e9]])[1] == []
+    assert program.fill(data, program.resolve_priors(PROPER))[1] == []
 
 
 def test_a_single_plant_is_noted_in_multilevel_programs_only():
@@ -103,23 +86,17 @@ def test_counts_that_are_all_zero_leave_mu_to_its_prior():
     assert filled("multilevel_poisson", [[0, 0], [0, 1]])[1] == []
 
 
-BAD_PRIORS = [
-    ("iid_normal", {"tau": 1.0}, "prior tau: iid_normal has no such prior; it has mu_mean"),
-    ("iid_normal", {"mu_sd": 0.0}, "prior mu_sd: it must be a finite number and above 0, was 0"),
-    ("iid_normal", {"mu_mean": np.inf}, "prior mu_mean: it must be a finite number, was inf"),
-    ("iid_normal", {"sigma2_nu": np.nan}, "prior sigma2_nu: it must be a finite number and above"),
-    ("iid_normal", {"mu_sd": "1"}, "prior mu_sd: it must be a finite number and above 0, was '1'"),
-    ("multilevel_normal", {"sigma2_plant_nu": 1.0}, "needs both above 0"),
-    ("multilevel_normal", {"sigma2_plant_scale": 1.0}, "needs both above 0"),
-    ("multilevel_normal", {"sigma2_plant_nu": -3.0}, "at least -2, was -3"),
-]
-
-
-@pytest.mark.parametrize(("name", "priors", "message"), BAD_PRIORS)
-def test_a_bad_prior_is_one_sentence(name, priors, message):
-    with pytest.raises(ConfigError) as caught:
-        find_program(name).resolve_priors(priors)
-    assert message in str(caught.value)
+@pytest.mark.parametrize(
+    ("priors", "message"),
+    [
+        ({"sigma2_plant_nu": 1.0}, "needs both above 0"),
+        ({"sigma2_plant_scale": 1.0}, "needs both above 0"),
+        ({"sigma2_plant_nu": -3.0}, "at least -2, was -3"),
+    ],
+)
+def test_half_of_a_prior_is_refused(priors, message):
+    with pytest.raises(ConfigError, match=message):
+        find_program("multilevel_normal").resolve_priors(priors)
 
 
 def test_the_defaults_are_the_lectures():
@@ -146,12 +123,7 @@ SHAPES = [
     [[1, 2, 4, 4]],
     [[1, 2, 4], [3, 5, 9]],
     [[1, 2, 4, 4, 5], [3, 5, 9, 9, 9, 10], [0, 1, 0, 0, 2, 1, 3]],
-    [
-        [1, 2, 4, 4, 5, 3, 4],
-        [0, 0, 0, 0, 0, 1, 0],
-        [2, 1, 0, 3, 0, 2, 1],
-        [4, 5, 4, 5, 4, 5, 3],
-    ],
+    [[int(y) for y in row] for row in ("1244534", "0000010", "2103021", "4545453")],
 ]
 
 
@@ -182,15 +154,13 @@ def test_plants_without_flowers_do_not_bound_sigma2():
 
 
 @pytest.mark.parametrize(
-    ("num_months", "expected"), [(3, "mean"), (4, "mean"), (5, "sd"), (6, "sd"), (7, None)]
+    ("num_months", "lacks_mean"), [(3, True), (4, True), (5, False), (6, False), (7, None)]
 )
-def test_sigma2_plant_says_which_moments_it_lacks(num_months, expected):
+def test_sigma2_plant_says_which_moments_it_lacks(num_months, lacks_mean):
     rows = [list(range(p, p + num_months)) for p in range(12)]
     found = missing("multilevel_normal", rows).get("sigma2_plant")
-    assert (found is not None) == (expected is not None)
-    if found is not None:
-        assert found.lacks_mean == (expected == "mean")
-        assert found.elements.all()
+    assert (found.lacks_mean if found else None) == lacks_mean
+    assert found is None or found.elements.all()
 
 
 def test_only_the_plants_that_lack_a_moment_are_said_to():
@@ -222,12 +192,11 @@ def draws_for(num_plants, rng):
     return draws
 
 
-PROPER = {"multilevel_normal": {"sigma2_plant_nu": 1.0, "sigma2_plant_scale": 2.0}}
-
-
 @pytest.mark.parametrize("name", EVERY)
 def test_log_likelihood_is_that_of_scipy(name):
-    data, _ = filled(name, [[4, 5], [0, 2, 5], [8]], PROPER.get(name))
+    data, _ = filled(
+        name, [[4, 5], [0, 2, 5], [8]], PROPER if name == "multilevel_normal" else None
+    )
     draws = draws_for(3, np.random.default_rng(1))
     got = find_program(name).log_lik(draws, data)
     plant = [0, 0, 1, 1, 1, 2]
@@ -252,7 +221,7 @@ def test_a_rate_that_underflows_has_a_likelihood():
 @pytest.mark.parametrize("name", EVERY)
 def test_predictions_have_the_programs_mean_and_variance(name):
     """Replicates of one draw: their mean and variance within 5 standard errors."""
-    data, _ = filled(name, [[4, 5], [0, 2, 5]], PROPER.get(name))
+    data, _ = filled(name, [[4, 5], [0, 2, 5]], PROPER if name == "multilevel_normal" else None)
     rng = np.random.default_rng(2)
     one = {k: v[:1, :1] for k, v in draws_for(2, rng).items()}
     many = {k: np.repeat(v, 20_000, axis=1) for k, v in one.items()}
@@ -273,53 +242,28 @@ def test_predictions_have_the_programs_mean_and_variance(name):
 # --- Adding one -----------------------------------------------------------------------------------
 
 NEW_STAN = """
-data {
-  int<lower=0> N;
-  array[N] int<lower=0> y;
-  real<lower=0> rate_scale;
-}
-parameters {
-  real<lower=0> rate;
-}
-model {
-  rate ~ exponential(1 / rate_scale);
-  y ~ poisson(rate);
-}
+data { int<lower=0> N; array[N] int<lower=0> y; real<lower=0> rate_scale; }
+parameters { real<lower=0> rate; }
+model { rate ~ exponential(1 / rate_scale); y ~ poisson(rate); }
 """
 NEW_TOML = """
 title = "One Poisson rate for all"
 equation = "y ~ Poisson(rate)"
-story = "Every plant is alike."
-source = "none"
 example = "flowers.csv"
-[table]
-group = "plant"
-time = "month"
-[data]
-y = { column = "flowers" }
-[priors]
-rate_scale = 10.0
-[parameters.rate]
-description = "expected flowers"
-prior = "exponential(0.1)"
+table = { group = "plant", time = "month" }
+data = { y = { column = "flowers" } }
+priors = { rate_scale = 10.0 }
 """
-NEW_PYTHON = '''
-"""``iid_poisson``."""
-
-import numpy as np
-from scipy.stats import poisson
-
-from pyflowers.programs.capabilities import Capabilities, Pointwise
+NEW_PYTHON = """
+from pyflowers.programs import Capabilities, Pointwise
 
 CAPABILITIES = Capabilities(
     pointwise=Pointwise(
-        lambda draws, data: poisson.logpmf(data.y, draws["rate"][..., None]),
-        lambda draws, data, rng: rng.poisson(
-            np.broadcast_to(draws["rate"][..., None], (*draws["rate"].shape, data.num_obs))
-        ).astype(float),
+        lambda draws, data: -draws["rate"][..., None] + 0 * data.y,
+        lambda draws, data, rng: rng.poisson(draws["rate"][..., None] + 0 * data.y).astype(float),
     )
 )
-'''
+"""
 
 
 def test_three_files_make_a_shipped_program(cmdstan, tmp_path):

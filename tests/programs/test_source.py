@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyflowers.programs.source import Variable, read_blocks, read_source
-from pyflowers.toolchain.wheel import stan_folder
+from pyflowers.toolchain.embedded import stan_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = sorted(

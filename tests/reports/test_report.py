@@ -21,9 +21,7 @@ from pyflowers.display import format_cell
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.reports import render_report, report
-from pyflowers.reports.comparison import compared as methods_of
 from pyflowers.reports.embed import to_svg
-from pyflowers.reports.material import Material
 from pyflowers.workflow.experiment import compare_all
 
 SECTIONS = [
@@ -303,16 +301,15 @@ def test_missing_months_and_left_out_plants_are_said():
 def test_a_method_that_disagrees_is_said_to():
     fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 4))
     found = with_pathfinder(compare_all([fit])["iid_normal"])
-    (section,) = methods_of(Material([fit], compare=lambda: {"iid_normal": found}))
-    told = [text_of(parse(f"<!DOCTYPE html><title>t</title>{p}")) for p in section.paragraphs]
-    (sentence,) = [text for text in told if "Pathfinder" in text]
+    section = by_id(parse(render_report([fit], comparisons={"iid_normal": found})), "methods")
+    told = [text_of(node) for node in nodes(section, "p")]
+    (sentence,) = [text for text in told if text.startswith("Pathfinder")]
     assert re.search(
         r"Pathfinder does not agree with NUTS: its median of mu is [\d.]+ and", sentence
     )
     assert "times as wide and its Pareto k-hat is 2.50, above 0.7. Do not use it here." in sentence
     assert not any("ADVI" in text for text in told)
-    rows = [str(row[1]) for row in section.table.rows]
-    assert rows.count("Pathfinder") == 2
+    assert [text_of(cell) for cell in nodes(section, "td")].count("Pathfinder") == 2
 
 
 def test_the_same_fits_make_the_same_file(html, runs):

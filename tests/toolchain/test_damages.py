@@ -15,9 +15,9 @@ import pytest
 from pyflowers.errors import ToolchainError
 from pyflowers.programs.source import read_source
 from pyflowers.toolchain import compile_program, find_cmdstan
-from pyflowers.toolchain import wheel as stan
+from pyflowers.toolchain import embedded as stan
+from pyflowers.toolchain.cache import Care, find_damage
 from pyflowers.toolchain.library import compile_library
-from pyflowers.toolchain.manifest import Care, find_damage
 
 PROGRAM = "parameters {{ real x; }} model {{ x ~ normal(0, 1); }} // {0}\n"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import pyflowers
-from pyflowers.toolchain import wheel as stan
+from pyflowers.toolchain import embedded as stan
 
 pytestmark = pytest.mark.slow
 

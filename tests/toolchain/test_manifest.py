@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from pyflowers.toolchain.manifest import (
+from pyflowers.toolchain.cache import (
     MANIFEST,
     Care,
     find_damage,

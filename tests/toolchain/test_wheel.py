@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from pyflowers.errors import ToolchainError
-from pyflowers.toolchain import wheel as stan
+from pyflowers.toolchain import embedded as stan
 
 TAGS = (
     "manylinux2014_x86_64.manylinux_2_17_x86_64",

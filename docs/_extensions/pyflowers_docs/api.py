@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 MODULES = ("pyflowers.exact", "pyflowers.vb")
 """Modules that are public as packages are."""
 
-# Figures of comparisons and calibrations are public modules of pyflowers.plots.
-EXTRA_MODULES = {
-    "pyflowers.plots.methods": "pyflowers.plots",
-    "pyflowers.plots.calibration": "pyflowers.plots",
-}
+# Figures of comparisons are a public module of pyflowers.plots.
+EXTRA_MODULES = {"pyflowers.plots.methods": "pyflowers.plots"}
 
 _DIRECTIVES = {
     "Functions": "autofunction",

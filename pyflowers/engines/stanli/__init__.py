@@ -4,6 +4,299 @@ It needs no compiler. It is alpha software by one author, so it is pinned and ne
 caller's process; what it cannot do is left to CmdStan.
 """
 
-from pyflowers.engines.stanli.engine import StanliEngine, StanliProgram, stanli_is_installed
+from __future__ import annotations
 
-__all__ = ["StanliEngine", "StanliProgram", "stanli_is_installed"]
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.util import find_spec
+from numbers import Real
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from pyflowers.cores import usable_cores
+from pyflowers.digests import digest
+from pyflowers.display import INTERVAL
+from pyflowers.engines.base import (
+    NUTS_USES,
+    EngineLacksError,
+    Keep,
+    ProcessLostError,
+    Sample,
+    SamplerOptions,
+    read_inits,
+    variables_of,
+)
+from pyflowers.engines.cmdstan import no_start
+from pyflowers.engines.workers import Worker, WorkerEndedError, borrowed
+from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
+from pyflowers.programs import Program
+from pyflowers.programs.source import Source
+from pyflowers.versions import version
+
+MODULE = "pyflowers.engines.stanli.worker"
+
+Question: TypeAlias = tuple[str, str, str, dict[str, Any]]
+"""What is wanted, a program's text, its digest, and what is wanted with."""
+
+Answer: TypeAlias = tuple[dict[str, Any], str]
+"""The result, and what the interpreter said of a failure."""
+
+_here: Callable[[Question], Answer] | None = None
+"""The interpreter of this process itself, if it has one."""
+
+
+class Progress(NamedTuple):
+    """The progress of a chain."""
+
+    chain: int
+    iteration: int
+    total: int
+    is_warmup: bool
+
+
+def ask(
+    kind: str, source: Source, *, worker: Worker | None = None, bars: int = 0, **values: Any
+) -> Answer:
+    """Ask the interpreter about a program, in this process if it may crash of it.
+
+    Parameters
+    ----------
+    kind : str
+        The name of the interpreter's method.
+    source : Source
+        The program.
+    worker : Worker, optional
+        One that remembers what it was asked.
+    bars : int
+        Number of chains to draw a bar of progress for.
+    **values
+        As the interpreter's method takes them.
+
+    Raises
+    ------
+    ProcessLostError
+        If the worker ends before it answers.
+    """
+    question = kind, source.text, source.sha256, values
+    # The interpreter is called by one thread of a process, and by the same one each time.
+    is_main = threading.current_thread() is threading.main_thread()
+    if worker is None and _here is not None and is_main:
+        return _here(question)
+    with _bars(bars) as show, nullcontext(worker) if worker else borrowed(MODULE) as used:
+        used.send(question)
+        try:
+            while isinstance(message := used.receive(), Progress):
+                show(message)
+        except WorkerEndedError as ended:
+            raise ProcessLostError(
+                f"the Stan interpreter {ended}; run again, or use --engine cmdstan"
+            ) from ended
+        answer: Answer = message
+        return answer
+
+
+def interpret_here() -> None:
+    """Answer the main thread in this process from now on, so that a crash of it ends this one."""
+    from pyflowers.engines.stanli.worker import Interpreter
+
+    global _here
+    _here = Interpreter().answer
+
+
+@contextmanager
+def _bars(chains: int) -> Iterator[Callable[[Progress], None]]:
+    """Yield what shows each :class:`Progress`: a bar for each chain."""
+    if not chains:
+        yield lambda _: None
+        return
+    from tqdm import tqdm
+
+    bars = [tqdm(total=1, desc=f"chain {i + 1}", leave=False) for i in range(chains)]
+
+    def show(progress: Progress) -> None:
+        bar = bars[progress.chain - 1]
+        bar.total = progress.total
+        bar.set_postfix_str("warm-up" if progress.is_warmup else "sampling", refresh=False)
+        bar.update(progress.iteration - bar.n)
+
+    try:
+        yield show
+    finally:
+        for bar in bars:
+            bar.close()
+
+
+@cache
+def stanli_is_installed() -> bool:
+    """Whether this platform has the interpreter."""
+    return find_spec("stanli") is not None
+
+
+@dataclass(frozen=True)
+class StanliEngine:
+    """Programs interpreted."""
+
+    name: str = "stanli"
+    uses: frozenset[str] = NUTS_USES
+
+    def load(self, program: Program) -> StanliProgram:
+        """Check a program and make it ready; see :func:`interpreted`."""
+        return interpreted(program.source)
+
+
+def interpreted(source: Source) -> StanliProgram:
+    """Check a program's text and make it ready.
+
+    Raises
+    ------
+    CompileError
+        With stanc's message, if it is not a valid program.
+    EngineLacksError
+        If it is valid and the interpreter cannot run it.
+    ToolchainError
+        If the interpreter is not installed.
+    """
+    if not stanli_is_installed():
+        raise ToolchainError(
+            "the engine stanli is not installed; run pip install stanli, or use --engine cmdstan"
+        )
+    values, error = ask("load", source)
+    if error:
+        message = error.replace("'string'", source.path.name).strip()
+        raise lack(source, error) or CompileError(f"{source.path} does not compile:\n{message}")
+    if not source.blocks.parameters:
+        raise EngineLacksError(
+            f"{source.path.name} has no parameters, and the interpreter stanli cannot run such "
+            "a program"
+        )
+    return StanliProgram(source, values["build"])
+
+
+@dataclass(frozen=True)
+class StanliProgram:
+    """A program that the interpreter can run."""
+
+    source: Source
+    build: str
+    engine: str = "stanli"
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of the interpreter and of what it was built from."""
+        return {"stanli": version("stanli"), "build": self.build}
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of the program's text and the interpreter."""
+        return digest(self.source.name, self.source.sha256, version("stanli"), self.build)
+
+    def sample(
+        self,
+        data: Mapping[str, Any],
+        options: SamplerOptions,
+        *,
+        cores: int | None = None,
+        inits: Any = None,
+        keep: Keep | None = None,
+        interval: float = INTERVAL,
+        show_progress: bool = False,
+    ) -> Sample:
+        """See :class:`~pyflowers.engines.base.LoadedProgram`."""
+        started = time.perf_counter()
+        values, error = ask(
+            "sample",
+            self.source,
+            bars=options.chains if show_progress else 0,
+            data=dict(data),
+            keep=None if keep is None else tuple(keep),
+            refresh=max(1, (options.warmup + options.draws) // 20) if show_progress else 0,
+            parallel_chains=min(cores or usable_cores(), options.chains),
+            samples=options.draws,
+            delta=options.adapt_delta,
+            max_depth=options.max_treedepth,
+            adapt_engaged=options.warmup > 0,
+            **options.model_dump(include={"seed", "chains", "warmup", "thin", "metric"}),
+            **_start(inits, options.chains, self.source),
+        )
+        if error:
+            raise lack(self.source, error) or _sample_error(error)
+        if values["num_lost"]:
+            raise EngineLacksError(
+                f"{self.source.path.name}: its generated quantities fail in {values['num_lost']} "
+                "draws, which the interpreter stanli drops; CmdStan keeps their parameters"
+            )
+        # Stan's CSV writes theta.1.2 for theta[1,2].
+        names = [
+            re.sub(r"\[([\d,]+)\]", lambda m: f".{m[1].replace(',', '.')}", name)
+            for name in values["names"]
+        ]
+        stats = {
+            name: np.ascontiguousarray(values["stats"][:, :, i])
+            for i, name in enumerate(values["stat_names"])
+        }
+        return Sample(
+            variables_of(names, values["draws"]),
+            stats,
+            chain_times=tuple(values["times"]),
+            wall_time=time.perf_counter() - started,
+        )
+
+
+def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
+    """Return initial values, or the radius to draw them in, as the interpreter takes them.
+
+    Raises
+    ------
+    ConfigError
+        If they are none of the forms that CmdStanPy takes.
+    EngineLacksError
+        If some parameters have no value.
+    """
+    found = read_inits(inits)
+    if found is None:
+        return {"inits": None}
+    if isinstance(found, Real) and not isinstance(found, bool):
+        if not (np.isfinite(float(found)) and float(found) >= 0):
+            raise ConfigError(f"inits: a radius is a number of at least 0, was {inits!r}")
+        return {"inits": None, "init_radius": float(found)}
+    each = found if isinstance(found, list) else [found]
+    if len(each) not in (1, chains):
+        raise ConfigError(f"inits: there are {len(each)} for {chains} chains; give one for each")
+    for values in each:
+        if not isinstance(values, Mapping):
+            raise ConfigError(
+                f"inits: a {type(values).__name__} is not initial values; give a radius, a mapping "
+                "of parameters, or one mapping for each chain"
+            )
+        missing = [name for name in source.blocks.parameters if name not in values]
+        if missing:
+            raise EngineLacksError(
+                f"inits: {missing[0]} has no value, and the interpreter stanli takes values for "
+                "all parameters or for none; CmdStan draws the others at random"
+            )
+    arrays = [{str(k): np.asarray(value) for k, value in one.items()} for one in each]
+    return {"inits": arrays * (chains // len(arrays))}
+
+
+def lack(source: Source, printed: str) -> EngineLacksError | None:
+    """Return the error for something the interpreter cannot do; None for any other message."""
+    if "unsupported" not in printed and not printed.startswith("partial inits:"):
+        return None
+    first = printed.strip().splitlines()[0]
+    return EngineLacksError(
+        f"the interpreter stanli cannot run {source.path.name} ({first}); CmdStan can"
+    )
+
+
+def _sample_error(printed: str) -> FitError:
+    words = printed.strip().splitlines()[0] if printed.strip() else "no message"
+    if "initialization failed" in words:
+        _, _, reason = words.partition("first error: ")
+        return FitError(no_start([reason] if reason else []))
+    return FitError(f"Stan stopped early: {words}")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import stanio
 
-from pyflowers.engines.stanli.engine import Answer, Progress, Question
+from pyflowers.engines.stanli import Answer, Progress, Question
 from pyflowers.engines.workers import serve
 
 MOST_PROGRAMS = 64
@@ -33,7 +33,7 @@ class Interpreter:
     Parameters
     ----------
     report : callable
-        Takes each :class:`~pyflowers.engines.stanli.engine.Progress`.
+        Takes each :class:`~pyflowers.engines.stanli.Progress`.
     """
 
     def __init__(self, report: Callable[[Progress], None] = lambda _: None) -> None:

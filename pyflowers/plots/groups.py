@@ -1,0 +1,425 @@
+"""Groups, a row or a panel each: their observations, the posterior of their means, predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from pyflowers.data import Labels
+from pyflowers.display import percent
+from pyflowers.errors import ConfigError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names, flat, labels_of, own_dims
+from pyflowers.plots import style
+from pyflowers.plots.style import LIGHT, Axes, StyledFigure, Theme, finish, fitted, label, styled
+from pyflowers.programs import Capability, Data
+
+if TYPE_CHECKING:
+    from pyflowers.analysis.checks import PredictiveChecks
+    from pyflowers.analysis.predictions import Predictions
+
+MOST_ROWS = 30
+MOST_PANELS = 24
+MOST_TICKS = 6
+MOST_INSIDE = 0.75
+"""Share of observed means within 50% intervals from which it is said to be no evidence of fit."""
+
+NEAR_ZERO = 0.2
+"""Smallest observation over the largest up to which an axis begins at 0."""
+
+ROW_CHARACTERS = 66
+"""Characters that fit below a row of panels; of more, the labels are drawn upright."""
+
+
+@styled
+def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Figure:
+    """Draw the posterior of each group: medians with two intervals, the largest on top.
+
+    The intervals hold 50% and the probability of the fit's own, 90% by default.
+
+    Parameters
+    ----------
+    fit : Fit
+        Has the draws.
+    quantity : str, optional
+        A vector of the posterior; the role ``group_mean`` by default. Of more than 30 elements,
+        the 15 largest and the 15 smallest medians are drawn.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such vector.
+    """
+    if quantity is None:
+        fit.program.require(Capability.GROUP_MEAN)
+        quantity = fit.program.declaration.roles.group_mean
+    found = fit.posterior.data_vars.get(quantity)
+    if found is None or len(own_dims(found)) != 1:
+        vectors = [str(name) for name, each in fit.posterior.items() if len(own_dims(each)) == 1]
+        raise ConfigError(
+            f"forest: {quantity!r} is not a vector of {fit.name}; it has "
+            f"{', '.join(vectors) or 'none'}"
+        )
+    levels = np.quantile(flat(found), _probs(fit.interval), axis=(0, 1))
+    shown, note = _extremes(-levels[2])
+    names = [labels_of(found)[0][i] for i in shown]
+    figure, ax = _rows(names, fit.data.name_of(own_dims(found)[0]), theme)
+    handles = _intervals(ax, levels[:, shown], theme, fit.interval)
+    ax.set_xlabel(fitted(fit.program.unit_of(quantity, fit.data) or quantity, 3.4))
+    style.legend(figure, handles)
+    top, bottom = (element_names(found)[int(np.argmax(s * levels[2]))] for s in (1, -1))
+    alt = (
+        f"Forest plot of {quantity} of {fit.name}: the largest median is {levels[2].max():.3g} of "
+        f"{top}, the smallest {levels[2].min():.3g} of {bottom}."
+    )
+    return finish(figure, alt, note)
+
+
+@styled
+def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
+    """Draw each group's observed mean on the interval of its replicated means.
+
+    Parameters
+    ----------
+    checks : PredictiveChecks
+        Of data with groups, and a model without a mean of its own for each: such a mean follows
+        the observed one, so that nothing would stand out. Of more than 30 groups, those are drawn
+        whose observed means are farthest out among the replicated ones.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the rows are not grouped.
+    """
+    groups, fit = checks.groups, checks.fit
+    if groups is None:
+        raise ConfigError(f"plots: the data of {fit.name} have no groups to draw")
+    observed, num = groups.observed, groups.observed.size
+    levels = groups.quantiles(_probs(fit.interval))
+    width = np.maximum(levels[4] - levels[0], 1e-300)
+    shown = np.argsort(-np.abs(observed - levels[2]) / width, kind="stable")[:MOST_ROWS]
+    shown = np.sort(shown)
+    inside = (observed >= levels[1]) & (observed <= levels[3])
+    notes = []
+    if inside.mean() > MOST_INSIDE:
+        notes.append(
+            f"{int(inside.sum())} of {num} observed means lie in their 50% intervals. So they do "
+            "wherever a model has a mean for each group, however badly it fits otherwise."
+        )
+    if shown.size < num:
+        notes.append(
+            f"Of {num} groups the {shown.size} are shown whose observed means are farthest out "
+            "among the replicated ones."
+        )
+    figure, ax = _rows([groups.labels.names[i] for i in shown], groups.labels.column, theme)
+    handles = _intervals(ax, levels[:, shown], theme, fit.interval, "replicated, ")
+    dot: dict[str, Any] = {"marker": "o", "mfc": theme.paper, "mec": theme.data}
+    ax.plot(observed[shown], np.arange(shown.size), ls="", ms=6, mew=1.3, **dot)
+    ax.set_xlabel(fitted(f"mean of {fit.data.value_name}", 3.4))
+    style.legend(figure, [Line2D([], [], ls="", label="observed", **dot), *handles])
+    outside = (observed < levels[0]) | (observed > levels[4])
+    alt = (
+        f"Observed means of {num} groups against those replicated by {fit.name}: "
+        f"{int(outside.sum())} lie outside their {percent(fit.interval)} interval."
+    )
+    return finish(figure, alt, *notes)
+
+
+@styled
+def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
+    """Draw what is predicted: medians with intervals of 50% and the fit's own, new groups last.
+
+    Parameters
+    ----------
+    found : Predictions
+        Of more than 30 groups, those with the 15 largest and the 15 smallest medians are drawn.
+    theme : Theme
+        Colours.
+    """
+    fit = found.fit
+    mean = fit.program.declaration.roles.group_mean
+    parts = [part for part in found.parts if part.quantity.name != mean] or list(found.parts)
+    draws = np.concatenate([flat(part.quantity) for part in parts], axis=2)
+    levels = np.quantile(draws, _probs(fit.interval), axis=(0, 1))
+    names = [
+        ", ".join(element[len(str(part.quantity.name)) :].strip("[]").split(",")) or part.title
+        for part in parts
+        for element in element_names(part.quantity)
+    ]
+    num = len(element_names(parts[0].quantity))
+    groups, note = _extremes(-levels[2, :num]) if num > MOST_ROWS else (np.arange(num), "")
+    shown = np.concatenate([groups, np.arange(num, len(names))])
+    figure, ax = _rows([names[i] for i in shown], "", theme)
+    handles = _intervals(ax, levels[:, shown], theme, fit.interval)
+    # A new group's tail may be so long that nothing else could be read.
+    low, inner_low, _, inner_high, high = levels[:, shown]
+    span = float(inner_high.max() - inner_low.min()) or 1.0
+    right = min(float(high.max()), float(inner_high.max()) + 2 * span)
+    left = max(float(low.min()), float(inner_low.min()) - 2 * span)
+    ax.set_xlim(left - 0.04 * (right - left), right + 0.04 * (right - left))
+    is_beyond = bool((high > right).any() or (low < left).any())
+    beyond = "Intervals go on beyond the axis; the table has their ends." if is_beyond else ""
+    titles = " and ".join(part.title for part in parts)
+    ax.set_xlabel(fitted(f"{observed_unit(fit)}, {titles}", 4.4))
+    style.legend(figure, handles)
+    alt = (
+        f"Predictions of {fit.name} for the {titles}: medians from {levels[2].min():.3g} to "
+        f"{levels[2].max():.3g}, with intervals of 50% and {percent(fit.interval)}."
+    )
+    return finish(figure, alt, beyond, note)
+
+
+@styled
+def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
+    """Draw each group's posterior mean between its own average and that of all groups.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a program with the role ``group_mean``. Of more than 30 groups, the 15 with the lowest
+        and the 15 with the highest averages are drawn.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the program has no group means, or the data are not a table.
+    """
+    fit.program.require(Capability.GROUP_MEAN)
+    groups = fit.data.by_group
+    if groups is None:
+        raise ConfigError(f"plots: {fit.name} was given no table, so its groups are not known")
+    unpooled, pooled = _averages(fit.data, groups), float(fit.data.y.mean())
+    draws = flat(fit.posterior[fit.program.declaration.roles.group_mean])
+    low, _, median, _, high = np.quantile(draws, _probs(fit.interval), axis=(0, 1))
+    shown, note = np.arange(len(groups)), ""
+    if len(groups) > MOST_ROWS:
+        shown, _ = _extremes(unpooled)
+        note = (
+            f"Of {len(groups)} {label(groups.column)} labels, the {MOST_ROWS // 2} with the lowest "
+            f"and the {MOST_ROWS // 2} with the highest averages are shown; "
+            f"{len(groups) - MOST_ROWS} between them are left out, and are in the summary table."
+        )
+    rows = np.arange(shown.size)
+    figure, ax = _rows([groups.names[i] for i in shown], groups.column, theme)
+    ax.axvline(pooled, color=theme.prior, ls=style.DASHED, lw=1.1)
+    ax.hlines(rows, low[shown], high[shown], color=theme.model, lw=2.2, alpha=0.45)
+    ax.hlines(rows, unpooled[shown], median[shown], color=theme.muted, lw=0.8)
+    own: dict[str, Any] = {"marker": "o", "ls": "", "mfc": theme.paper, "mec": theme.data}
+    ax.plot(unpooled[shown], rows, ms=8.5, mew=1.1, **own)
+    ax.plot(median[shown], rows, "o", ms=5, color=theme.model)
+    ax.set_xlabel(fitted(observed_unit(fit), 3.0))
+    posterior = f"posterior median, {percent(fit.interval)}"
+    handles = [
+        Line2D([], [], ms=8, label="own average", **own),
+        Line2D([], [], marker="o", color=theme.model, lw=2.2, label=posterior),
+        Line2D([], [], color=theme.prior, ls=style.DASHED, label="average of all"),
+    ]
+    style.legend(figure, handles, columnspacing=1.2)
+    away = unpooled - pooled
+    far = np.abs(away) > 1e-12
+    share = float(np.median(1 - (median - pooled)[far] / away[far])) if far.any() else 0.0
+    most = int(np.argmax(np.abs(median - unpooled)))
+    alt = (
+        f"Shrinkage of the group means of {fit.name}: the posterior medians lie, at the median "
+        f"over {len(groups)} {groups.column} labels, {share:.0%} of the way from the own "
+        f"average to the average of all, {pooled:.3g}. {groups.names[most]} moves most, from "
+        f"{unpooled[most]:.3g} to {median[most]:.3g}."
+    )
+    return finish(figure, alt, note)
+
+
+@styled
+def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
+    """Draw each group's observations over time, a panel for each group.
+
+    A time that a group lacks, and others have, is a cross at the foot of its panel and a gap in
+    its line. Without times all groups are in one panel, a dot for each observation.
+
+    Parameters
+    ----------
+    data : Data
+        Of a table with groups. Of more than 24 groups, 24 are drawn, evenly spaced by their
+        averages.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the data have no groups or nothing is observed.
+    """
+    groups, times = data.by_group, data.by_time
+    if groups is None or not data.num_obs:
+        raise ConfigError("plots: the data have no groups; name their column under [table] group")
+    averages, num = _averages(data, groups), len(groups)
+    shown, note = np.arange(num), ""
+    if num > MOST_PANELS:
+        at = np.unique(np.linspace(0, num - 1, MOST_PANELS).round().astype(int))
+        shown = np.argsort(averages, kind="stable")[at]
+        note = (
+            f"{at.size} of {num} {label(groups.column)} labels are shown, evenly spaced from the "
+            f"lowest average to the highest; {num - at.size} are left out."
+        )
+    low, high = float(data.y.min()), float(data.y.max())
+    begin = 0.0 if 0 < low < NEAR_ZERO * high else low
+    margin = 0.09 * ((high - begin) or 1.0)
+    limits = begin - margin, high + margin
+    if times is None:
+        figure = _dots(data, groups, shown, limits, theme)
+        what = f"{groups.column}, {num} groups: {data.num_obs} observations"
+        missing = ""
+    else:
+        table = np.full((num, len(times)), np.nan)
+        table[groups.codes, times.codes] = data.y
+        figure = _time_panels(data, table, shown, limits, theme)
+        num_missing = int(np.isnan(table).sum())
+        missing = f", {num_missing} are missing" if num_missing else ", none is missing"
+        what = f"{groups.column} and {times.column}, {num} panels: {data.num_obs} observations"
+    lowest, highest = int(np.argmin(averages)), int(np.argmax(averages))
+    alt = (
+        f"{data.value_name} by {what} between {low:g} and {high:g}{missing}. The average is "
+        f"lowest for {groups.names[lowest]}, {averages[lowest]:.3g}, and highest for "
+        f"{groups.names[highest]}, {averages[highest]:.3g}."
+    )
+    return finish(figure, alt, note)
+
+
+def _dots(
+    data: Data,
+    groups: Labels,
+    shown: NDArray[np.int64],
+    limits: tuple[float, float],
+    theme: Theme,
+) -> StyledFigure:
+    """Draw the observations of each group on a line, equal ones apart."""
+    most = int(groups.counts[shown].max())
+    height = max(shown.size, 4) * (0.2 if most == 1 else 0.3)
+    figure = style.new_figure(0.6 + height, theme)
+    ax = figure.subplots()
+    rows = [np.flatnonzero(groups.codes == group) for group in shown]
+    at = [i + 0.3 * np.linspace(-1, 1, r.size + 2)[1:-1] for i, r in enumerate(rows)]
+    size = 5 if most == 1 else 3.6 if most <= 24 else 1.8
+    ax.plot(data.y[np.concatenate(rows)], np.concatenate(at), "o", ms=size, color=theme.model)
+    _name_rows(ax, [groups.names[group] for group in shown], groups.column, height)
+    ax.grid(axis="y", visible=True)
+    ax.set_xlabel(fitted(data.value_name, 3.0))
+    ax.set_xlim(limits)
+    return figure
+
+
+def _time_panels(
+    data: Data,
+    table: NDArray[np.float64],
+    shown: NDArray[np.int64],
+    limits: tuple[float, float],
+    theme: Theme,
+) -> StyledFigure:
+    """Draw a panel of each group over time, missing observations marked."""
+    groups, times = data.by_group, data.by_time
+    assert groups is not None  # observations() asks
+    assert times is not None
+    columns = min(4, max(shown.size, 1))
+    height = 1.75 if shown.size <= 4 else 1.25
+    figure, axes = style.panels(shown.size, columns, height, theme, sharex=True, sharey=True)
+    names = [groups.names[group] for group in shown]
+    whole = [f"{groups.column} {name}" for name in names]
+    titles = names if groups.are_titles or max(map(len, whole)) > 14 else whole
+    at = np.arange(0, len(times), -(-len(times) // MOST_TICKS))
+    ticks = [label(times.names[i], 9) for i in at]
+    upright = sum(map(len, ticks)) + len(ticks) > ROW_CHARACTERS / columns
+    room = style.panel_width(columns)
+    steps, size = np.arange(len(times)), 3.6 if len(times) <= 24 else 1.8
+    cross: dict[str, Any] = {"marker": "x", "color": theme.alarm}
+    for i, (ax, values) in enumerate(zip(axes, table[shown], strict=True)):
+        ax.plot(steps, values, "o-", ms=size, lw=0.9, color=theme.model)
+        missing = steps[np.isnan(values)]
+        if missing.size:
+            foot = ax.get_xaxis_transform()
+            place = np.full(missing.size, 0.03)
+            ax.scatter(missing, place, transform=foot, s=18, lw=1.2, clip_on=False, **cross)
+        ax.set_xlim(-0.5, len(times) - 0.5)
+        ax.set_ylim(limits)
+        ax.grid(axis="x", visible=False)
+        ax.set_title(fitted(titles[i], room, size=9, bold=True), pad=3, fontsize=9)
+        ax.set_xticks(at, ticks)
+        if upright:
+            ax.tick_params(axis="x", rotation=90)
+        if i + columns >= len(axes):  # no panel is below it
+            ax.tick_params(labelbottom=True)
+            # Above an empty place labels take its room, not that of the whole row.
+            ax.xaxis.set_in_layout(i // columns == (len(axes) - 1) // columns)
+            ax.set_xlabel(fitted(times.column, room))
+    num_rows = -(-shown.size // columns)
+    figure.supylabel(fitted(data.value_name, height * num_rows), fontsize=9)
+    if np.isnan(table).any():
+        style.legend(figure, [Line2D([], [], ls="", label="missing", **cross)])
+    return figure
+
+
+def observed_unit(fit: Fit) -> str:
+    """Return the unit of an observation: that of a group's mean, or else what the user calls it."""
+    mean = fit.program.declaration.roles.group_mean
+    return fit.program.unit_of(mean, fit.data) or fit.data.value_name
+
+
+def _averages(data: Data, groups: Labels) -> NDArray[np.float64]:
+    return np.asarray(np.bincount(groups.codes, data.y) / groups.counts)
+
+
+def _probs(interval: float) -> tuple[float, ...]:
+    return ((1 - interval) / 2, 0.25, 0.5, 0.75, (1 + interval) / 2)
+
+
+def _extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
+    """Return rows in order, first and last ones only where there are too many."""
+    order = np.argsort(order_by, kind="stable")
+    if order.size <= MOST_ROWS:
+        return order, ""
+    half = MOST_ROWS // 2
+    note = (
+        f"The {half} largest and the {half} smallest medians are shown; {order.size - MOST_ROWS} "
+        "between them are left out."
+    )
+    return np.concatenate([order[:half], order[-half:]]), note
+
+
+def _rows(names: Sequence[str], what: str, theme: Theme) -> tuple[StyledFigure, Axes]:
+    """Return a figure with a named row for each group."""
+    height = 0.24 * max(len(names), 3)
+    figure = style.new_figure(1.15 + height, theme)
+    ax = figure.subplots()
+    _name_rows(ax, names, what, height)
+    return figure, ax
+
+
+def _name_rows(ax: Axes, names: Sequence[str], what: str, height: float) -> None:
+    ax.set_yticks(np.arange(len(names)), [fitted(label(name), 2.0, size=8) for name in names])
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.set_ylabel(fitted(what, height))
+    ax.grid(axis="y", visible=False)
+
+
+def _intervals(
+    ax: Axes, levels: NDArray[np.float64], theme: Theme, interval: float, what: str = ""
+) -> list[Line2D]:
+    """Draw two intervals a row, and medians if they are not named; return the legend's handles."""
+    rows = np.arange(levels.shape[1])
+    wide: dict[str, Any] = {"color": theme.model, "lw": 1.6, "alpha": 0.55}
+    narrow: dict[str, Any] = {"color": theme.model, "lw": 4.2, "alpha": 0.8}
+    ax.hlines(rows, levels[0], levels[4], **wide)
+    ax.hlines(rows, levels[1], levels[3], **narrow)
+    if not what:
+        ax.plot(levels[2], rows, "o", ms=5, mfc=theme.paper, mec=theme.model, mew=1.2)
+    labels = (f"{what}50%", narrow), (f"{what}{percent(interval)}", wide)
+    return [Line2D([], [], label=name, **how) for name, how in labels]

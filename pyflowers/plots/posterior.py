@@ -1,0 +1,579 @@
+"""One posterior: traceplots, rank plots, pairs, and its prior.
+
+References
+----------
+Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
+localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2),
+section 4.1 for rank plots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress, zip_longest
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from pyflowers.display import interval_quantiles, percent
+from pyflowers.errors import ConfigError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names, flat, varies
+from pyflowers.plots import style
+from pyflowers.plots.style import LIGHT, Axes, StyledFigure, Theme, finish, fitted, panels, styled
+from pyflowers.programs import Capability
+from pyflowers.programs.densities import PriorDensity
+
+MOST_PANELS = 8
+MOST_PAIRED = 5
+MOST_PRIORS = 6
+MOST_POINTS = 4000
+"""Points of a panel; of more draws, every n-th is shown, and all that diverged."""
+
+MOST_VECTOR_POINTS = 60_000
+"""Points up to which a trace is drawn as lines; beyond, as an image, which stays small."""
+
+RANK_BINS = 20
+
+HEAVY_TAIL = 30.0
+"""A positive parameter whose 99.5% quantile exceeds its 0.5% by this factor has a log axis."""
+
+SHOWN_SHARE = 0.999
+"""Share of a parameter's draws that its axis spans; the rest is counted in the small print."""
+
+GRID = 400
+"""Points at which a density is drawn."""
+
+BINS_OF_A_KERNEL = 8
+"""Bins of values in one standard deviation of a kernel, where it is that narrow."""
+
+
+@dataclass(frozen=True)
+class Element:
+    """One number of a posterior.
+
+    Attributes
+    ----------
+    name : str
+        As in the summary, such as ``mu_plant[2]``.
+    draws : array, shape (chain, draw)
+        Its draws.
+    """
+
+    name: str
+    draws: NDArray[np.float64]
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether only a logarithmic axis shows both its bulk and its upper tail."""
+        low, high = np.quantile(self.draws, (0.005, 0.995))
+        return bool(self.draws.min() > 0 and high > HEAVY_TAIL * low)
+
+
+def choose(
+    fit: Fit, most: int, parameters: Sequence[str] | None = None
+) -> tuple[list[Element], str]:
+    """Choose at most `most` elements: those asked for, or the scalars and the worst of the rest.
+
+    Parameters
+    ----------
+    fit : Fit
+        Has the draws.
+    most : int
+        How many a figure can show.
+    parameters : sequence of str, optional
+        Variables or elements, such as ``mu`` or ``mu_plant[2]``.
+
+    Returns
+    -------
+    shown : list of Element
+        In the posterior's order. Of vectors, the elements with the largest R-hat, as many of each
+        vector; ties go to those that come first. What is the same in every draw is left out where
+        anything else varies. The choice is the same every time.
+    note : str
+        A sentence about the others.
+
+    Raises
+    ------
+    ConfigError
+        If a parameter is asked for that the posterior does not have, or it has none at all.
+    """
+    quantities = list(fit.posterior.values())
+    draws = {name: flat(q)[:, :, i] for q in quantities for i, name in enumerate(element_names(q))}
+    if not draws:
+        raise ConfigError("plots: the fit has no parameters to plot; fit a program that has some")
+    names = list(draws) if parameters is None else _asked(list(draws), parameters)
+    varying = {name for q in quantities for name in compress(element_names(q), varies(q))}
+    names = [name for name in names if name in varying] or names
+    note, total = "", len(names)
+    if total > most:
+        # An R-hat that is not a number is worse than any; sorting keeps the order of ties.
+        r_hat = fit.summary()["r_hat"].fillna(np.inf).to_dict()
+        vectors: dict[str, list[str]] = {_variable(name): [] for name in names}
+        for name in sorted(names, key=lambda name: -r_hat[name]):
+            vectors[_variable(name)].append(name)
+        turns = zip_longest(*sorted(vectors.values(), key=lambda vector: len(vector) > 1))
+        kept = [name for turn in turns for name in turn if name is not None][:most]
+        names = [name for name in names if name in kept]
+        note = (
+            f"{len(names)} of {total} parameters are shown: of each vector the elements with the "
+            f"largest R-hat. The other {total - len(names)} are in the summary table."
+        )
+    return [Element(name, np.asarray(draws[name], dtype=np.float64)) for name in names], note
+
+
+def _variable(name: str) -> str:
+    return name.partition("[")[0]
+
+
+def _asked(names: list[str], parameters: Sequence[str]) -> list[str]:
+    if not isinstance(parameters, Iterable):
+        raise ConfigError(
+            f"parameters: a {type(parameters).__name__} is not a list of names, such as ['mu']"
+        )
+    wanted: dict[str, None] = {}
+    for parameter in [parameters] if isinstance(parameters, str) else parameters:
+        found = [name for name in names if parameter in (name, _variable(name))]
+        if not found:
+            raise ConfigError(
+                f"parameter {parameter!r}: the fit has no parameter of that name; it has "
+                f"{', '.join(dict.fromkeys(map(_variable, names)))}"
+            )
+        wanted |= dict.fromkeys(found)
+    return list(wanted)
+
+
+@styled
+def trace_first_chain(fit: Fit, parameter: str | None = None, *, theme: Theme = LIGHT) -> Figure:
+    """Draw the traceplot of one parameter in the first chain.
+
+    Parameters
+    ----------
+    fit : Fit
+        What to draw.
+    parameter : str, optional
+        Such as ``mu_plant[2]``; the first by default, which is ``mu`` in the models here.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the fit has no such parameter, or none at all.
+    """
+    (element, *_), _ = choose(fit, 1, None if parameter is None else [parameter])
+    figure, (ax,) = panels(1, 1, 2.1, theme)
+    draws = element.draws[0]
+    ax.plot(np.arange(1, draws.size + 1), draws, lw=0.6, color=theme.model)
+    ax.axhline(float(np.median(draws)), color=theme.ink, lw=0.8, ls="--")
+    _trace_axes(ax, fit, element, f"{element.name}, first chain", theme)
+    ax.set_xlabel(_step(fit))
+    alt = (
+        f"Traceplot of {element.name} in the first chain of {fit.name}: {draws.size} draws around "
+        f"a median of {np.median(draws):.3g}."
+    )
+    return finish(figure, alt)
+
+
+@styled
+def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = LIGHT) -> Figure:
+    """Draw the traceplots of all chains, a panel for each parameter.
+
+    Parameters
+    ----------
+    fit : Fit
+        What to draw.
+    parameters : sequence of str, optional
+        Which; by default all, or of many those with the largest R-hat.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the fit has no such parameter.
+    """
+    shown, note = choose(fit, MOST_PANELS, parameters)
+    num_chains, num_draws = shown[0].draws.shape
+    figure, axes = panels(len(shown), 1, 1.02, theme, sharex=True)
+    dense = len(shown) * shown[0].draws.size > MOST_VECTOR_POINTS
+    apart = []
+    for ax, element in zip(axes, shown, strict=True):
+        for draws, colour in zip(element.draws, _colours(theme, num_chains), strict=True):
+            steps = np.arange(1, num_draws + 1)
+            ax.plot(steps, draws, lw=0.45, alpha=0.85, color=colour, rasterized=dense)
+        _trace_axes(ax, fit, element, element.name, theme)
+        medians = np.median(element.draws, axis=1)
+        apart.append(np.ptp(medians) / (np.std(element.draws) or 1))
+    axes[-1].set_xlabel(_step(fit))
+    _chain_legend(figure, num_chains, theme)
+    alt = (
+        f"Traceplots of {_names(shown)} of {fit.name}, {num_chains} chains of {num_draws} draws: "
+        f"the chains' medians lie at most {max(apart):.2f} posterior standard deviations apart."
+    )
+    return finish(figure, alt, note)
+
+
+@styled
+def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = LIGHT) -> Figure:
+    """Draw how often each chain's draws take each rank among all draws.
+
+    Chains that explore the same distribution have flat histograms. The grey band holds 99% of the
+    bars of independent draws; autocorrelation widens what is to be expected.
+
+    Parameters
+    ----------
+    fit : Fit
+        What to draw.
+    parameters : sequence of str, optional
+        Which; by default all, or of many those with the largest R-hat.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the fit has no such parameter.
+    """
+    shown, note = choose(fit, MOST_PANELS, parameters)
+    figure, axes = panels(len(shown), 2, 1.35, theme, sharex=True)
+    num_chains, num_draws = shown[0].draws.shape
+    num_bins = max(2, min(RANK_BINS, num_draws // 5))
+    low, high = binomial_interval(0.99, num_draws, 1 / num_bins)
+    worst = 0.0
+    for ax, element in zip(axes, shown, strict=True):
+        counts = rank_counts(element.draws, num_bins)
+        worst = max(worst, float(np.mean((counts < low) | (counts > high))))
+        edges = np.linspace(0, element.draws.size, num_bins + 1)
+        ax.fill_between(edges[[0, -1]], low, high, color=theme.grid, lw=0)
+        for count, colour in zip(counts, _colours(theme, num_chains), strict=True):
+            ax.stairs(count, edges, baseline=None, color=colour, lw=1.1, alpha=0.9)
+        ax.set_title(fitted(element.name, style.panel_width(2), size=9.5, bold=True), pad=2)
+        ax.set_ylim(0, max(counts.max(), high) * 1.08)
+        ax.grid(False)
+        ax.margins(x=0)
+        ax.locator_params(nbins=4)
+    for ax in axes[-2:]:
+        ax.set_xlabel("rank among all draws")
+        ax.tick_params(labelbottom=True)
+    figure.supylabel("draws of a chain", fontsize=9)
+    _chain_legend(figure, num_chains, theme)
+    alt = (
+        f"Rank plots of {len(shown)} parameters of {fit.name}, {num_chains} chains: at most "
+        f"{worst:.0%} of a parameter's bars lie outside the band that holds 99% of those of "
+        "independent draws."
+    )
+    return finish(figure, alt, note)
+
+
+def _names(shown: Sequence[Element]) -> str:
+    return ", ".join(element.name for element in shown)
+
+
+def _step(fit: Fit) -> str:
+    """Return what is counted along a traceplot: without a Markov chain there is no warm-up."""
+    return "draw after warm-up" if fit.record.independent is None else "draw"
+
+
+def _trace_axes(ax: Axes, fit: Fit, element: Element, name: str, theme: Theme) -> None:
+    """Title a trace with its unit; a heavy-tailed parameter has a logarithmic axis."""
+    room = style.panel_width(1)
+    unit = fit.program.unit_of(element.name, fit.data)
+    shown = fitted(name, 0.6 * room if unit else room, size=9.5, bold=True)
+    left = room - style.text_width(shown, size=9.5, bold=True) - 0.2
+    small = {"fontsize": 8, "fontweight": "normal", "color": theme.muted}
+    ax.set_title(shown, pad=2)
+    ax.set_title(fitted(unit, left, size=8), loc="right", pad=2, **small)
+    ax.set_xlim(1, max(element.draws.shape[1], 2))
+    ax.set_yscale("log" if element.is_heavy else "linear")
+    style.few_ticks(ax, "y", 5 if element.is_heavy else 4)
+
+
+def average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the ranks of values from 1 on, in their shape; equal values share their average."""
+    found = pd.Series(values.ravel()).rank(na_option="bottom")
+    return np.reshape(found.to_numpy(), values.shape)
+
+
+def rank_counts(draws: NDArray[np.float64], num_bins: int) -> NDArray[np.int64]:
+    """Count each chain's ranks among all draws in equal bins, shape (chain, bin)."""
+    position = ((average_ranks(draws) - 0.5) * num_bins / draws.size).astype(int)
+    position = np.minimum(position, num_bins - 1)
+    return np.stack([np.bincount(row, minlength=num_bins) for row in position])
+
+
+def binomial_interval(level: float, num: int, share: float) -> tuple[int, int]:
+    """Return the quantiles of Binomial(num, share) that hold `level` between equal tails.
+
+    SciPy's statistics take longer to import than most figures take to draw.
+    """
+    k = np.arange(num + 1)
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(k[1:]))])
+    log_pmf = log_factorial[-1] - log_factorial - log_factorial[::-1]
+    cdf = np.cumsum(np.exp(log_pmf + k * np.log(share) + k[::-1] * np.log1p(-share)))
+    low, high = np.searchsorted(cdf, [0.5 * (1 - level), 0.5 * (1 + level)])
+    return int(low), int(high)
+
+
+def _colours(theme: Theme, num_chains: int) -> list[str]:
+    return [theme.chains[i % len(theme.chains)] for i in range(num_chains)]
+
+
+def _chain_legend(figure: StyledFigure, num_chains: int, theme: Theme) -> None:
+    """Name the chains once, above all panels; past the palette colours repeat and names stop."""
+    if 1 < num_chains <= len(theme.chains):
+        handles = [
+            Line2D([], [], color=colour, lw=2, label=f"chain {i + 1}")
+            for i, colour in enumerate(theme.chains[:num_chains])
+        ]
+        style.legend(figure, handles, handlelength=1.2)
+
+
+@styled
+def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = LIGHT) -> Figure:
+    """Draw every pair of parameters, divergent transitions marked.
+
+    Parameters
+    ----------
+    fit : Fit
+        What to draw.
+    parameters : sequence of str, optional
+        Which; by default all, or of many those with the largest R-hat.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the fit has no such parameter, or only one.
+    """
+    shown, note = choose(fit, MOST_PAIRED, parameters)
+    has_divergences, num = "divergent__" in fit.stats, len(shown)
+    diverging = np.zeros(shown[0].draws.shape, dtype=bool)
+    if has_divergences:
+        diverging = np.asarray(fit.stats["divergent__"], dtype=bool)
+    fine = np.flatnonzero(~diverging)
+    step = max(1, fine.size // MOST_POINTS)
+    size = min(style.WIDTH / num, 1.8)
+    figure = style.new_figure(size * num + 0.5, theme, pad=0.02)
+    places = figure.add_gridspec(num, num)
+    spans = [_span(element) for element in shown]
+    names = [_axis_name(element, 0.9 * size - 0.12) for element in shown]
+    for j, left in enumerate(shown):
+        ax: Axes = None
+        for i, below in enumerate(shown[j:], j):
+            ax = figure.add_subplot(places[i, j], sharex=ax)
+            if i == j:
+                _marginal(ax, below, spans[i], theme)
+            else:
+                _scatter(ax, left.draws, below.draws, fine[::step], diverging, theme)
+                ax.set_yscale("log" if below.is_heavy else "linear")
+                ax.set_ylim(spans[i])
+                style.few_ticks(ax, "y", 3 if below.is_heavy else 4)
+            style.few_ticks(ax, "x", 3)
+            ax.tick_params(labelsize=7, labelleft=j == 0 and i > 0, labelbottom=i == num - 1)
+            if j == 0 and i > 0:
+                ax.set_ylabel(names[i], fontsize=8)
+        ax.set_xlabel(names[j], fontsize=8)
+    total = int(diverging.sum())
+    if has_divergences:
+        cross = Line2D([], [], ls="", marker="x", color=theme.alarm, label=f"divergent: {total}")
+        style.legend(figure, [cross])
+        told = f"{total} of {diverging.size} transitions diverged and are marked"
+        told = told if total else f"none of {diverging.size} transitions diverged"
+    else:
+        told = f"{diverging.size} draws"
+    which = "draws that did not diverge" if total else "draws"
+    points = f"One in {step} of the {which} is shown." if step > 1 else ""
+    alt = f"Pair plot of {_names(shown)} of {fit.name}: {told}.{_strongest(shown)}"
+    return finish(figure, alt, note, points, *_outside(shown, spans))
+
+
+def _span(element: Element) -> tuple[float, float]:
+    """Return an axis' limits: the bulk of the draws, so that none far out squeezes the others."""
+    tail = (1 - SHOWN_SHARE) / 2
+    values = np.log(element.draws) if element.is_heavy else element.draws
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return (1.0, 2.0)  # nothing is shown
+    low, high = np.quantile(values, (tail, 1 - tail))
+    margin = 0.08 * (high - low) or 0.5
+    low, high = max(low - margin, values.min() - margin), min(high + margin, values.max() + margin)
+    if element.is_heavy:
+        low, high = np.exp(low), np.exp(high)
+    return float(low), float(high)
+
+
+def _axis_name(element: Element, room: float) -> str:
+    """Break a long name before its element, so that neighbours do not run into each other."""
+    variable, bracket, position = element.name.partition("[")
+    name = fitted(element.name, room, size=8)
+    if position and style.text_width(style.label(element.name), size=8) > room:
+        name = f"{fitted(variable, room, size=8)}\n{fitted(bracket + position, room, size=8)}"
+    return name + ("\n(log axis)" if element.is_heavy else "")
+
+
+def _marginal(ax: Axes, element: Element, span: tuple[float, float], theme: Theme) -> None:
+    bins = np.geomspace(*span, 31) if element.is_heavy else np.linspace(*span, 31)
+    count, edges = np.histogram(element.draws, bins)
+    ax.stairs(count, edges, fill=True, color=theme.model, alpha=0.75, lw=0)
+    ax.set_xscale("log" if element.is_heavy else "linear")
+    ax.set_xlim(span)
+    style.without_y_axis(ax)
+    ax.grid(False)
+
+
+def _scatter(
+    ax: Axes,
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    fine: NDArray[np.int64],
+    diverging: NDArray[np.bool_],
+    theme: Theme,
+) -> None:
+    dot = {"s": 2.2, "alpha": 0.25, "lw": 0, "color": theme.model}
+    ax.scatter(x.ravel()[fine], y.ravel()[fine], rasterized=True, **dot)
+    cross = {"s": 14, "marker": "x", "lw": 1, "color": theme.alarm}
+    ax.scatter(x[diverging], y[diverging], rasterized=True, **cross)
+
+
+def _outside(shown: Sequence[Element], spans: Sequence[tuple[float, float]]) -> list[str]:
+    """Say how many draws lie beyond the axes, and how many are no numbers."""
+    missing, beyond = np.zeros((2, *shown[0].draws.shape), dtype=bool)
+    for element, (low, high) in zip(shown, spans, strict=True):
+        missing |= ~np.isfinite(element.draws)
+        beyond |= (element.draws < low) | (element.draws > high)
+    num_beyond, num_missing = int((beyond & ~missing).sum()), int(missing.sum())
+    counts = {"lie beyond the axes": num_beyond, "are missing or infinite": num_missing}
+    return [f"{num} of {beyond.size} draws {what}." for what, num in counts.items() if num]
+
+
+def _strongest(shown: Sequence[Element]) -> str:
+    """Name the pair with the largest rank correlation."""
+    varying = [element for element in shown if np.ptp(element.draws) != 0]
+    if len(varying) < 2:
+        return ""
+    ranked = np.stack([average_ranks(element.draws).ravel() for element in varying])
+    with np.errstate(invalid="ignore"):  # of what is never a number
+        correlations = np.nan_to_num(np.tril(np.corrcoef(ranked), -1))
+    i, j = np.unravel_index(np.argmax(np.abs(correlations)), correlations.shape)
+    if not correlations[i, j]:
+        return ""
+    return (
+        f" The strongest rank correlation is {correlations[i, j]:.2f}, between {varying[j].name} "
+        f"and {varying[i].name}."
+    )
+
+
+@styled
+def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
+    """Draw prior and posterior densities of the parameters that have a prior of their own.
+
+    On a logarithmic axis, as variances have, densities are those of the logarithm. An axis spans
+    the posterior; a prior that looks flat there is wide against it.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a program that declares the prior of a parameter.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the program declares none.
+    """
+    fit.program.require(Capability.PRIOR_DENSITY)
+    priors = {
+        name: prior
+        for name in map(str, fit.posterior)
+        if (prior := fit.program.prior_of(name, fit.data.values)) is not None
+    }
+    shown, note = choose(fit, MOST_PRIORS, list(priors))
+    figure, axes = panels(len(shown), 2, 1.75, theme)
+    sentences = []
+    probs = list(interval_quantiles(fit.interval).values())
+    for ax, element in zip(axes, shown, strict=True):
+        prior, sd = priors[_variable(element.name)], float(element.draws.std())
+        declared = fit.program.log_axis(element.name)
+        logarithmic = element.is_heavy if declared is None else declared
+        logarithmic = bool(element.draws.min() > 0 and logarithmic)
+        _prior_panel(ax, element, prior, logarithmic, theme)
+        style.title(ax, element.name, 2, fit.program.unit_of(element.name, fit.data))
+        _, low, high = np.quantile(element.draws, probs)
+        inner = f"{percent(fit.interval)} between {low:.3g} and {high:.3g}"
+        sentence = f"{element.name}: prior {prior.text}, posterior {inner}"
+        if np.isfinite(prior.sd) and sd > 0 and not logarithmic:
+            sentence += f", {prior.sd / sd:.3g} times as narrow as the prior"
+        sentences.append(f"{sentence}.")
+    handles = [
+        Line2D([], [], color=theme.model, lw=3, alpha=0.6, label="posterior"),
+        Line2D([], [], color=theme.prior, ls=style.DASHED, label="prior"),
+    ]
+    style.legend(figure, handles)
+    return finish(
+        figure, f"Prior and posterior densities of {fit.name}. {' '.join(sentences)}", note
+    )
+
+
+def _prior_panel(
+    ax: Axes, element: Element, prior: PriorDensity, logarithmic: bool, theme: Theme
+) -> None:
+    values = np.log(element.draws.ravel()) if logarithmic else element.draws.ravel()
+    low, high = np.quantile(values, (0.002, 0.998))
+    margin = (0.6 if logarithmic else 0.25) * (high - low) or 1.0
+    left, right = low - margin, high + margin
+    is_positive = prior.density is None or not np.any(prior.density(-np.logspace(-6, 6, 25)))
+    if not logarithmic and values.min() > 0 and is_positive:
+        left = max(left, right * 1e-6)  # below 0 there is nothing to draw
+    grid = np.linspace(left, right, GRID)
+    x = np.exp(grid) if logarithmic else grid
+    posterior = kernel_density(values, grid)
+    ax.fill_between(x, posterior, color=theme.model, alpha=0.35, lw=0)
+    ax.plot(x, posterior, color=theme.model)
+    if prior.density is not None:
+        believed = prior.density(x) * (x if logarithmic else 1.0)  # |dx / d log x|
+    else:
+        # A flat prior has no scale: it is drawn through the middle of the posterior, and per unit
+        # of the logarithm it grows with sigma2.
+        believed = 0.5 * posterior.max() * x / np.exp(np.median(values))
+    ax.plot(x, believed, color=theme.prior, ls=style.DASHED)
+    box = {"facecolor": theme.paper, "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
+    place = {"transform": ax.transAxes, "ha": "right", "va": "top", "bbox": box}
+    ax.text(0.98, 0.94, f"prior {prior.text}", fontsize=7.5, color=theme.prior, **place)
+    if logarithmic:
+        ax.set_xscale("log")
+        style.few_ticks(ax, "x", 6)
+    ax.set_xlim(x[0], x[-1])
+    ax.set_ylim(0, max(posterior.max(), min(believed.max(), 1.2 * posterior.max())) * 1.25)
+    style.without_y_axis(ax)
+
+
+def kernel_density(values: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the density of values by Gaussian kernels, on binned values.
+
+    The bandwidth is Silverman's robust one (1986, Density Estimation for Statistics and Data
+    Analysis, eq. 3.31).
+
+    Parameters
+    ----------
+    values : array, shape (n,)
+        Draws or data.
+    grid : array, shape (GRID,)
+        Where to evaluate it, in even steps.
+    """
+    iqr = float(np.subtract(*np.quantile(values, (0.75, 0.25)))) / 1.349
+    spread = min((s for s in (float(values.std()), iqr) if s > 0), default=1.0)
+    width = 0.9 * (spread if np.isfinite(spread) else 1.0) * values.size**-0.2
+    first, last = grid[0] - 4 * width, grid[-1] + 4 * width  # whose kernels reach into the grid
+    num_bins = int(np.clip((last - first) / (width / BINS_OF_A_KERNEL), GRID / 4, 4 * GRID))
+    edges = np.linspace(first, last, num_bins + 1)
+    count, _ = np.histogram(values, edges)
+    middle = (edges[1:] + edges[:-1]) / 2
+    kernel = np.exp(-0.5 * ((grid[:, None] - middle[None, :]) / width) ** 2)
+    return np.asarray(kernel @ count / (values.size * width * np.sqrt(2 * np.pi)))

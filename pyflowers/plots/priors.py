@@ -1,0 +1,200 @@
+"""Priors: what they say before the data, and how much of the posterior depends on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from pyflowers.display import interval_quantiles, percent
+from pyflowers.errors import ConfigError
+from pyflowers.fits.posterior import element_names, flat, own_dims
+from pyflowers.plots import style
+from pyflowers.plots.posterior import HEAVY_TAIL
+from pyflowers.plots.style import LIGHT, Axes, StyledFigure, Theme, finish, label, styled
+from pyflowers.programs import Capability
+
+if TYPE_CHECKING:
+    from pyflowers.analysis.prior_sensitivity import Sensitivity
+    from pyflowers.analysis.priors import PriorPredictive
+
+MOST_PANELS = 8
+BINS = 40
+SHOWN = (0.025, 0.975)
+"""Probabilities between which the draws of a panel are shown."""
+
+MOST_ROWS = 8
+"""Elements of a program that are shown: those that are the most sensitive to the prior."""
+
+LEAST = 0.002
+"""Where the axis of sensitivities begins; what is less is drawn there."""
+
+
+@styled
+def prior_parameters(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
+    """Draw histograms of the prior draws of the parameters, single numbers first.
+
+    Parameters
+    ----------
+    prior : PriorPredictive
+        As :func:`pyflowers.prior` returns it.
+    theme : Theme
+        Colours.
+    """
+    quantities = sorted(prior.parameters.values(), key=lambda quantity: bool(own_dims(quantity)))
+    values = {
+        name: np.ravel(flat(quantity)[:, :, i])
+        for quantity in quantities
+        for i, name in enumerate(element_names(quantity)[:MOST_PANELS])
+    }
+    units = {name: prior.program.unit_of(name, prior.data) for name in values}
+    total = sum(len(element_names(quantity)) for quantity in quantities)
+    return _histograms(values, units, total, f"Prior draws of {prior.name}", prior.interval, theme)
+
+
+@styled
+def prior_implied(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
+    """Draw histograms of the statistics of the data that the prior implies.
+
+    Parameters
+    ----------
+    prior : PriorPredictive
+        Of a program with ``y_rep``.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the program has no ``y_rep``.
+    """
+    if prior.y_rep is None:
+        prior.program.require(Capability.Y_REP)
+    values = {name: np.ravel(each) for name, each in prior.statistics.items()}
+    unit = prior.data.value_name
+    units = {name: "" if name.startswith("share") else unit for name in values}
+    what = f"Statistics of the data that the prior of {prior.name} implies"
+    return _histograms(values, units, len(values), what, prior.interval, theme)
+
+
+def prior_figures(prior: PriorPredictive, suffix: str = "png") -> dict[str, Figure]:
+    """Return the figures of a prior's folder by file name."""
+    made = {f"parameters.{suffix}": prior_parameters(prior)} if prior.parameters else {}
+    if prior.statistics:
+        made[f"implied.{suffix}"] = prior_implied(prior)
+    return made
+
+
+def _histograms(
+    values: Mapping[str, NDArray[np.float64]],
+    units: Mapping[str, str],
+    total: int,
+    what: str,
+    interval: float,
+    theme: Theme,
+) -> StyledFigure:
+    names = list(values)[:MOST_PANELS]
+    figure, axes = style.panels(len(names), 2, 1.55, theme)
+    sentences = []
+    probs = list(interval_quantiles(interval).values())
+    for ax, name in zip(axes, names, strict=True):
+        middle, low, high = np.quantile(values[name], probs, method="inverted_cdf")
+        _histogram(ax, values[name], middle, theme)
+        style.title(ax, name, 2, units[name])
+        inner = f"{percent(interval)} between {low:.3g} and {high:.3g}"
+        sentences.append(f"{name}: median {middle:.3g}, {inner}.")
+    note = "Each panel shows the middle 95% of the draws; the line is their median."
+    if total > len(names):
+        note += f" {len(names)} of {total} are shown; the others are in the tables."
+    return finish(figure, f"{what}. {' '.join(sentences)}", note)
+
+
+def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Theme) -> None:
+    least, most = np.quantile(values, SHOWN, method="inverted_cdf")
+    shown = values[(values >= least) & (values <= most) & np.isfinite(values)]
+    low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 1.0)
+    quarter, three_quarters = np.quantile(shown, (0.25, 0.75)) if shown.size else (0.0, 1.0)
+    if low > 0 and high > HEAVY_TAIL * low:
+        ax.set_xscale("log")
+        edges = np.geomspace(low, high, BINS + 1)
+    elif high - low > HEAVY_TAIL * max(three_quarters - quarter, 1e-300):
+        # On a linear axis there would be one bar: the ends are far beyond the middle half.
+        spread = float(np.quantile(np.abs(shown), 0.25)) or 1.0
+        ax.set_xscale("symlog", linthresh=spread)
+        ends = float(np.arcsinh(low / spread)), float(np.arcsinh(high / spread))
+        edges = spread * np.sinh(np.linspace(*ends, BINS + 1))
+        ax.set_xlim(edges[0], edges[-1])
+    else:
+        room = 0.0 if high > low else 0.5
+        edges = np.linspace(low - room, high + room, BINS + 1)
+    count, _ = np.histogram(shown, edges)
+    ax.stairs(count, edges, fill=True, color=theme.prior, alpha=0.45)
+    if np.isfinite(middle):
+        ax.axvline(middle, color=theme.ink, lw=1.2)
+    style.few_ticks(ax, "x", 5)
+    style.without_y_axis(ax)
+
+
+@styled
+def power_scaling(found: Sequence[Sensitivity], *, theme: Theme = LIGHT) -> Figure:
+    """Draw the sensitivities of one or several fits beside the threshold.
+
+    Parameters
+    ----------
+    found : sequence of Sensitivity
+        As :func:`pyflowers.sensitivity` returns them.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If none of them could be computed.
+    """
+    from pyflowers.analysis.prior_sensitivity import THRESHOLD
+
+    shown = [_most_sensitive(each) for each in found]
+    num_rows = sum(map(len, shown))
+    if not num_rows:
+        raise ConfigError("sensitivity: no sensitivity could be computed; see its notes")
+    figure = style.new_figure(1.0 + 0.22 * num_rows + 0.1 * len(found), theme)
+    ax = figure.subplots()
+    ax.set_xscale("log")
+    places, names, sentences = list[float](), list[str](), list[str]()
+    points: dict[str, list[float]] = {"prior": [], "likelihood": []}
+    for each, elements in zip(found, shown, strict=True):
+        begin = places[-1] + 1.6 if places else 0.0  # with a gap between programs
+        places += [begin + i for i in range(len(elements))]
+        names += [element if len(found) == 1 else f"{each.name}: {element}" for element in elements]
+        for component, values in points.items():
+            column = each.distances.get(component)
+            values += [np.nan if column is None else float(column[e]) for e in elements]
+        told = [f"{element} {each.distances['prior'][element]:.2g}" for element in elements]
+        sentences += [f" {each.name}: {', '.join(told)}."] if told else []
+    styles = {"prior": ("D", theme.prior), "likelihood": ("o", theme.model)}
+    for component, (marker, colour) in styles.items():
+        x = np.maximum(points[component], LEAST)
+        ax.plot(x, places, marker, ms=5, color=colour, label=component, clip_on=False)
+    ax.axvline(THRESHOLD, color=theme.ink, lw=0.9, ls=style.DASHED)
+    ax.set_yticks(places, [label(name, 40) for name in names])
+    ax.set_ylim(places[-1] + 0.7, -0.7)
+    ax.set_xlim(left=LEAST)
+    ax.grid(axis="y", visible=False)
+    style.plain_ticks(ax.xaxis)
+    ax.set_xlabel(f"sensitivity to power-scaling; from {THRESHOLD:g} on (dashed) it counts")
+    style.legend(figure, ax.get_legend_handles_labels()[0], "upper left")
+    more = sum(len(each.distances) for each in found) - num_rows
+    note = f"{more} more quantities, less sensitive to the prior, are not shown." if more else ""
+    return finish(figure, f"Sensitivity to power-scaling of the prior.{''.join(sentences)}", note)
+
+
+def _most_sensitive(each: Sensitivity) -> list[str]:
+    """Return the elements to show in the posterior's order."""
+    if "prior" not in each.distances:
+        return []
+    prior = each.distances["prior"].dropna()
+    worst = set(prior.sort_values(ascending=False, kind="stable").index[:MOST_ROWS])
+    return [str(element) for element in prior.index if element in worst]
