@@ -97,19 +97,6 @@ def test_negative_control_one_observation_too_many(monkeypatch):
         check_against_mpmath(NormalExact)
 
 
-@pytest.mark.parametrize(("x", "prior"), CASES[:2])
-def test_evidence_against_nquad(x, prior):
-    posterior = NormalExact(x, prior)
-    low, high = posterior.quantile("sigma2", [1e-12, 1 - 1e-12])
-    theta = posterior.quantile("theta", [1e-12, 1 - 1e-12])
-    value, _ = integrate.nquad(
-        lambda u, t: math.exp(log_joint(x, prior, t, u) - posterior.log_evidence),
-        [np.log([low, high]), theta],
-        opts={"epsabs": 1e-9, "epsrel": 1e-9, "limit": 100},
-    )
-    assert value == pytest.approx(1, abs=1e-8)
-
-
 @pytest.mark.parametrize(("x", "prior"), CASES)
 def test_densities_distribution_functions_and_quantiles_belong_together(x, prior):
     posterior = NormalExact(x, prior)
