@@ -2,6 +2,7 @@
 
 import functools
 import math
+import pickle
 
 import mpmath as mp
 import numpy as np
@@ -12,8 +13,8 @@ from scipy import integrate, stats
 
 from pyflowers import exact
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.exact import NormalExact, kl_divergence
-from pyflowers.vb import NormalPrior, ScaledInvChiSquare, fit_normal
+from pyflowers.exact import NormalExact, exact_multilevel_poisson, kl_divergence
+from pyflowers.vb import MultilevelPrior, NormalPrior, ScaledInvChiSquare, fit_normal
 
 LECTURE = np.array([4, 5, 6, 4, 0, 2, 5, 3, 8, 6, 10, 8.0])
 DEFAULT = NormalPrior(0, 100, 1, 2)
@@ -193,6 +194,15 @@ def test_iid_normal_is_this_model_by_its_own_names():
     assert posterior.quantile("mu", 0.5) == NormalExact(LECTURE).quantile("theta", 0.5)
     grid, density = posterior.marginal("mu")
     assert integrate.simpson(density, x=grid) == pytest.approx(1, abs=1e-5)
+
+
+def test_results_can_be_pickled():
+    prior = MultilevelPrior(0, 3, 4, 1)
+    both = NormalExact(LECTURE), exact_multilevel_poisson(LECTURE, ["a", "b", "c"] * 4, prior)
+    for posterior in both:
+        again = pickle.loads(pickle.dumps(posterior))
+        for name in posterior.names:
+            np.testing.assert_array_equal(again.quantile(name, 0.3), posterior.quantile(name, 0.3))
 
 
 def test_public_names():
