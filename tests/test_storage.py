@@ -20,7 +20,7 @@ from pyflowers.cli.programs import EXECUTABLE
 from pyflowers.cli.results import folder_kind
 from pyflowers.errors import ConfigError
 from pyflowers.fits import folder as runs
-from pyflowers.fits import netcdf
+from pyflowers.fits import idata
 from pyflowers.fits.fit import Fit
 from pyflowers.lectures import Lecture, Settings
 from pyflowers.reports.page import KIND as REPORT
@@ -35,7 +35,7 @@ LECTURE = Lecture("small", "A small one", Settings(seed=7), ["One is 1."], {}, {
 @pytest.fixture(scope="module")
 def run():
     fit = synthetic_fit("iid_normal", table(["a", "b"], 4), draws=20)
-    return runs.Run(netcdf.to_bytes(fit.groups()), fit.summary(), fit.diagnostics, fit.record)
+    return runs.Run(idata.to_bytes(fit.groups()), fit.summary(), fit.diagnostics, fit.record)
 
 
 def write_thing(path, files):

@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from pyflowers.analysis.method_statistics import of_draws, of_functions
-from pyflowers.display import Line, Shown, heading, in_file, styled
+from pyflowers.convergence import mcse_sd
+from pyflowers.display import INTERVAL, Line, Shown, heading, in_file, interval_quantiles, styled
 from pyflowers.engines.approximate import METHODS, Approximation, approximate, k_hat_verdict
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.keep import STREAMED
-from pyflowers.fits.posterior import quantities
+from pyflowers.fits.posterior import STREAMED, dataset, element_names, stacked, varies
 from pyflowers.fits.sampling import fit
-from pyflowers.programs import COMPARED, Capability, Data, Program, find_program
+from pyflowers.programs import COMPARED, Capability, Data, MissingMoment, Program, find_program
 from pyflowers.progress import stage
 from pyflowers.toolchain import CmdStan, compile_source, find_cmdstan
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from pyflowers.exact import ExactPosterior
     from pyflowers.vb import VBResult
+
 
 METHOD_NAMES = {
     "exact": "exact (quadrature)",
@@ -132,15 +135,18 @@ class Comparison(Shown):
         return [
             name
             for quantity in self.nuts.posterior.values()
-            for name in itertools.compress(quantity.elements, quantity.varies)
+            for name in itertools.compress(element_names(quantity), varies(quantity))
         ]
 
     def position(self, element: str) -> tuple[str, tuple[int, ...]]:
         """Return the quantity of an element and its position in it."""
         for name, quantity in self.nuts.posterior.items():
-            if element in quantity.elements:
-                index = quantity.elements.index(element)
-                return name, tuple(map(int, np.unravel_index(index, quantity.values.shape[2:])))
+            elements = element_names(quantity)
+            if element in elements:
+                index = elements.index(element)
+                return str(name), tuple(
+                    map(int, np.unravel_index(index, quantity.values.shape[2:]))
+                )
         raise KeyError(element)
 
     def table(self) -> pd.DataFrame:
@@ -356,7 +362,7 @@ def _reference(reference: Fit) -> MethodResult:
         reference_method(reference),
         of_draws(reference.posterior, missing, reference.interval),
         reference.record.times.wall_seconds,
-        {name: quantity.values for name, quantity in reference.posterior.items()},
+        {str(name): quantity.values for name, quantity in reference.posterior.items()},
         reference.num_chains * reference.num_draws,
         float(bulk),
         warnings=tuple(str(check) for check in reference.diagnostics.failed),
@@ -365,8 +371,8 @@ def _reference(reference: Fit) -> MethodResult:
 
 def _approximation(reference: Fit, method: str, done: Approximation) -> MethodResult:
     program, data = reference.program, reference.data
-    posterior = quantities(done.draws, data, list(reference.posterior))
-    draws = {name: quantity.values for name, quantity in posterior.items()}
+    posterior = dataset({name: done.draws[name] for name in map(str, reference.posterior)}, data)
+    draws = {str(name): quantity.values for name, quantity in posterior.items()}
     first = next(iter(draws.values()))
     # Pathfinder's draws are resampled, so that they repeat: what counts are the different ones.
     distinct = len(np.unique(first.reshape(first.shape[1], -1)[:, 0]))
@@ -381,3 +387,68 @@ def _approximation(reference: Fit, method: str, done: Approximation) -> MethodRe
         k_hat=done.k_hat,
         warnings=done.warnings,
     )
+
+
+def of_draws(
+    posterior: xr.Dataset, missing: Sequence[MissingMoment] = (), interval: float = INTERVAL
+) -> pd.DataFrame:
+    """Summarise draws: median, the ends of an interval, mean, sd, and the error of sd.
+
+    `missing` are given for draws of the posterior itself, whose mean or sd may not exist: those are
+    left out. An approximation's own always exist.
+    """
+    draws = stacked(posterior)
+    # An approximation's draws may be so far away that their squares are beyond a float: sd is ∞.
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = [
+            *np.quantile(draws, list(interval_quantiles(interval).values()), axis=(0, 1)),
+            draws.mean((0, 1)),
+            draws.std((0, 1), ddof=1),
+            mcse_sd(draws),
+        ]
+    table = pd.DataFrame(np.transpose(values), element_names(posterior), _columns(interval))
+    for moment in missing:
+        if moment.parameter in posterior:
+            names = np.asarray(element_names(posterior[moment.parameter]), dtype=object)
+            rows = names if moment.elements is None else names[np.ravel(moment.elements)]
+            lost = ["sd", "sd_mcse", *(["mean"] if moment.lacks_mean else [])]
+            table.loc[list(rows), lost] = np.nan
+    return table
+
+
+def element_of(draws: Any, position: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return all draws of one element of a parameter, its chains in a row."""
+    return np.asarray(draws[(slice(None), slice(None), *position)], dtype=np.float64).ravel()
+
+
+def of_functions(
+    source: ExactPosterior | VBResult, posterior: xr.Dataset, interval: float = INTERVAL
+) -> pd.DataFrame:
+    """Tabulate an exact posterior or the factors of an approximation.
+
+    Parameters
+    ----------
+    source : ExactPosterior or VBResult
+        Has mean, sd and quantiles of each parameter.
+    posterior : Dataset
+        Gives the parameters and the names of their elements.
+    interval : float
+        Probability of the central interval.
+    """
+    levels = list(interval_quantiles(interval).values())
+    rows: dict[str, list[float]] = {}
+    for name, quantity in posterior.items():
+        elements = element_names(quantity)
+        num = len(elements)
+        columns = [
+            *np.reshape(np.asarray(source.quantile(str(name), levels)), (len(levels), num)),
+            np.ravel(source.mean(str(name))),
+            np.ravel(source.sd(str(name))),
+        ]
+        each = np.transpose([np.broadcast_to(column, num) for column in columns])
+        rows |= {e: [*v, 0.0] for e, v in zip(elements, each.tolist(), strict=True)}
+    return pd.DataFrame(list(rows.values()), list(rows), _columns(interval), dtype=float)
+
+
+def _columns(interval: float) -> list[str]:
+    return [*interval_quantiles(interval), "mean", "sd", "sd_mcse"]

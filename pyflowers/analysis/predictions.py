@@ -8,6 +8,7 @@ Both are draws of the posterior predictive distribution, so their quantiles are 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,11 @@ from pyflowers import convergence
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit, checked_fits
-from pyflowers.fits.posterior import Quantity, quantity
+from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.programs import Capability
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 INNER = 0.5
 """Probability of the narrower of a prediction's two intervals."""
@@ -33,12 +37,12 @@ class Prediction:
     ----------
     title : str
         What is predicted, such as ``next month``.
-    quantity : Quantity
+    quantity : DataArray
         Its draws, labelled.
     """
 
     title: str
-    quantity: Quantity = field(repr=False)
+    quantity: xr.DataArray = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,7 +120,7 @@ def predict(fit: Fit, *, seed: int | None = None, interval: float | None = None)
         group = fit.data.name_of(fit.data.group) if fit.data.group else "group"
         titles = {roles.y_new: "new data", roles.y_new_group: f"new {group}"}
         parts = [
-            Prediction(title, quantity(name, fit.draws[name], fit.data))
+            Prediction(title, dataset({name: fit.draws[name]}, fit.data)[name])
             for name, title in titles.items()
             if name in fit.draws
         ]
@@ -132,13 +136,13 @@ def _next(fit: Fit, rng: np.random.Generator) -> Prediction:
     assert new_data is not None  # predict asks
     data = fit.data
     title = f"next {data.name_of(data.time)}" if data.time else "new observation"
-    mean = fit.posterior.get(fit.program.declaration.roles.group_mean)
+    mean = fit.posterior.data_vars.get(fit.program.declaration.roles.group_mean)
     if mean is None:
         values = new_data.y_at(fit.draws, fit.data, np.zeros(1, dtype=np.int64), rng)
-        return Prediction(title, Quantity("y_new", values[..., 0]))
+        return Prediction(title, _labelled("y_new", values[..., 0]))
     groups = np.arange(mean.values.shape[2])
     values = new_data.y_at(fit.draws, fit.data, groups, rng)
-    return Prediction(title, Quantity("y_new", values, mean.dims, mean.labels))
+    return Prediction(title, mean.copy(data=values).rename("y_new"))
 
 
 def _new_group(fit: Fit, rng: np.random.Generator, notes: list[str]) -> list[Prediction]:
@@ -148,22 +152,30 @@ def _new_group(fit: Fit, rng: np.random.Generator, notes: list[str]) -> list[Pre
     if new_data.new_groups is None:
         return []
     group = fit.data.name_of(fit.data.group) if fit.data.group else "group"
-    label = ((f"{NEW} {group}",),)
+    label = f"{NEW} {group}"
     drawn = new_data.new_groups(fit.draws, fit.data, 1, rng)
     mean = fit.program.declaration.roles.group_mean
-    found = [Prediction(f"mean of a new {group}", Quantity(mean, drawn[mean], ("group",), label))]
+    found = [Prediction(f"mean of a new {group}", _labelled(mean, drawn[mean], label))]
     refused = new_data.no_new_group(fit.data)
     if refused:
         notes.append(f"no observation of a new {group} is predicted: {refused}")
         return found
     first = np.zeros(1, dtype=np.int64)
     values = new_data.y_at({**fit.draws, **drawn}, fit.data, first, rng)
-    return [Prediction(f"new {group}", Quantity("y_new", values, ("group",), label)), *found]
+    return [Prediction(f"new {group}", _labelled("y_new", values, label)), *found]
+
+
+def _labelled(name: str, values: Any, *groups: str) -> xr.DataArray:
+    """Return draws of one number, or of groups with labels."""
+    import xarray as xr
+
+    dims = ("chain", "draw", "group") if groups else ("chain", "draw")
+    return xr.DataArray(values, {"group": list(groups)} if groups else None, dims, name)
 
 
 def _summary(part: Prediction, interval: float) -> pd.DataFrame:
     probs = interval_quantiles(INNER, interval)
-    draws = np.asarray(part.quantity.flat, dtype=np.float64)
+    draws = np.asarray(flat(part.quantity), dtype=np.float64)
     if np.all(draws == np.floor(draws)):
         pooled = draws.reshape(-1, draws.shape[-1])
         quantiles = np.quantile(pooled, list(probs.values()), axis=0, method="inverted_cdf")
@@ -172,6 +184,6 @@ def _summary(part: Prediction, interval: float) -> pd.DataFrame:
     columns = dict(zip(probs, quantiles, strict=True))
     columns["mcse"] = convergence.mcse_quantile(draws, 0.5)
     index = pd.MultiIndex.from_product(
-        [[part.title], part.quantity.elements], names=["prediction", "value"]
+        [[part.title], element_names(part.quantity)], names=["prediction", "value"]
     )
     return pd.DataFrame(columns, index=index)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pyflowers.digests import digest_of, sha256_file
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.posterior import stacked
+from pyflowers.fits.posterior import element_names, flat, stacked
 from pyflowers.programs.declaration import free_name
 from pyflowers.records import storable_text
 
@@ -119,9 +119,8 @@ class Keep:
         if self.code and _imported.get(module) != self.code:
             was_here = module in sys.modules
             function_of(self.function)
-            with suppress(
-                ConfigError
-            ):  # in an archive, as Dask's upload_file may have put it there
+            # The file may be in an archive, where Dask's upload_file has put it.
+            with suppress(ConfigError):
                 if _code_of(module) != self.code:
                     raise FitError(
                         f"keep {self.name}: the file of {module} was edited since the task was "
@@ -244,11 +243,12 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 
 def packed(columns: Columns) -> bytes:
     """Return a table in NumPy's own format, a row of fields after another; texts are UTF-8."""
-    plain = {
-        # A field may not be called by an empty text.
-        f"_{storable_text(name)}": _as_bytes(values) if values.dtype == object else values
-        for name, values in columns.items()
-    }
+    plain = {}
+    for name, values in columns.items():
+        if values.dtype == object:
+            raw = [text.encode("utf-8", "backslashreplace") for text in values]
+            values = np.array(raw, np.bytes_)
+        plain[f"_{storable_text(name)}"] = values  # a field may not be called by an empty text
     rows = len(next(iter(plain.values())))
     table = np.empty(rows, [(name, values.dtype) for name, values in plain.items()])
     for name, values in plain.items():
@@ -266,21 +266,13 @@ def unpacked(raw: bytes) -> NDArray[Any]:
 
 def frame_of(rows: NDArray[Any]) -> pd.DataFrame:
     """Return unpacked rows as a table."""
-    columns = {name.removeprefix("_"): rows[name] for name in rows.dtype.names or ()}
-    return pd.DataFrame(
-        {
-            name: _as_texts(values) if values.dtype.kind == "S" else values
-            for name, values in columns.items()
-        }
-    )
-
-
-def _as_bytes(texts: NDArray[Any]) -> NDArray[np.bytes_]:
-    return np.array([storable_text(text).encode() for text in texts], np.bytes_)
-
-
-def _as_texts(raw: NDArray[np.bytes_]) -> NDArray[Any]:
-    return np.array([text.decode() for text in raw.tolist()], dtype=object)
+    columns = {}
+    for name in rows.dtype.names or ():
+        values = rows[name]
+        if values.dtype.kind == "S":
+            values = np.array([text.decode() for text in values.tolist()], dtype=object)
+        columns[name.removeprefix("_")] = values
+    return pd.DataFrame(columns)
 
 
 def keeps(given: Sequence[str | Callable[..., Any] | Keep]) -> tuple[Keep, ...]:
@@ -332,14 +324,14 @@ def draws(fit: Fit, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
     ConfigError
         For a name that the posterior does not have.
     """
-    chosen = {name: fit.posterior[name] for name in _known(fit, names)}
+    chosen = fit.posterior[_known(fit, names)]
     chain, draw = np.indices((fit.num_chains, fit.num_draws))
-    flat: dict[str, NDArray[Any]] = {"chain": chain.ravel(), "draw": draw.ravel()}
+    found: dict[str, NDArray[Any]] = {"chain": chain.ravel(), "draw": draw.ravel()}
     for quantity in chosen.values():
-        values = quantity.flat.reshape(-1, quantity.flat.shape[2])
-        for name, column in zip(quantity.elements, values.T, strict=True):
-            flat[free_name(name, flat)] = column
-    return flat
+        values = flat(quantity).reshape(fit.num_chains * fit.num_draws, -1)
+        for name, column in zip(element_names(quantity), values.T, strict=True):
+            found[free_name(name, found)] = column
+    return found
 
 
 def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
@@ -370,28 +362,28 @@ def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
     .. [1] Talts, Betancourt, Simpson, Vehtari and Gelman (2018), Validating Bayesian inference
        algorithms with simulation-based calibration, arXiv:1804.06788, algorithm 1.
     """
-    chosen = {name: fit.posterior[name] for name in _known(fit, list(true))}
-    for name, quantity in chosen.items():
+    chosen = fit.posterior[_known(fit, list(true))]
+    for name, quantity in zip(true, chosen.values(), strict=True):
         if np.shape(true[name]) != quantity.values.shape[2:]:
             raise ConfigError(
                 f"true value of {name}: its shape is {np.shape(true[name])} and that of {name} is "
                 f"{quantity.values.shape[2:]}; give one value for each element"
             )
-    truth = np.concatenate([np.ravel(np.asarray(true[name], float)) for name in chosen])
+    truth = np.concatenate([np.ravel(np.asarray(true[name], float)) for name in true])
     sample = stacked(chosen)[:, ::thin].reshape(-1, len(truth))
     ties = np.sum(sample == truth, axis=0)
     rng = np.random.default_rng([fit.options.seed, 2])
     return {
-        "parameter": [name for quantity in chosen.values() for name in quantity.elements],
+        "parameter": element_names(chosen),
         "true": truth,
         "rank": np.sum(sample < truth, axis=0) + rng.integers(0, ties, endpoint=True),
         "num_draws": len(sample),
     }
 
 
-def _known(fit: Fit, names: Sequence[str]) -> Sequence[str]:
+def _known(fit: Fit, names: Sequence[str]) -> list[str]:
     for name in names:
-        if name not in fit.posterior:
-            have = ", ".join(fit.posterior)
+        if name not in fit.posterior.data_vars:
+            have = ", ".join(map(str, fit.posterior))
             raise ConfigError(f"{name} is no quantity of {fit.name}; it has {have}")
-    return names or list(fit.posterior)
+    return list(names) or list(map(str, fit.posterior))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -17,6 +18,9 @@ from pyflowers.engines import Engine, SamplerOptions, find_engine, new_seed
 from pyflowers.errors import ConfigError
 from pyflowers.progress import logger
 from pyflowers.storage import recover
+
+Count = Callable[..., None]
+"""Counts a task by its verdict for the bar of progress."""
 
 
 @runtime_checkable
@@ -121,9 +125,9 @@ def batch(
                     "started": str(time.time()),
                 }
             )
-            with _shown(total) as bar:
-                jobs = _jobs(tasks, planner, ledger, bar, retry_failed)
-                number = _run(jobs, runner, ledger, bar)
+            with _shown(total) as count:
+                jobs = _jobs(tasks, planner, ledger, count, retry_failed)
+                number = _run(jobs, runner, ledger, count)
             ledger.remember({"total": str(number)})
         finally:
             ledger.close()
@@ -131,7 +135,11 @@ def batch(
 
 
 def _jobs(
-    tasks: Iterable[Task], planner: Planner, ledger: Ledger, bar: _Bar, retry_failed: bool
+    tasks: Iterable[Task],
+    planner: Planner,
+    ledger: Ledger,
+    count: Count,
+    retry_failed: bool,
 ) -> Iterator[Job | None]:
     """Yield the tasks that are to be run, and None for each that has an outcome."""
     for position, task in enumerate(tasks):
@@ -147,18 +155,18 @@ def _jobs(
         again = state == "failed" and retry_failed
         ledger.expect(job, again=again)
         if state in ("passed", "doubtful", "failed") and not again:
-            bar.skip(state)
+            count(state, earlier=True)
             yield None
         elif job.refused:
             refused = Outcome(job.key, job.refused)
             ledger.take(refused)
-            bar.advance(refused.judged)
+            count(refused.judged)
             yield None
         else:
             yield job
 
 
-def _run(jobs: Iterator[Job | None], executor: Executor, ledger: Ledger, bar: _Bar) -> int:
+def _run(jobs: Iterator[Job | None], executor: Executor, ledger: Ledger, count: Count) -> int:
     """Run jobs and return the number of tasks; what is done is written whatever ends this."""
     number = under_way = 0
     exhausted = False
@@ -178,7 +186,7 @@ def _run(jobs: Iterator[Job | None], executor: Executor, ledger: Ledger, bar: _B
                 for outcome in executor.wait(SECONDS_BETWEEN_WRITES):
                     under_way -= 1
                     ledger.take(outcome)
-                    bar.advance(outcome.judged)
+                    count(outcome.judged)
         ledger.write()
     except BaseException as error:
         with suppress(ConfigError):  # the disk is full: that is the error under way
@@ -224,33 +232,12 @@ def _executor(given: Any) -> Executor:
     )
 
 
-class _Bar:
-    """Counts tasks by verdict; the rate and the time left are those of this run alone."""
-
-    def __init__(self, bar: Any) -> None:
-        self._bar = bar
-        self._poor = {"doubtful": 0, "failed": 0}
-
-    def skip(self, verdict: str) -> None:
-        """Count a task of an earlier run, which took none of this run's time."""
-        if not self._bar.disable:
-            self._bar.initial += 1
-        self.advance(verdict)
-
-    def advance(self, verdict: str) -> None:
-        """Count a task of this run."""
-        if verdict in self._poor:
-            self._poor[verdict] += 1
-            told = ", ".join(f"{number} {what}" for what, number in self._poor.items() if number)
-            self._bar.set_postfix_str(told, refresh=False)
-        self._bar.update(1)
-
-
 @contextmanager
-def _shown(total: int | None) -> Iterator[_Bar]:
+def _shown(total: int | None) -> Iterator[Count]:
     """Show finished, doubtful and failed fits, rate and time left, where stderr is a terminal."""
     from tqdm import tqdm
 
+    poor: Counter[str] = Counter()
     # smoothing=0: the mean rate of the run, whose forecast does not jump about with each task.
     with tqdm(
         total=total,
@@ -261,4 +248,15 @@ def _shown(total: int | None) -> Iterator[_Bar]:
         leave=False,
         file=sys.stderr,
     ) as bar:
-        yield _Bar(bar)
+
+        def count(verdict: str, *, earlier: bool = False) -> None:
+            """Count a task; one of an earlier run took none of this run's time."""
+            if earlier and not bar.disable:
+                bar.initial += 1
+            if verdict != "passed":
+                poor[verdict] += 1
+                told = ", ".join(f"{number} {what}" for what, number in sorted(poor.items()))
+                bar.set_postfix_str(told, refresh=False)
+            bar.update(1)
+
+        yield count

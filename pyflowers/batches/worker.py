@@ -38,7 +38,8 @@ def perform(job: Job) -> Outcome:
         # The system ends this process when the time is up, whatever it is doing.
         signal.setitimer(signal.ITIMER_REAL, job.time_limit or 0)
         fit = fit_data(program, engine=engine, cores=1, **arguments)
-        tables = {each.name: packed(each.table_of(fit)) for each in kept}
+        columns = {each.name: each.table_of(fit) for each in kept}
+        tables = {name: packed(table) for name, table in columns.items() if table}
         verdict = ", ".join(each.name for each in fit.verdict.failed) or "passed"
         # The versions that tell results of one installation from those of another.
         packages = {name: fit.record.packages[name] for name in ("numpy", "pyflowers")}

@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -35,9 +36,12 @@ from numpy.typing import ArrayLike, NDArray
 from pyflowers.convergence import e_bfmi
 from pyflowers.display import format_number
 from pyflowers.engines import SamplerOptions
-from pyflowers.fits.posterior import Posterior, element_names, stacked
+from pyflowers.fits.posterior import element_names, stacked
 from pyflowers.fits.verdict import Check, Part
 from pyflowers.programs import Capability, Data, Program
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 R_HAT_AT_MOST = 1.01
 ESS_PER_CHAIN_AT_LEAST = 100
@@ -64,7 +68,7 @@ _SLOW = 20
 
 
 def diagnose(
-    posterior: Posterior,
+    posterior: xr.Dataset,
     stats: Mapping[str, NDArray[np.float64]],
     summary: pd.DataFrame,
     options: SamplerOptions = _DEFAULTS,
@@ -74,7 +78,7 @@ def diagnose(
 
     Parameters
     ----------
-    posterior : mapping of str to Quantity
+    posterior : Dataset
         The draws.
     stats : mapping of str to array, shape (chain, draw)
         Sampler statistics by Stan's names.
@@ -128,7 +132,7 @@ def _passed(found: Mapping[str, Check], name: str) -> bool:
     return name not in found or found[name].passed
 
 
-def _convergence(posterior: Posterior, summary: pd.DataFrame) -> dict[str, Check]:
+def _convergence(posterior: xr.Dataset, summary: pd.DataFrame) -> dict[str, Check]:
     """R-hat and ESS of every element that varies; one that never does has neither."""
     draws = stacked(posterior)
     names = np.asarray(element_names(posterior))
@@ -173,7 +177,7 @@ def _on_size(check: Check, num_draws: int) -> str:
 
 
 def _independent(
-    posterior: Posterior, summary: pd.DataFrame, measures: Mapping[str, float]
+    posterior: xr.Dataset, summary: pd.DataFrame, measures: Mapping[str, float]
 ) -> list[Check]:
     """Judge what can go wrong without a Markov chain: too few draws, or none that are numbers."""
     num = int(np.prod(next(iter(posterior.values())).values.shape[:2]))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -18,16 +18,16 @@ from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits import folder as run_folder
 from pyflowers.fits import idata as inference_data
-from pyflowers.fits import netcdf
 from pyflowers.fits.diagnostics import diagnose, examine_prior
-from pyflowers.fits.groups import Group
-from pyflowers.fits.keep import kept_elements, without_draws
-from pyflowers.fits.posterior import Posterior, quantities
+from pyflowers.fits.posterior import dataset, kept_elements, without_draws
 from pyflowers.fits.record import RunRecord, read_record
 from pyflowers.fits.summary import summarize
 from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Data, Program
 from pyflowers.records import as_path
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 LARGEST_GROUP = 25_000_000
 """Values up to which ``log_likelihood`` and ``posterior_predictive`` are part of ``Fit.idata``."""
@@ -38,7 +38,7 @@ class _Draws(dict[str, NDArray[np.float64]]):
 
     def __missing__(self, name: object) -> NDArray[np.float64]:
         whole = str(name).partition("[")[0]
-        of_whole = f"draws[{whole!r}][..., i] of element i of posterior[{whole!r}].elements"
+        of_whole = f"draws[{whole!r}][..., i] of element i of posterior[{whole!r}]"
         hint = f": {of_whole}" if whole in self else ""
         raise KeyError(f"{name} is not a quantity; there are draws of {', '.join(self)}{hint}")
 
@@ -114,10 +114,11 @@ class Fit(Shown):
         return replace(self, record=self.record.model_copy(update={"interval": interval}))
 
     @cached_property
-    def posterior(self) -> Posterior:
-        """The quantities of the posterior, predictions left out."""
-        names = [name for name in self.draws if name not in self.program.internal]
-        return quantities(self.draws, self.data, names, self._keep)
+    def posterior(self) -> xr.Dataset:
+        """The quantities of the posterior with the user's labels, predictions left out."""
+        internal = self.program.internal
+        own = {name: values for name, values in self.draws.items() if name not in internal}
+        return dataset(own, self.data, self._keep)
 
     @cached_property
     def _keep(self) -> Keep:
@@ -151,10 +152,10 @@ class Fit(Shown):
         ``log_likelihood`` and ``posterior_predictive`` are part of it up to
         :data:`LARGEST_GROUP` values each; beyond that, ask for them by their methods.
         """
-        return inference_data.to_inference_data(self.groups())
+        return inference_data.arviz().InferenceData(**self.groups())
 
-    def groups(self) -> dict[str, Group]:
-        """Return the groups of ``idata``, before xarray is needed."""
+    def groups(self) -> dict[str, xr.Dataset]:
+        """Return the groups of ``idata``."""
         found = inference_data.to_groups(
             self.program, self.data, self.draws, self.stats, self._keep
         )
@@ -276,7 +277,7 @@ class Fit(Shown):
         target = as_path(folder, "a run folder")
         record = self.record.model_copy(update={"omitted_groups": self.omitted_groups})
         contents = run_folder.Run(
-            netcdf.to_bytes(self.groups()), self._summary, self.verdict, record
+            inference_data.to_bytes(self.groups()), self._summary, self.verdict, record
         )
         return run_folder.save(contents, target, plots, overwrite=overwrite)
 
@@ -296,20 +297,14 @@ class Fit(Shown):
         record = read_record(path)
         program = run_folder.program_of(record, path)
         file = path / run_folder.DRAWS
-        groups = netcdf.from_file(file)
+        groups = inference_data.from_file(file)
         has_stats = record.independent is None
         named = [name.partition("[")[0] for name in record.options.keep]
         draws, stats = inference_data.draws_of(
             groups, program, file, has_stats=has_stats, keep=named if record.streamed else None
         )
         program, record = run_folder.declared_now(program, record, draws)
-        about = {
-            "source": record.data.source,
-            "sha256": record.data.sha256,
-            "notes": record.notes,
-            "reading": record.data.reading,
-        }
-        data = inference_data.data_of(groups, program, record.data.columns, about, file)
+        data = inference_data.data_of(groups, program, record, file)
         if not record.streamed:
             return cls(program, data, draws, stats, record)
         keep = kept_elements(record.options.keep, program, data)
@@ -321,7 +316,7 @@ class Fit(Shown):
     def __repr__(self) -> str:
         return (
             f"<pyflowers.Fit of {self.name}: {self.num_chains} chains × {self.num_draws} draws of "
-            f"{', '.join(self.posterior)}; diagnostics {self.diagnostics.status}; "
+            f"{', '.join(map(str, self.posterior))}; diagnostics {self.diagnostics.status}; "
             f"seed {self.options.seed}>"
         )
 

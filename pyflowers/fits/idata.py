@@ -1,17 +1,20 @@
-"""Draws and data as the groups of ArviZ's ``InferenceData``, and back.
+"""Draws and data as the groups of ArviZ's ``InferenceData``, in a netCDF file, and back.
 
 Groups: ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data`` and, where the program
 has them, ``log_likelihood``, ``posterior_predictive``, ``predictions`` and ``log_prior``.
-Dimensions are ``chain``, ``draw``, ``obs`` and the declaration's own; their labels are the user's.
+
+The file is as xarray writes it, so that ``arviz.from_netcdf`` and ``xarray.open_dataset`` read it:
+missing floats are NaN, truth values are bytes with the attribute ``dtype``, and coordinates that
+are no dimension are named by the attribute ``coordinates`` of the variables that they belong to.
+h5netcdf does it without xarray's own writer, which imports half of Dask where that is installed.
 """
 
 from __future__ import annotations
 
-import itertools
 import warnings
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +24,17 @@ from numpy.typing import NDArray
 from pyflowers.data import Labels, Table
 from pyflowers.engines.base import Keep
 from pyflowers.errors import DataError
-from pyflowers.fits.groups import Arrays, Group
-from pyflowers.fits.posterior import Quantity, labels_of, quantity
+from pyflowers.fits.posterior import (
+    OF_DRAWS,
+    Arrays,
+    as_dataset,
+    axes,
+    dataset,
+    labels_of_rows,
+    text,
+    variable_name,
+)
+from pyflowers.fits.record import RunRecord
 from pyflowers.programs import Data, Program
 from pyflowers.programs.declaration import OBS, Column, Columns, dims_of, free_name
 
@@ -41,10 +53,10 @@ STAT_NAMES = {
 """Stan's names of the sampler statistics, and ArviZ's."""
 
 _STAN_NAMES = {theirs: stan for stan, theirs in STAT_NAMES.items()}
-_WHOLE_STATS = {"tree_depth", "n_steps"}
+_STAT_TYPES = {"diverging": np.bool_, "tree_depth": np.int64, "n_steps": np.int64}
 _ROW = "row"
-_INDEX = "{}_index"
-_OF_DRAWS = ("chain", "draw")
+
+_Groups = Mapping[str, Mapping[str, NDArray[Any]]]
 
 
 def arviz() -> Any:
@@ -61,71 +73,171 @@ def to_groups(
     draws: Mapping[str, Any],
     stats: Mapping[str, Any],
     keep: Keep | None = None,
-) -> dict[str, Group]:
-    """Return the groups of a fit.
+) -> dict[str, xr.Dataset]:
+    """Return the groups of a fit, see :class:`~pyflowers.fits.fit.Fit` for what they are of."""
+    places = _places(program, draws, data.observed or "y")
+    called = {name: variable for name, (_, variable) in places.items()}
+    members: dict[str, dict[str, Any]] = {}
+    for name, (group, _) in places.items():
+        members.setdefault(group, {})[name] = draws[name]
+    found = {group: dataset(its, data, keep, called) for group, its in members.items()}
+    if stats:
+        found["sample_stats"] = as_dataset(dict(map(_stat, stats.items())), {})
+    if data.observed in data.values:
+        found["observed_data"] = as_dataset(*_constants(data, [data.observed]))
+    rest = _constant_data(data, program)
+    if any(rest):
+        found["constant_data"] = as_dataset(*rest)
+    return found
 
-    Parameters
-    ----------
-    program : Program
-        Says which quantities belong to which group.
-    data : Data
-        The filled data block, with its labels.
-    draws : mapping of str to array, shape (chain, draw, …)
-        Every quantity that was kept.
-    stats : mapping of str to array, shape (chain, draw)
-        Sampler statistics by Stan's names.
-    keep : mapping of str to array of int or None, optional
-        The positions of the elements of a quantity, where not all are there.
+
+def pointwise(values: NDArray[Any], data: Data) -> xr.Dataset:
+    """Return values for each observation, shape (chain, draw, N), as a group."""
+    name, dims = data.observed or "y", data.dims.get(data.observed, ())
+    along = dims if len(dims) == 1 else (f"{data.observed}_dim_0",)
+    return dataset({name: values}, replace(data, dims={name: along}))
+
+
+def _places(program: Program, names: Iterable[str], observed: str) -> dict[str, tuple[str, str]]:
+    """Return the group of each quantity, and what it is called there.
+
+    What describes the observed variable has its name, as ArviZ expects.
     """
-    kept = keep or {}
-    roles = program.declaration.roles
-    group_of = {
+    roles, known = program.declaration.roles, program.source.blocks.draws
+    of_observed = {
         roles.log_lik: "log_likelihood",
         roles.y_rep: "posterior_predictive",
         roles.y_new: "predictions",
-        roles.y_new_group: "predictions",
-        roles.lprior: "log_prior",
     }
-    groups: dict[str, list[Quantity]] = {"posterior": []}
-    for name, values in draws.items():
-        labelled = quantity(name, values, data, kept.get(name))
-        group = group_of.get(name, "posterior")
-        key = _key(name, program.source.blocks.draws)
-        # What describes the observed variable has its name, as ArviZ expects.
-        if name in (roles.log_lik, roles.y_rep, roles.y_new):
-            key = data.observed or "y"
-        labelled = replace(labelled, name=key)
-        groups.setdefault(group, []).append(labelled)
-    found = {name: _group(members, data) for name, members in groups.items()}
-    found["sample_stats"] = _stats(stats)
-    if data.observed in data.values:
-        found["observed_data"] = _constants({data.observed: data[data.observed]}, data)
-    found["constant_data"] = _constant_data(data, program)
-    return {name: group for name, group in found.items() if group.variables or group.coords}
+    group_of = {roles.y_new_group: "predictions", roles.lprior: "log_prior"}
+    return {
+        name: (of_observed[name], observed)
+        if name in of_observed
+        else (group_of.get(name, "posterior"), variable_name(name, known))
+        for name in names
+    }
 
 
-def pointwise(values: NDArray[Any], data: Data) -> Group:
-    """Return values for each observation, shape (chain, draw, N), as a group."""
-    dims = data.dims.get(data.observed, ())
-    dim = dims[0] if len(dims) == 1 else f"{data.observed}_dim_0"
-    labels = labels_of(dim, values.shape[2], data)
-    return _group([Quantity(data.observed or "y", values, (dim,), (labels,))], data)
+def _stat(item: tuple[str, NDArray[np.float64]]) -> tuple[str, Any]:
+    stan_name, values = item
+    name = STAT_NAMES.get(stan_name, stan_name.rstrip("_"))
+    return name, (OF_DRAWS, values.astype(_STAT_TYPES.get(name, np.float64), copy=False))
 
 
-def to_datasets(groups: Mapping[str, Group]) -> dict[str, xr.Dataset]:
-    """Return groups as datasets of xarray."""
-    import xarray as xr
+def _constants(data: Data, names: Iterable[str]) -> tuple[Arrays, Arrays]:
+    """Return variables of the data block, and the labels of their dimensions."""
+    arrays, coords = Arrays(), Arrays()
+    all_dims = {OBS, *data.labels, *(dim for dims in data.dims.values() for dim in dims)}
+    for name in names:
+        if isinstance(data[name], Mapping):
+            continue  # a tuple of Stan has no array to keep
+        array = np.asarray(data[name])
+        dims, labels = axes(name, array.shape, data)
+        arrays[_beside_labels(name, data.values) if name in all_dims else name] = (dims, array)
+        coords |= {dim: ((dim,), its) for dim, its in zip(dims, labels, strict=True)}
+    return arrays, coords | labels_of_rows(coords, data)
 
-    return {name: xr.Dataset(group.variables, group.coords) for name, group in groups.items()}
+
+def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
+    """Return the rest of the data block, and what rebuilds the table."""
+    arrays, coords = _constants(data, (name for name in data.values if name != data.observed))
+    coords = {name: at for name, at in coords.items() if at[0] == (name,)}
+    if data.table is not None:
+        coords |= {name: ((name,), text(its.names)) for name, its in data.labels.items()}
+        arrays |= {
+            _index_named(name, program): ((OBS,), its.codes) for name, its in data.labels.items()
+        }
+        arrays[_of_rows_named(_ROW, program, data.labels)] = ((OBS,), data.table.rows)
+    return arrays, coords
 
 
-def to_inference_data(groups: Mapping[str, Group]) -> Any:
-    """Return groups as ``arviz.InferenceData``."""
-    return arviz().InferenceData(**to_datasets(groups))
+def _beside_labels(name: str, block: Container[str]) -> str:
+    """Return what a data variable is called beside a dimension of its name."""
+    return free_name(f"{name}_data", block)
+
+
+def _of_rows_named(name: str, program: Program, labels: Collection[str]) -> str:
+    """Return what an array with a value for each row is called, beside data and dimensions."""
+    return free_name(name, {*program.source.blocks.data, *labels})
+
+
+def _index_named(column: str, program: Program) -> str:
+    return _of_rows_named(f"{column}_index", program, program.declaration.label_columns)
+
+
+# The file
+
+
+def to_bytes(groups: Mapping[str, xr.Dataset]) -> bytes:
+    """Return groups as a netCDF file.
+
+    It is made in memory: writing netCDF straight to a full disk can end the process.
+    """
+    import h5netcdf
+
+    buffer = BytesIO()
+    with h5netcdf.File(buffer, "w") as file:
+        for name, group in groups.items():
+            _write(file.create_group(name), group)
+    return buffer.getvalue()
+
+
+def _write(node: Any, group: xr.Dataset) -> None:
+    import h5py
+
+    node.dimensions = dict(group.sizes)
+    for name, variable in group.variables.items():
+        values, attributes, fill = variable.values, dict[str, str](), None
+        if values.dtype.kind == "b":
+            values, attributes["dtype"] = values.astype(np.int8), "bool"
+        elif values.dtype.kind in "UO":
+            values = values.astype(object)
+        if name not in group.coords:
+            fill = np.nan if values.dtype.kind == "f" else None
+            beside = group[name].coords.keys() - set(variable.dims)
+            if beside:
+                attributes["coordinates"] = " ".join(sorted(map(str, beside)))
+        stored = h5py.string_dtype() if values.dtype.kind == "O" else values.dtype
+        made = node.create_variable(name, variable.dims, dtype=stored, data=values, fillvalue=fill)
+        for key, value in attributes.items():
+            made.attrs[key] = value
+
+
+def from_file(path: Path) -> dict[str, dict[str, NDArray[Any]]]:
+    """Read the arrays of each group of a netCDF file by their names, and close it.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read.
+    """
+    import h5netcdf
+
+    try:
+        with h5netcdf.File(path, "r") as file:
+            return {
+                group: {name: _decoded(each) for name, each in node.variables.items()}
+                for group, node in file.groups.items()
+            }
+    except (OSError, ValueError, KeyError, AttributeError, RuntimeError, TypeError) as error:
+        raise DataError(f"{path}: no draws can be read from it ({error}); fit again") from error
+
+
+def _decoded(variable: Any) -> NDArray[Any]:
+    values = np.asarray(variable[...])
+    if variable.attrs.get("dtype") == "bool":
+        return values.astype(bool)
+    if values.dtype.kind != "O":
+        return values
+    read = [each.decode() if isinstance(each, bytes) else str(each) for each in values.flat]
+    return np.array(read, dtype=np.str_).reshape(values.shape)
+
+
+# Back
 
 
 def draws_of(
-    groups: Mapping[str, Mapping[str, NDArray[Any]]],
+    groups: _Groups,
     program: Program,
     path: Path,
     *,
@@ -137,7 +249,7 @@ def draws_of(
     Parameters
     ----------
     groups : mapping of str to mapping of str to array
-        As :func:`.netcdf.from_file` returns them.
+        As :func:`from_file` returns them.
     program : Program
         The program.
     path : Path
@@ -152,23 +264,17 @@ def draws_of(
     DataError
         If a group or a quantity of the program is missing.
     """
-    roles, known = program.declaration.roles, program.source.blocks.draws
+    known = program.source.blocks.draws
     has_posterior = not program.internal.issuperset(known)
     for group, must in (("posterior", has_posterior), ("sample_stats", has_stats)):
         if must and group not in groups:
             raise DataError(f"{path}: it has no group {group}; fit again")
-    posterior = groups.get("posterior", {})
-    draws = {name: posterior[_key(name, known)] for name in known if _key(name, known) in posterior}
-    observed = roles.observed if "observed_data" in groups else "y"
-    for group, role, key in (
-        ("log_likelihood", roles.log_lik, observed),
-        ("posterior_predictive", roles.y_rep, observed),
-        ("predictions", roles.y_new, observed),
-        ("predictions", roles.y_new_group, roles.y_new_group),
-        ("log_prior", roles.lprior, roles.lprior),
-    ):
-        if role in known and role not in draws and key in groups.get(group, {}):
-            draws[role] = groups[group][key]
+    observed = program.declaration.roles.observed if "observed_data" in groups else "y"
+    draws = {
+        name: groups[group][variable]
+        for name, (group, variable) in _places(program, known, observed).items()
+        if variable in groups.get(group, {})
+    }
     sizes = groups.get("constant_data", {})
     for name in program.kept() if keep is None else keep:
         if name not in draws and not _may_be_absent(program, name, sizes):
@@ -176,33 +282,19 @@ def draws_of(
     stats = {
         _STAN_NAMES.get(name, f"{name}__"): np.asarray(values, dtype=np.float64)
         for name, values in groups.get("sample_stats", {}).items()
-        if name not in _OF_DRAWS
+        if name not in OF_DRAWS
     }
-    return {name: draws[name] for name in known if name in draws}, stats
+    return draws, stats
 
 
-def _key(name: str, known: Container[str]) -> str:
-    """Return the name of a quantity's variable, which is not that of a dimension of every draw."""
-    return free_name(f"{name}_", known) if name in _OF_DRAWS else name
-
-
-def _may_be_absent(program: Program, name: str, sizes: Mapping[str, NDArray[Any]]) -> bool:
+def _may_be_absent(program: Program, name: str, values: Mapping[str, NDArray[Any]]) -> bool:
     """Whether a quantity may have no elements, so that Stan writes nothing of it."""
     variable = program.source.blocks.draws[name]
-    known = [
-        int(size) if size.isdecimal() else int(sizes[size]) if size in sizes else 0
-        for size in variable.sizes
-    ]
-    return 0 in known or variable.kind == "tuple"
+    sizes = [int(size if size.isdecimal() else values.get(size, 0)) for size in variable.sizes]
+    return 0 in sizes or variable.kind == "tuple"
 
 
-def data_of(
-    groups: Mapping[str, Mapping[str, NDArray[Any]]],
-    program: Program,
-    columns: Mapping[str, str],
-    about: Mapping[str, Any],
-    path: Path,
-) -> Data:
+def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) -> Data:
     """Rebuild the data of a fit from what is kept with its draws.
 
     Raises
@@ -210,24 +302,35 @@ def data_of(
     DataError
         If something is missing.
     """
-    constant = groups.get("constant_data", {})
+    constant, columns = groups.get("constant_data", {}), record.data.columns
     declared = program.declaration
+    about: dict[str, Any] = {
+        "source": record.data.source,
+        "sha256": record.data.sha256,
+        "notes": record.notes,
+        "reading": record.data.reading,
+    }
     try:
         values = _kept_values(program, {**constant, **groups.get("observed_data", {})})
-        named = partial(_of_rows_named, program=program, labels=declared.label_columns)
-        if not columns and named(_ROW) not in constant:  # there was no table
+        row = _of_rows_named(_ROW, program, declared.label_columns)
+        if not columns and row not in constant:  # there was no table
             dims = dims_of(declared, program.source.blocks)
             return Data(values, dims, declaration=declared, **about)
         labels = {
             column: Labels(
                 columns[column],
                 tuple(map(str, constant[column])),
-                np.asarray(constant[named(_INDEX.format(column))], dtype=np.int64),
+                np.asarray(constant[_index_named(column, program)], dtype=np.int64),
             )
             for column in declared.label_columns
         }
-        rows = np.asarray(constant[named(_ROW)], dtype=np.int64)
-        return _data_with_table(program, columns, values, labels, rows, about)
+        cells = _cells(program, values, labels)
+        table = Table(
+            {columns[name]: cells[name] for name in declared.columns},
+            str(record.data.source),
+            np.asarray(constant[row], dtype=np.int64),
+        )
+        return Data.of_table(declared, values, labels, table, dict(columns), **about)
     except (KeyError, IndexError, ValueError) as error:
         raise DataError(f"{path}: its data cannot be read ({error}); fit again") from error
 
@@ -242,126 +345,19 @@ def _kept_values(program: Program, kept: Mapping[str, NDArray[Any]]) -> dict[str
     return values
 
 
-def _beside_labels(name: str, block: Container[str]) -> str:
-    """Return what a data variable is called beside a dimension of its name."""
-    return free_name(f"{name}_data", block)
-
-
-def _of_rows_named(name: str, program: Program, labels: Collection[str]) -> str:
-    """Return what an array with a value for each row is called, beside data and dimensions."""
-    return free_name(name, {*program.source.blocks.data, *labels})
-
-
-def _data_with_table(
-    program: Program,
-    columns: Mapping[str, str],
-    values: dict[str, Any],
-    labels: dict[str, Labels],
-    rows: NDArray[np.int64],
-    about: Mapping[str, Any],
-) -> Data:
-    declared = program.declaration
+def _cells(
+    program: Program, values: Mapping[str, Any], labels: Mapping[str, Labels]
+) -> dict[str, NDArray[Any]]:
+    """Return the values of each row by the declaration's column."""
     cells: dict[str, NDArray[Any]] = {}
-    for name, source in declared.data.items():
-        if not isinstance(source, Column | Columns):
+    for name, source in program.declaration.data.items():
+        if not isinstance(source, Column | Columns) or getattr(source, "index", False):
             continue
         of_rows = np.asarray(values[name])
         if source.per is not None:
             of_rows = of_rows[labels[source.per].codes]
-        if isinstance(source, Columns):
-            for i, column in enumerate(source.columns):
-                cells.setdefault(columns[column], of_rows[:, i])
-        elif not source.index:
-            cells.setdefault(columns[source.column], of_rows)
-    for column, found in labels.items():
-        cells.setdefault(columns[column], found.of_rows)
-    used = [columns[column] for column in declared.columns]
-    table = Table({name: cells[name] for name in used}, str(about["source"]), rows)
-    return Data.of_table(declared, values, labels, table, dict(columns), **about)
-
-
-def _group(members: list[Quantity], data: Data) -> Group:
-    """Return quantities with the labels of their dimensions."""
-    coords: Arrays = {}
-    variables: Arrays = {}
-    if not members:
-        return Group(variables, coords)
-    for member in members:
-        variables[member.name] = ((*_OF_DRAWS, *member.dims), member.values)
-        for dim, labels in zip(member.dims, member.labels, strict=True):
-            coords[dim] = ((dim,), _coordinate(dim, labels, data))
-    return Group(variables, coords | _numbers(members[0].values) | _of_rows(coords, data))
-
-
-def _numbers(values: NDArray[Any]) -> Arrays:
-    """Return the coordinates of chains and draws."""
-    dims = zip(_OF_DRAWS, values.shape, strict=False)
-    return {dim: ((dim,), np.arange(size)) for dim, size in dims}
-
-
-def _of_rows(coords: Arrays, data: Data) -> Arrays:
-    """Return each row's labels, where rows are a dimension."""
-    if OBS not in coords:
-        return {}
-    return {
-        name: ((OBS,), _text(labels.of_rows))
-        for name, labels in data.labels.items()
-        if name not in coords
-    }
-
-
-def _coordinate(dim: str, labels: tuple[str, ...], data: Data) -> NDArray[Any]:
-    """Return numbers for numbered dimensions and text for labelled ones."""
-    if dim in data.labels or dim in data.coords:
-        return _text(labels)
-    return np.array(labels, dtype=np.int64) - (dim == OBS)
-
-
-def _constants(values: Mapping[str, Any], data: Data) -> Group:
-    """Return variables of the data block with the labels of their dimensions."""
-    variables: Arrays = {}
-    coords: Arrays = {}
-    dims = {OBS, *data.labels, *itertools.chain.from_iterable(data.dims.values())}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            continue  # a tuple of Stan has no array to keep
-        array = np.asarray(value)
-        labelled = quantity(name, array[None, None], data)
-        key = _beside_labels(name, data.values) if name in dims else name
-        variables[key] = (labelled.dims, array)
-        for dim, labels in zip(labelled.dims, labelled.labels, strict=True):
-            coords[dim] = ((dim,), _coordinate(dim, labels, data))
-    return Group(variables, coords | _of_rows(coords, data))
-
-
-def _constant_data(data: Data, program: Program) -> Group:
-    """Return the rest of the data block, and what rebuilds the table."""
-    rest = {name: value for name, value in data.values.items() if name != data.observed}
-    found = _constants(rest, data)
-    coords = {name: at for name, at in found.coords.items() if at[0] == (name,)}
-    if data.table is None:
-        return Group(found.variables, coords)
-    coords |= {name: ((name,), _text(labels.names)) for name, labels in data.labels.items()}
-    rows = {_INDEX.format(name): labels.codes for name, labels in data.labels.items()}
-    of_rows: Arrays = {
-        _of_rows_named(name, program, data.labels): ((OBS,), values)
-        for name, values in {**rows, _ROW: data.table.rows}.items()
-    }
-    return Group(found.variables | of_rows, coords)
-
-
-def _stats(stats: Mapping[str, NDArray[np.float64]]) -> Group:
-    variables: Arrays = {}
-    for stan_name, values in stats.items():
-        name = STAT_NAMES.get(stan_name, stan_name.rstrip("_"))
-        if name == "diverging":
-            values = values.astype(bool)
-        elif name in _WHOLE_STATS:
-            values = values.astype(np.int64)
-        variables[name] = (("chain", "draw"), values)
-    return Group(variables, _numbers(next(iter(stats.values()))) if variables else {})
-
-
-def _text(labels: Any) -> NDArray[Any]:
-    """Return labels as an array of text, which netCDF keeps for any Unicode."""
-    return np.asarray(list(labels), dtype=np.str_)
+        if isinstance(source, Column):
+            cells.setdefault(source.column, of_rows)
+        else:
+            cells |= {column: of_rows[:, i] for i, column in enumerate(source.columns)} | cells
+    return {column: found.of_rows for column, found in labels.items()} | cells

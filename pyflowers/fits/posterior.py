@@ -1,109 +1,126 @@
-"""Draws with labels: the quantities of a posterior, and the names of their elements."""
+"""Draws with labels as a dataset of xarray, the names of its elements, and all of them in an array.
+
+Dimensions are ``chain``, ``draw``, ``obs`` and the declaration's own; their coordinates are the
+user's labels, or numbers from 1, as Stan counts; observations count from 0.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.programs.data import Data
-from pyflowers.programs.declaration import OBS
+from pyflowers.engines.base import Keep
+from pyflowers.errors import ConfigError
+from pyflowers.programs import Capability, Data, Program
+from pyflowers.programs.declaration import OBS, free_name
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
+"""Arrays by name, each with the names of its dimensions."""
+
+OF_DRAWS = ("chain", "draw")
+"""The dimensions that all draws have, so that no variable can have these names."""
+
+STREAMED = "only some groups' draws were kept; fit with fewer draws or groups, or without keep"
+
+NEEDS_ALL_DRAWS = (
+    *(Capability.LOG_LIK, Capability.Y_REP, Capability.GROUP_MEAN),
+    *(Capability.EXACT, Capability.VB),
+)
+"""What a program can do only with the draws of all groups: they are used, or compared with."""
 
 
-@dataclass(frozen=True, eq=False)
-class Quantity:
-    """The draws of one variable.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the program.
-    values : array, shape (chain, draw, …)
-        Its draws.
-    dims : tuple of str
-        The names of its own dimensions.
-    labels : tuple of tuple of str
-        The labels along each of them.
-    """
-
-    name: str
-    values: NDArray[np.float64]
-    dims: tuple[str, ...] = ()
-    labels: tuple[tuple[str, ...], ...] = ()
-
-    @cached_property
-    def elements(self) -> tuple[str, ...]:
-        """The name of each element, such as ``mu_plant[2]``, in row-major order."""
-        if not self.dims:
-            return (self.name,)
-        return tuple(f"{self.name}[{','.join(each)}]" for each in itertools.product(*self.labels))
-
-    @property
-    def flat(self) -> NDArray[np.float64]:
-        """The draws of all elements, shape (chain, draw, element)."""
-        return self.values.reshape(*self.values.shape[:2], -1)
-
-    @property
-    def varies(self) -> NDArray[np.bool_]:
-        """Whether each element differs between draws; one that is not a number counts as such."""
-        flat = self.flat
-        return np.asarray((flat != flat[:1, :1]).any((0, 1)))
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether its values are whole numbers."""
-        return self.values.dtype.kind in "iu"
-
-
-Posterior = Mapping[str, Quantity]
-"""The quantities of a posterior by name."""
-
-
-def quantities(
-    draws: Mapping[str, NDArray[np.float64]],
+def dataset(
+    draws: Mapping[str, NDArray[Any]],
     data: Data,
-    names: Iterator[str] | list[str],
-    keep: Mapping[str, NDArray[np.int64] | None] | None = None,
-) -> dict[str, Quantity]:
-    """Label draws by what is known of the data.
+    keep: Keep | None = None,
+    called: Mapping[str, str] | None = None,
+) -> xr.Dataset:
+    """Label draws, shaped (chain, draw, …), by what is known of the data.
 
-    A dimension whose labels are unknown, or are not as many as the draws have, is numbered from 1,
-    as Stan does. `keep` has the positions of the elements that are there, where not all are.
+    A dimension whose labels are unknown, or are not as many as the draws have, is numbered. `keep`
+    has the positions of the elements that are there, where not all are; `called` has other names
+    for some variables. One called ``chain`` or ``draw`` becomes ``chain_`` or ``draw_``.
     """
-    kept = keep or {}
+    arrays, coords = Arrays(), Arrays()
+    for name, values in draws.items():
+        dims, labels = axes(name, values.shape[2:], data, (keep or {}).get(name))
+        arrays[(called or {}).get(name) or variable_name(name, draws)] = (
+            (*OF_DRAWS, *dims),
+            values,
+        )
+        coords |= {dim: ((dim,), its) for dim, its in zip(dims, labels, strict=True)}
+    return as_dataset(arrays, coords | labels_of_rows(coords, data))
+
+
+def as_dataset(arrays: Arrays, coords: Arrays) -> xr.Dataset:
+    """Return arrays as a dataset, with the numbers of chains and draws."""
+    import xarray as xr
+
+    sizes = {dim: n for dims, a in arrays.values() for dim, n in zip(dims, a.shape, strict=True)}
+    numbers = {dim: ((dim,), np.arange(sizes[dim])) for dim in OF_DRAWS if dim in sizes}
+    # The fast path leaves the arrays as they are. The usual one first imports Dask's arrays, where
+    # Dask is installed, which takes longer than all that a fit does with xarray.
+    data_vars, labels = (
+        {name: xr.Variable(dims, values, fastpath=True) for name, (dims, values) in part.items()}
+        for part in (arrays, coords | numbers)
+    )
+    return xr.Dataset(data_vars, labels)
+
+
+def variable_name(name: str, known: Container[str]) -> str:
+    """Return what a quantity is called in a dataset, where every draw has a chain and a draw."""
+    return free_name(f"{name}_", known) if name in OF_DRAWS else name
+
+
+def labels_of_rows(dims: Container[str], data: Data) -> Arrays:
+    """Return the labels of each row as coordinates, where rows are a dimension."""
+    if OBS not in dims:
+        return {}
     return {
-        name: quantity(name, draws[name], data, kept.get(name)) for name in names if name in draws
+        name: ((OBS,), text(of.of_rows)) for name, of in data.labels.items() if name not in dims
     }
 
 
-def quantity(
-    name: str,
-    values: NDArray[np.float64],
-    data: Data,
-    positions: NDArray[np.int64] | None = None,
-) -> Quantity:
-    """Label the draws of one variable, or of the elements of a vector at some positions."""
-    if positions is not None:
-        dims = data.dims.get(name, (f"{name}_dim_0",))
-        least = int(positions.max(initial=0)) + 1
-        known = labels_of(dims[0], size_of(dims[0], data) or least, data)
-        return Quantity(name, values, dims, (tuple(known[i] for i in positions),))
-    shape = values.shape[2:]
+def axes(
+    name: str, shape: tuple[int, ...], data: Data, positions: NDArray[np.int64] | None = None
+) -> tuple[tuple[str, ...], list[NDArray[Any]]]:
+    """Return the dimensions of a variable, and its labels along each."""
     dims = data.dims.get(name, ())
+    if positions is not None:
+        dim = dims[0] if dims else f"{name}_dim_0"
+        least = int(positions.max(initial=0)) + 1
+        return (dim,), [labels_along(dim, _size_of(dim, data) or least, data)[positions]]
+    sizes = (_size_of(dim, data) for dim in dims)
     if len(dims) != len(shape) or any(
-        known is not None and known != size
-        for known, size in zip((size_of(d, data) for d in dims), shape, strict=False)
+        known not in (None, size) for known, size in zip(sizes, shape, strict=True)
     ):
         dims = tuple(f"{name}_dim_{i}" for i in range(len(shape)))
-    labels = tuple(labels_of(dim, size, data) for dim, size in zip(dims, shape, strict=True))
-    return Quantity(name, values, dims, labels)
+    return dims, [labels_along(dim, size, data) for dim, size in zip(dims, shape, strict=True)]
 
 
-def size_of(dim: str, data: Data) -> int | None:
+def labels_along(dim: str, size: int, data: Data) -> NDArray[Any]:
+    """Return the labels along a dimension as text; without any they are numbers."""
+    if dim in data.labels:
+        return text(data.labels[dim].names)
+    if dim in data.coords:
+        return text(data.coords[dim])
+    return np.arange(size) + (dim != OBS)
+
+
+def text(labels: Any) -> NDArray[Any]:
+    """Return labels as an array of text, which netCDF keeps for any Unicode."""
+    return np.asarray(list(labels), dtype=np.str_)
+
+
+def _size_of(dim: str, data: Data) -> int | None:
     """Return the size of a dimension that has labels; None for others."""
     if dim == OBS and data.table is not None:
         return len(data.table)
@@ -112,20 +129,107 @@ def size_of(dim: str, data: Data) -> int | None:
     return len(data.coords[dim]) if dim in data.coords else None
 
 
-def labels_of(dim: str, size: int, data: Data) -> tuple[str, ...]:
-    """Return the labels along a dimension; without any they are numbers from 1."""
-    if dim in data.labels:
-        return data.labels[dim].names
-    if dim in data.coords:
-        return data.coords[dim]
-    return tuple(map(str, range(1, size + 1)))
+def own_dims(quantity: xr.DataArray) -> tuple[str, ...]:
+    """Return the dimensions of a quantity besides chain and draw."""
+    return tuple(map(str, quantity.dims[2:]))
 
 
-def element_names(posterior: Posterior) -> list[str]:
-    """Return the name of every element."""
-    return [name for quantity in posterior.values() for name in quantity.elements]
+def labels_of(quantity: xr.DataArray) -> tuple[tuple[str, ...], ...]:
+    """Return the labels along each of its own dimensions; all numbers are from 1."""
+    return tuple(
+        tuple(map(str, (quantity[dim].values + 1 if dim == OBS else quantity[dim].values).tolist()))
+        for dim in own_dims(quantity)
+    )
 
 
-def stacked(posterior: Posterior) -> NDArray[np.float64]:
+def element_names(of: xr.DataArray | xr.Dataset) -> list[str]:
+    """Return the name of every element, such as ``mu_plant[2]``, in row-major order."""
+    import xarray as xr
+
+    if isinstance(of, xr.Dataset):
+        return [name for quantity in of.values() for name in element_names(quantity)]
+    if of.ndim == len(OF_DRAWS):
+        return [str(of.name)]
+    return [f"{of.name}[{','.join(each)}]" for each in itertools.product(*labels_of(of))]
+
+
+def flat(quantity: xr.DataArray) -> NDArray[Any]:
+    """Return the draws of all elements of a quantity, shape (chain, draw, element)."""
+    values = quantity.values
+    return values.reshape(*values.shape[:2], -1)
+
+
+def stacked(posterior: xr.Dataset) -> NDArray[np.float64]:
     """Return the draws of every element, shape (chain, draw, element)."""
-    return np.concatenate([np.asarray(q.flat, float) for q in posterior.values()], axis=2)
+    return np.concatenate([np.asarray(flat(q), float) for q in posterior.values()], axis=2)
+
+
+def varies(quantity: xr.DataArray) -> NDArray[np.bool_]:
+    """Whether each element differs between draws; one that is not a number counts as such."""
+    values = flat(quantity)
+    return np.asarray((values != values[:1, :1]).any((0, 1)))
+
+
+# Of large fits not all draws are kept: ``--keep mu_plant[2]``
+
+
+def without_draws(program: Program) -> Program:
+    """Return a program whose draws are not all there."""
+    return replace(program, withheld={n: STREAMED for n in NEEDS_ALL_DRAWS if program.can(n)})
+
+
+def kept_elements(names: Sequence[str], program: Program, data: Data) -> Keep:
+    """Return the quantities that are kept, and the positions of the elements of each.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Quantities and elements; none is all of them. What is named of one quantity is kept of all
+        that are named and have the same dimension, so that they have the same labels.
+    program : Program
+        Has the quantities.
+    data : Data
+        Has the labels.
+
+    Raises
+    ------
+    ConfigError
+        If the program has no such quantity, or it no such element.
+    """
+    if not names:
+        return dict.fromkeys(program.kept())
+    declared = program.source.blocks.draws
+    whole: set[tuple[str, ...]] = set()  # sizes of which something is named as a whole
+    places: dict[tuple[str, ...], set[int]] = {}
+    wanted = list(dict.fromkeys(name.partition("[")[0] for name in names))
+    for name in names:
+        variable, bracket, label = name.partition("[")
+        if variable not in program.kept():
+            known = ", ".join(program.kept())
+            raise ConfigError(f"keep {name}: {program.name} has no such quantity; it has {known}")
+        sizes = tuple(declared[variable].sizes)
+        if bracket:
+            position = _position(name, variable, label.removesuffix("]"), program, data)
+            places.setdefault(sizes, set()).add(position)
+        else:
+            whole.add(sizes)
+    alike = {name: tuple(declared[name].sizes) for name in wanted}
+    return {
+        name: None if sizes in whole else np.array(sorted(places[sizes]), np.int64)
+        for name, sizes in alike.items()
+    }
+
+
+def _position(name: str, variable: str, label: str, program: Program, data: Data) -> int:
+    sizes = program.source.blocks.draws[variable].sizes
+    if len(sizes) != 1:
+        raise ConfigError(f"keep {name}: only elements of vectors can be named; name {variable}")
+    size = int(data.values[sizes[0]]) if sizes[0] in data.values else int(sizes[0])
+    dims = data.dims.get(variable, ())
+    along = labels_along(dims[0] if dims else "", size, data)
+    labels = (along + 1 if dims[:1] == (OBS,) else along).astype(str).tolist()
+    if label not in labels:
+        raise ConfigError(
+            f"keep {name}: {variable} has no element {label!r}; it has {labels[0]} to {labels[-1]}"
+        )
+    return int(labels.index(label))

@@ -21,8 +21,7 @@ from pyflowers.engines import (
 )
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.keep import kept_elements, without_draws
-from pyflowers.fits.posterior import quantity
+from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
 from pyflowers.fits.record import (
     DataRecord,
     EngineRecord,
@@ -237,8 +236,8 @@ def _streamed(sample: Sample, data: Data) -> pd.DataFrame:
     tables = []
     for name, columns in sample.streamed.items():
         num = len(next(iter(columns.values())))
-        elements = quantity(name, np.empty((1, 1, num)), data).elements
-        tables.append(pd.DataFrame(columns, index=list(elements)))
+        elements = element_names(dataset({name: np.empty((1, 1, num))}, data))
+        tables.append(pd.DataFrame(columns, index=elements))
     return pd.concat(tables)
 
 

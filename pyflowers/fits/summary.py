@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,12 +16,15 @@ from numpy.typing import NDArray
 
 from pyflowers.convergence import statistics
 from pyflowers.display import INTERVAL, interval_quantiles
-from pyflowers.fits.posterior import Posterior, element_names, stacked
+from pyflowers.fits.posterior import element_names, flat, stacked, varies
 from pyflowers.programs import MissingMoment
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def summarize(
-    posterior: Posterior,
+    posterior: xr.Dataset,
     missing: Sequence[MissingMoment] = (),
     streamed: pd.DataFrame | None = None,
     interval: float = INTERVAL,
@@ -29,7 +33,7 @@ def summarize(
 
     Parameters
     ----------
-    posterior : mapping of str to Quantity
+    posterior : Dataset
         The draws.
     missing : sequence of MissingMoment, optional
         Means and variances that the posterior does not have.
@@ -59,7 +63,7 @@ def summarize(
         return pd.DataFrame(columns=order)
     names = element_names(posterior)
     columns = statistics(stacked(posterior), list(quantiles.values()))
-    rows_of = {name: list(quantity.elements) for name, quantity in posterior.items()}
+    rows_of = {str(name): element_names(quantity) for name, quantity in posterior.items()}
     if streamed is not None:
         rows_of |= _rows_by_quantity(streamed)
         names, columns = _with_streamed(names, columns, streamed)
@@ -77,10 +81,11 @@ def summarize(
         notes.append(f"{subject}: {moment.reason}; read its median")
     fixed = list[str]()
     for quantity in posterior.values():
-        fixed += itertools.compress(quantity.elements, ~quantity.varies)
-        odd = np.ravel(~np.isfinite(quantity.flat).all((0, 1)))
+        elements = element_names(quantity)
+        fixed += itertools.compress(elements, ~varies(quantity))
+        odd = np.ravel(~np.isfinite(flat(quantity)).all((0, 1)))
         if odd.any():
-            found = _some(list(itertools.compress(quantity.elements, odd)))
+            found = _some(list(itertools.compress(elements, odd)))
             notes.append(f"{found}: some draws are missing or infinite")
     fixed = [name for name in fixed if name in place]
     if 0 < len(fixed) < len(names):  # where nothing varies it is the sampler that is stuck

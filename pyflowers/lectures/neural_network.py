@@ -55,7 +55,7 @@ import numpy as np
 
 from pyflowers.display import format_number
 from pyflowers.fits.diagnostics import diagnose
-from pyflowers.fits.posterior import quantity
+from pyflowers.fits.posterior import dataset
 from pyflowers.fits.summary import summarize
 from pyflowers.fits.verdict import Part
 from pyflowers.lectures.lecture import Lecture, Row, Settings
@@ -185,7 +185,7 @@ class Posterior:
 
 def judge(draws: dict[str, FloatArray]) -> Part:
     """Judge R-hat and ESS of draws shaped (chain, draw, …)."""
-    posterior = {name: quantity(name, values, Data({})) for name, values in draws.items()}
+    posterior = dataset(draws, Data({}))
     return diagnose(posterior, {}, summarize(posterior))
 
 

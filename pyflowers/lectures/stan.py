@@ -11,6 +11,7 @@ import numpy as np
 
 from pyflowers.engines.approximate import Approximation, approximate
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names, flat
 from pyflowers.fits.sampling import fit
 from pyflowers.fits.verdict import Part
 from pyflowers.lectures.lecture import Settings
@@ -48,9 +49,9 @@ class Nuts:
     def draws(self, *names: str) -> dict[str, FloatArray]:
         """Return every element of some variables by its name, each shaped (chain, draw)."""
         return {
-            label: np.asarray(self.fit.posterior[name].flat[:, :, i])
+            label: np.asarray(flat(self.fit.posterior[name])[:, :, i])
             for name in names
-            for i, label in enumerate(self.fit.posterior[name].elements)
+            for i, label in enumerate(element_names(self.fit.posterior[name]))
         }
 
     def efficiency(self, draws: Draws) -> Efficiency:

@@ -14,6 +14,7 @@ from pyflowers.data import Labels
 from pyflowers.display import percent
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names, flat, labels_of, own_dims
 from pyflowers.plots import style
 from pyflowers.plots.style import LIGHT, Axes, StyledFigure, Theme, finish, fitted, label, styled
 from pyflowers.programs import Capability, Data
@@ -59,21 +60,21 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     if quantity is None:
         fit.program.require(Capability.GROUP_MEAN)
         quantity = fit.program.declaration.roles.group_mean
-    found = fit.posterior.get(quantity)
-    if found is None or len(found.dims) != 1:
-        vectors = [name for name, each in fit.posterior.items() if len(each.dims) == 1]
+    found = fit.posterior.data_vars.get(quantity)
+    if found is None or len(own_dims(found)) != 1:
+        vectors = [str(name) for name, each in fit.posterior.items() if len(own_dims(each)) == 1]
         raise ConfigError(
             f"forest: {quantity!r} is not a vector of {fit.name}; it has "
             f"{', '.join(vectors) or 'none'}"
         )
-    levels = np.quantile(found.flat, _probs(fit.interval), axis=(0, 1))
+    levels = np.quantile(flat(found), _probs(fit.interval), axis=(0, 1))
     shown, note = _extremes(-levels[2])
-    names = [found.labels[0][i] for i in shown]
-    figure, ax = _rows(names, fit.data.name_of(found.dims[0]), theme)
+    names = [labels_of(found)[0][i] for i in shown]
+    figure, ax = _rows(names, fit.data.name_of(own_dims(found)[0]), theme)
     handles = _intervals(ax, levels[:, shown], theme, fit.interval)
     ax.set_xlabel(fitted(fit.program.unit_of(quantity, fit.data) or quantity, 3.4))
     style.legend(figure, handles)
-    top, bottom = (found.elements[int(np.argmax(s * levels[2]))] for s in (1, -1))
+    top, bottom = (element_names(found)[int(np.argmax(s * levels[2]))] for s in (1, -1))
     alt = (
         f"Forest plot of {quantity} of {fit.name}: the largest median is {levels[2].max():.3g} of "
         f"{top}, the smallest {levels[2].min():.3g} of {bottom}."
@@ -147,14 +148,14 @@ def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
     fit = found.fit
     mean = fit.program.declaration.roles.group_mean
     parts = [part for part in found.parts if part.quantity.name != mean] or list(found.parts)
-    flat = np.concatenate([part.quantity.flat for part in parts], axis=2)
-    levels = np.quantile(flat, _probs(fit.interval), axis=(0, 1))
+    draws = np.concatenate([flat(part.quantity) for part in parts], axis=2)
+    levels = np.quantile(draws, _probs(fit.interval), axis=(0, 1))
     names = [
-        ", ".join(element[len(part.quantity.name) :].strip("[]").split(",")) or part.title
+        ", ".join(element[len(str(part.quantity.name)) :].strip("[]").split(",")) or part.title
         for part in parts
-        for element in part.quantity.elements
+        for element in element_names(part.quantity)
     ]
-    num = len(parts[0].quantity.elements)
+    num = len(element_names(parts[0].quantity))
     groups, note = _extremes(-levels[2, :num]) if num > MOST_ROWS else (np.arange(num), "")
     shown = np.concatenate([groups, np.arange(num, len(names))])
     figure, ax = _rows([names[i] for i in shown], "", theme)
@@ -199,7 +200,7 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     if groups is None:
         raise ConfigError(f"plots: {fit.name} was given no table, so its groups are not known")
     unpooled, pooled = _averages(fit.data, groups), float(fit.data.y.mean())
-    draws = fit.posterior[fit.program.declaration.roles.group_mean].flat
+    draws = flat(fit.posterior[fit.program.declaration.roles.group_mean])
     low, _, median, _, high = np.quantile(draws, _probs(fit.interval), axis=(0, 1))
     shown, note = np.arange(len(groups)), ""
     if len(groups) > MOST_ROWS:

@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 
-from pyflowers.analysis.method_statistics import element_of
-from pyflowers.analysis.methods import METHOD_NAMES
+from pyflowers.analysis.methods import METHOD_NAMES, element_of
 from pyflowers.display import percent
 from pyflowers.errors import ConfigError
 from pyflowers.plots import style
@@ -66,7 +65,7 @@ def coordinate_ascent(
             f"{comparison.program.name}: the four panels need a model of one normal distribution"
         )
     exact: Any = comparison.exact
-    mean, scale = comparison.nuts.posterior
+    mean, scale = map(str, comparison.nuts.posterior)
     states = [*vb.states[:3], vb.states[-1]]
     titles = ("start", f"after updating q({mean})", f"after updating q({scale})", "at convergence")
     x, z = np.meshgrid(*_axes_values(exact, mean, scale, precision, states))

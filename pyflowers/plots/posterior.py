@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names, flat, varies
 from pyflowers.plots import style
 from pyflowers.plots.style import LIGHT, Axes, StyledFigure, Theme, finish, fitted, panels, styled
 from pyflowers.programs import Capability
@@ -102,11 +103,11 @@ def choose(
         If a parameter is asked for that the posterior does not have, or it has none at all.
     """
     quantities = list(fit.posterior.values())
-    draws = {name: q.flat[:, :, i] for q in quantities for i, name in enumerate(q.elements)}
+    draws = {name: flat(q)[:, :, i] for q in quantities for i, name in enumerate(element_names(q))}
     if not draws:
         raise ConfigError("plots: the fit has no parameters to plot; fit a program that has some")
     names = list(draws) if parameters is None else _asked(list(draws), parameters)
-    varying = {name for q in quantities for name in compress(q.elements, q.varies)}
+    varying = {name for q in quantities for name in compress(element_names(q), varies(q))}
     names = [name for name in names if name in varying] or names
     note, total = "", len(names)
     if total > most:
@@ -490,7 +491,7 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     fit.program.require(Capability.PRIOR_DENSITY)
     priors = {
         name: prior
-        for name in fit.posterior
+        for name in map(str, fit.posterior)
         if (prior := fit.program.prior_of(name, fit.data.values)) is not None
     }
     shown, note = choose(fit, MOST_PRIORS, list(priors))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.errors import ConfigError
+from pyflowers.fits.posterior import element_names, flat, own_dims
 from pyflowers.plots import style
 from pyflowers.plots.posterior import HEAVY_TAIL
 from pyflowers.plots.style import LIGHT, Axes, StyledFigure, Theme, finish, label, styled
@@ -43,14 +44,14 @@ def prior_parameters(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
     theme : Theme
         Colours.
     """
-    quantities = sorted(prior.parameters.values(), key=lambda quantity: bool(quantity.dims))
+    quantities = sorted(prior.parameters.values(), key=lambda quantity: bool(own_dims(quantity)))
     values = {
-        name: np.ravel(quantity.flat[:, :, i])
+        name: np.ravel(flat(quantity)[:, :, i])
         for quantity in quantities
-        for i, name in enumerate(quantity.elements[:MOST_PANELS])
+        for i, name in enumerate(element_names(quantity)[:MOST_PANELS])
     }
     units = {name: prior.program.unit_of(name, prior.data) for name in values}
-    total = sum(len(quantity.elements) for quantity in quantities)
+    total = sum(len(element_names(quantity)) for quantity in quantities)
     return _histograms(values, units, total, f"Prior draws of {prior.name}", prior.interval, theme)
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,14 +15,14 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from pyflowers import plots
+from pyflowers.analysis.calibration import Calibration
 from pyflowers.analysis.elpd import ModelLoo
 from pyflowers.analysis.methods import METHOD_NAMES, Comparison
 from pyflowers.analysis.prior_sensitivity import Sensitivity
-from pyflowers.analysis.sbc_result import Calibration
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.engines.approximate import K_HAT_USABLE
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.posterior import Quantity
+from pyflowers.fits.posterior import element_names, flat, varies
 from pyflowers.fits.verdict import Check
 from pyflowers.plots import methods
 from pyflowers.plots.predictive import half_width
@@ -38,6 +38,9 @@ from pyflowers.reports.markup import (
     verdict_cell,
 )
 from pyflowers.reports.material import Material
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 MOST_NAMED = 6
 """Elements of a quantity up to which the answer names each; of more, the lowest and the highest."""
@@ -84,14 +87,14 @@ def _mean_unit(fit: Fit) -> str:
 def answer(material: Material) -> dict[str, Any]:
     """Return the quantities of the model that predicts best, and how far behind the others are."""
     fit, groups = material.best, None
-    medians, left = material.summaries[fit.name]["median"], dict(fit.posterior)
+    medians, left = material.summaries[fit.name]["median"], dict(fit.posterior.data_vars)
     if fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None:
-        rows = list(left.pop(fit.program.declaration.roles.group_mean).elements)
+        rows = element_names(left.pop(fit.program.declaration.roles.group_mean))
         names = dict(zip(rows, fit.data.by_group.names, strict=True))
         rows = _named(rows, medians)
         groups = {"num": len(names), "names": {row: names[row] for row in rows}}
         groups |= {"labels": fit.data.by_group, "unit": _mean_unit(fit)}
-    ordered = sorted((q for q in left.values() if q.varies.any()), key=_size)[:MOST_QUANTITIES]
+    ordered = sorted((q for q in left.values() if varies(q).any()), key=_size)[:MOST_QUANTITIES]
     half = half_width(fit.interval)
     return {
         "fit": fit,
@@ -106,23 +109,24 @@ def answer(material: Material) -> dict[str, Any]:
     }
 
 
-def _size(quantity: Quantity) -> int:
-    return int(quantity.flat.shape[2])
+def _size(quantity: xr.DataArray) -> int:
+    return int(flat(quantity).shape[2])
 
 
 def _around(middle: float, half: float) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def _quantity(fit: Fit, quantity: Quantity, medians: pd.Series) -> dict[str, Any]:
+def _quantity(fit: Fit, quantity: xr.DataArray, medians: pd.Series) -> dict[str, Any]:
     """Return a quantity's meaning, its unit, and the elements to name."""
-    declared = fit.program.declaration.parameters.get(quantity.name)
-    rows = list(compress(quantity.elements, quantity.varies))
+    name = str(quantity.name)
+    declared = fit.program.declaration.parameters.get(name)
+    rows = list(compress(element_names(quantity), varies(quantity)))
     return {
-        "name": quantity.name,
+        "name": name,
         "meaning": declared.description if declared is not None else "",
-        "unit": fit.program.unit_of(quantity.name, fit.data),
-        "is_scalar": not quantity.dims,
+        "unit": fit.program.unit_of(name, fit.data),
+        "is_scalar": quantity.ndim == 2,
         "num": len(rows),
         "rows": _named(rows, medians),
     }
@@ -284,7 +288,7 @@ def formulas(fit: Fit) -> list[str]:
     """Return the model and its priors with their numbers, a formula a line."""
     equation = fit.program.declaration.equation
     lines = re.split(r", (?=[\w ]+ ~)", equation) if equation else []
-    priors = {name: fit.program.prior_of(name, fit.data.values) for name in fit.posterior}
+    priors = {name: fit.program.prior_of(name, fit.data.values) for name in map(str, fit.posterior)}
     return [*lines, *(f"{name} ~ {prior.text}" for name, prior in priors.items() if prior)]
 
 

@@ -204,11 +204,11 @@ def _same_draws(first: Fit, second: Fit) -> bool:
             np.array_equal(old[name], new[name], equal_nan=True) for name in old
         )
 
-    posterior = [
-        {name: quantity.values for name, quantity in fit.posterior.items()}
+    posteriors = [
+        {str(name): quantity.values for name, quantity in fit.posterior.items()}
         for fit in (first, second)
     ]
-    return same(*posterior) and same(first.stats, second.stats)
+    return same(*posteriors) and same(first.stats, second.stats)
 
 
 def _differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,12 +8,12 @@ from click.testing import CliRunner
 from scipy import stats
 
 import pyflowers
-from pyflowers.analysis.method_statistics import of_functions
-from pyflowers.analysis.methods import METHOD_NAMES, compare
+from pyflowers.analysis.methods import METHOD_NAMES, compare, of_functions
 from pyflowers.cli.main import cli
 from pyflowers.convergence import mcse_quantile
 from pyflowers.engines.approximate import METHODS, approximate, k_hat_verdict, pareto_k_hat
 from pyflowers.errors import ConfigError, FitError
+from pyflowers.fits.posterior import element_names, flat
 from pyflowers.plots.methods import comparison_figures, coordinate_ascent
 from pyflowers.plots.style import alt_text
 from pyflowers.programs import find_program, shipped_names
@@ -189,9 +189,9 @@ def worst_median(posterior, exact):
     """The largest deviation of a median from the exact one, in Monte Carlo standard errors."""
     worst = 0.0
     for quantity in posterior.values():
-        medians = np.median(quantity.flat, axis=(0, 1))
-        apart = np.abs(medians - exact["median"][list(quantity.elements)].to_numpy())
-        worst = max(worst, float((apart / mcse_quantile(quantity.flat, 0.5)).max()))
+        medians = np.median(flat(quantity), axis=(0, 1))
+        apart = np.abs(medians - exact["median"][element_names(quantity)].to_numpy())
+        worst = max(worst, float((apart / mcse_quantile(flat(quantity), 0.5)).max()))
     return worst
 
 

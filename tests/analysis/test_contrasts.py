@@ -5,14 +5,15 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
 from pyflowers import convergence
-from pyflowers.analysis.expressions import evaluate
+from pyflowers.analysis.contrasts import evaluate
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError
-from pyflowers.fits.posterior import Quantity
+from pyflowers.fits.posterior import element_names
 
 
 @pytest.fixture(scope="module")
@@ -55,47 +56,52 @@ def test_an_expression_is_evaluated_in_every_draw(fit, text, expected):
 def test_ranks_count_from_the_largest(fit):
     ranks, draws = value(fit, "rank(mu_plant)"), fit.draws["mu_plant"]
     assert np.array_equal(ranks, 1 + (draws[..., None, :] > draws[..., :, None]).sum(-1))
-    first = evaluate("rank(mu_plant)", fit.posterior).quantity.elements
-    assert first == ("rank(mu_plant)[rose]", "rank(mu_plant)[tulip]", "rank(mu_plant)[iris]")
+    first = element_names(evaluate("rank(mu_plant)", fit.posterior).quantity)
+    assert first == [f"rank(mu_plant)[{label}]" for label in ("rose", "tulip", "iris")]
+
+
+def posterior(**quantities):
+    """Draws as a posterior, each given with the labels along its dimensions."""
+    found = {
+        name: (("chain", "draw", *labels), draws) for name, (draws, labels) in quantities.items()
+    }
+    return xr.Dataset(found, {k: v for _, labels in quantities.values() for k, v in labels.items()})
 
 
 def test_a_label_comes_before_a_position():
-    labels = ("2", "10", "a] - mu", "b c", "1,2")
+    labels = ["2", "10", "a] - mu", "b c", "1,2"]
     draws = np.arange(10.0).reshape(1, 2, 5)
-    posterior = {"m": Quantity("m", draws, ("g",), (labels,))}
+    given = posterior(m=(draws, {"g": labels}))
     for text, position in (
         *(("m[2]", 0), ("m[10]", 1), ("m[3]", 2), ("m[a] - mu]", 2), ("m[b c]", 3)),
         *(("m[1,2]", 4), ('m["b c"]', 3), ("m [5]", 4)),
     ):
-        assert np.array_equal(evaluate(text, posterior).values, draws[..., position]), text
+        assert np.array_equal(evaluate(text, given).values, draws[..., position]), text
 
 
 def test_a_number_among_numbered_labels_is_no_position():
     """Group 1 is not there, and must not be answered for by the first one, which is 32."""
-    quantity = Quantity("m", np.arange(6.0).reshape(1, 2, 3), ("g",), (("32", "4", "8"),))
-    assert evaluate("m[4]", {"m": quantity}).values[0, 0] == 1
+    given = posterior(m=(np.arange(6.0).reshape(1, 2, 3), {"g": ["32", "4", "8"]}))
+    assert evaluate("m[4]", given).values[0, 0] == 1
     with pytest.raises(
         ConfigError, match=r"m has no element \[1\]; name a label, such as m\[32\]$"
     ):
-        evaluate("m[1]", {"m": quantity})
+        evaluate("m[1]", given)
 
 
 def test_a_matrix_is_named_by_both_labels():
     draws = np.arange(6.0).reshape(1, 1, 2, 3)
-    posterior = {"b": Quantity("b", draws, ("g", "h"), (("x", "y"), ("p", "q", "r")))}
-    assert evaluate("b[y,q]", posterior).values == 4
-    assert evaluate("b[2, 3]", posterior).values == 5
+    given = posterior(b=(draws, {"g": ["x", "y"], "h": ["p", "q", "r"]}))
+    assert evaluate("b[y,q]", given).values == 4
+    assert evaluate("b[2, 3]", given).values == 5
 
 
 def test_vectors_of_different_elements_are_not_combined():
     draws = np.arange(6.0).reshape(1, 2, 3)
-    posterior = {
-        "a": Quantity("a", draws, ("g",), (("x", "y", "z"),)),
-        "b": Quantity("b", draws[..., :2], ("h",), (("p", "q"),)),
-    }
+    given = posterior(a=(draws, {"g": ["x", "y", "z"]}), b=(draws[..., :2], {"h": ["p", "q"]}))
     with pytest.raises(ConfigError, match="combines 3 elements with 2 others; select single"):
-        evaluate("a - b", posterior)
-    assert np.array_equal(evaluate("a - b[p]", posterior).values, draws - draws[..., :1])
+        evaluate("a - b", given)
+    assert np.array_equal(evaluate("a - b[p]", given).values, draws - draws[..., :1])
 
 
 @pytest.mark.parametrize(

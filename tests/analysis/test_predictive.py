@@ -13,17 +13,17 @@ from synthetic_fits import synthetic_fit, table
 
 import pyflowers
 from pyflowers.analysis import findings
-from pyflowers.analysis.checks import Check, _on_k_hat
+from pyflowers.analysis.checks import Check, LooPit, _on_k_hat
 from pyflowers.analysis.ecdf import uniform_band
-from pyflowers.analysis.groups import (
+from pyflowers.analysis.statistics import (
+    STATISTICS,
     consecutive,
+    find_statistics,
     group_codes,
     lag_statistic,
     outlier_statistic,
     within_statistic,
 )
-from pyflowers.analysis.pit import LooPit
-from pyflowers.analysis.statistics import STATISTICS, find_statistics
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError
 
@@ -472,6 +472,6 @@ def test_the_examples_of_bugs_are_checked_predicted_and_contrasted(name):
     inside = predicted["5%"] <= predicted["95%"]
     assert len(predicted) == len(fit.data.by_group) + 1
     assert inside.all()
-    vector = next(q for q in fit.posterior.values() if len(q.dims) == 1)
+    vector = next(q for q in fit.posterior.values() if q.ndim == 3)
     ranks = pyflowers.contrast(fit, f"rank({vector.name})").numbers()
-    assert len(ranks) == len(vector.elements)
+    assert len(ranks) == vector.shape[2]

@@ -15,6 +15,8 @@ from pyflowers.samplers import StanDensity
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "tests" / "conformance"
+PROGRAMS = Path(__file__).parent / "programs"
+SHIPPED = ("iid_normal", "multilevel_normal", "multilevel_poisson", "semiconjugate_normal")
 EXAMPLES = ("epil", "pumps", "rats", "seeds")
 
 
@@ -24,21 +26,24 @@ def data_of(program, data=None):
     return program.stan_values(whole)
 
 
-def sampled(name, engine, seed, data=None, **options):
+def both(program, data, options, keep=None, seed=None):
+    """Return what CmdStan and the interpreter sample, this with its own seed if that is given."""
+    own = options if seed is None else options.model_copy(update={"seed": seed})
+    for engine, cmdstan, given in (("cmdstan", "embedded", options), ("stanli", None, own)):
+        yield find_engine(engine, cmdstan).load(program).sample(data, given, keep=keep)
+
+
+def sampled(name, **options):
     """Return the quantities that a chain samples, whatever is computed from them."""
     program = find_program(name)
-    loaded = find_engine(engine, "embedded" if engine == "cmdstan" else None).load(program)
-    return loaded.sample(
-        data_of(program, data),
-        SamplerOptions(seed=seed, **options),
-        keep=list(program.source.blocks.parameters),
-    )
+    keep = list(program.source.blocks.parameters)
+    return both(program, data_of(program), SamplerOptions(**options), keep)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", ["iid_normal", "multilevel_poisson"])
 def test_sampled_quantities_are_equal_to_the_last_bit(executables, name, seed):
-    reference, interpreted = (sampled(name, engine, seed) for engine in ("cmdstan", "stanli"))
+    reference, interpreted = sampled(name, seed=seed)
     assert reference.draws.keys() == interpreted.draws.keys()
     for quantity, draws in reference.draws.items():
         assert np.array_equal(draws, interpreted.draws[quantity]), quantity
@@ -47,74 +52,27 @@ def test_sampled_quantities_are_equal_to_the_last_bit(executables, name, seed):
 
 
 def test_both_use_the_metric_that_is_named(executables):
-    means = []
+    means = set()
     for metric in ("diag_e", "dense_e", "unit_e"):
-        reference, interpreted = (
-            sampled("multilevel_poisson", engine, 1, metric=metric, draws=200)
-            for engine in ("cmdstan", "stanli")
-        )
+        reference, interpreted = sampled("multilevel_poisson", seed=1, metric=metric, draws=200)
         assert np.array_equal(reference.draws["mu"], interpreted.draws["mu"])
-        means.append(reference.draws["mu"].mean())
-    assert len(set(means)) == 3
+        means.add(reference.draws["mu"].mean())
+    assert len(means) == 3
 
 
 @pytest.mark.parametrize(
     ("warmup", "draws", "thin"), [(100, 7, 3), (51, 50, 7), (0, 8, 7), (100, 9, 1), (99, 10, 5)]
 )
 def test_both_keep_the_same_draws(executables, warmup, draws, thin):
-    options = SamplerOptions(seed=3, chains=2, warmup=warmup, draws=draws, thin=thin)
-    program = find_program("iid_normal")
-    kept = [
-        find_engine(engine, cmdstan).load(program).sample(data_of(program), options).draws["mu"]
-        for engine, cmdstan in (("cmdstan", "embedded"), ("stanli", None))
-    ]
-    assert np.array_equal(*kept)
+    options = {"seed": 3, "chains": 2, "warmup": warmup, "draws": draws, "thin": thin}
+    assert np.array_equal(*(each.draws["mu"] for each in sampled("iid_normal", **options)))
 
 
-SHAPES = """
-data {
-  int<lower=0> Z;
-}
-parameters {
-  real a;
-  matrix[2, 3] m;
-  array[2] vector[3] av;
-  array[2, 2] matrix[2, 3] am;
-  vector[Z] none;
-}
-transformed parameters {
-  row_vector[2] r = [a, 2 * a];
-}
-model {
-  a ~ std_normal();
-  to_vector(m) ~ std_normal();
-  for (i in 1 : 2) {
-    av[i] ~ std_normal();
-    for (j in 1 : 2) {
-      to_vector(am[i, j]) ~ std_normal();
-    }
-  }
-}
-generated quantities {
-  array[2, 3] int k;
-  for (i in 1 : 2) {
-    for (j in 1 : 3) {
-      k[i, j] = poisson_rng(3);
-    }
-  }
-}
-"""
-
-
-def test_every_shape_is_the_same(cmdstan, tmp_path):
-    (tmp_path / "shapes.stan").write_text(SHAPES)
-    program = Program.open(tmp_path / "shapes.stan")
+def test_every_shape_is_the_same(cmdstan):
+    program = Program.open(PROGRAMS / "shapes.stan")
     # A few short steps without adaptation: rounding has no time to grow.
     few = SamplerOptions(seed=1, chains=2, warmup=0, draws=3, max_treedepth=1)
-    found = [
-        find_engine(engine, path).load(program).sample({"Z": 0}, few).draws
-        for engine, path in (("cmdstan", "embedded"), ("stanli", None))
-    ]
+    found = [each.draws for each in both(program, {"Z": 0}, few)]
     assert found[0].keys() == found[1].keys()
     for name in found[0]:
         assert found[0][name].shape == found[1][name].shape, name
@@ -127,159 +85,31 @@ def test_a_simplex_has_the_same_shape_and_distribution(cmdstan, tmp_path):
     text = "parameters { array[2] simplex[3] s; } model { s[1] ~ dirichlet([1, 2, 3]'); }"
     (tmp_path / "simplex.stan").write_text(text)
     program = Program.open(tmp_path / "simplex.stan")
-    options = SamplerOptions(seed=1, draws=2000)
-    found = [
-        find_engine(engine, path).load(program).sample({}, options).draws
-        for engine, path in (("cmdstan", "embedded"), ("stanli", None))
-    ]
+    found = [each.draws for each in both(program, {}, SamplerOptions(seed=1, draws=2000))]
     assert found[0]["s"].shape == found[1]["s"].shape == (4, 2000, 2, 3)
     assert_same_distribution(*found)
-
-
-ODE = """
-functions {
-  vector decay(real t, vector y, real rate) {
-    return -rate * y;
-  }
-}
-data {
-  vector[3] y;
-}
-parameters {
-  real<lower=0> rate;
-  real<lower=0> sigma;
-}
-model {
-  array[3] vector[1] state = ode_rk45(decay, [2.0]', 0, {0.5, 1.0, 2.0}, rate);
-  rate ~ lognormal(0, 1);
-  sigma ~ exponential(1);
-  for (i in 1 : 3) {
-    y[i] ~ normal(state[i, 1], sigma);
-  }
-}
-"""
-GAUSSIAN_PROCESS = """
-data {
-  int<lower=1> N;
-  array[N] real x;
-  vector[N] y;
-}
-parameters {
-  real<lower=0> length;
-  real<lower=0> height;
-  real<lower=0> sigma;
-}
-model {
-  length ~ inv_gamma(5, 5);
-  height ~ std_normal();
-  sigma ~ std_normal();
-  y ~ multi_normal(rep_vector(0, N),
-                   add_diag(gp_exp_quad_cov(x, height, length), square(sigma)));
-}
-"""
-WISHART = """
-data {
-  int<lower=1> N;
-  array[N] vector[2] y;
-}
-parameters {
-  vector[2] mu;
-  cov_matrix[2] Sigma;
-  ordered[2] cut;
-}
-model {
-  mu ~ std_normal();
-  cut ~ normal(0, 2);
-  Sigma ~ inv_wishart(4, identity_matrix(2));
-  y ~ multi_normal(mu, Sigma);
-}
-"""
-ROBUST = """
-data {
-  int<lower=1> N;
-  vector[N] x;
-  vector[N] y;
-}
-parameters {
-  real a;
-  real b;
-  real<lower=0> sigma;
-  real<lower=1> nu;
-}
-model {
-  a ~ cauchy(0, 2.5);
-  b ~ double_exponential(0, 1);
-  sigma ~ weibull(2, 1);
-  nu ~ gamma(2, 0.1);
-  y ~ student_t(nu, a + b * x, sigma);
-}
-"""
-MIXTURE = """
-data {
-  int<lower=1> N;
-  vector[N] y;
-}
-parameters {
-  ordered[2] mu;
-  vector<lower=0>[2] sigma;
-  real<lower=0, upper=1> share;
-}
-model {
-  mu ~ normal(0, 3);
-  sigma ~ lognormal(0, 1);
-  share ~ beta(2, 2);
-  for (n in 1 : N) {
-    target += log_mix(share, normal_lpdf(y[n] | mu[1], sigma[1]),
-                      normal_lpdf(y[n] | mu[2], sigma[2]));
-  }
-}
-"""
-ABILITY = """
-data {
-  int<lower=1> N;
-  int<lower=1> P;
-  array[N] int<lower=1, upper=P> person;
-  array[N] int<lower=0, upper=1> y;
-}
-parameters {
-  vector[P] ability;
-  cholesky_factor_corr[2] L;
-  real<lower=0> scale;
-  array[2] real easiness;
-}
-model {
-  L ~ lkj_corr_cholesky(2);
-  scale ~ exponential(1);
-  easiness ~ logistic(0, 1);
-  ability ~ normal(0, scale);
-  for (n in 1 : N) {
-    y[n] ~ bernoulli_logit(ability[person[n]] + easiness[n % 2 + 1] * L[2, 1]);
-  }
-}
-"""
 
 
 def written_programs(folder):
     """Write programs of kinds that the others lack, with data."""
     rng = np.random.default_rng(2)
     x = np.linspace(0, 3, 8)
-    texts = {
-        "ode": (ODE, {"y": [1.2, 0.8, 0.3]}),
-        "gaussian_process": (GAUSSIAN_PROCESS, {"N": 8, "x": x, "y": np.sin(x)}),
-        "robust": (ROBUST, {"N": 8, "x": x, "y": np.exp(x)}),
-        "mixture": (MIXTURE, {"N": 8, "y": np.where(x > 1, 2.0, -1.0) + 0.1 * x}),
-        "ability": (ABILITY, {"N": 4, "P": 2, "person": [1, 1, 2, 2], "y": [0, 1, 1, 1]}),
-        "wishart": (WISHART, {"N": 5, "y": rng.normal(size=(5, 2))}),
+    data = {
+        "ode": {"y": [1.2, 0.8, 0.3]},
+        "gaussian_process": {"N": 8, "x": x, "y": np.sin(x)},
+        "robust": {"N": 8, "x": x, "y": np.exp(x)},
+        "mixture": {"N": 8, "y": np.where(x > 1, 2.0, -1.0) + 0.1 * x},
+        "ability": {"N": 4, "P": 2, "person": [1, 1, 2, 2], "y": [0, 1, 1, 1]},
+        "wishart": {"N": 5, "y": rng.normal(size=(5, 2))},
     }
-    for name in ("iid_normal", "multilevel_normal", "multilevel_poisson", "semiconjugate_normal"):
+    for name, values in data.items():
+        yield PROGRAMS / f"{name}.stan", values
+    for name in SHIPPED:
         shipped = find_program(name)
+        path = folder / f"{name}_with_quantities.stan"
         quantities = ROOT / "stan" / "quantities" / f"{name}.stan"
-        text = shipped.path.read_text() + quantities.read_text()
-        texts[f"{name}_with_quantities"] = (text, data_of(shipped))
-    for name, (text, data) in texts.items():
-        path = folder / f"{name}.stan"
-        path.write_text(text)
-        yield path, data
+        path.write_text(shipped.path.read_text() + quantities.read_text())
+        yield path, data_of(shipped)
 
 
 def programs_with_data():
@@ -289,7 +119,7 @@ def programs_with_data():
         path = ROOT / "examples" / name / f"{name}.stan"
         program = Program.open(path)
         found.append((path, data_of(program, path.with_suffix(".csv"))))
-    for name in ("iid_normal", "multilevel_normal", "multilevel_poisson", "semiconjugate_normal"):
+    for name in SHIPPED:
         program = find_program(name)
         found.append((program.path, data_of(program)))
     rng = np.random.default_rng(1)
@@ -312,24 +142,6 @@ def programs_with_data():
         data = json.loads((CONFORMANCE / "data" / f"{name}.json").read_text())
         found.append((CONFORMANCE / "programs" / f"{name}.stan", data))
     return found
-
-
-def neural_network(width):
-    """Return the lectures' network with data for it."""
-    x = np.linspace(-1, 1, 20)
-    data = {
-        "N": 20,
-        "D": 1,
-        "x": x[:, None],
-        "y": np.sin(x),
-        "L": len(width),
-        "width": width,
-        "weight_sd": 1.0,
-        "noise_sd": 0.3,
-        "sigma_shape": 1.0,
-        "sigma_rate": 1.0,
-    }
-    return ROOT / "stan" / "neural_network.stan", data
 
 
 def literal_data(path, table):
@@ -372,9 +184,10 @@ def test_density_and_gradient_of_other_kinds_of_programs(tmp_path):
 
 
 def test_what_the_interpreter_cannot_run_is_for_cmdstan():
-    path, data = neural_network([3])
+    data = {"N": 2, "D": 1, "x": np.eye(2)[:, :1], "y": [0.0, 1.0], "L": 1, "width": [3]}
+    data |= dict.fromkeys(("weight_sd", "noise_sd", "sigma_shape", "sigma_rate"), 1.0)
     with pytest.raises(EngineLacksError, match=r"cannot run neural_network\.stan .*; CmdStan can"):
-        StanDensity(path, data, engine="interpreted")
+        StanDensity(ROOT / "stan" / "neural_network.stan", data, engine="interpreted")
 
 
 def assert_same_density(path, data, up_to_constant=False):
@@ -415,17 +228,12 @@ def assert_same_distribution(first, second):
             assert (apart[~still] < 4).all(), (name, prob, apart.max())
 
 
-def of_both_engines(program, data):
+def assert_long_runs_agree(path, data):
     """Sample 4 × 10,000 draws with each engine."""
+    program = Program.open(path)
     options = SamplerOptions(seed=1, draws=10_000, adapt_delta=0.95)
-    keep = list(program.source.blocks.parameters)
-    return [
-        find_engine(engine, cmdstan_path)
-        .load(program)
-        .sample(data, options.model_copy(update={"seed": seed}), keep=keep)
-        .draws
-        for engine, cmdstan_path, seed in (("cmdstan", "embedded", 1), ("stanli", None, 2))
-    ]
+    found = both(program, data, options, list(program.source.blocks.parameters), seed=2)
+    assert_same_distribution(*(each.draws for each in found))
 
 
 @pytest.mark.slow
@@ -434,7 +242,7 @@ def of_both_engines(program, data):
     [case for case in cases() if case.id not in ("stan/iid_normal-4", "stan/multilevel_poisson-6")],
 )
 def test_long_runs_are_equal_in_distribution(cmdstan, path, data):
-    assert_same_distribution(*of_both_engines(Program.open(path), data))
+    assert_long_runs_agree(path, data)
 
 
 @pytest.mark.slow
@@ -442,7 +250,7 @@ def test_long_runs_are_equal_in_distribution(cmdstan, path, data):
 def test_long_runs_of_written_programs_are_equal_in_distribution(cmdstan, kind, tmp_path):
     for path, data in written_programs(tmp_path):
         if path.stem.endswith("with_quantities") == (kind == "quantities"):
-            assert_same_distribution(*of_both_engines(Program.open(path), data))
+            assert_long_runs_agree(path, data)
 
 
 def test_the_same_check_sees_a_shift():

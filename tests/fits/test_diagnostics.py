@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from scipy import stats as distributions
 from synthetic_fits import synthetic_fit, table
 
@@ -17,18 +18,19 @@ from pyflowers.data import from_frame
 from pyflowers.display import format_cell, format_number
 from pyflowers.engines import SamplerOptions, find_engine
 from pyflowers.fits.diagnostics import diagnose, examine_prior
-from pyflowers.fits.posterior import Quantity
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.summary import summarize
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Data, MissingMoment, Program, find_program
 from pyflowers.programs.densities import prior_density
 
+CHAINS = ("chain", "draw")
+
 
 def posterior(draws=None):
     if draws is None:
         draws = np.random.default_rng(1).normal(size=(4, 1000, 2))
-    return {"x": Quantity("x", draws, ("plant",), (("a", "[b]"),))}
+    return xr.Dataset({"x": ((*CHAINS, "plant"), draws)}, {"plant": ["a", "[b]"]})
 
 
 def computation(draws=None, options=None, **stats):
@@ -283,11 +285,8 @@ def test_what_never_varies_has_no_ess():
 def test_moments_are_missing_element_by_element():
     """One element's moments, and not those of its neighbours, are blank; the note names it."""
     draws = np.random.default_rng(1).normal(size=(4, 200, 5))
-    labels = (tuple("abcde"),)
-    found = {
-        "v": Quantity("v", draws, ("plant",), labels),
-        "w": Quantity("w", draws[..., 0]),
-    }
+    named = {"v": ((*CHAINS, "plant"), draws), "w": (CHAINS, draws[..., 0])}
+    found = xr.Dataset(named, {"plant": list("abcde")})
     some = np.array([False, True, False, False, True])
     missing = [
         MissingMoment("v", True, "its posterior mean does not exist", some),
@@ -348,7 +347,7 @@ def test_the_monte_carlo_error_is_that_of_the_mean():
     rng = np.random.default_rng(8)
     inside = 0
     for _ in range(200):
-        found = {"x": Quantity("x", rng.normal(size=(4, 100)))}
+        found = xr.Dataset({"x": (CHAINS, rng.normal(size=(4, 100)))})
         row = summarize(found).loc["x"]
         inside += abs(row["mean"]) < 1.96 * row["mcse_mean"]
     low, high = distributions.binom.ppf([1e-4, 1 - 1e-4], 200, 0.95)

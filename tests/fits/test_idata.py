@@ -7,8 +7,8 @@ from own_programs import DECLARATION, TRIAL, visits
 from synthetic_fits import synthetic_fit, table
 
 from pyflowers.errors import DataError
-from pyflowers.fits import idata, netcdf
-from pyflowers.fits.posterior import element_names, quantities, quantity, stacked
+from pyflowers.fits import idata
+from pyflowers.fits.posterior import dataset, element_names, flat, stacked
 from pyflowers.programs import Data
 from pyflowers.programs.data import to_frame
 
@@ -53,7 +53,7 @@ def trial_groups(own_program):
 
 def test_a_declared_program_has_the_groups_of_its_roles(own_program):
     program, whole, draws, stats = trial_groups(own_program)
-    groups = idata.to_datasets(idata.to_groups(program, whole, draws, stats))
+    groups = idata.to_groups(program, whole, draws, stats)
     assert set(groups) == {
         *("posterior", "sample_stats", "observed_data", "constant_data"),
         *("log_likelihood", "posterior_predictive", "log_prior"),
@@ -78,15 +78,17 @@ def test_a_declared_program_has_the_groups_of_its_roles(own_program):
 def test_groups_come_back_from_bytes(own_program, tmp_path):
     program, whole, draws, stats = trial_groups(own_program)
     path = tmp_path / "draws.nc"
-    path.write_bytes(netcdf.to_bytes(idata.to_groups(program, whole, draws, stats)))
-    groups = netcdf.from_file(path)
+    path.write_bytes(idata.to_bytes(idata.to_groups(program, whole, draws, stats)))
+    groups = idata.from_file(path)
     again, again_stats = idata.draws_of(groups, program, path)
     assert again.keys() == draws.keys()
     for name, values in draws.items():
         assert np.array_equal(again[name], values)
     assert np.array_equal(again_stats["lp__"], stats["lp__"])
-    about = {"source": "s.csv", "sha256": "0", "notes": (), "reading": {}}
-    data = idata.data_of(groups, program, whole.columns, about, path)
+    record = synthetic_fit("multilevel_poisson", table(["a"], 2), draws=10).record
+    about = record.data.model_copy(update={"columns": dict(whole.columns)})
+    record = record.model_copy(update={"data": about})
+    data = idata.data_of(groups, program, record, path)
     assert set(data.values) == set(whole.values)
     for name, value in whole.values.items():
         assert np.array_equal(data.values[name], value), name
@@ -95,22 +97,22 @@ def test_groups_come_back_from_bytes(own_program, tmp_path):
     assert data.coords == whole.coords
     pd.testing.assert_frame_equal(to_frame(data), to_frame(whole), check_dtype=False)
     with pytest.raises(DataError, match="its data cannot be read"):
-        idata.data_of({}, program, whole.columns, about, path)
+        idata.data_of({}, program, record, path)
 
 
 def test_arviz_reads_what_is_written(own_program, tmp_path):
     program, whole, draws, stats = trial_groups(own_program)
     path = tmp_path / "draws.nc"
     groups = idata.to_groups(program, whole, draws, stats)
-    path.write_bytes(netcdf.to_bytes(groups))
+    path.write_bytes(idata.to_bytes(groups))
     read = idata.arviz().from_netcdf(path)
     assert set(read.groups()) == set(groups)
-    assert read.posterior.equals(idata.to_datasets(groups)["posterior"])
+    assert read.posterior.equals(groups["posterior"])
 
 
 def assert_same(found, expected):
     assert found.keys() == expected.keys()
-    for name, (_, values) in expected.items():
+    for name, values in expected.items():
         assert found[name].dtype == values.dtype
         np.testing.assert_array_equal(found[name], values)
 
@@ -122,8 +124,8 @@ def test_the_file_is_as_if_xarray_had_written_it(own_program, tmp_path):
     program, whole, draws, stats = trial_groups(own_program)
     draws["empty"] = np.empty((2, 3, 0))
     groups = idata.to_groups(program, whole, draws, stats)
-    (tmp_path / "ours.nc").write_bytes(netcdf.to_bytes(groups))
-    datasets = {f"/{name}": each for name, each in idata.to_datasets(groups).items()}
+    (tmp_path / "ours.nc").write_bytes(idata.to_bytes(groups))
+    datasets = {f"/{name}": each for name, each in groups.items()}
     xr.DataTree.from_dict(datasets).to_netcdf(tmp_path / "theirs.nc", engine="h5netcdf")
     computed, reference = (
         xr.load_datatree(tmp_path / f"{name}.nc", engine="h5netcdf") for name in ("ours", "theirs")
@@ -134,8 +136,8 @@ def test_the_file_is_as_if_xarray_had_written_it(own_program, tmp_path):
         for variable in each.variables:
             assert computed[name][variable].dtype == each[variable].dtype
     for name in ("ours", "theirs"):
-        for group, its in netcdf.from_file(tmp_path / f"{name}.nc").items():
-            assert_same(its, groups[group].variables | groups[group].coords)
+        for group, its in idata.from_file(tmp_path / f"{name}.nc").items():
+            assert_same(its, {n: v.values for n, v in groups[group].variables.items()})
     with (
         h5py.File(tmp_path / "ours.nc") as computed,
         h5py.File(tmp_path / "theirs.nc") as reference,
@@ -155,11 +157,11 @@ def test_the_file_is_as_if_xarray_had_written_it(own_program, tmp_path):
 def test_elements_are_named_in_row_major_order():
     data = Data({}, dims={"m": ("row", "x")}, coords={"x": ("a", "b")})
     values = np.arange(2 * 3 * 2 * 2.0).reshape(2, 3, 2, 2)
-    found = quantity("m", values, data)
-    assert found.elements == ("m[1,a]", "m[1,b]", "m[2,a]", "m[2,b]")
-    assert np.array_equal(found.flat[..., 2], values[..., 1, 0])
-    both = quantities({"m": values, "s": values[..., 0, 0]}, data, ["s", "m", "absent"])
-    assert element_names(both) == ["s", *found.elements]
+    both = dataset({"s": values[..., 0, 0], "m": values}, data)
+    elements = ["m[1,a]", "m[1,b]", "m[2,a]", "m[2,b]"]
+    assert element_names(both["m"]) == elements
+    assert np.array_equal(flat(both["m"])[..., 2], values[..., 1, 0])
+    assert element_names(both) == ["s", *elements]
     assert stacked(both).shape == (2, 3, 5)
     assert np.array_equal(stacked(both)[..., 3], values[..., 1, 0])
 
@@ -167,14 +169,14 @@ def test_elements_are_named_in_row_major_order():
 def test_a_dimension_of_another_size_is_numbered():
     """Labels that do not fit are not used: a wrong name is worse than a number."""
     data = Data({}, dims={"v": ("x",)}, coords={"x": ("a", "b")})
-    found = quantity("v", np.zeros((1, 1, 3)), data)
-    assert (found.dims, found.elements) == (("v_dim_0",), ("v[1]", "v[2]", "v[3]"))
-    deeper = quantity("v", np.zeros((1, 1, 2, 2)), data)
-    assert deeper.dims == ("v_dim_0", "v_dim_1")
+    found = dataset({"v": np.zeros((1, 1, 3))}, data)["v"]
+    assert (found.dims[2:], element_names(found)) == (("v_dim_0",), ["v[1]", "v[2]", "v[3]"])
+    deeper = dataset({"v": np.zeros((1, 1, 2, 2))}, data)["v"]
+    assert deeper.dims[2:] == ("v_dim_0", "v_dim_1")
 
 
 def test_labels_of_any_script_stay(tmp_path):
     fit = synthetic_fit("multilevel_poisson", table(["花 🌸", "e\u0301"], 4), draws=10)
     path = tmp_path / "d.nc"
-    path.write_bytes(netcdf.to_bytes(fit.groups()))
-    assert netcdf.from_file(path)["posterior"]["plant"].tolist() == ["花 🌸", "e\u0301"]
+    path.write_bytes(idata.to_bytes(fit.groups()))
+    assert idata.from_file(path)["posterior"]["plant"].tolist() == ["花 🌸", "e\u0301"]

@@ -573,7 +573,7 @@ def test_own_programs_are_drawn_with_the_users_names(own):
         assert figure.axes[0].get_title(loc="left").startswith(f"{groups.column} ")
         assert value in texts_of(figure)
     assert plots.predictive(own).axes[0].get_xlabel() == value
-    quantity = next(q for q in own.posterior.values() if q.dims == (groups.column,))
+    quantity = next(q for q in own.posterior.values() if q.dims[2:] == (groups.column,))
     element = f"{quantity.name}[{groups.names[-1]}]"
     (axes,) = plots.trace_first_chain(own, element).axes
     assert axes.get_title(loc="left") == f"{element}, first chain"

@@ -17,6 +17,7 @@ import pyflowers
 from pyflowers.analysis.checks import check
 from pyflowers.display import format_cell
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names
 from pyflowers.reports import render_report
 from pyflowers.reports.provenance import shown_path
 from pyflowers.resources import flowers_csv
@@ -205,7 +206,7 @@ def test_the_answer_names_each_single_number_with_its_meaning(example):
     fit, page = example
     summary = fit.summary()
     items = [text_of(node) for node in page.nodes("li")]
-    scalars = [name for name, quantity in fit.posterior.items() if not quantity.dims]
+    scalars = [name for name, quantity in fit.posterior.items() if quantity.ndim == 2]
     assert scalars
     for name in scalars:
         row = summary.loc[name]
@@ -222,9 +223,9 @@ def test_the_answer_states_each_vector(example):
     """Short ones whole, long ones by their lowest and highest median."""
     fit, page = example
     summary, answer = fit.summary(), page.output("answer")
-    vectors = [quantity for quantity in fit.posterior.values() if quantity.dims]
+    vectors = [quantity for quantity in fit.posterior.values() if quantity.ndim > 2]
     for quantity in vectors:
-        rows = list(quantity.elements)
+        rows = element_names(quantity)
         medians = summary.loc[rows, "median"]
         ends = (medians.idxmin(), medians.idxmax())
         for row in rows if len(rows) <= 6 else ends:

@@ -11,6 +11,7 @@ from pyflowers.cli.main import cli
 from pyflowers.engines.cmdstan import CmdStanEngine
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names
 from pyflowers.fits.record import EngineRecord
 from pyflowers.programs import find_program
 from pyflowers.programs.data import to_frame
@@ -183,7 +184,7 @@ def test_no_option_of_fit_is_ignored_beside_a_file(write):
     file = read_config(write())
     assert file.with_options(thin=3).sampler.thin == 3
     assert file.with_options(include_paths=("lib",)).include_paths == (Path("lib"),)
-    assert file.with_options(group="Beet", sep=";").data.names == {"group": "Beet"}
+    assert file.with_options(group="Beet", sep=";").data.reading == {"group": "Beet", "sep": ";"}
     assert file.with_options(centered=True, out="o").output.folder == Path("o")
 
 
@@ -281,7 +282,7 @@ def test_programs_of_ones_own_are_part_of_an_experiment(write, own_program, tmp_
     config = write(models=[MODEL, "rates.stan"])
     outcomes = run_experiment(read_config(config), cmdstan="embedded")
     assert [outcome.name for outcome in outcomes] == [MODEL, "rates"]
-    assert outcomes[1].fit.posterior["log_rate"].elements == ("log_rate[a]", "log_rate[b]")
+    assert element_names(outcomes[1].fit.posterior["log_rate"]) == ["log_rate[a]", "log_rate[b]"]
     again = run_experiment(read_config(config), cmdstan="embedded")
     assert [outcome.refitted for outcome in again] == [(), ()]
     (tmp_path / "rates.toml").write_text(declaration + '[dims]\nlog_rate = ["pot"]\n')

@@ -1,0 +1,18 @@
+data {
+  int<lower=1> N;
+  vector[N] y;
+}
+parameters {
+  ordered[2] mu;
+  vector<lower=0>[2] sigma;
+  real<lower=0, upper=1> share;
+}
+model {
+  mu ~ normal(0, 3);
+  sigma ~ lognormal(0, 1);
+  share ~ beta(2, 2);
+  for (n in 1 : N) {
+    target += log_mix(share, normal_lpdf(y[n] | mu[1], sigma[1]),
+                      normal_lpdf(y[n] | mu[2], sigma[2]));
+  }
+}
