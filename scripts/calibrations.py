@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 
 import pyflowers
-from pyflowers.analysis.sbc_result import Calibration
+from pyflowers.analysis.calibration import Calibration
 from pyflowers.plots import calibration as figure_of
 
 NORMAL: dict[str, float] = {"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 6}

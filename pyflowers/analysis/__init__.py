@@ -13,10 +13,17 @@ posterior; the prior and a posterior's sensitivity to it; simulation-based calib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pyflowers.analysis.calibration import Calibration
     from pyflowers.analysis.checks import Check, PredictiveChecks, check
     from pyflowers.analysis.contrasts import Contrasts, contrast
-    from pyflowers.analysis.elpd import LooComparison, ModelLoo, loo
-    from pyflowers.analysis.loo_groups import GroupComparison, ModelGroups, leave_one_group_out
+    from pyflowers.analysis.elpd import (
+        GroupComparison,
+        LooComparison,
+        ModelGroups,
+        ModelLoo,
+        leave_one_group_out,
+        loo,
+    )
     from pyflowers.analysis.methods import (
         METHOD_NAMES,
         Comparison,
@@ -27,7 +34,6 @@ if TYPE_CHECKING:
     from pyflowers.analysis.predictions import Prediction, Predictions, predict
     from pyflowers.analysis.prior_sensitivity import THRESHOLD, Sensitivity, sensitivity
     from pyflowers.analysis.priors import PriorPredictive, prior
-    from pyflowers.analysis.sbc_result import Calibration
     from pyflowers.analysis.simulations import sbc
     from pyflowers.analysis.statistics import STATISTICS, Statistic
 
@@ -66,13 +72,12 @@ __all__ = [
 _HOMES = {
     "checks": "Check PredictiveChecks check",
     "contrasts": "Contrasts contrast",
-    "elpd": "LooComparison ModelLoo loo",
-    "loo_groups": "GroupComparison ModelGroups leave_one_group_out",
+    "elpd": "GroupComparison LooComparison ModelGroups ModelLoo leave_one_group_out loo",
     "methods": "METHOD_NAMES Comparison MethodResult compare reference_method",
     "predictions": "Prediction Predictions predict",
     "prior_sensitivity": "THRESHOLD Sensitivity sensitivity",
     "priors": "PriorPredictive prior",
-    "sbc_result": "Calibration",
+    "calibration": "Calibration",
     "simulations": "sbc",
     "statistics": "STATISTICS Statistic",
 }

@@ -18,49 +18,73 @@ within them. Where times are known, so are values at consecutive times (`autocor
 Groups are checked as well: `group_outlier` replicates whole groups, their means drawn anew from the
 population, so that one group that does not belong to it shows even where the model fits its mean.
 
+Predictions of each observation from the others are checked by their probability integral
+transforms (`loo_pit`),
+
+    PIT[n] = Pr(y_new[n] < y[n] | y without y[n]) + v Pr(y_new[n] = y[n] | y without y[n])
+
+with v uniform on (0, 1), so that PITs of counts are continuous as well [3]_. Where the model
+predicts well they are uniform. The predictive distribution without y[n] is that of the replicated
+values, weighted by Pareto-smoothed importance weights 1 / p(y[n] | draw) [4]_.
+
+The band of :mod:`.ecdf` takes PITs as independent. Those of leave-one-out share the other
+observations; where these are many for each parameter that hardly matters, and where they are few
+the PITs are more even than independent ones, so that the check is lenient.
+
 References
 ----------
 .. [1] Gelman, Meng and Stern (1996), Posterior predictive assessment of model fitness via realized
    discrepancies, Statistica Sinica 6, sections 2 and 4 (new groups: mixed predictive replication);
    Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., section 6.3.
 .. [2] Meng (1994), Posterior predictive p-values, The Annals of Statistics 22(3), section 3.
+.. [3] Czado, Gneiting and Held (2009), Predictive model assessment for count data, Biometrics
+   65(4), section 2.1, and Smith (1985), Diagnostic checks of non-standard time series models,
+   Journal of Forecasting 4(3), for the randomised PIT.
+.. [4] Gabry, Simpson, Vehtari, Betancourt and Gelman (2019), Visualization in Bayesian workflow,
+   JRSS A 182(2), section 5; Vehtari, Simpson, Gelman, Yao and Gabry (2024), JMLR 25(72).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers import convergence
-from pyflowers.analysis import ecdf, findings
-from pyflowers.analysis.groups import (
+from pyflowers.analysis import ecdf
+from pyflowers.analysis.statistics import (
+    FloatArray,
     GroupCodes,
     GroupMeans,
+    Statistic,
     consecutive,
     farthest,
+    find_statistics,
     group_codes,
     lag_statistic,
     outlier_statistic,
     within_statistic,
 )
-from pyflowers.analysis.pit import BAND_PROB, LooPit, loo_pit
-from pyflowers.analysis.replicates import blocks, chosen_draws
-from pyflowers.analysis.statistics import FloatArray, Statistic, find_statistics
+from pyflowers.convergence import good_k
 from pyflowers.data import Labels
 from pyflowers.display import Line, Shown, format_number, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits
+from pyflowers.fits.psis import held_out_weights
 from pyflowers.fits.verdict import Check as Judgement
 from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Draws
 
 LIMIT = 0.005
 """A p-value below it, or as near to 1, fails."""
+
+BAND_PROB = 0.99
+"""Probability of the simultaneous band that PITs must not leave."""
 
 PIT_LIMIT = 1 - BAND_PROB
 """A p-value of the PITs below it fails: they leave their band."""
@@ -321,7 +345,7 @@ def _check(
     mcse = float(convergence.mcse_mean(above.reshape(*shape, 1))[0]) if 0 < p < 1 else np.nan
     words = ("", "")
     if not _passes(name, p):
-        words = findings.of_statistic(fit, name, meaning, observed, replicated, who)
+        words = of_statistic(fit, name, meaning, observed, replicated, who)
     return Check(name, meaning, p, mcse, observed, replicated, *words)
 
 
@@ -375,7 +399,7 @@ def _check_pit(
     pit = loo_pit(fit, rng)
     meaning = "PITs of leave-one-out prediction"
     passed = _passes(LOO_PIT, pit.p_value)
-    words = ("", "") if passed else findings.of_pits(fit, pit)
+    words = ("", "") if passed else of_pits(fit, pit)
     found.append(Check(LOO_PIT, meaning, pit.p_value, np.nan, np.nan, np.empty(0), *words))
     if pit.values.size < pit.num_obs:
         notes.append(
@@ -399,3 +423,288 @@ def _on_k_hat(pit: LooPit) -> str:
     if ecdf.p_value(rest, num_draws=pit.num_draws) < PIT_LIMIT:
         return f"{found}; without them the check fails as well"
     return f"{found}; without them the check passes, so that its failure rests on them"
+
+
+MOST_VALUES = 4_000_000
+"""Pointwise likelihoods in memory at once; of more observations, PITs are taken of a sample."""
+
+
+@dataclass(frozen=True, eq=False)
+class LooPit:
+    """PITs of observations under leave-one-out prediction.
+
+    Attributes
+    ----------
+    values : array, shape (n,)
+        The PITs.
+    rows : array of int, shape (n,)
+        Positions of their observations: all, or an even sample of many.
+    num_obs : int
+        Observations in all.
+    num_draws : int
+        S, the draws of which each is made, and with it the PITs' resolution.
+    k_hat : array, shape (n,)
+        Pareto shape of each observation's importance weights.
+    good_k : float
+        The k-hat up to which a PIT can be trusted.
+    """
+
+    values: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    num_obs: int
+    num_draws: int
+    k_hat: NDArray[np.float64]
+    good_k: float
+
+    @cached_property
+    def band(self) -> ecdf.Band:
+        """The simultaneous band of uniform values."""
+        return ecdf.uniform_band(self.values.size, num_draws=self.num_draws, prob=BAND_PROB)
+
+    @cached_property
+    def p_value(self) -> float:
+        """The probability that uniform values stray as far, see :func:`.ecdf.p_value`."""
+        return ecdf.p_value(self.values, num_draws=self.num_draws)
+
+    @property
+    def num_bad(self) -> int:
+        """PITs whose k-hat is too large."""
+        return int((self.k_hat > self.good_k).sum())
+
+
+def loo_pit(fit: Fit, rng: np.random.Generator) -> LooPit:
+    """Return the PITs of a fit's observations under leave-one-out prediction.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a program with ``log_lik``, ``y_rep`` and observed data.
+    rng : Generator
+        Draws v, and where the program is written in NumPy the replicated values.
+
+    Raises
+    ------
+    ConfigError
+        If the program lacks one of these.
+    """
+    for capability in (Capability.LOG_LIK, Capability.Y_REP, Capability.OBSERVED):
+        fit.program.require(capability)
+    num_draws = fit.num_chains * fit.num_draws
+    rows = _sample(fit.data.num_obs, max(1, MOST_VALUES // num_draws))
+    log_lik = fit.program.log_lik(fit.draws, fit.data, rows)
+    y_rep = fit.program.y_rep(fit.draws, fit.data, rng, rows)
+    by_row = (rows.size, num_draws)
+    log_weights, k_hat = held_out_weights(fit, log_lik)
+    weights = np.exp(log_weights)
+    replicated, y = np.moveaxis(y_rep, -1, 0).reshape(by_row), fit.data.y[rows, None]
+    below = np.sum(weights, axis=1, where=replicated < y)
+    equal = np.sum(weights, axis=1, where=replicated == y)
+    values = np.clip(below + rng.random(rows.size) * equal, 0, 1)
+    return LooPit(values, rows, fit.data.num_obs, num_draws, k_hat, good_k(num_draws))
+
+
+def _sample(num_obs: int, most: int) -> NDArray[np.int64]:
+    """Return all positions, or `most` that are spread evenly."""
+    if num_obs <= most:
+        return np.arange(num_obs)
+    return np.linspace(0, num_obs - 1, most).astype(np.int64)
+
+
+RATIO_IN_WORDS = 1.5
+"""From this ratio on, a finding says how many times as much values vary."""
+
+SHAPE_Z = 3.0
+"""Standard errors by which the mean or spread of PITs must be off to be named as what is wrong."""
+
+_MEAN = (
+    "see whether pyflowers sensitivity finds a prior far from the data, which then needs their "
+    "scale (--prior); if not, the program lacks a covariate or an offset"
+)
+_WIDER_COUNTS = (
+    "use a likelihood with a dispersion of its own (neg_binomial_2 instead of poisson, "
+    "beta_binomial instead of binomial), or add a normal effect of each row to the log or logit"
+)
+_WIDER = "use student_t instead of normal, or let the standard deviation differ between groups"
+_NARROWER = (
+    "let the mean depend on what sets the rows apart (their group, a covariate), as far as it does "
+    "not yet; otherwise "
+)
+_NARROWER_COUNTS = (
+    f"{_NARROWER}use a likelihood that varies less, such as binomial where counts have a maximum"
+)
+_NARROWER_MEASUREMENTS = f"{_NARROWER}narrow the prior on the standard deviation"
+_TAILS = (
+    "look at the most extreme rows; where they are right, use a likelihood with heavier tails "
+    "(neg_binomial_2 instead of poisson, student_t instead of normal)"
+)
+_LIMIT = (
+    "see whether values are cut off at a limit, which truncation or censoring describes; if not, "
+    "the program lets values vary too much"
+)
+_ADVICE = {
+    "mean": (_MEAN, _MEAN),
+    "median": (_MEAN, _MEAN),
+    "sd": (_WIDER, _NARROWER_MEASUREMENTS),
+    "sd_within": (_WIDER, _NARROWER_MEASUREMENTS),
+    "variance_to_mean": (_WIDER_COUNTS, _NARROWER_COUNTS),
+    "dispersion_within": (_WIDER_COUNTS, _NARROWER_COUNTS),
+    "zeros": (
+        "use neg_binomial_2, which has more zeros than poisson, or a zero-inflated likelihood",
+        "if rows of 0 were left out of the table, add them; otherwise truncate the likelihood at "
+        "1, or give zeros a probability of their own",
+    ),
+    "minimum": (_LIMIT, _TAILS),
+    "maximum": (_TAILS, _LIMIT),
+    "group_outlier": (
+        "look at its rows; where they are right, add a covariate that sets it apart, or draw the "
+        "groups from student_t instead of normal",
+        "see whether the groups form clusters, and add the covariate that divides them",
+    ),
+    "autocorrelation": (
+        "add an effect of time, such as a trend or a season, or an autoregressive term",
+        "look for what alternates in time, and add its effect",
+    ),
+}
+"""What to do where a statistic is larger than the model's, and where it is smaller."""
+
+
+def of_statistic(
+    fit: Fit, name: str, meaning: str, observed: float, replicated: NDArray[np.float64], who: str
+) -> tuple[str, str]:
+    """Return what the failed check of a statistic found, and what to do about it.
+
+    Parameters
+    ----------
+    fit : Fit
+        Has the user's names of columns.
+    name, meaning : str
+        The statistic.
+    observed : float
+        Its value in the data.
+    replicated : array, shape (S,)
+        Its values in replicated data.
+    who : str
+        The group that is farthest from the rest.
+    """
+    median, low, high = np.quantile(replicated, list(interval_quantiles(fit.interval).values()))
+    is_larger = bool(np.mean(replicated > observed) < np.mean(replicated < observed))
+    side = "larger" if is_larger else "smaller"
+    values, within, group, qualified = _values(fit), "", "group", ""
+    if fit.data.by_group is not None:
+        group = fit.data.by_group.column
+        within = f" within each {group}"
+    if name in ("sd", "variance_to_mean", "sd_within", "dispersion_within"):
+        where = within if name.endswith("_within") else ""
+        if median > 0 and observed / median >= RATIO_IN_WORDS:
+            found = f"{values} vary {observed / median:.2g} times as much{where} as"
+        else:
+            found = f"{values} vary {'more' if is_larger else 'less'}{where} than"
+    elif name == "mean":
+        found = f"{values} are {side} on average than"
+    elif name == "zeros":
+        found = f"{'more' if is_larger else 'fewer'} of {values} are 0 than"
+    elif name in ("minimum", "maximum"):
+        found = f"the {'smallest' if name == 'minimum' else 'largest'} of {values} is {side} than"
+    elif name == "group_outlier":
+        away = "farther from" if is_larger else "nearer to"
+        found = f"{who}, the most distant {group}, is {away} the rest than"
+    elif name == "autocorrelation":
+        time = fit.data.by_time.column if fit.data.by_time is not None else "time"
+        how = "more" if is_larger else "less"
+        found = f"{values} resemble those at the {time} before{within} {how} than"
+        qualified = f"; if {time} is no order in time, do not give it as the time"
+    else:
+        found = f"the {name} of {values} is {side} than"
+    numbers = [format_number(float(value)) for value in (observed, low, high)]
+    shown = "{} {}; replicated {} to {}".format(meaning, *numbers)
+    advice = _ADVICE.get(name, ("", ""))[0 if is_larger else 1] + qualified
+    return f"{found} the model predicts ({shown})", _with_start(fit, advice)
+
+
+def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
+    """Return what is wrong with PITs that are not uniform, and what to do about it.
+
+    Their mean and their spread about ½ tell most: the first two components of Neyman's smooth test
+    (Neyman 1937, Smooth test for goodness of fit, Skandinavisk Aktuarietidskrift 20).
+    """
+    u, values = pit.values, _values(fit)
+    # Of uniform values, u has variance 1/12, and (u − ½)² has mean 1/12 and variance 1/180.
+    slope = float((u.mean() - 0.5) * np.sqrt(12 * u.size))
+    spread = float((np.mean((u - 0.5) ** 2) - 1 / 12) * np.sqrt(180 * u.size))
+    if max(abs(slope), abs(spread)) < SHAPE_Z:
+        # Where the distribution function of the PITs is farthest from that of uniform values.
+        points = pit.band.points
+        share = ecdf.counts(u, points, u.size) / u.size
+        z = int(np.argmax(np.abs(share - points) / np.sqrt(points * (1 - points))))
+        digits = 0 if abs(share[z] - points[z]) >= 0.01 else 2
+        found = (
+            f"{share[z]:.{digits}%} of {values} lie below their predicted "
+            f"{points[z]:.{digits}%} quantile"
+        )
+        return found, _with_start(
+            fit, "see the figure of the PITs for where predictions and data differ"
+        )
+    if abs(slope) > abs(spread):
+        above = np.mean(u > 0.5)
+        low = "low" if slope > 0 else "high"
+        found = f"predictions are too {low}: {above:.0%} of {values} are above their predicted "
+        return f"{found}median", _with_start(fit, _MEAN)
+    outside = np.mean(np.abs(u - 0.5) > 0.4)
+    found = (
+        f"{values} vary {'more' if spread > 0 else 'less'} than the model predicts: "
+        f"{outside:.0%} of them are outside the 80% interval predicted for each"
+    )
+    wider = _WIDER_COUNTS if fit.program.counts else _WIDER
+    narrower = _NARROWER_COUNTS if fit.program.counts else _NARROWER_MEASUREMENTS
+    return found, _with_start(fit, wider if spread > 0 else narrower)
+
+
+def _values(fit: Fit) -> str:
+    """Return the observed values in the user's words."""
+    return f"the {'counts' if fit.program.counts else 'values'} of {fit.data.value_name}"
+
+
+def _with_start(fit: Fit, advice: str) -> str:
+    """Add how to change a program that ships with the package: by a copy."""
+    if not advice or advice == _MEAN or fit.program.reference.endswith(".stan"):
+        return advice
+    return f"{advice}; for a copy to change: pyflowers new NAME --from {fit.program.reference}"
+
+
+BLOCK_VALUES = 1_000_000
+"""Replicated values in memory at once: 8 MB, and a few times that while they are made. Larger
+blocks are slower: freed memory goes back to the system, which returns it page by page."""
+
+MAKE = Callable[[Draws, np.random.Generator], NDArray[np.float64]]
+
+
+def chosen_draws(fit: Fit, most: int | None) -> NDArray[np.int64]:
+    """Return positions of draws, chains one after the other: all, or `most` evenly spaced."""
+    total = fit.num_chains * fit.num_draws
+    if most is None or most >= total:
+        return np.arange(total)
+    return np.unique(np.linspace(0, total - 1, most).astype(np.int64))
+
+
+def blocks(
+    fit: Fit, positions: NDArray[np.int64], make: MAKE, rng: np.random.Generator
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Yield replicated data sets with their places among `positions`, shape (R, N) each.
+
+    Parameters
+    ----------
+    fit : Fit
+        Has the draws.
+    positions : array of int
+        Which draws, see :func:`chosen_draws`.
+    make : callable
+        (draws, rng) to data sets, shape (chain, draw, N).
+    rng : Generator
+        Advances from block to block.
+    """
+    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in fit.draws.items()}
+    step = max(1, BLOCK_VALUES // max(1, fit.data.num_obs))
+    for begin in range(0, positions.size, step):
+        place = slice(begin, min(begin + step, positions.size))
+        draws = {name: values[positions[place]][None] for name, values in flat.items()}
+        yield place, make(draws, rng)[0]

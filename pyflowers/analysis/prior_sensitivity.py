@@ -1,14 +1,23 @@
 """Which conclusions depend on the prior, and which on the likelihood: power-scaling sensitivity.
 
-The sensitivity of a quantity to a component is the distance D between its posterior and the one
-whose component is raised to the power alpha, for a doubling of alpha:
+With p(θ | y) ∝ p(y | θ) p(θ), scaling a component c, prior or likelihood, by the power alpha gives
+the importance ratios c(θ)^(alpha − 1), which are Pareto smoothed. The sensitivity of a quantity to
+a component is the distance D between its posterior and the scaled one, for a doubling of alpha:
 
-    ½ Σ D(alpha) / |log2 alpha|  over alpha = 0.99 and 1.01,
+    ½ Σ D(alpha) / |log2 alpha|  over alpha = 0.99 and 1.01.
 
-D being the cumulative Jensen–Shannon distance (:mod:`.distance`). A sensitivity of 0.05 or more
-matters: a normal posterior has that if a doubling moves its mean by a quarter of its standard
-deviation, or changes
-its standard deviation by a factor of 1.25. A conclusion moves if it changes by as much.
+D is the cumulative Jensen–Shannon distance [2]_. With P and Q the distribution functions of the
+draws and of the weighted draws, and integrals over the range of the draws,
+
+    CJS(P ‖ Q) = ∫ P log2(2 P / (P + Q)) dx + (1 / (2 ln 2)) ∫ (Q − P) dx,
+    D(P, Q)² = (CJS(P ‖ Q) + CJS(Q ‖ P)) / ∫ (P + Q) dx,
+
+between 0 and 1. It differs between x and −x, whose distribution functions are 1 − P; the larger of
+the two counts.
+
+A sensitivity of 0.05 or more matters: a normal posterior has that if a doubling moves its mean by a
+quarter of its standard deviation, or changes its standard deviation by a factor of 1.25. A
+conclusion moves if it changes by as much.
 
 Priors of group effects do not count as prior: they are the model of the population, and to scale
 them is to change the model ([1]_, section 2.4).
@@ -17,33 +26,47 @@ References
 ----------
 .. [1] Kallioinen, Paananen, Bürkner and Vehtari (2024), Detecting and diagnosing prior and
    likelihood sensitivity with power-scaling, Statistics and Computing 34, 57,
-   doi 10.1007/s11222-023-10366-5: section 2.3 for the diagnostic and its threshold. As in their R
-   package priorsense the derivative is by log2 alpha, and the mean of both sides.
+   doi 10.1007/s11222-023-10366-5: sections 2.1 and 2.2 for the weights, section 2.3 for the
+   diagnostic, the distance and the threshold. As in their R package priorsense the derivative is by
+   log2 alpha, and the mean of both sides.
+.. [2] Nguyen and Vreeken (2015), Non-parametric Jensen–Shannon divergence, ECML PKDD 2015, section
+   3, for CJS and its bound.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.analysis.conclusions import conclusions, names_of, scale_of
-from pyflowers.analysis.distance import cumulative_jensen_shannon
-from pyflowers.analysis.power_scaling import LOCAL, SHOWN, Scaled, power_scale
-from pyflowers.display import MOST_ROWS, Line, Shown, format_number, heading, in_file, styled
+from pyflowers.convergence import good_k, pareto_smooth
+from pyflowers.display import (
+    INTERVAL,
+    MOST_ROWS,
+    Line,
+    Shown,
+    format_number,
+    heading,
+    in_file,
+    interval_quantiles,
+    styled,
+)
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import element_names, flat
 from pyflowers.fits.verdict import Check, Part
 from pyflowers.programs import Capability
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 FloatArray = NDArray[np.float64]
+
+LOCAL = (0.99, 1.01)
+"""Powers from which distances and changes per doubling are computed: a derivative at 1."""
+
+SHOWN = (0.8, 1.25)
+"""Powers at which the conclusions themselves are shown: far enough for a reader to see a move."""
 
 THRESHOLD = 0.05
 """The sensitivity from which it matters."""
@@ -57,15 +80,65 @@ STRETCH = 1.25
 CHANCE = 0.05
 """Change of a probability that counts as a move."""
 
-CONFLICT = "possible prior-data conflict"
-DOMINANT = "strong prior or weak likelihood"
-
 DECIDES = 1.0
 """Change of a median, in posterior standard deviations, for a doubling of the prior, from which the
 prior's weight decides the answer: four times a :data:`SHIFT`, which is only worth a remark."""
 
+Z_90 = 1.6448536269514722
+
 _BLOCK = 2_000_000
 """Values that are held at once, of draws times elements or observations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """One component of the posterior, scaled by several powers.
+
+    Attributes
+    ----------
+    component : str
+        ``prior`` or ``likelihood``.
+    weights : mapping of float to array, shape (S,)
+        Weights of the draws by the power; only of powers whose k-hat is good.
+    k_hat : mapping of float to float
+        Pareto shape by the power; NaN where the component is constant, so that all weights are
+        equal.
+    limit : float
+        The k-hat up to which weights can be trusted.
+    refusal : str
+        Why this component cannot be scaled; empty if it can.
+    """
+
+    component: str
+    weights: Mapping[float, FloatArray]
+    k_hat: Mapping[float, float]
+    limit: float
+    refusal: str = ""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the component is the same in every draw, as a flat prior is."""
+        return not self.refusal and all(np.isnan(k) for k in self.k_hat.values())
+
+    @property
+    def worst_k(self) -> float:
+        """The larger k-hat of the two powers of the derivative."""
+        return max((self.k_hat[alpha] for alpha in LOCAL if alpha in self.k_hat), default=np.nan)
+
+    @property
+    def note(self) -> str:
+        """What is refused or lacking, in a sentence; empty if nothing is."""
+        far = [f"{alpha:g}" for alpha in SHOWN if alpha not in self.weights]
+        if self.refusal:
+            return f"{self.component}: {self.refusal}"
+        if self.is_constant:
+            return f"{self.component}: it is the same in every draw, as a flat one is"
+        if far:
+            return (
+                f"{self.component}: k-hat at the power {' and '.join(far)} is above "
+                f"{self.limit:.2f}, so the conclusions there are left blank"
+            )
+        return ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,9 +189,16 @@ class Sensitivity(Shown):
 
     def table(self) -> pd.DataFrame:
         """Return sensitivity and diagnosis of each element."""
-        rows = self.distances.copy()
-        rows["diagnosis"] = [_diagnosis(row) for _, row in self.distances.iterrows()]
-        return rows
+        # What two sensitivities mean together: [1], section 2.3 and figure 3.
+        lacking = pd.Series(np.nan, self.distances.index)
+        prior = self.distances.get("prior", lacking)
+        likelihood = self.distances.get("likelihood", lacking)
+        diagnosis = np.select(
+            [~(prior >= THRESHOLD), likelihood.isna(), likelihood >= THRESHOLD],
+            ["", "sensitive to the prior", "possible prior-data conflict"],
+            "strong prior or weak likelihood",
+        )
+        return self.distances.assign(diagnosis=diagnosis)
 
     def contents(self) -> list[Line]:
         """Return the sensitivities, the conclusions that move with the prior, and the k-hats."""
@@ -208,36 +288,150 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
             f"the likelihood of {fit.name} is not scaled, as the program has no log_lik: "
             f"{Capability.LOG_LIK.remedy}"
         )
-    for scaled in components:
-        if scaled.refusal:
-            notes.append(f"{scaled.component}: {scaled.refusal}")
-        elif scaled.is_constant:
-            notes.append(f"{scaled.component}: it is the same in every draw, as a flat one is")
-        else:
-            notes += _too_far(scaled)
-    parts = [
-        _of_quantity(quantity, components, fit.interval) for quantity in fit.posterior.values()
-    ]
-    columns = [scaled.component for scaled in components]
-    distances = pd.concat([part[0] for part in parts]) if parts else pd.DataFrame(columns=columns)
-    found = pd.concat([part[1] for part in parts]) if parts else pd.DataFrame()
+    notes += [scaled.note for scaled in components if scaled.note]
+    distances, found = [], []
+    for names, ascending, order in _blocks(fit):
+        with np.errstate(invalid="ignore"):
+            each = {c.component: _sensitivity(c, ascending, order) for c in components}
+            found += [_conclusions(c, ascending, order, names, fit.interval) for c in components]
+        distances.append(pd.DataFrame(each, index=names))
+    if not found:
+        columns = [scaled.component for scaled in components]
+        none = pd.Series(dtype=float)
+        table = pd.DataFrame(columns=columns)
+        return Sensitivity(fit.name, tuple(components), table, none, pd.DataFrame(), tuple(notes))
+    conclusions = pd.concat(found)
+    medians = conclusions.xs("prior", level="component").xs("median", level="conclusion")
+    shifts = medians["per_doubling"].abs() / medians["unit"].where(medians["unit"] > 0)
     return Sensitivity(
         fit.name,
         tuple(components),
-        distances,
-        _shifts(found),
-        _judged(_without_missing(found, fit)),
+        pd.concat(distances),
+        shifts.astype(float),
+        _judged(conclusions, fit.summary()),
         tuple(notes),
     )
 
 
-def _shifts(found: pd.DataFrame) -> pd.Series[float]:
-    """Return the change of each median for a doubling of the prior, in posterior sd."""
-    if found.empty:
-        return pd.Series(dtype=float)
-    medians = found.xs("prior", level="component").xs("median", level="conclusion")
-    unit = medians["unit"].where(medians["unit"] > 0)
-    return (medians["per_doubling"].abs() / unit).astype(float)
+def power_scale(
+    component: str, log_density: FloatArray, alphas: Sequence[float] = (*LOCAL, *SHOWN)
+) -> Scaled:
+    """Weight draws as if a component of their posterior had been raised to a power.
+
+    Parameters
+    ----------
+    component : str
+        ``prior`` or ``likelihood``.
+    log_density : array, shape (S,)
+        Its logarithm at each draw, up to a constant.
+    alphas : sequence of float
+        The powers.
+
+    Returns
+    -------
+    Scaled
+        With a refusal where the log density is not finite, or k-hat at 0.99 or 1.01 is too large.
+    """
+    limit = good_k(log_density.size)
+    odd = int(np.count_nonzero(~np.isfinite(log_density)))
+    if odd:
+        why = f"the log {component} is not finite in {odd} of {log_density.size} draws"
+        remedy = "correct what computes it, or give priors that keep those draws finite"
+        return Scaled(component, {}, {}, limit, f"{why}; {remedy}")
+    spread = float(np.ptp(log_density))
+    if spread <= 1e-10 * max(1.0, float(np.abs(log_density).max())):
+        equal = np.full(log_density.size, 1 / log_density.size)
+        return Scaled(component, dict.fromkeys(alphas, equal), dict.fromkeys(alphas, np.nan), limit)
+    log_weights, k_hats = pareto_smooth((np.asarray(alphas)[:, None] - 1) * log_density)
+    k_hat = dict(zip(alphas, map(float, k_hats), strict=True))
+    rows = zip(alphas, log_weights, strict=True)
+    weights = {alpha: np.exp(row) for alpha, row in rows if k_hat[alpha] <= limit}
+    found = Scaled(component, weights, k_hat, limit)
+    if not found.worst_k > limit:
+        return found
+    refusal = (
+        f"the largest k-hat is {found.worst_k:.2f} and must be at most {limit:.2f}, so importance "
+        "weights cannot say what a scaled posterior is; take more draws, or fit again with other "
+        "priors and compare"
+    )
+    return Scaled(component, weights, k_hat, limit, refusal)
+
+
+def cumulative_jensen_shannon(ascending: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the distance between draws and weighted draws, for each quantity.
+
+    Parameters
+    ----------
+    ascending : array, shape (S, E)
+        Draws of each of E quantities in ascending order.
+    weights : array, shape (S, E)
+        The weights of these draws in the same order; those of a quantity sum to 1.
+
+    Returns
+    -------
+    array, shape (E,)
+        D(P, Q), 0 for a quantity that does not vary.
+    """
+    num = len(ascending)
+    widths = np.diff(ascending, axis=0)
+    p = np.arange(1, num)[:, None] / num
+    q = np.minimum(np.cumsum(weights, axis=0)[:-1], 1.0)
+    # From above, so that the upper tail has its full precision.
+    q_above = np.minimum(np.cumsum(weights[::-1], axis=0)[:-1][::-1], 1.0)
+    return np.maximum(_distance(p, q, widths), _distance(1 - p, q_above, widths))
+
+
+def _distance(p: FloatArray, q: FloatArray, widths: FloatArray) -> FloatArray:
+    """Return D for distribution functions that are constant between draws."""
+    middle = (p + q) / 2
+    divergence = (widths * (_relative(p, middle) + _relative(q, middle))).sum(axis=0)
+    bound = (widths * (p + q)).sum(axis=0)
+    # The terms in ∫ (Q − P) of the two directions cancel.
+    with np.errstate(invalid="ignore"):
+        squared = np.where(bound > 0, divergence / bound, 0.0)
+    return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
+
+
+def _relative(p: FloatArray, middle: FloatArray) -> FloatArray:
+    """Return p log2(p / middle), which is 0 at p = 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(p > 0, p * np.log2(p / middle), 0.0)
+
+
+def conclusions(
+    ascending: FloatArray, weights: FloatArray, interval: float = INTERVAL
+) -> FloatArray:
+    """Return what a reader takes from a posterior, from weighted draws of each quantity.
+
+    Parameters
+    ----------
+    ascending : array, shape (S, E)
+        Draws of E quantities in ascending order.
+    weights : array, shape (S, E)
+        Their weights in the same order; those of a quantity sum to 1.
+    interval : float
+        Probability of the central interval.
+
+    Returns
+    -------
+    array, shape (E, 6)
+        As :func:`names_of` says. A quantile interpolates between draws, each at the middle of its
+        own weight on the scale of probability: Hazen's, where weights are equal.
+    """
+    mean = (weights * ascending).sum(axis=0)
+    sd = np.sqrt((weights * (ascending - mean) ** 2).sum(axis=0))
+    middle = np.cumsum(weights, axis=0) - weights / 2
+    probs = list(interval_quantiles(interval).values())
+    quantiles = np.stack(
+        [np.interp(probs, p, x) for p, x in zip(middle.T, ascending.T, strict=True)]
+    )
+    positive = (weights * (ascending > 0)).sum(axis=0)
+    return np.column_stack([quantiles, mean, sd, np.minimum(positive, 1.0)])
+
+
+def names_of(interval: float = INTERVAL) -> list[str]:
+    """Return the names of the conclusions in their order."""
+    return [*interval_quantiles(interval), "mean", "sd", "P(> 0)"]
 
 
 def _total_log_lik(fit: Fit) -> FloatArray:
@@ -255,38 +449,21 @@ def _total_log_lik(fit: Fit) -> FloatArray:
     return np.ravel(np.concatenate(parts, axis=1))
 
 
-def _too_far(scaled: Scaled) -> list[str]:
-    far = [f"{alpha:g}" for alpha in SHOWN if alpha not in scaled.weights]
-    if not far:
-        return []
-    return [
-        f"{scaled.component}: k-hat at the power {' and '.join(far)} is above {scaled.limit:.2f}, "
-        "so the conclusions there are left blank"
-    ]
+def _blocks(fit: Fit) -> Iterator[tuple[pd.Index, FloatArray, NDArray[np.intp]]]:
+    """Yield names, ascending draws, shape (S, E), and their order, of some elements at a time."""
+    for quantity in fit.posterior.values():
+        draws = np.asarray(flat(quantity), dtype=np.float64)
+        draws = draws.reshape(-1, draws.shape[2])
+        elements = element_names(quantity)
+        step = max(1, _BLOCK // len(draws))
+        for start in range(0, draws.shape[1], step):
+            block = draws[:, start : start + step]
+            order = np.argsort(block, axis=0)
+            names = pd.Index(elements[start : start + step], name="parameter")
+            yield names, np.take_along_axis(block, order, 0), order
 
 
-def _of_quantity(
-    quantity: xr.DataArray, components: list[Scaled], interval: float
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return distances and conclusions of the elements of one variable, block by block."""
-    draws = np.asarray(flat(quantity), dtype=np.float64)
-    draws = draws.reshape(-1, draws.shape[2])
-    elements = element_names(quantity)
-    step = max(1, _BLOCK // len(draws))
-    distances, found = [], []
-    for start in range(0, draws.shape[1], step):
-        block = draws[:, start : start + step]
-        names = pd.Index(elements[start : start + step], name="parameter")
-        order = np.argsort(block, axis=0)
-        ascending = np.take_along_axis(block, order, 0)
-        with np.errstate(invalid="ignore"):
-            each = {c.component: _distance(c, ascending, order) for c in components}
-            found += [_conclusions(c, ascending, order, names, interval) for c in components]
-        distances.append(pd.DataFrame(each, index=names))
-    return pd.concat(distances), pd.concat(found)
-
-
-def _distance(scaled: Scaled, ascending: FloatArray, order: NDArray[np.intp]) -> FloatArray:
+def _sensitivity(scaled: Scaled, ascending: FloatArray, order: NDArray[np.intp]) -> FloatArray:
     if scaled.refusal:
         return np.full(ascending.shape[1], np.nan)
     sides = [
@@ -304,7 +481,11 @@ def _conclusions(
     names: pd.Index,
     interval: float,
 ) -> pd.DataFrame:
-    """Return the conclusions at each power and their change for a doubling."""
+    """Return the conclusions at each power and their change for a doubling.
+
+    ``unit`` is the sd of a normal distribution with the same 90% interval, which a posterior
+    without a variance has, too.
+    """
     equal = np.full(ascending.shape, 1 / len(ascending))
     posterior = conclusions(ascending, equal, interval)
     at = {
@@ -315,40 +496,27 @@ def _conclusions(
     }
     low, high = LOCAL
     slope = (at[high] - at[low]) / (np.log2(high) - np.log2(low))
+    _, lower, upper = conclusions(ascending, equal, 0.9)[:, :3].T
     each = names_of(interval)
     index = pd.MultiIndex.from_product(
         [[scaled.component], names, each], names=["component", "parameter", "conclusion"]
     )
-    unit = np.repeat(scale_of(ascending), len(each))
-    return pd.DataFrame(
-        {
-            "posterior": posterior.ravel(),
-            **{f"at {alpha:g}": at[alpha].ravel() for alpha in SHOWN},
-            "per_doubling": slope.ravel(),
-            "unit": unit,
-        },
-        index=index,
-    )
+    columns = {
+        "posterior": posterior.ravel(),
+        **{f"at {alpha:g}": at[alpha].ravel() for alpha in SHOWN},
+        "per_doubling": slope.ravel(),
+        "unit": np.repeat((upper - lower) / (2 * Z_90), len(each)),
+    }
+    return pd.DataFrame(columns, index=index)
 
 
-def _without_missing(found: pd.DataFrame, fit: Fit) -> pd.DataFrame:
-    """Leave blank the means and variances that the posterior does not have."""
-    if found.empty:
-        return found
-    summary = fit.summary()
-    for name in ("mean", "sd"):
-        absent = set(summary.index[summary[name].isna()])
-        parameter = found.index.get_level_values("parameter")
-        conclusion = found.index.get_level_values("conclusion")
-        found[parameter.isin(absent) & (conclusion == name)] = np.nan
-    return found
-
-
-def _judged(found: pd.DataFrame) -> pd.DataFrame:
-    """Say which conclusions move and which way."""
-    if found.empty:
-        return found
+def _judged(found: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
+    """Say which conclusions move and which way; leave blank the moments that do not exist."""
+    parameter = found.index.get_level_values("parameter")
     conclusion = found.index.get_level_values("conclusion")
+    for name in ("mean", "sd"):
+        absent = summary.index[summary[name].isna()]
+        found[parameter.isin(absent) & (conclusion == name)] = np.nan
     slope, unit = found["per_doubling"].to_numpy(), found["unit"].to_numpy()
     # The factor of an sd for a doubling is 1 + slope / sd to first order, as for small moves.
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -360,13 +528,3 @@ def _judged(found: pd.DataFrame) -> pd.DataFrame:
         moved = np.abs(slope) >= np.where(limit > 0, limit, np.inf)
     way = np.where(slope > 0, "rises", "falls")
     return found.drop(columns="unit").assign(moves=np.where(moved, way, ""))
-
-
-def _diagnosis(row: pd.Series) -> str:
-    """Return what two sensitivities mean together, [1]_ section 2.3 and figure 3."""
-    if not row.get("prior", np.nan) >= THRESHOLD:
-        return ""
-    likelihood = row.get("likelihood", np.nan)
-    if np.isnan(likelihood):
-        return "sensitive to the prior"
-    return CONFLICT if likelihood >= THRESHOLD else DOMINANT

@@ -3,6 +3,9 @@
 The observed values are neither read nor needed: groups, times and covariates are. Draws come from
 the program's prior in NumPy where it has one, else from Stan with ``prior_only = 1``.
 
+Such data may span hundreds of orders of magnitude. Quantiles are therefore draws and not averages
+of draws, and what no floating-point number holds is infinite.
+
 References
 ----------
 Gabry, Simpson, Vehtari, Betancourt and Gelman (2019), Visualization in Bayesian workflow, JRSS A
@@ -12,8 +15,9 @@ for the convention of ``prior_only``.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +26,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.analysis.prior_statistics import Statistic, of_each_draw, quantile_table
 from pyflowers.display import (
     INTERVAL,
     Line,
@@ -34,13 +37,16 @@ from pyflowers.display import (
 )
 from pyflowers.engines import Engine, SamplerOptions, find_engine
 from pyflowers.errors import ConfigError
+from pyflowers.fits import idata as inference_data
 from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.verdict import Part
 from pyflowers.programs import Capability, Data, Program, find_program
+from pyflowers.storage import FolderKind, new_folder
 
 if TYPE_CHECKING:
     import xarray as xr
+
 
 FloatArray = NDArray[np.float64]
 
@@ -292,3 +298,138 @@ def _with_statistics(made: PriorPredictive, more: dict[str, Statistic]) -> Prior
             "narrower priors are easier to sample"
         )
     return replace(made, statistics=statistics, notes=tuple(notes))
+
+
+Statistic = Callable[[FloatArray], FloatArray]
+"""Takes data, shape (draw, N), to a value for each draw, shape (draw,)."""
+
+WIDE = 0.98
+"""Probability of the wider interval: how far the prior goes at all."""
+
+
+def of_each_draw(
+    y_rep: FloatArray, data: Data, counts: bool, more: Mapping[str, Statistic]
+) -> dict[str, FloatArray]:
+    """Return statistics of the implied data by name, each shaped (chain, draw).
+
+    Parameters
+    ----------
+    y_rep : array, shape (chain, draw, N)
+        Implied data.
+    data : Data
+        The design, for statistics of groups.
+    counts : bool
+        Whether they are counts, whose zeros matter.
+    more : mapping of str to callable
+        Statistics that the user names.
+
+    Raises
+    ------
+    ConfigError
+        If one of the user's returns another shape.
+    """
+    shape = y_rep.shape[:2]
+    rows = y_rep.reshape(-1, y_rep.shape[2])
+    found: dict[str, FloatArray] = {}
+    with np.errstate(over="ignore", invalid="ignore"):
+        for name, statistic in {**_usual(data, counts), **more}.items():
+            values = np.asarray(statistic(rows), dtype=np.float64)
+            if values.shape != (len(rows),):
+                raise ConfigError(
+                    f"statistic {name}: it must return a number for each of {len(rows)} draws, "
+                    f"shape ({len(rows)},), and returned shape {values.shape}"
+                )
+            # ∞ − ∞ is what an overflow leaves of a spread.
+            found[name] = np.where(np.isnan(values), np.inf, values).reshape(shape)
+    return found
+
+
+def _usual(data: Data, counts: bool) -> dict[str, Statistic]:
+    usual: dict[str, Statistic] = {
+        "mean": lambda y: y.mean(axis=1),
+        "sd": lambda y: y.std(axis=1, ddof=1) if y.shape[1] > 1 else np.zeros(len(y)),
+        "minimum": lambda y: y.min(axis=1),
+        "maximum": lambda y: y.max(axis=1),
+    }
+    if counts:
+        usual["share of zeros"] = lambda y: (y == 0).mean(axis=1)
+    groups = data.by_group
+    if groups is not None and len(groups) > 1 and len(groups) < data.num_obs:
+        by_group = np.zeros((data.num_obs, len(groups)))
+        by_group[np.arange(data.num_obs), groups.codes] = 1 / groups.counts[groups.codes]
+        usual[f"sd of {groups.column} means"] = lambda y: (y @ by_group).std(axis=1, ddof=1)
+    return usual
+
+
+def quantile_table(values: Mapping[str, FloatArray], index: str, interval: float) -> pd.DataFrame:
+    """Return a row of quantiles for each name: the median and the ends of two intervals.
+
+    Parameters
+    ----------
+    values : mapping of str to array
+        Draws by name, of any shape.
+    index : str
+        What the names are.
+    interval : float
+        Probability of the interval that is shown beside that of 98%.
+    """
+    quantiles = interval_quantiles(WIDE, interval)
+    probs = list(quantiles.values())
+    rows = [np.quantile(np.ravel(each), probs, method="inverted_cdf") for each in values.values()]
+    names = pd.Index(list(values), name=index)
+    return pd.DataFrame(np.reshape(rows, (-1, len(probs))), index=names, columns=list(quantiles))
+
+
+def _is_own(record: Mapping[str, Any]) -> bool:
+    return {"prior_of", "seed"} <= record.keys()
+
+
+PRIOR_FOLDER = FolderKind("--out", "prior.json", "prior", _is_own)
+
+
+def save_prior(
+    prior: PriorPredictive, folder: str | Path, plots: Mapping[str, Any] | None = None
+) -> Path:
+    """Write the draws and their tables.
+
+    Parameters
+    ----------
+    prior : PriorPredictive
+        What to write.
+    folder : str or Path
+        Where to; what an earlier ``pyflowers prior`` wrote there is replaced.
+    plots : mapping of str to matplotlib.figure.Figure, optional
+        Figures by file name.
+
+    Raises
+    ------
+    ConfigError
+        If the folder holds something else, or cannot be written.
+    """
+    record = {
+        "prior_of": prior.name,
+        "program_sha256": prior.program.source.sha256,
+        "design": prior.data.source,
+        "priors": dict(prior.priors),
+        "seed": prior.seed,
+        "drawn_by": prior.drawn_by,
+        "notes": list(prior.notes),
+    }
+    with new_folder(folder, PRIOR_FOLDER) as new:
+        (new / "draws.nc").write_bytes(inference_data.to_bytes(groups(prior)))
+        prior.summary().to_csv(new / "parameters.csv")
+        prior.implied().to_csv(new / "implied.csv")
+        (new / "prior.json").write_text(json.dumps(record), encoding="utf-8")
+        (new / "plots").mkdir()
+        for name, figure in (plots or {}).items():
+            figure.savefig(new / "plots" / name, dpi=150)
+    return Path(folder)
+
+
+def groups(prior: PriorPredictive) -> dict[str, xr.Dataset]:
+    """Return the draws as the groups of an ``InferenceData``."""
+    found = inference_data.to_groups(prior.program, prior.data, {}, {})
+    made = {"prior": prior.parameters, "constant_data": found["constant_data"]}
+    if prior.y_rep is not None and prior.data.num_obs:
+        made["prior_predictive"] = inference_data.pointwise(prior.y_rep, prior.data)
+    return made

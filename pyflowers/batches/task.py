@@ -25,7 +25,7 @@ from pyflowers.engines.base import read_inits
 from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
 from pyflowers.fits.record import package_versions
 from pyflowers.programs import Data, Program, find_program, shipped_names
-from pyflowers.programs.data import READING
+from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.source import Source
 
@@ -55,10 +55,8 @@ class Task:
     options : mapping
         ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``,
         ``metric``.
-    columns : mapping of str to str
-        The table's names of the declaration's columns, ``group``, ``time`` and ``value`` included.
-    reading : mapping of str to str
-        ``sep``, ``decimal``, ``encoding`` and ``time_order`` of a file.
+    group, time, value, columns, sep, decimal, encoding, time_order
+        As :func:`pyflowers.fit` takes them.
     centered : bool, optional
         The parametrisation.
     inits
@@ -79,8 +77,14 @@ class Task:
     seed: int | None = None
     priors: Mapping[str, float] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    group: str | None = None
+    time: str | None = None
+    value: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
-    reading: Mapping[str, str] = field(default_factory=dict)
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    time_order: str | None = None
     centered: bool | None = None
     inits: Any = None
     include_paths: Sequence[str | Path] = ()
@@ -211,9 +215,6 @@ class Planner:
         check_limit(task.time_limit)
         if "seed" in task.options:
             raise ConfigError("options: the seed is not one of them; give it to the task itself")
-        for word in task.reading:
-            if word not in READING:
-                raise ConfigError(f"reading: there is no {word}; it takes {', '.join(READING)}")
         opened = self._open(task)
         program = opened.program
         data = self._read(task, program)
@@ -282,7 +283,9 @@ class Planner:
 
     def _read(self, task: Task, program: Program) -> Data:
         """Read data; the last file is remembered, as tasks often share it."""
-        how: dict[str, Any] = {"columns": dict(task.columns), **task.reading}
+        given = {name: getattr(task, name) for name in (*TABLE_ROLES, *READING)}
+        how = {name: value for name, value in given.items() if value is not None}
+        how["columns"] = dict(task.columns)
         if not isinstance(task.data, str | Path | None):
             return program.read(task.data, **how)
         path = Path(task.data) if task.data is not None else program.example

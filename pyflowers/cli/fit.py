@@ -25,7 +25,7 @@ from pyflowers.cli.results import finish, rows_of
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.sbc_result import Calibration
+    from pyflowers.analysis.calibration import Calibration
     from pyflowers.fits.fit import Fit
     from pyflowers.workflow.experiment import Outcome
 
@@ -198,7 +198,7 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
 
     Each DIR is a finished run folder; without any, the models are fitted to --data.
     """
-    from pyflowers.analysis.sbc_result import Calibration
+    from pyflowers.analysis.calibration import Calibration
     from pyflowers.fits.fit import Fit
     from pyflowers.reports import check_report
     from pyflowers.workflow.config import Experiment

@@ -51,7 +51,7 @@ def prior_command(
     may be missing. Prints quantiles of the parameters and of statistics of the implied data.
     """
     import pyflowers
-    from pyflowers.analysis.prior_folder import save_prior
+    from pyflowers.analysis.priors import save_prior
 
     if table is not None:
         if options["data"] is not None:

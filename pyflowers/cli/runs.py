@@ -18,8 +18,7 @@ from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyflowers.analysis.checks import PredictiveChecks
-    from pyflowers.analysis.elpd import LooComparison
-    from pyflowers.analysis.loo_groups import GroupComparison
+    from pyflowers.analysis.elpd import GroupComparison, LooComparison
     from pyflowers.fits.fit import Fit
 
 EXIT_CHECKS_FAIL = 3
@@ -278,7 +277,7 @@ def _by_observation(fits: list[Fit], refit: bool) -> tuple[LooComparison, dict[s
 
 
 def _by_group(fits: list[Fit], column: str | None) -> tuple[GroupComparison, dict[str, Any]]:
-    from pyflowers.analysis.loo_groups import group_labels, leave_one_group_out
+    from pyflowers.analysis.elpd import group_labels, leave_one_group_out
     from pyflowers.progress import stage
 
     num = 0

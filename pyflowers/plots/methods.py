@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 
-from pyflowers.analysis.method_statistics import element_of
-from pyflowers.analysis.methods import METHOD_NAMES
+from pyflowers.analysis.methods import METHOD_NAMES, element_of
 from pyflowers.display import percent
 from pyflowers.errors import ConfigError
 from pyflowers.plots import style

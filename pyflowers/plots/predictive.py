@@ -28,10 +28,10 @@ from pyflowers.plots.style import LIGHT, Axes, Theme, finish, fitted, label, pan
 from pyflowers.programs import Capability, Draws
 
 if TYPE_CHECKING:
+    from pyflowers.analysis.calibration import Calibration
     from pyflowers.analysis.checks import Check, PredictiveChecks
     from pyflowers.analysis.ecdf import Band
     from pyflowers.analysis.elpd import LooComparison
-    from pyflowers.analysis.sbc_result import Calibration
 
 MOST_REPLICATES = 1000
 """Replicated data sets of which a figure is made, evenly spaced over all draws."""
@@ -91,7 +91,7 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
 
 def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
     """Return replicated data sets, shape (replicate, N), the same every time."""
-    from pyflowers.analysis.replicates import blocks, chosen_draws
+    from pyflowers.analysis.checks import blocks, chosen_draws
 
     def make(draws: Draws, rng: np.random.Generator) -> NDArray[np.float64]:
         return fit.program.y_rep(draws, fit.data, rng)
@@ -280,7 +280,7 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
     ConfigError
         If the program has no ``log_lik``.
     """
-    from pyflowers.analysis.pit import BAND_PROB
+    from pyflowers.analysis.checks import BAND_PROB
 
     checks.fit.program.require(Capability.LOG_LIK)
     assert checks.pit is not None  # a program with log_lik has them
@@ -310,8 +310,8 @@ def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
     theme : Theme
         Colours.
     """
+    from pyflowers.analysis.calibration import PROB
     from pyflowers.analysis.ecdf import uniform_band
-    from pyflowers.analysis.sbc_result import PROB
 
     table = found.table()
     names = list(table.index)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
+from pyflowers.analysis.calibration import Calibration
 from pyflowers.analysis.checks import PredictiveChecks, check
 from pyflowers.analysis.elpd import LooComparison, loo
 from pyflowers.analysis.methods import Comparison
 from pyflowers.analysis.prior_sensitivity import Sensitivity, sensitivity
-from pyflowers.analysis.sbc_result import Calibration
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.verdict import Verdict

@@ -10,10 +10,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pyflowers import parallel, plots
+from pyflowers.analysis.calibration import PROB, Calibration
 from pyflowers.analysis.checks import LIMIT, LOO_PIT, PIT_LIMIT
 from pyflowers.analysis.elpd import FEW_OBSERVATIONS, SMALL_DIFFERENCE
 from pyflowers.analysis.methods import METHOD_NAMES, reference_method
-from pyflowers.analysis.sbc_result import PROB, Calibration
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.progress import stage

@@ -15,10 +15,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from pyflowers import plots
+from pyflowers.analysis.calibration import Calibration
 from pyflowers.analysis.elpd import ModelLoo
 from pyflowers.analysis.methods import METHOD_NAMES, Comparison
 from pyflowers.analysis.prior_sensitivity import Sensitivity
-from pyflowers.analysis.sbc_result import Calibration
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.engines.approximate import K_HAT_USABLE
 from pyflowers.fits.fit import Fit

@@ -12,9 +12,9 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pyflowers.batches import Task
 from pyflowers.batches.keep import keeps
@@ -22,13 +22,10 @@ from pyflowers.data import Table, read_table
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program
 from pyflowers.records import Record, read_toml, within_record
-from pyflowers.workflow.config import (
-    DataConfig,
-    SamplerConfig,
-    check_models,
-    refuse_cmdstan,
-    refuse_twice,
-)
+from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, refuse_twice
+
+OF_A_FILE = ("sep", "decimal", "encoding")
+"""What says how a file becomes a table."""
 
 
 class BatchData(DataConfig):
@@ -81,7 +78,7 @@ class Variant(Record):
         return options
 
 
-class BatchConfig(Record):
+class BatchConfig(Models):
     """Everything that a batch's file says.
 
     Attributes
@@ -107,10 +104,7 @@ class BatchConfig(Record):
     """
 
     models: Annotated[tuple[str, ...], Field(min_length=1)]
-    include_paths: tuple[Path, ...] = ()
     data: BatchData = BatchData()
-    priors: dict[str, dict[str, float]] = Field(default_factory=dict)
-    sampler: Annotated[SamplerConfig, BeforeValidator(refuse_cmdstan)] = SamplerConfig()
     variants: tuple[Variant, ...] = ()
     keep: Annotated[tuple[str, ...], Field(min_length=1)] = ("summary",)
     repeats: Annotated[int, Field(ge=1, strict=True)] = 1
@@ -118,10 +112,7 @@ class BatchConfig(Record):
     retries: Annotated[int, Field(ge=0, strict=True)] = 2
     folder: Path | None = None
 
-    @field_validator("models")
-    @classmethod
-    def _each_model_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return check_models(names, "tasks")
+    of_models: ClassVar[str] = "tasks"
 
     @field_validator("variants")
     @classmethod
@@ -182,8 +173,9 @@ class Tasks:
             *([variant.name] if variant.name else []),
             *([str(repeat)] if config.repeats > 1 else []),
         ]
-        described = isinstance(data, Table)
-        order = config.data.time_order
+        reading = config.data.reading
+        if isinstance(data, Table):  # which has been read already
+            reading = {name: how for name, how in reading.items() if name not in OF_A_FILE}
         return Task(
             model,
             data,
@@ -192,8 +184,7 @@ class Tasks:
             priors={**config.priors.get(Path(model).stem, {}), **variant.priors},
             centered=sampler.pop("centered", None),
             options=sampler,
-            columns=config.data.names,
-            reading={**({} if described else config.data.reading), "time_order": order},
+            **reading,
             include_paths=config.include_paths if model.endswith(".stan") else (),
             keep=config.keep,
         )
@@ -210,14 +201,15 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
         If the file that is to be divided cannot be read.
     """
     path = Path(path)
-    config = _relative_to(BatchConfig.parse(read_toml(path), str(path)), path.parent)
+    config = BatchConfig.parse(read_toml(path), str(path)).relative_to(Path.cwd() / path.parent)
     return config, Tasks(config, _tables(config.data, path))
 
 
 def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
     """Return each table with its label."""
     if data.by is not None and data.file is not None:
-        return _parts(read_table(data.file, **data.reading), data.by)
+        how = {name: how for name, how in data.reading.items() if name in OF_A_FILE}
+        return _parts(read_table(data.file, **how), data.by)
     if not data.files:
         return [("", data.file)]
     found = sorted({file for pattern in data.files for file in _matching(pattern, path.parent)})
@@ -251,21 +243,3 @@ def _parts(table: Table, by: str) -> list[tuple[str, Any]]:
         )
         for name, mine in zip(labels.names, rows, strict=True)
     ]
-
-
-def _relative_to(config: BatchConfig, folder: Path) -> BatchConfig:
-    """Resolve the file's paths against its folder; patterns stay as they are."""
-
-    def resolve(path: str | Path) -> str:
-        return os.path.normpath(Path.cwd() / folder / path)
-
-    data = config.data
-    changes = {
-        "models": tuple(resolve(n) if n.endswith(".stan") else n for n in config.models),
-        "include_paths": tuple(Path(resolve(path)) for path in config.include_paths),
-        "data": data.model_copy(
-            update={"file": None if data.file is None else Path(resolve(data.file))}
-        ),
-        "folder": None if config.folder is None else Path(resolve(config.folder)),
-    }
-    return config.model_copy(update=changes)

@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -21,6 +21,7 @@ from pyflowers.engines.base import EngineName
 from pyflowers.errors import ConfigError
 from pyflowers.fits.record import RunRecord, read_record
 from pyflowers.programs import LECTURE, find_program
+from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.records import Record, read_toml, within_record
 
 
@@ -60,16 +61,9 @@ class DataConfig(Record):
     time_order: Literal["value", "appearance"] = "value"
 
     @property
-    def names(self) -> dict[str, str]:
-        """The table's names of the declaration's columns, where they differ."""
-        roles = {"group": self.group, "time": self.time, "value": self.value}
-        return {**self.columns, **{role: name for role, name in roles.items() if name is not None}}
-
-    @property
-    def reading(self) -> dict[str, str]:
-        """How to read the file, as far as it is not the usual."""
-        how = {"sep": self.sep, "decimal": self.decimal, "encoding": self.encoding}
-        return {key: value for key, value in how.items() if value is not None}
+    def reading(self) -> dict[str, Any]:
+        """What :meth:`pyflowers.Program.read` takes beside the file, as far as it is given."""
+        return self.model_dump(include={"columns", *TABLE_ROLES, *READING}, exclude_defaults=True)
 
 
 def refuse_cmdstan(values: Any) -> Any:
@@ -99,24 +93,6 @@ def refuse_twice(names: Iterable[str], what: str, named: str) -> None:
         raise ValueError(f"a {what} appears twice; name each once ({named})")
 
 
-def check_models(names: tuple[str, ...], named: str) -> tuple[str, ...]:
-    """Refuse unknown programs and two of one name, inside a pydantic validator.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of shipped programs and paths of others.
-    named : str
-        What is named after the programs, in the plural.
-    """
-    for name in names:
-        if not name.endswith(".stan"):
-            within_record(find_program, name)
-    stems = (Path(name).stem for name in names)
-    refuse_twice(stems, "model", f"{named} are named after the programs")
-    return names
-
-
 class SamplerConfig(SamplerOptions):
     """How to sample; without a seed one is drawn and recorded.
 
@@ -136,6 +112,48 @@ class SamplerConfig(SamplerOptions):
         """Return the sampler's options, a seed drawn if there is none."""
         given = self.model_dump(exclude={"centered", "engine"}, exclude_unset=True)
         return SamplerOptions.of(**given)
+
+
+class Models(Record):
+    """What experiments and batches have in common: which programs, and how they are sampled."""
+
+    models: Annotated[tuple[str, ...], Field(min_length=1)] = LECTURE
+    include_paths: tuple[Path, ...] = ()
+    priors: dict[str, dict[str, float]] = Field(default_factory=dict)
+    sampler: Annotated[SamplerConfig, BeforeValidator(refuse_cmdstan)] = SamplerConfig()
+
+    of_models: ClassVar[str] = "run folders"
+
+    @field_validator("models")
+    @classmethod
+    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not name.endswith(".stan"):
+                within_record(find_program, name)
+        stems = (Path(name).stem for name in names)
+        refuse_twice(stems, "model", f"{cls.of_models} are named after the programs")
+        return names
+
+    def relative_to(self, folder: Path) -> Self:
+        """Resolve all paths against a folder; what is absolute stays as it is."""
+        resolved = _resolved(self, folder)
+        models = (
+            str(_resolved(Path(name), folder)) if name.endswith(".stan") else name
+            for name in self.models
+        )
+        changed: Self = resolved.model_copy(update={"models": tuple(models)})
+        return changed
+
+
+def _resolved(value: Any, folder: Path) -> Any:
+    if isinstance(value, Path):
+        return Path(os.path.normpath(folder / value))
+    if isinstance(value, tuple):
+        return tuple(_resolved(part, folder) for part in value)
+    if not isinstance(value, Record):
+        return value
+    parts = {name: _resolved(getattr(value, name), folder) for name in type(value).model_fields}
+    return value.model_copy(update={k: v for k, v in parts.items() if v != getattr(value, k)})
 
 
 class OutputConfig(Record):
@@ -159,7 +177,7 @@ class OutputConfig(Record):
     check: bool = False
 
 
-class Experiment(Record):
+class Experiment(Models):
     """Everything that a file says.
 
     Attributes
@@ -176,18 +194,9 @@ class Experiment(Record):
         Probability of the intervals that tables, figures and the report show.
     """
 
-    models: Annotated[tuple[str, ...], Field(min_length=1)] = LECTURE
-    include_paths: tuple[Path, ...] = ()
     interval: Annotated[float, Field(gt=0, lt=1)] = INTERVAL
     data: DataConfig = DataConfig()
-    priors: dict[str, dict[str, float]] = Field(default_factory=dict)
-    sampler: Annotated[SamplerConfig, BeforeValidator(refuse_cmdstan)] = SamplerConfig()
     output: OutputConfig = OutputConfig()
-
-    @field_validator("models")
-    @classmethod
-    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return check_models(names, "run folders")
 
     @model_validator(mode="after")
     def _known_priors(self) -> Self:
@@ -297,8 +306,7 @@ def read_config(path: str | Path) -> Experiment:
     path = Path(path)
     if path.suffix == ".json":
         return from_record(read_record(path.parent))
-    experiment = Experiment.parse(read_toml(path), str(path))
-    return _relative_to(experiment, path.parent)
+    return Experiment.parse(read_toml(path), str(path)).relative_to(path.parent)
 
 
 def from_record(record: RunRecord) -> Experiment:
@@ -314,21 +322,3 @@ def from_record(record: RunRecord) -> Experiment:
         "sampler": {**options, "centered": record.centered, "engine": record.engine.name},
     }
     return Experiment.parse(values, "run.json")
-
-
-def _relative_to(experiment: Experiment, folder: Path) -> Experiment:
-    """Resolve the file's paths against its folder; what is absolute stays as it is."""
-
-    def resolve(path: Path | None) -> Path | None:
-        return None if path is None else Path(os.path.normpath(folder / path))
-
-    output = experiment.output
-    return experiment.with_values(
-        models=tuple(
-            str(resolve(Path(name))) if name.endswith(".stan") else name
-            for name in experiment.models
-        ),
-        include_paths=tuple(str(resolve(path)) for path in experiment.include_paths),
-        data={"file": resolve(experiment.data.file)},
-        output={"folder": resolve(output.folder), "report": resolve(output.report)},
-    )

@@ -183,7 +183,6 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
 
 def _tasks(experiment: Experiment) -> list[_Task]:
     """Open, read and check everything before the first chain runs."""
-    about = experiment.data
     opened = [
         find_program(name, experiment.include_paths if name.endswith(".stan") else ())
         for name in experiment.models
@@ -194,8 +193,7 @@ def _tasks(experiment: Experiment) -> list[_Task]:
     for program in opened:
         folder = experiment.output.folder / program.name
         check_run_folder(folder)
-        how = {**about.reading, "time_order": about.time_order}
-        data = program.read(about.file, columns=about.names, **how)
+        data = program.read(experiment.data.file, **experiment.data.reading)
         priors = program.resolve_priors(experiment.priors.get(program.name), data)
         tasks.append(_Task(program, data, priors, folder))
     return tasks

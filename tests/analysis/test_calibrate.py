@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import pyflowers
-from pyflowers.analysis.sbc_result import Calibration
+from pyflowers.analysis.calibration import Calibration
 from pyflowers.cli.main import main
 from pyflowers.errors import ConfigError
 from pyflowers.plots import alt_text

@@ -8,8 +8,7 @@ from click.testing import CliRunner
 from scipy import stats
 
 import pyflowers
-from pyflowers.analysis.method_statistics import of_functions
-from pyflowers.analysis.methods import METHOD_NAMES, compare
+from pyflowers.analysis.methods import METHOD_NAMES, compare, of_functions
 from pyflowers.cli.main import cli
 from pyflowers.convergence import mcse_quantile
 from pyflowers.engines.approximate import METHODS, approximate, k_hat_verdict, pareto_k_hat

@@ -10,7 +10,7 @@ from synthetic_fits import synthetic_fit, table
 
 import pyflowers
 from pyflowers import convergence
-from pyflowers.analysis.expressions import evaluate
+from pyflowers.analysis.contrasts import evaluate
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError
 from pyflowers.fits.posterior import element_names

@@ -14,8 +14,7 @@ import pytest
 from scipy.special import gammaln, logsumexp, roots_hermitenorm
 
 import pyflowers
-from pyflowers.analysis.elpd import loo
-from pyflowers.analysis.loo_groups import leave_one_group_out
+from pyflowers.analysis.elpd import leave_one_group_out, loo
 from pyflowers.analysis.prior_sensitivity import sensitivity
 from pyflowers.analysis.refits import predict_held_out
 from pyflowers.convergence import ess_mean

@@ -12,13 +12,11 @@ import pandas as pd
 import pytest
 
 import pyflowers
-from pyflowers.analysis.elpd import loo, stacking_weights
-from pyflowers.analysis.loo_groups import leave_one_group_out
-from pyflowers.analysis.refits import predict_held_out
+from pyflowers.analysis.elpd import leave_one_group_out, loo, stacking_weights
+from pyflowers.analysis.refits import hold_out, predict_held_out
 from pyflowers.cli.main import main
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program
-from pyflowers.programs.held_out import hold_out
 from pyflowers.resources import flowers_csv
 
 LECTURE = pd.read_csv(flowers_csv())

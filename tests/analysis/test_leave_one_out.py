@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 import pyflowers
-from pyflowers.analysis.elpd import loo
-from pyflowers.analysis.loo_groups import leave_one_group_out
+from pyflowers.analysis.elpd import leave_one_group_out, loo
 from pyflowers.analysis.prior_sensitivity import sensitivity
 from pyflowers.convergence import ess_mean
 from pyflowers.errors import ConfigError

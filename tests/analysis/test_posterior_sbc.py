@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import pyflowers
-from pyflowers.analysis.sbc_posterior import simulate_from_posterior
-from pyflowers.analysis.simulations import Simulations
+from pyflowers.analysis.simulations import Simulations, simulate_from_posterior
 from pyflowers.cli.main import main
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError

@@ -13,17 +13,17 @@ from synthetic_fits import synthetic_fit, table
 
 import pyflowers
 from pyflowers.analysis import findings
-from pyflowers.analysis.checks import Check, _on_k_hat
+from pyflowers.analysis.checks import Check, LooPit, _on_k_hat
 from pyflowers.analysis.ecdf import uniform_band
-from pyflowers.analysis.groups import (
+from pyflowers.analysis.statistics import (
+    STATISTICS,
     consecutive,
+    find_statistics,
     group_codes,
     lag_statistic,
     outlier_statistic,
     within_statistic,
 )
-from pyflowers.analysis.pit import LooPit
-from pyflowers.analysis.statistics import STATISTICS, find_statistics
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError
 

@@ -10,8 +10,7 @@ from scipy import stats
 
 import pyflowers
 from pyflowers import plots
-from pyflowers.analysis.prior_folder import save_prior
-from pyflowers.analysis.priors import prior
+from pyflowers.analysis.priors import prior, save_prior
 from pyflowers.cli.main import main
 from pyflowers.engines.base import NUTS_USES
 from pyflowers.fits.idata import arviz
@@ -31,26 +30,26 @@ def priors_of(name):
 
 @pytest.mark.parametrize("name", shipped_names())
 def test_draws_of_a_shipped_program_have_its_declared_priors(name):
-    prior = pyflowers.prior(name, seed=1, priors=priors_of(name))
-    values = {**prior.data.values, **prior.priors}
-    declared = [p for p in prior.draws if prior.program.prior_of(p, values) is not None]
+    made = prior(name, seed=1, priors=priors_of(name))
+    values = {**made.data.values, **made.priors}
+    declared = [p for p in made.draws if made.program.prior_of(p, values) is not None]
     assert {"sigma2"} < set(declared)
     for parameter in declared:
-        density = prior.program.prior_of(parameter, values).density
-        draws = np.ravel(prior.draws[parameter])
+        density = made.program.prior_of(parameter, values).density
+        draws = np.ravel(made.draws[parameter])
         inside = np.linspace(*np.quantile(draws, (0.25, 0.75)), 2001)
         mass = np.trapezoid(density(inside), inside)
         assert abs(mass - 0.5) < 4 * 0.5 / np.sqrt(draws.size)
 
 
 def test_plants_come_from_their_population_and_data_from_their_plant():
-    prior = pyflowers.prior("multilevel_normal", seed=2, draws=20_000, priors=PROPER)
-    draws = prior.draws
+    made = prior("multilevel_normal", seed=2, draws=20_000, priors=PROPER)
+    draws = made.draws
     centred = (draws["mu_plant"] - draws["mu"][..., None]) / np.sqrt(draws["sigma2"])[..., None]
     assert stats.kstest(centred.ravel(), "norm").pvalue > 1e-4
-    plant = np.asarray(prior.data["plant"]) - 1
+    plant = np.asarray(made.data["plant"]) - 1
     sd = np.sqrt(draws["sigma2_plant"][..., plant])
-    residual = (prior.y_rep - draws["mu_plant"][..., plant]) / sd
+    residual = (made.y_rep - draws["mu_plant"][..., plant]) / sd
     assert stats.kstest(residual.ravel()[::11], "norm").pvalue > 1e-4
     assert stats.kstest(centred.ravel(), stats.norm(0, 1.1).cdf).pvalue < 1e-6
 
@@ -95,8 +94,8 @@ def test_y_is_neither_read_nor_needed(name):
 
 
 def test_a_data_block_needs_no_y_either():
-    prior = pyflowers.prior("iid_normal", {"N": 5}, seed=1, draws=100)
-    assert prior.y_rep.shape == (1, 100, 5)
+    made = prior("iid_normal", {"N": 5}, seed=1, draws=100)
+    assert made.y_rep.shape == (1, 100, 5)
     with pytest.raises(pyflowers.DataError, match="the size N of y is not known"):
         prior("iid_normal", {}, seed=1)
 
@@ -193,19 +192,19 @@ def test_the_examples_of_bugs(name):
         "pumps": {"beta_shape": 2.0},
         "rats": {"coef_sd": 10.0, "tau_shape": 3.0, "tau_rate": 3.0},
     }.get(name, {"coef_sd": 1.0, "tau_shape": 3.0, "tau_rate": 1.0})
-    prior = pyflowers.prior(program, table, seed=1, draws=400, priors=narrow, engine="stanli")
-    assert prior.y_rep.shape == (4, 100, len(table))
-    assert np.isfinite(prior.implied().to_numpy()).all()
-    for figure in plots.prior_figures(prior).values():
+    made = prior(program, table, seed=1, draws=400, priors=narrow, engine="stanli")
+    assert made.y_rep.shape == (4, 100, len(table))
+    assert np.isfinite(made.implied().to_numpy()).all()
+    for figure in plots.prior_figures(made).values():
         assert plots.alt_text(figure)
 
 
 def test_statistics_of_ones_own_and_a_wrong_one():
     more = {"range": lambda y: np.ptp(y, axis=1)}
-    prior = pyflowers.prior("iid_normal", seed=1, statistics=more)
-    expected = np.ptp(prior.y_rep, axis=2)
-    np.testing.assert_array_equal(prior.statistics["range"], expected)
-    assert "range" in prior.implied().index
+    made = prior("iid_normal", seed=1, statistics=more)
+    expected = np.ptp(made.y_rep, axis=2)
+    np.testing.assert_array_equal(made.statistics["range"], expected)
+    assert "range" in made.implied().index
     with pytest.raises(pyflowers.ConfigError, match="statistic all: it must return a number for"):
         prior("iid_normal", seed=1, statistics={"all": lambda y: y})
 
@@ -218,31 +217,31 @@ def test_a_simulator_in_python(own_program):
     text = "data { int N; vector[N] y; }\nparameters { real mu; }\nmodel { y ~ normal(mu, 1); }"
     python = pyflowers.Capabilities(prior=pyflowers.PriorModel(draw))
     program = own_program("simulated", text, python=python)
-    prior = pyflowers.prior(program, {"N": 3}, seed=1, engine=NoEngine())
-    assert prior.y_rep.shape == (1, 4000, 3)
-    assert prior.summary().loc["mu", "median"] == pytest.approx(2, abs=0.08)
+    made = prior(program, {"N": 3}, seed=1, engine=NoEngine())
+    assert made.y_rep.shape == (1, 4000, 3)
+    assert made.summary().loc["mu", "median"] == pytest.approx(2, abs=0.08)
     plain = own_program("simulated", text)
     with pytest.raises(pyflowers.ConfigError, match="simulated has no prior_only"):
         prior(plain, {"N": 3})
 
 
 def test_a_prior_that_is_far_too_wide_is_shown_and_said():
-    prior = pyflowers.prior("multilevel_poisson", seed=1)
-    assert not np.isnan(prior.implied().to_numpy()).any()
-    assert any("far too wide" in note for note in prior.notes)
+    made = prior("multilevel_poisson", seed=1)
+    assert not np.isnan(made.implied().to_numpy()).any()
+    assert any("far too wide" in note for note in made.notes)
 
 
 def test_a_folder_holds_draws_tables_and_figures(tmp_path):
-    prior = pyflowers.prior("multilevel_normal", seed=1, draws=200, priors=PROPER)
-    save_prior(prior, tmp_path / "out", plots.prior_figures(prior))
+    made = prior("multilevel_normal", seed=1, draws=200, priors=PROPER)
+    save_prior(made, tmp_path / "out", plots.prior_figures(made))
     idata = arviz().from_netcdf(tmp_path / "out" / "draws.nc")
     assert set(idata.groups()) == {"prior", "prior_predictive", "constant_data"}
-    assert list(idata.prior.mu_plant.plant.values) == list(prior.data.labels["plant"].names)
-    np.testing.assert_array_equal(idata.prior.mu.values, prior.draws["mu"])
+    assert list(idata.prior.mu_plant.plant.values) == list(made.data.labels["plant"].names)
+    np.testing.assert_array_equal(idata.prior.mu.values, made.draws["mu"])
     record = json.loads((tmp_path / "out" / "prior.json").read_text())
     assert (record["seed"], record["priors"]["sigma2_plant_nu"]) == (1, 3.0)
-    again = pyflowers.prior("multilevel_normal", seed=1, draws=200, priors=record["priors"])
-    np.testing.assert_array_equal(again.y_rep, prior.y_rep)
+    again = prior("multilevel_normal", seed=1, draws=200, priors=record["priors"])
+    np.testing.assert_array_equal(again.y_rep, made.y_rep)
     save_prior(again, tmp_path / "out")
     (tmp_path / "out" / "mine.txt").write_text("mine")
     with pytest.raises(pyflowers.ConfigError, match=r"mine\.txt"):

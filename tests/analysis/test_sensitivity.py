@@ -10,10 +10,16 @@ import xarray as xr
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
-from pyflowers.analysis.conclusions import conclusions, names_of
-from pyflowers.analysis.distance import cumulative_jensen_shannon
-from pyflowers.analysis.power_scaling import LOCAL, SHOWN, power_scale
-from pyflowers.analysis.prior_sensitivity import THRESHOLD, sensitivity
+from pyflowers.analysis.prior_sensitivity import (
+    LOCAL,
+    SHOWN,
+    THRESHOLD,
+    conclusions,
+    cumulative_jensen_shannon,
+    names_of,
+    power_scale,
+    sensitivity,
+)
 from pyflowers.fits.idata import arviz
 from pyflowers.programs import Capability, shipped_names
 

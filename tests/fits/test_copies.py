@@ -11,8 +11,7 @@ import pytest
 from own_programs import DECLARATION, TRIAL, visits
 
 import pyflowers
-from pyflowers.analysis.elpd import loo
-from pyflowers.analysis.loo_groups import leave_one_group_out
+from pyflowers.analysis.elpd import leave_one_group_out, loo
 
 QUICK = {"seed": 1, "chains": 2, "warmup": 200, "draws": 100, "engine": "stanli"}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, poisson
 
-from pyflowers.programs.shipped.counts import draw_counts
+from pyflowers.programs.shipped.multilevel_poisson import draw_counts
 
 RATES = np.array([0.0, 0.3, 4.0, 49.9, 51.0, 3e18])
 

@@ -408,7 +408,7 @@ def test_the_lectures_report_is_small(html):
 
 def calibration_of(fit, tmp_path, *, right):
     """A calibration of a fit's program whose ranks are drawn here: uniform, or all too high."""
-    from pyflowers.analysis.sbc_result import Calibration
+    from pyflowers.analysis.calibration import Calibration
     from pyflowers.batches import Batch
 
     rng = np.random.default_rng(1)

@@ -184,7 +184,7 @@ def test_no_option_of_fit_is_ignored_beside_a_file(write):
     file = read_config(write())
     assert file.with_options(thin=3).sampler.thin == 3
     assert file.with_options(include_paths=("lib",)).include_paths == (Path("lib"),)
-    assert file.with_options(group="Beet", sep=";").data.names == {"group": "Beet"}
+    assert file.with_options(group="Beet", sep=";").data.reading == {"group": "Beet", "sep": ";"}
     assert file.with_options(centered=True, out="o").output.folder == Path("o")
 
 

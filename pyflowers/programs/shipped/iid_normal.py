@@ -1,5 +1,140 @@
-"""``iid_normal``: y ~ N(mu, sigma2), one normal distribution for all."""
+"""``iid_normal``: y ~ N(mu, sigma2), one normal distribution for all, under any names."""
 
-from pyflowers.programs.shipped.one_normal import OneNormal
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.posterior.distributions import FloatArray, NormalPrior
+from pyflowers.programs.capabilities import (
+    Capabilities,
+    ClosedForm,
+    Draws,
+    IndependentDraws,
+    NewData,
+    Pointwise,
+    PriorModel,
+)
+from pyflowers.programs.data import Data
+from pyflowers.programs.shipped import shared
+
+if TYPE_CHECKING:
+    from pyflowers.exact import NormalExact
+    from pyflowers.vb import NormalVB
+
+
+@dataclass(frozen=True)
+class OneNormal:
+    """y[n] ~ N(mean, sigma2), mean ~ N(m, s²) and sigma2 ~ scaled-inv-χ²(nu, scale²).
+
+    Attributes
+    ----------
+    mean : str
+        What the program calls the mean.
+    hyperparameters : tuple of str
+        What its data block calls m, s, nu and scale.
+    """
+
+    mean: str
+    hyperparameters: tuple[str, str, str, str]
+
+    def capabilities(self) -> Capabilities:
+        """Return all that a program of this model can do in NumPy."""
+        return Capabilities(
+            pointwise=Pointwise(
+                self._log_lik,
+                lambda draws, data, rng: self._predict(draws, data.num_obs, rng),
+                # All groups are alike, so a new one is only more observations.
+                lambda draws, data: self._log_lik(draws, data).sum(-1),
+            ),
+            new_data=NewData(
+                lambda draws, data, groups, rng: self._predict(draws, groups.size, rng)
+            ),
+            prior=PriorModel(self._prior_draws, self._prior_density),
+            closed_form=ClosedForm(
+                exact=self._exact,
+                vb=self._vb,
+                draw=self._draw,
+                vb_from_afar=self._vb_from_afar,
+                log_constant=lambda data: -0.5 * data.num_obs * shared.LOG_2_PI,
+            ),
+            priors_on_scale=lambda data: shared.priors_on_scale(
+                self.hyperparameters, float(data.y.mean()), float(data.y.std())
+            ),
+            # sigma2 has N more degrees of freedom than its prior.
+            missing_moments=lambda data: shared.inv_chi2_moments(
+                "sigma2", data.num_obs + data[self.hyperparameters[2]]
+            ),
+        )
+
+    def _log_lik(self, draws: Draws, data: Data) -> FloatArray:
+        return shared.log_pdf(data.y, draws[self.mean][..., None], draws["sigma2"][..., None])
+
+    def _predict(self, draws: Draws, num: int, rng: Generator) -> FloatArray:
+        mean, sd = draws[self.mean], np.sqrt(draws["sigma2"])
+        return rng.normal(mean[..., None], sd[..., None], (*mean.shape, num))
+
+    # The prior
+
+    def _values(self, data: Data) -> list[float]:
+        return [float(data[name]) for name in self.hyperparameters]
+
+    def _prior(self, data: Data) -> NormalPrior:
+        return NormalPrior(*self._values(data))
+
+    def _prior_draws(self, data: Data, num_draws: int, rng: Generator) -> dict[str, FloatArray]:
+        mean, sigma2 = shared.top_draws(self._values(data), num_draws, rng)
+        return {self.mean: mean, "sigma2": sigma2}
+
+    def _prior_density(self, draws: Draws, data: Data) -> FloatArray:
+        return shared.top_density(draws[self.mean], draws["sigma2"], self._values(data))
+
+    # The closed forms, which call the mean theta
+
+    def _exact(self, data: Data) -> NormalExact:
+        from pyflowers.exact import NormalExact
+
+        return NormalExact(data.y, self._prior(data), location=self.mean)
+
+    def _draw(self, data: Data, num_draws: int, rng: Generator) -> IndependentDraws:
+        from pyflowers.exact import draw_normal
+
+        found = draw_normal(data.y, self._prior(data), num_draws, rng, location=self.mean)
+        return IndependentDraws(found.draws, measures=lambda: found.diagnostics)
+
+    def _vb(self, data: Data, start: object = None) -> NormalVB:
+        from pyflowers.vb import fit_normal
+
+        result = fit_normal(data.y, self._prior(data), init=start)  # type: ignore[arg-type]
+        names = {"theta": self.mean}
+        states = tuple(
+            replace(
+                state,
+                updated=names.get(state.updated, state.updated),
+                factors={names.get(name, name): q for name, q in state.factors.items()},
+            )
+            for state in result.states
+        )
+        factors = {names.get(name, name): q for name, q in result.factors.items()}
+        dims: dict[str, tuple[str, ...]] = {self.mean: (), "sigma2": ()}
+        return replace(result, factors=factors, states=states, dims=dims)
+
+    def _vb_from_afar(self, data: Data) -> NormalVB | None:
+        """Fit from a q to the left of the data's mean and too wide, with half their variance.
+
+        The usual start is so near the solution that an ascent from it has nothing to show.
+        """
+        if data.num_obs < 2:
+            return None
+        from pyflowers.vb import Normal, ScaledInvChiSquare
+
+        sd = float(np.std(data.y)) or 1.0
+        mean = Normal(np.asarray(data.y.mean() - 0.6 * sd), np.asarray(0.6 * sd))
+        sigma2 = ScaledInvChiSquare(np.asarray(float(data.num_obs)), np.asarray(sd * 0.7))
+        return self._vb(data, (mean, sigma2))
+
 
 CAPABILITIES = OneNormal("mu", ("mu_mean", "mu_sd", "sigma2_nu", "sigma2_scale")).capabilities()

@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.posterior.distributions import ScaledInvChiSquare, as_floats, log_constant
+from pyflowers.posterior.distributions import (
+    FloatArray,
+    IntArray,
+    ScaledInvChiSquare,
+    as_floats,
+    log_constant,
+)
 from pyflowers.programs.capabilities import (
     Capabilities,
     ClosedForm,
@@ -22,22 +28,7 @@ from pyflowers.programs.capabilities import (
     PriorModel,
 )
 from pyflowers.programs.data import Data
-from pyflowers.programs.moments import inv_chi2_moments, t_moments
-from pyflowers.programs.shipped.normal_density import LOG_2_PI, log_pdf
-from pyflowers.programs.shipped.population import (
-    POPULATION_PRIOR,
-    between_exceeds_error,
-    draw_population,
-    draws_of_plants,
-    multilevel_prior,
-    normal_groups,
-    notes_on_population,
-    plant_codes,
-    plant_names,
-    plant_sizes,
-    population_density,
-)
-from pyflowers.programs.shipped.top_priors import priors_on_scale
+from pyflowers.programs.shipped import shared
 
 _SCALE = "sigma2_plant_scale"
 
@@ -52,24 +43,18 @@ def _variance_prior(data: Data) -> ScaledInvChiSquare:
     return ScaledInvChiSquare(as_floats(data["sigma2_plant_nu"]), as_floats(data[_SCALE]))
 
 
-def _log_lik(draws: Draws, data: Data) -> NDArray[np.float64]:
-    plant = plant_codes(data)
-    return log_pdf(data.y, draws["mu_plant"][..., plant], draws["sigma2_plant"][..., plant])
+def _log_lik(draws: Draws, data: Data) -> FloatArray:
+    plant = shared.plant_codes(data)
+    return shared.log_pdf(data.y, draws["mu_plant"][..., plant], draws["sigma2_plant"][..., plant])
 
 
-def _y_at(
-    draws: Draws, data: Data, groups: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _y_at(draws: Draws, data: Data, groups: IntArray, rng: Generator) -> FloatArray:
     sd = np.sqrt(draws["sigma2_plant"])
     return rng.normal(draws["mu_plant"][..., groups], sd[..., groups])
 
 
-def _y_rep(draws: Draws, data: Data, rng: np.random.Generator) -> NDArray[np.float64]:
-    return _y_at(draws, data, plant_codes(data), rng)
-
-
-def _new_groups(draws: Draws, data: Data, num: int, rng: np.random.Generator) -> Draws:
-    found = {"mu_plant": normal_groups(draws["mu"], draws["sigma2"], num, rng)}
+def _new_groups(draws: Draws, data: Data, num: int, rng: Generator) -> Draws:
+    found = {"mu_plant": shared.normal_groups(draws["mu"], draws["sigma2"], num, rng)}
     if not _is_flat(data):
         shape = found["mu_plant"].shape
         found["sigma2_plant"] = _variance_prior(data).sample(rng, shape)
@@ -78,7 +63,7 @@ def _new_groups(draws: Draws, data: Data, num: int, rng: np.random.Generator) ->
 
 def _within(data: Data) -> float:
     """Return the sd of the observations about the means of their plants, to one digit."""
-    plant, sizes = plant_codes(data), plant_sizes(data)
+    plant, sizes = shared.plant_codes(data), shared.plant_sizes(data)
     about = data.y - (np.bincount(plant, data.y) / np.maximum(sizes, 1))[plant]
     sd = float(about.std()) or float(data.y.std()) or 1.0
     return round(sd, -math.floor(math.log10(sd)))
@@ -91,7 +76,9 @@ def _proper(data: Data) -> str:
 
 
 def _on_scale(data: Data) -> dict[str, float]:
-    found = priors_on_scale(POPULATION_PRIOR, float(data.y.mean()), float(data.y.std()))
+    found = shared.priors_on_scale(
+        shared.POPULATION_PRIOR, float(data.y.mean()), float(data.y.std())
+    )
     return found if _is_flat(data) else {**found, _SCALE: _within(data)}
 
 
@@ -105,24 +92,22 @@ def _no_new_group(data: Data) -> str:
     )
 
 
-def _draw_prior(
-    data: Data, num_draws: int, rng: np.random.Generator
-) -> dict[str, NDArray[np.float64]]:
-    draws, means = draw_population(data, num_draws, rng)
+def _draw_prior(data: Data, num_draws: int, rng: Generator) -> dict[str, FloatArray]:
+    draws, means = shared.draw_population(data, num_draws, rng)
     variances = _variance_prior(data).sample(rng, means.shape)
     return {**draws, "mu_plant": means, "sigma2_plant": variances}
 
 
-def _log_prior(draws: Draws, data: Data) -> NDArray[np.float64]:
+def _log_prior(draws: Draws, data: Data) -> FloatArray:
     """Return the log density of mu, sigma2 and, unless it is flat, of every sigma2_plant."""
-    population = population_density(draws, data)
+    population = shared.population_density(draws, data)
     if _is_flat(data):
         return population
     each = _variance_prior(data).logpdf(draws["sigma2_plant"])
     return np.asarray(population + each.sum(axis=-1))
 
 
-def _new_group(draws: Draws, data: Data) -> NDArray[np.float64]:
+def _new_group(draws: Draws, data: Data) -> FloatArray:
     from pyflowers.posterior.normal_plants import NormalPlants
     from pyflowers.vb import SufficientStatistics
 
@@ -132,7 +117,7 @@ def _new_group(draws: Draws, data: Data) -> NDArray[np.float64]:
             f"density; give it {_proper(data)}"
         )
     whole = SufficientStatistics.from_array(data.y[None])
-    group = NormalPlants(whole.num, whole.mean, whole.ss, np.ones(1), multilevel_prior(data))
+    group = NormalPlants(whole.num, whole.mean, whole.ss, np.ones(1), shared.multilevel_prior(data))
     found = group.sum_log_integrals(draws["mu"].reshape(-1, 1), np.log(draws["sigma2"]).ravel())
     return np.reshape(found, draws["mu"].shape)
 
@@ -145,28 +130,30 @@ def _check(data: Data) -> list[str]:
     influence of the prior on mu_plant: its tail is integrable only for n ≥ 3, its origin only for
     S > 0.
     """
-    notes = notes_on_population(data)
+    notes = shared.notes_on_population(data)
     if not _is_flat(data):
         return notes
-    group, sizes, plant = data.name_of("plant"), plant_sizes(data), plant_codes(data)
-    too_few = np.flatnonzero(sizes < 3)
-    if too_few.size:
-        first = int(too_few[0])
+    sizes, plant = shared.plant_sizes(data), shared.plant_codes(data)
+
+    def called(plant: int) -> str:
+        return f"{data.name_of('plant')} {shared.plant_names(data)[plant]!r}"
+
+    if (sizes < 3).any():
+        first = int(np.argmax(sizes < 3))
         raise DataError(
-            f"{data.source}: {group} {plant_names(data)[first]!r} has {sizes[first]} of the 3 "
-            "observations that the flat prior on its sigma2_plant needs for a proper posterior; "
-            f"add observations or give {_proper(data)}"
+            f"{data.source}: {called(first)} has {sizes[first]} of the 3 observations that the "
+            "flat prior on its sigma2_plant needs for a proper posterior; add observations or "
+            f"give {_proper(data)}"
         )
     low, high = np.full(sizes.size, np.inf), np.full(sizes.size, -np.inf)
     np.minimum.at(low, plant, data.y)
     np.maximum.at(high, plant, data.y)
-    constant = np.flatnonzero(low == high)
-    if constant.size:
-        first = int(constant[0])
+    if (low == high).any():
+        first = int(np.argmax(low == high))
         raise DataError(
-            f"{data.source}: all observations of {group} {plant_names(data)[first]!r} are "
-            f"{low[first]:g}, so the flat prior on its sigma2_plant has no proper posterior; "
-            f"add observations or give {_proper(data)}"
+            f"{data.source}: all observations of {called(first)} are {low[first]:g}, so the flat "
+            "prior on its sigma2_plant has no proper posterior; add observations or give "
+            f"{_proper(data)}"
         )
     return notes
 
@@ -190,26 +177,26 @@ def _missing_moments(data: Data) -> list[MissingMoment]:
     the other plants' sigma2, integrated out, adds theirs: both tails fall together.
     """
     num_plants = int(data["P"])
-    dof = plant_sizes(data) + float(data["sigma2_plant_nu"])
+    dof = shared.plant_sizes(data) + float(data["sigma2_plant_nu"])
     others = float(data["sigma2_nu"]) + num_plants - 1
     return [
-        *inv_chi2_moments("sigma2", num_plants + float(data["sigma2_nu"])),
-        *t_moments("mu_plant", dof + others),
-        *inv_chi2_moments("sigma2_plant", dof),
+        *shared.inv_chi2_moments("sigma2", num_plants + float(data["sigma2_nu"])),
+        *shared.t_moments("mu_plant", dof + others),
+        *shared.inv_chi2_moments("sigma2_plant", dof),
     ]
 
 
 def _prefers_centered(data: Data) -> int:
     """Compare the variance of the plants' averages with the error of an average."""
-    plant, num = plant_codes(data), plant_sizes(data)
+    plant, num = shared.plant_codes(data), shared.plant_sizes(data)
     mean = np.bincount(plant, data.y) / num
     within = np.bincount(plant, (data.y - mean[plant]) ** 2) / np.maximum(num - 1, 1)
-    return int(between_exceeds_error(mean, within / num))
+    return int(shared.between_exceeds_error(mean, within / num))
 
 
 def _log_constant(data: Data) -> float:
     """Return the likelihood's −N/2 log 2π and the constant of each proper prior on sigma2_plant."""
-    constant = -0.5 * data.num_obs * LOG_2_PI
+    constant = -0.5 * data.num_obs * shared.LOG_2_PI
     if _is_flat(data):
         return constant
     prior = _variance_prior(data)
@@ -220,7 +207,7 @@ def _by_plant(data: Data) -> Any:
     """Return the statistics of plants 1 to P, whatever the order of the rows."""
     from pyflowers.vb import SufficientStatistics
 
-    seen, codes = SufficientStatistics.from_groups(data.y, plant_codes(data))
+    seen, codes = SufficientStatistics.from_groups(data.y, shared.plant_codes(data))
     every = np.zeros((3, int(data["P"])))
     every[:, np.asarray(codes, dtype=np.int64)] = seen.num, seen.mean, seen.ss
     return SufficientStatistics(*every)
@@ -229,26 +216,32 @@ def _by_plant(data: Data) -> Any:
 def _exact(data: Data) -> Any:
     from pyflowers.exact import exact_multilevel_normal
 
-    prior = multilevel_prior(data)
-    return exact_multilevel_normal(_by_plant(data), prior, plants=plant_names(data))
+    prior = shared.multilevel_prior(data)
+    return exact_multilevel_normal(_by_plant(data), prior, plants=shared.plant_names(data))
 
 
-def _draw(data: Data, num_draws: int, rng: np.random.Generator) -> IndependentDraws:
+def _draw(data: Data, num_draws: int, rng: Generator) -> IndependentDraws:
     from pyflowers.exact import NormalSampler
 
-    sampler = NormalSampler(_by_plant(data), multilevel_prior(data), plant_names(data))
-    return draws_of_plants(sampler, num_draws, rng)
+    sampler = NormalSampler(
+        _by_plant(data), shared.multilevel_prior(data), shared.plant_names(data)
+    )
+    return shared.draws_of_plants(sampler, num_draws, rng)
 
 
 def _vb(data: Data) -> Any:
     from pyflowers.vb import fit_multilevel_normal
 
-    prior = multilevel_prior(data)
-    return fit_multilevel_normal(_by_plant(data), prior, plants=plant_names(data))
+    prior = shared.multilevel_prior(data)
+    return fit_multilevel_normal(_by_plant(data), prior, plants=shared.plant_names(data))
 
 
 CAPABILITIES = Capabilities(
-    pointwise=Pointwise(_log_lik, _y_rep, _new_group),
+    pointwise=Pointwise(
+        _log_lik,
+        lambda draws, data, rng: _y_at(draws, data, shared.plant_codes(data), rng),
+        _new_group,
+    ),
     new_data=NewData(_y_at, _new_groups, _no_new_group),
     prior=PriorModel(_draw_prior, _log_prior),
     closed_form=ClosedForm(exact=_exact, vb=_vb, draw=_draw, log_constant=_log_constant),

@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
+from pyflowers.posterior.distributions import FloatArray, IntArray
 from pyflowers.programs.capabilities import (
     Capabilities,
     ClosedForm,
@@ -18,74 +20,63 @@ from pyflowers.programs.capabilities import (
     PriorModel,
 )
 from pyflowers.programs.data import Data
-from pyflowers.programs.moments import inv_chi2_moments
-from pyflowers.programs.shipped.counts import draw_counts
-from pyflowers.programs.shipped.population import (
-    POPULATION_PRIOR,
-    between_exceeds_error,
-    draw_population,
-    draws_of_plants,
-    log_factorials,
-    multilevel_prior,
-    normal_groups,
-    notes_on_population,
-    plant_codes,
-    plant_sizes,
-    population_density,
-)
-from pyflowers.programs.shipped.top_priors import priors_on_scale
+from pyflowers.programs.shipped import shared
+
+LARGEST_RATE = 1e18
+"""Above it a count is its rate: no integer holds it, and the two differ by one part in 10⁹."""
+
+_LARGEST_TABLED = 50.0
+_NUM_VALUES = 170
+"""Values that a count of a tabled rate may have: the probability of a larger one is below 1e-40."""
+
+_FEWEST_ROWS = 4 * _NUM_VALUES
+"""Rows of a group from which on the table of its probabilities is cheap beside its counts."""
 
 
-def _log_lik(draws: Draws, data: Data) -> NDArray[np.float64]:
-    rate, plant, y = draws["mu_plant"], plant_codes(data), data.y
+def _log_lik(draws: Draws, data: Data) -> FloatArray:
+    rate, plant, y = draws["mu_plant"], shared.plant_codes(data), data.y
     # A rate may underflow to 0, where 0⁰ = 1 is the probability of no count.
     with np.errstate(divide="ignore"):
         log_rate = np.log(rate)[..., plant]
     of_counts = np.multiply(y, log_rate, out=np.zeros_like(log_rate), where=y > 0)
-    return np.asarray(of_counts - rate[..., plant] - log_factorials(y))
+    return np.asarray(of_counts - rate[..., plant] - shared.log_factorials(y))
 
 
-def _y_at(
-    draws: Draws, data: Data, groups: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _y_at(draws: Draws, data: Data, groups: IntArray, rng: Generator) -> FloatArray:
     return draw_counts(draws["mu_plant"], groups, rng)
 
 
-def _y_rep(draws: Draws, data: Data, rng: np.random.Generator) -> NDArray[np.float64]:
-    return _y_at(draws, data, plant_codes(data), rng)
-
-
-def _new_groups(draws: Draws, data: Data, num: int, rng: np.random.Generator) -> Draws:
-    log_rate = normal_groups(draws["mu"], draws["sigma2"], num, rng)
+def _new_groups(draws: Draws, data: Data, num: int, rng: Generator) -> Draws:
+    log_rate = shared.normal_groups(draws["mu"], draws["sigma2"], num, rng)
     with np.errstate(over="ignore"):  # the tail of sigma2 is heavy, and the rate its exponential
         return {"mu_plant": np.exp(log_rate)}
 
 
-def _draw_prior(
-    data: Data, num_draws: int, rng: np.random.Generator
-) -> dict[str, NDArray[np.float64]]:
-    draws, log_rates = draw_population(data, num_draws, rng)
+def _draw_prior(data: Data, num_draws: int, rng: Generator) -> dict[str, FloatArray]:
+    draws, log_rates = shared.draw_population(data, num_draws, rng)
     with np.errstate(over="ignore"):  # a rate beyond all numbers is infinite
         return {**draws, "mu_plant": np.exp(log_rates)}
 
 
-def _new_group(draws: Draws, data: Data) -> NDArray[np.float64]:
+def _new_group(draws: Draws, data: Data) -> FloatArray:
     from pyflowers.posterior.poisson_plants import PoissonPlants
 
     total = float(data.y.sum())
     group = PoissonPlants(*(np.array([float(x)]) for x in (data.num_obs, total, 1)))
     mu, u = draws["mu"].reshape(-1, 1), np.log(draws["sigma2"]).ravel()
-    found = group.sum_log_integrals(mu, u) + group.log_constant - log_factorials(data.y).sum()
+    found = (
+        group.sum_log_integrals(mu, u) + group.log_constant - shared.log_factorials(data.y).sum()
+    )
     return np.reshape(found, draws["mu"].shape)
 
 
 def _notes(data: Data) -> list[str]:
     """Note that counts that are all 0 do not bound mu from below."""
     if data.y.any():
-        return notes_on_population(data)
+        return shared.notes_on_population(data)
     prior = f"N({data['mu_mean']:g}, {data['mu_sd']:g}²)"
     return [
-        *notes_on_population(data),
+        *shared.notes_on_population(data),
         f"{data.source}: all {data.value_name} are 0, which says only that mu is small: how small "
         f"is left to its prior {prior}, and how far apart the groups are to that of sigma2; give "
         "narrower ones by --prior mu_mean=… and --prior mu_sd=…, or --prior sigma2_nu=… and "
@@ -98,48 +89,106 @@ def _num_informative(data: Data) -> int:
 
     A plant without a flower does not: its rate may be as near to 0 as sigma2 likes.
     """
-    return int(np.count_nonzero(np.bincount(plant_codes(data), data.y)))
+    return int(np.count_nonzero(np.bincount(shared.plant_codes(data), data.y)))
 
 
 def _prefers_centered(data: Data) -> int:
     """Compare on the log scale, where a plant with total t has error variance 1/t."""
-    total = np.bincount(plant_codes(data), data.y) + 0.5
-    return int(between_exceeds_error(np.log(total / plant_sizes(data)), 1 / total))
+    total = np.bincount(shared.plant_codes(data), data.y) + 0.5
+    return int(shared.between_exceeds_error(np.log(total / shared.plant_sizes(data)), 1 / total))
 
 
 def _log_constant(data: Data) -> float:
     """Return the likelihood's −Σ log y!."""
-    return -float(log_factorials(data.y).sum())
+    return -float(shared.log_factorials(data.y).sum())
 
 
 def _exact(data: Data) -> Any:
     from pyflowers.exact import exact_multilevel_poisson
 
-    codes = plant_codes(data)
+    codes = shared.plant_codes(data)
     rows = np.argsort(codes, kind="stable")  # the posterior has plants in order of appearance
-    return exact_multilevel_poisson(data.y[rows], codes[rows], multilevel_prior(data))
+    return exact_multilevel_poisson(data.y[rows], codes[rows], shared.multilevel_prior(data))
 
 
-def _draw(data: Data, num_draws: int, rng: np.random.Generator) -> IndependentDraws:
+def _draw(data: Data, num_draws: int, rng: Generator) -> IndependentDraws:
     from pyflowers.exact import PoissonSampler
 
-    total = np.bincount(plant_codes(data), data.y, minlength=int(data["P"]))
+    total = np.bincount(shared.plant_codes(data), data.y, minlength=int(data["P"]))
     sampler = PoissonSampler(
-        total.astype(float), plant_sizes(data).astype(float), multilevel_prior(data)
+        total.astype(float), shared.plant_sizes(data).astype(float), shared.multilevel_prior(data)
     )
-    return draws_of_plants(sampler, num_draws, rng)
+    return shared.draws_of_plants(sampler, num_draws, rng)
+
+
+def draw_counts(rate: FloatArray, groups: IntArray, rng: Generator) -> FloatArray:
+    """Draw Poisson counts of rows in groups.
+
+    Parameters
+    ----------
+    rate : array, shape (…, P)
+        The rate of each group.
+    groups : array of int, shape (N,)
+        Position of each row's group.
+    rng : Generator
+        Makes the draws.
+
+    Returns
+    -------
+    array, shape (…, N)
+    """
+    num_rows, rest = divmod(groups.size, rate.shape[-1])
+    if rest or num_rows < _FEWEST_ROWS or not _in_blocks(groups, rate.shape[-1], num_rows):
+        return _one_by_one(rate[..., groups], rng)
+    flat = rate.reshape(-1)
+    counts = np.empty((flat.size, num_rows))
+    tabled = flat <= _LARGEST_TABLED
+    counts[tabled] = _by_value(flat[tabled], num_rows, rng)
+    others = np.broadcast_to(flat[~tabled, None], (int((~tabled).sum()), num_rows))
+    counts[~tabled] = _one_by_one(others, rng)
+    return counts.reshape(*rate.shape[:-1], groups.size)
+
+
+def _in_blocks(groups: IntArray, num_groups: int, num_rows: int) -> bool:
+    """Whether rows are those of the first group, then of the second, equally many of each."""
+    blocks = groups.reshape(num_groups, num_rows)
+    return bool((blocks == np.arange(num_groups)[:, None]).all())
+
+
+def _by_value(rate: FloatArray, num_rows: int, rng: Generator) -> NDArray[np.int16]:
+    """Return counts, shape (group, row), of small rates."""
+    from scipy.special import gammaln, xlogy
+
+    values = np.arange(_NUM_VALUES)
+    probability = np.exp(xlogy(values, rate[:, None]) - rate[:, None] - gammaln(values + 1))
+    probability /= probability.sum(axis=1, keepdims=True)
+    times = rng.multinomial(num_rows, probability)
+    every = np.tile(values.astype(np.int16), rate.size)
+    sorted_counts = np.repeat(every, times.ravel()).reshape(rate.size, num_rows)
+    return rng.permuted(sorted_counts, axis=1)
+
+
+def _one_by_one(rate: FloatArray, rng: Generator) -> FloatArray:
+    if rate.max(initial=0) <= LARGEST_RATE:
+        return rng.poisson(rate).astype(np.float64)
+    counts = rng.poisson(np.minimum(rate, LARGEST_RATE)).astype(np.float64)
+    return np.where(rate > LARGEST_RATE, rate, counts)
 
 
 CAPABILITIES = Capabilities(
-    pointwise=Pointwise(_log_lik, _y_rep, _new_group),
+    pointwise=Pointwise(
+        _log_lik,
+        lambda draws, data, rng: _y_at(draws, data, shared.plant_codes(data), rng),
+        _new_group,
+    ),
     new_data=NewData(_y_at, _new_groups),
-    prior=PriorModel(_draw_prior, population_density),
+    prior=PriorModel(_draw_prior, shared.population_density),
     closed_form=ClosedForm(exact=_exact, draw=_draw, log_constant=_log_constant),
     check=_notes,
-    priors_on_scale=lambda data: priors_on_scale(
-        POPULATION_PRIOR, math.log(max(data.y.mean(), 0.5 / data.num_obs)), 1.0
+    priors_on_scale=lambda data: shared.priors_on_scale(
+        shared.POPULATION_PRIOR, math.log(max(data.y.mean(), 0.5 / data.num_obs)), 1.0
     ),
-    missing_moments=lambda data: inv_chi2_moments(
+    missing_moments=lambda data: shared.inv_chi2_moments(
         "sigma2", _num_informative(data) + data["sigma2_nu"]
     ),
     choices={"centered": _prefers_centered},

@@ -1,0 +1,225 @@
+"""What the shipped programs share: a normal population, its priors, and missing moments.
+
+mu ~ N(m, s²) and sigma2 ~ scaled-inv-χ²(nu, scale²); in the two multilevel programs sigma2 is the
+variance of P plant means.
+
+References
+----------
+Gelman et al., Bayesian Data Analysis, 3rd ed., table A.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.posterior.distributions import (
+    FloatArray,
+    IntArray,
+    MultilevelPrior,
+    Normal,
+    ScaledInvChiSquare,
+    as_floats,
+)
+from pyflowers.programs.capabilities import Draws, GroupDraws, IndependentDraws, MissingMoment
+from pyflowers.programs.data import Data
+
+LOG_2_PI = math.log(2 * math.pi)
+
+
+def log_pdf(y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
+    """Return log N(y | mean, var)."""
+    return np.asarray(-0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var))
+
+
+def inv_chi2_moments(parameter: str, dof: Any) -> list[MissingMoment]:
+    """Return the moments that a variance lacks whose posterior falls like x^−(dof/2 + 1).
+
+    The k-th moment exists if and only if dof > 2k (BDA3 table A.1, scaled-inv-χ²).
+
+    Parameters
+    ----------
+    parameter : str
+        The variance.
+    dof : float or array
+        Degrees of freedom, of each element where they differ.
+    """
+    return _missing(parameter, np.asarray(dof, dtype=float), 2)
+
+
+def t_moments(parameter: str, dof: Any) -> list[MissingMoment]:
+    """Return the moments that a location lacks whose posterior falls like |x|^−(dof + 1).
+
+    The k-th moment exists if and only if dof > k (BDA3 table A.1, t).
+    """
+    return _missing(parameter, np.asarray(dof, dtype=float), 1)
+
+
+def _missing(parameter: str, dof: Any, each: int) -> list[MissingMoment]:
+    """Say which of mean and variance need more than `dof` degrees of freedom, `each` a moment."""
+    found = []
+    for lacks_mean, where, limit in (
+        (True, dof <= each, each),
+        (False, (dof > each) & (dof <= 2 * each), 2 * each),
+    ):
+        if not np.any(where):
+            continue
+        what = "mean does not exist" if lacks_mean else "variance is infinite"
+        fewest, most = np.min(dof[where]), np.max(dof[where])
+        number = f"{fewest:g}" if fewest == most else f"{fewest:g} to {most:g}"
+        reason = f"its posterior {what} ({number} ≤ {limit} degrees of freedom)"
+        found.append(MissingMoment(parameter, lacks_mean, reason, where if dof.ndim else None))
+    return found
+
+
+def top_draws(
+    prior: Sequence[float], num_draws: int, rng: Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Draw a mean from N(m, s²) and a variance from scaled-inv-χ²(nu, scale²), each (1, num_draws).
+
+    Parameters
+    ----------
+    prior : sequence of float
+        m, s, nu and scale.
+    num_draws : int
+        How many.
+    rng : Generator
+        Random numbers.
+    """
+    mean, sd, nu, scale = map(as_floats, prior)
+    draws = rng.normal(mean, sd, (1, num_draws))
+    return draws, ScaledInvChiSquare(nu, scale).sample(rng, (1, num_draws))
+
+
+def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[str, float]:
+    """Return m, s and scale of priors on a scale, rounded, since they are meant to be wide.
+
+    Two and a half times the spread for a mean, as rstanarm's and Bambi's default priors have it.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What the program calls m, s, nu and scale.
+    center, spread : float
+        Where the values are and by how much they differ.
+    """
+    spread = spread if spread > 0 else max(abs(center), 1.0)
+    digits = -math.floor(math.log10(spread))
+    wide = 2.5 * spread
+    return {
+        names[0]: round(center, digits),
+        names[1]: round(wide, -math.floor(math.log10(wide))),
+        names[3]: round(spread, digits),
+    }
+
+
+def top_density(mean: FloatArray, variance: FloatArray, prior: Sequence[float]) -> FloatArray:
+    """Return the log density of both, m, s, nu and scale given."""
+    m, s, nu, scale = map(as_floats, prior)
+    return Normal(m, s).logpdf(mean) + ScaledInvChiSquare(nu, scale).logpdf(variance)
+
+
+POPULATION_PRIOR = ("mu_mean", "mu_sd", "sigma2_nu", "sigma2_scale")
+"""What the data block calls the prior of mu and sigma2."""
+
+
+def plant_codes(data: Data) -> IntArray:
+    """Return the position of each observation's plant, from 0, shape (N,)."""
+    return np.asarray(data["plant"], dtype=np.int64) - 1
+
+
+def plant_sizes(data: Data) -> IntArray:
+    """Return the observations of each plant, shape (P,)."""
+    return np.bincount(plant_codes(data), minlength=int(data["P"]))
+
+
+def plant_names(data: Data) -> tuple[str, ...]:
+    """Return the plants' labels; without a table they are numbered from 1."""
+    labels = data.labels.get("plant")
+    return labels.names if labels else tuple(str(i + 1) for i in range(int(data["P"])))
+
+
+def notes_on_population(data: Data) -> list[str]:
+    """Note that a single plant cannot tell the variance between plants from its prior."""
+    if int(data["P"]) > 1:
+        return []
+    return [
+        f"{data.source} has a single {data.name_of('plant')}: its data cannot tell sigma2, the "
+        "variance between them, from its prior; a model without groups may be what you want"
+    ]
+
+
+def draw_population(
+    data: Data, num_draws: int, rng: Generator
+) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Draw mu and sigma2 from their prior, and N(mu, sigma2) for each plant.
+
+    Returns
+    -------
+    draws : dict of str to array, shape (1, num_draws)
+        ``mu`` and ``sigma2``.
+    plants : array, shape (1, num_draws, P)
+        A value for each plant.
+    """
+    mu, sigma2 = top_draws([data[name] for name in POPULATION_PRIOR], num_draws, rng)
+    deviation = rng.normal(size=(*mu.shape, int(data["P"])))
+    return {"mu": mu, "sigma2": sigma2}, mu[..., None] + np.sqrt(sigma2)[..., None] * deviation
+
+
+def population_density(draws: Draws, data: Data) -> FloatArray:
+    """Return the log prior density of mu and sigma2, shape (chain, draw)."""
+    return top_density(draws["mu"], draws["sigma2"], [data[name] for name in POPULATION_PRIOR])
+
+
+def multilevel_prior(data: Data) -> MultilevelPrior:
+    """Return the hyperparameters as :mod:`pyflowers.vb` and :mod:`pyflowers.exact` take them."""
+    names = MultilevelPrior.__dataclass_fields__
+    return MultilevelPrior(**{name: float(data[name]) for name in names if name in data.values})
+
+
+def normal_groups(mean: FloatArray, var: FloatArray, num: int, rng: Generator) -> FloatArray:
+    """Draw `num` groups from N(mean, var), shape (chain, draw, num)."""
+    size = (*mean.shape, num)
+    return rng.normal(mean[..., None], np.sqrt(var)[..., None], size)
+
+
+def log_factorials(y: FloatArray) -> FloatArray:
+    """Return log y! of counts: that of each different count once, without importing SciPy."""
+    counts, where = np.unique(y, return_inverse=True)
+    return np.array([math.lgamma(count + 1) for count in counts.tolist()])[where.ravel()]
+
+
+def draws_of_plants(sampler: Any, num_draws: int, rng: Generator) -> IndependentDraws:
+    """Draw mu and sigma2 now, and the plants of each when they are asked for.
+
+    Parameters
+    ----------
+    sampler : PoissonSampler or NormalSampler
+        Of the model.
+    num_draws : int
+        How many draws.
+    rng : numpy.random.Generator
+        The source of all randomness.
+    """
+    hyper = sampler.draw_hyper(num_draws, rng)
+    return IndependentDraws(
+        {"mu": hyper.mu, "sigma2": hyper.sigma2},
+        GroupDraws(sampler.names[2:], sampler.num_plants, sampler.blocks(hyper, rng)),
+        lambda: sampler.diagnostics(hyper),
+    )
+
+
+def between_exceeds_error(mean: FloatArray, error: FloatArray) -> bool:
+    """Whether plant means vary more than the error with which the data know them.
+
+    The centred parametrisation mixes better then, the non-centred one otherwise
+    (Papaspiliopoulos, Roberts and Sköld 2007, Statistical Science 22(1), section 2).
+    """
+    if mean.size < 2:
+        return False
+    observed = float(np.var(mean, ddof=1))
+    return max(observed - float(np.mean(error)), 0.0) > float(np.median(error))
