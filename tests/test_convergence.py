@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pyflowers import convergence
-from pyflowers.convergence import block, effective_size, formulas, ranks
+from pyflowers.convergence import estimates
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.idata import arviz
 
@@ -21,21 +21,11 @@ TOLERANCE = 1e-10
 STATISTICS = {
     "r_hat": (convergence.r_hat, az.rhat),
     "ess_bulk": (convergence.ess_bulk, partial(az.ess, method="bulk")),
-    "ess_tail": (convergence.ess_tail, partial(az.ess, method="tail")),
-    "ess_tail 10%": (
-        partial(convergence.ess_tail, probs=(0.1, 0.9)),
-        partial(az.ess, method="tail", prob=(0.1, 0.9)),
+    "ess_tail": (
+        lambda draws: convergence.statistics(draws)["ess_tail"],
+        partial(az.ess, method="tail"),
     ),
     "ess_mean": (convergence.ess_mean, partial(az.ess, method="mean")),
-    "ess_sd": (convergence.ess_sd, partial(az.ess, method="sd")),
-    "ess_quantile 25%": (
-        partial(convergence.ess_quantile, prob=0.25),
-        partial(az.ess, method="quantile", prob=0.25),
-    ),
-    "ess_median": (
-        partial(convergence.ess_quantile, prob=0.5),
-        partial(az.ess, method="median"),
-    ),
     "mcse_mean": (convergence.mcse_mean, partial(az.mcse, method="mean")),
     "mcse_sd": (convergence.mcse_sd, partial(az.mcse, method="sd")),
     "mcse_median": (
@@ -163,12 +153,22 @@ def without_split(chains):
     return chains
 
 
-def without_ties(ascending):
-    return np.broadcast_to(ranks._score_table(ascending.shape[1])[::2], ascending.shape).copy()
+def placed(values, order, shape):
+    found = np.empty(values.size)
+    found[order] = values
+    return found.reshape(shape)
 
 
-def without_ranks(ascending):
-    return ascending.copy()
+def without_ties(ascending, order, shape):
+    scores = estimates.score_table(ascending.shape[1])[::2]
+    return placed(np.broadcast_to(scores, ascending.shape), order, shape)
+
+
+without_ranks = placed
+
+
+def at_the_median(block, prob, original=estimates.Block.ess_quantile):
+    return original(block, 0.5)
 
 
 def without_monotone_sequence(rho, num_draws):
@@ -182,13 +182,13 @@ def without_monotone_sequence(rho, num_draws):
 @pytest.mark.parametrize(
     ("module", "part", "bug", "statistic", "case"),
     [
-        (block, "split", without_split, "r_hat", "trend"),
-        (block, "split", without_split, "ess_bulk", "trend"),
-        (block, "normal_scores", without_ranks, "r_hat", "Cauchy"),
-        (block, "normal_scores", without_ranks, "ess_bulk", "independent"),
-        (block, "normal_scores", without_ties, "ess_bulk", "counts"),
-        (formulas, "threshold", ranks.median, "ess_tail", "independent"),
-        (effective_size, "_geyer", without_monotone_sequence, "ess_mean", "slow"),
+        (estimates, "split", without_split, "r_hat", "trend"),
+        (estimates, "split", without_split, "ess_bulk", "trend"),
+        (estimates, "normal_scores", without_ranks, "r_hat", "Cauchy"),
+        (estimates, "normal_scores", without_ranks, "ess_bulk", "independent"),
+        (estimates, "normal_scores", without_ties, "ess_bulk", "counts"),
+        (estimates.Block, "ess_quantile", at_the_median, "ess_tail", "independent"),
+        (estimates, "_geyer", without_monotone_sequence, "ess_mean", "slow"),
     ],
 )
 def test_a_planted_bug_is_seen(monkeypatch, module, part, bug, statistic, case):
@@ -196,8 +196,7 @@ def test_a_planted_bug_is_seen(monkeypatch, module, part, bug, statistic, case):
     computed, reference = STATISTICS[statistic]
     expected = of_arviz(reference, draws)
     assert equal(computed(draws), expected).all()
-    planted = bug if part != "threshold" else lambda ascending, prob: bug(ascending)
-    monkeypatch.setattr(module, part, planted)
+    monkeypatch.setattr(module, part, bug)
     assert np.mean(equal(computed(draws), expected)) < 0.5
 
 
@@ -211,13 +210,13 @@ def test_a_sum_of_few_lags_continues_where_it_has_not_ended(monkeypatch):
     draws = CASES["very slow"]
     expected = convergence.ess_mean(draws)
     lags = []
-    original = effective_size._autocovariance
+    original = estimates._autocovariance
 
     def counted(chains, num_lags):
         lags.append((len(chains), num_lags))
         return original(chains, num_lags)
 
-    monkeypatch.setattr(effective_size, "_autocovariance", counted)
+    monkeypatch.setattr(estimates, "_autocovariance", counted)
     np.testing.assert_array_equal(convergence.ess_mean(draws), expected)
     (all_elements, few), (some_elements, every) = lags
     assert (all_elements, few, every) == (5, 32, 200)
@@ -228,8 +227,7 @@ def test_a_sum_of_few_lags_continues_where_it_has_not_ended(monkeypatch):
 def test_blocks_make_no_difference(monkeypatch, size):
     draws = CASES["slow"]
     expected = convergence.statistics(draws)
-    monkeypatch.setattr(block, "_BLOCK_BYTES", size)
-    assert len(list(block.blocks(draws))) == -(-5 * 8 * 1600 // size)
+    monkeypatch.setattr(estimates, "_BLOCK_BYTES", size)
     for name, values in convergence.statistics(draws).items():
         np.testing.assert_array_equal(values, expected[name])
 
@@ -256,7 +254,7 @@ def test_statistics_in_one_pass_equal_each_on_its_own(name):
         "97.5%": high,
         "mcse_mean": convergence.mcse_mean(draws),
         "ess_bulk": convergence.ess_bulk(draws),
-        "ess_tail": convergence.ess_tail(draws),
+        "ess_tail": convergence.statistics(draws, ())["ess_tail"],
         "r_hat": convergence.r_hat(draws),
     }
     assert list(found) == list(expected)
@@ -297,20 +295,6 @@ def test_e_bfmi_of_constant_infinite_or_single_energies_is_missing():
     assert np.isnan(convergence.e_bfmi([[1.0], [2.0]])).all()
 
 
-def test_sorting_with_places_survives_numbers_that_differ_in_their_last_bits():
-    rng = np.random.default_rng(5)
-    values = rng.choice([-1.0, 1.0], (20, 500)) + np.spacing(1.0) * rng.integers(
-        -300, 300, (20, 500)
-    )
-    values[3, 7], values[4, 8], values[5, :300] = np.nan, -np.inf, np.inf
-    values[6], values[7, ::2], values[7, 1::2] = 0.0, 0.0, -0.0
-    values[8, :2] = values[8, 1] + np.array([np.spacing(1.0), 0])
-    ascending, order = ranks.sort_with_order(values)
-    np.testing.assert_array_equal(ascending, np.sort(values))
-    np.testing.assert_array_equal(values.ravel()[order], ascending)
-    np.testing.assert_array_equal(np.sort(order, axis=None), np.arange(values.size))
-
-
 @pytest.mark.parametrize("num_draws", [1, 2, 3, 40, 4001])
 def test_scores_are_those_of_scipy_with_and_without_ties(num_draws):
     from scipy.special import ndtri
@@ -318,9 +302,9 @@ def test_scores_are_those_of_scipy_with_and_without_ties(num_draws):
 
     rng = np.random.default_rng(6)
     for values in (rng.normal(size=num_draws), rng.integers(0, 9, num_draws) * 1.0):
-        ascending = np.sort(values)
-        expected = ndtri((rankdata(ascending) - 3 / 8) / (num_draws + 1 / 4))
-        found = ranks.normal_scores(ascending[None])[0]
+        expected = ndtri((rankdata(values) - 3 / 8) / (num_draws + 1 / 4))
+        sorted_draws = estimates.sort_with_order(values[None, None])
+        found = estimates.normal_scores(*sorted_draws, (1, num_draws))[0]
         np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
 
 
@@ -328,7 +312,7 @@ def test_scores_are_those_of_scipy_with_and_without_ties(num_draws):
 def test_scores_agree_with_forty_digits(num_draws):
     from mpmath import erfinv, mp, mpf, sqrt
 
-    table = ranks._score_table(num_draws)
+    table = estimates.score_table(num_draws)
     with mp.workdps(40):
         for place in np.unique(np.linspace(0, len(table) - 1, 25).astype(int)):
             rank = mpf(int(place) + 2) / 2
@@ -340,13 +324,9 @@ def test_scores_agree_with_forty_digits(num_draws):
 
 def test_transforms_are_long_enough_and_no_longer_than_a_power_of_two():
     for least in range(1, 5000):
-        length = effective_size._fast_length(least)
-        assert least <= length <= max(16, 2 * least)
-        rest = length
-        for prime in (2, 3, 5):
-            while rest % prime == 0:
-                rest //= prime
-        assert rest == 1
+        length = estimates.fast_length(least)
+        assert least <= length <= max(16, 3 * least // 2)
+        assert np.binary_repr(length).rstrip("0") in ("1", "11")
 
 
 @pytest.mark.parametrize(
@@ -360,8 +340,11 @@ def test_transforms_are_long_enough_and_no_longer_than_a_power_of_two():
         (lambda: convergence.statistics(np.zeros((4, 0, 2))), DataError, "one draw at least"),
         (lambda: convergence.e_bfmi(np.zeros(4)), DataError, r"\(chain, draw\)"),
         (lambda: convergence.quantiles(np.zeros((1, 2, 3)), [1.5]), ConfigError, "prob is 1.5"),
-        (lambda: convergence.ess_quantile(np.zeros((1, 2, 3)), np.nan), ConfigError, "prob is nan"),
-        (lambda: convergence.ess_tail(np.zeros((1, 2, 3)), (0.1, 2)), ConfigError, "prob is 2"),
+        (
+            lambda: convergence.mcse_quantile(np.zeros((1, 2, 3)), np.nan),
+            ConfigError,
+            "prob is nan",
+        ),
     ],
 )
 def test_errors_say_what_is_wrong(call, error, message):

@@ -17,7 +17,8 @@ zero, which a few integer draws can bring about.
 
 Draws are shaped (chain, draw, element) and results (element,). The work goes through the elements
 in blocks, each laid out as (element, chain, draw), so that memory is bounded and every step runs
-along contiguous draws.
+along contiguous draws. Geyer's initial positive sequence ends the sum of ESS before the first P_t
+that is not positive; his initial monotone sequence lets no P_t exceed the one before it [2]_.
 
 References
 ----------
@@ -26,25 +27,37 @@ References
 .. [2] Geyer (1992), Practical Markov chain Monte Carlo, Statistical Science 7(4), section 3.3.
 .. [3] Betancourt (2016), Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte
    Carlo, arXiv:1604.00695, section 3.
+.. [4] Blom (1958), Statistical Estimates and Transformed Beta-Variables, Wiley.
+.. [5] Hyndman and Fan (1996), Sample quantiles in statistical packages, The American Statistician
+   50(4), definition 7.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, lru_cache
+from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from pyflowers.convergence import formulas
-from pyflowers.convergence.block import Block, blocks, validated
-from pyflowers.convergence.ranks import FloatArray
 from pyflowers.display import percent
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, DataError
 
-_Statistic = Callable[[Block], FloatArray]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.intp]
 
 _TAILS = (0.05, 0.95)
+
+# What ArviZ takes for Φ(-1) and Φ(1): the bounds of one standard error either side.
+_ONE_ERROR = (0.1586553, 0.8413447)
+
+# Draws within this range of each other count as constant, as in ArviZ.
+_RESOLUTION = float(np.finfo(np.float64).resolution)
+
+# Of draws in a block: few enough for a cache. The statistics of a block take a dozen times that.
+_BLOCK_BYTES = 2**20
 
 
 def r_hat(draws: ArrayLike) -> FloatArray:
@@ -69,7 +82,7 @@ def r_hat(draws: ArrayLike) -> FloatArray:
     ----------
     Vehtari et al. (2021) [1]_, eqs. 1 to 4, 14 and 15.
     """
-    return _of_each(draws, formulas.r_hat)
+    return _of_each(draws, Block.r_hat)
 
 
 def ess_bulk(draws: ArrayLike) -> FloatArray:
@@ -77,17 +90,7 @@ def ess_bulk(draws: ArrayLike) -> FloatArray:
 
     Vehtari et al. (2021) [1]_, eqs. 10 to 14. For parameters see :func:`r_hat`.
     """
-    return _of_each(draws, formulas.ess_bulk)
-
-
-def ess_tail(draws: ArrayLike, probs: tuple[float, float] = _TAILS) -> FloatArray:
-    """Return the smaller of the effective sample sizes of two quantiles.
-
-    Vehtari et al. (2021) [1]_, section 4.3. For parameters see :func:`ess_quantile`.
-    """
-    return _of_each(
-        draws, partial(formulas.ess_tail, probs=(_checked(probs[0]), _checked(probs[1])))
-    )
+    return _of_each(draws, Block.ess_bulk)
 
 
 def ess_mean(draws: ArrayLike) -> FloatArray:
@@ -95,42 +98,7 @@ def ess_mean(draws: ArrayLike) -> FloatArray:
 
     Vehtari et al. (2021) [1]_, eqs. 10 to 13. For parameters see :func:`r_hat`.
     """
-    return _of_each(draws, formulas.ess_mean)
-
-
-def ess_sd(draws: ArrayLike) -> FloatArray:
-    """Return the effective sample size for the sd: that of the squared deviations.
-
-    For parameters see :func:`r_hat`.
-    """
-    return _of_each(draws, formulas.ess_sd)
-
-
-def ess_quantile(draws: ArrayLike, prob: float) -> FloatArray:
-    """Return the effective sample size for a quantile; for the median, prob is 0.5.
-
-    Parameters
-    ----------
-    draws : array, shape (chain, draw, element)
-    prob : float
-        Between 0 and 1.
-
-    Returns
-    -------
-    array, shape (element,)
-
-    Raises
-    ------
-    ConfigError
-        Unless prob lies between 0 and 1.
-    DataError
-        Unless draws has three dimensions with a chain and a draw at least.
-
-    References
-    ----------
-    Vehtari et al. (2021) [1]_, eq. 16.
-    """
-    return _of_each(draws, partial(formulas.ess_quantile, prob=_checked(prob)))
+    return _of_each(draws, Block.ess_mean)
 
 
 def mcse_mean(draws: ArrayLike) -> FloatArray:
@@ -138,7 +106,7 @@ def mcse_mean(draws: ArrayLike) -> FloatArray:
 
     Vehtari et al. (2021) [1]_, eq. 5. For parameters see :func:`r_hat`.
     """
-    return _of_each(draws, formulas.mcse_mean)
+    return _of_each(draws, Block.mcse_mean)
 
 
 def mcse_sd(draws: ArrayLike) -> FloatArray:
@@ -146,16 +114,24 @@ def mcse_sd(draws: ArrayLike) -> FloatArray:
 
     For parameters see :func:`r_hat`.
     """
-    return _of_each(draws, formulas.mcse_sd)
+    return _of_each(draws, Block.mcse_sd)
 
 
 def mcse_quantile(draws: ArrayLike, prob: float) -> FloatArray:
     """Return the Monte Carlo standard error of a quantile; for the median, prob is 0.5.
 
     Half the distance between the draws at the 16% and 84% points of the quantile's own
-    distribution: Vehtari et al. (2021) [1]_, eq. 20. For parameters see :func:`ess_quantile`.
+    distribution: Vehtari et al. (2021) [1]_, eq. 20. For parameters see :func:`r_hat`.
+
+    Raises
+    ------
+    ConfigError
+        Unless prob lies between 0 and 1.
+    DataError
+        Unless draws has three dimensions with a chain and a draw at least.
     """
-    return _of_each(draws, partial(formulas.mcse_quantile, prob=_checked(prob)))
+    probability = _checked(prob)
+    return _of_each(draws, lambda block: block.mcse_quantile(probability))
 
 
 def quantiles(draws: ArrayLike, probs: Sequence[float]) -> FloatArray:
@@ -178,7 +154,7 @@ def quantiles(draws: ArrayLike, probs: Sequence[float]) -> FloatArray:
     DataError
         Unless draws has three dimensions with a chain and a draw at least.
     """
-    wanted = {str(i): partial(formulas.quantile, prob=_checked(p)) for i, p in enumerate(probs)}
+    wanted = {str(i): _quantile(p) for i, p in enumerate(probs)}
     found = list(_evaluate(draws, wanted).values())
     return np.stack(found) if found else np.empty((0, np.shape(draws)[-1]))
 
@@ -207,20 +183,16 @@ def statistics(
     DataError
         Unless draws has three dimensions with a chain and a draw at least.
     """
-    of_quantiles = {
-        "median" if p == 0.5 else percent(p): partial(formulas.quantile, prob=_checked(p))
-        for p in probs
-    }
     return _evaluate(
         draws,
         {
-            "mean": formulas.mean,
-            "sd": formulas.sd,
-            **of_quantiles,
-            "mcse_mean": formulas.mcse_mean,
-            "ess_bulk": formulas.ess_bulk,
-            "ess_tail": partial(formulas.ess_tail, probs=_TAILS),
-            "r_hat": formulas.r_hat,
+            "mean": lambda block: block.pooled.mean(axis=-1),
+            "sd": lambda block: block.sd,
+            **{"median" if p == 0.5 else percent(p): _quantile(p) for p in probs},
+            "mcse_mean": Block.mcse_mean,
+            "ess_bulk": Block.ess_bulk,
+            "ess_tail": Block.ess_tail,
+            "r_hat": Block.r_hat,
         },
     )
 
@@ -246,7 +218,7 @@ def e_bfmi(energy: ArrayLike) -> FloatArray:
     ----------
     Betancourt (2016) [3]_, E-BFMI.
     """
-    values = validated(energy, ("chain", "draw"))
+    values = _validated(energy, ("chain", "draw"))
     if values.shape[-1] < 2:
         return np.full(len(values), np.nan)
     with np.errstate(all="ignore"):
@@ -254,21 +226,15 @@ def e_bfmi(energy: ArrayLike) -> FloatArray:
         return np.asarray(change / values.var(axis=-1, ddof=1))
 
 
-def _of_each(draws: ArrayLike, statistic: _Statistic) -> FloatArray:
-    """Return one statistic of every element."""
-    return _evaluate(draws, {"": statistic})[""]
-
-
-def _evaluate(draws: ArrayLike, wanted: Mapping[str, _Statistic]) -> dict[str, FloatArray]:
-    """Return several statistics of every element, block by block."""
-    array = validated(draws, ("chain", "draw", "element"))
-    found = {name: np.empty(array.shape[-1]) for name in wanted}
-    # Infinite draws, and constant ones, are answered by infinite or missing values.
-    with np.errstate(all="ignore"):
-        for place, block in blocks(array):
-            for name, statistic in wanted.items():
-                found[name][place] = np.where(block.has_nan, np.nan, statistic(block))
-    return found
+def _validated(draws: ArrayLike, dims: tuple[str, ...]) -> FloatArray:
+    """Return draws as an array of floats with the dimensions given, or raise DataError."""
+    array = np.asarray(draws, dtype=np.float64)
+    if array.ndim != len(dims) or 0 in array.shape[:2]:
+        raise DataError(
+            f"draws have shape {array.shape}, but must be shaped ({', '.join(dims)}) "
+            "with one chain and one draw at least"
+        )
+    return array
 
 
 def _checked(prob: float) -> float:
@@ -276,3 +242,311 @@ def _checked(prob: float) -> float:
     if not 0 <= prob <= 1:
         raise ConfigError(f"prob is {prob!r}, but a probability lies between 0 and 1")
     return float(prob)
+
+
+def _quantile(prob: float) -> Callable[[Block], FloatArray]:
+    probability = _checked(prob)
+    return lambda block: block.quantile(probability)
+
+
+def _of_each(draws: ArrayLike, statistic: Callable[[Block], FloatArray]) -> FloatArray:
+    """Return one statistic of every element."""
+    return _evaluate(draws, {"": statistic})[""]
+
+
+def _evaluate(
+    draws: ArrayLike, wanted: Mapping[str, Callable[[Block], FloatArray]]
+) -> dict[str, FloatArray]:
+    """Return several statistics of every element, block by block."""
+    array = _validated(draws, ("chain", "draw", "element"))
+    num_chains, num_draws, num_elements = array.shape
+    step = max(1, _BLOCK_BYTES // (8 * num_chains * num_draws))
+    found = {name: np.empty(num_elements) for name in wanted}
+    # Infinite draws, and constant ones, are answered by infinite or missing values.
+    with np.errstate(all="ignore"):
+        for begin in range(0, num_elements, step):
+            place = slice(begin, begin + step)
+            block = Block(np.ascontiguousarray(array[:, :, place].transpose(2, 0, 1)))
+            has_nan = np.isnan(block.pooled).any(axis=-1)
+            for name, statistic in wanted.items():
+                found[name][place] = np.where(has_nan, np.nan, statistic(block))
+    return found
+
+
+class Block:
+    """The draws of some elements, shape (element, chain, draw), and the statistics of each."""
+
+    def __init__(self, draws: FloatArray) -> None:
+        self.draws = draws
+
+    @cached_property
+    def pooled(self) -> FloatArray:
+        """The draws, shape (element, chain × draw)."""
+        return self.draws.reshape(len(self.draws), -1)
+
+    @cached_property
+    def ascending(self) -> FloatArray:
+        """The pooled draws, sorted."""
+        odd = self.draws.shape[-1] % 2  # the halves leave the middle draw out
+        return np.sort(self.pooled, axis=-1) if odd else self.sorted_halves[0]
+
+    @cached_property
+    def squared_deviations(self) -> FloatArray:
+        """The squares of the pooled draws less their mean."""
+        squares: FloatArray = np.square(self.pooled - self.pooled.mean(axis=-1, keepdims=True))
+        return squares
+
+    @cached_property
+    def sd(self) -> FloatArray:
+        """The standard deviation of the pooled draws, with divisor S - 1."""
+        squares = self.squared_deviations
+        value: FloatArray = np.sqrt(squares.sum(axis=-1) / (np.float64(squares.shape[-1]) - 1))
+        return value
+
+    @cached_property
+    def halves(self) -> FloatArray:
+        """The split chains, shape (element, 2 × chain, draw // 2)."""
+        return split(self.draws)
+
+    @cached_property
+    def sorted_halves(self) -> tuple[FloatArray, IntArray]:
+        """The sorted draws of the split chains, and their positions."""
+        return sort_with_order(self.halves)
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """The normal scores of the split chains."""
+        return normal_scores(*self.sorted_halves, self.halves.shape)
+
+    @cached_property
+    def mean_size(self) -> FloatArray:
+        """The ESS of the draws."""
+        return effective_size(self.halves)
+
+    def quantile(self, prob: float) -> FloatArray:
+        """Return a quantile, interpolated as :func:`numpy.quantile` does to the last bit [5]_."""
+        last = self.ascending.shape[-1] - 1
+        position = last * prob
+        lower = int(position)
+        weight = position - lower
+        below, above = self.ascending[:, lower], self.ascending[:, min(lower + 1, last)]
+        step = above - below
+        # From the nearer end, so that the result never passes either.
+        value = below + step * weight if weight < 0.5 else above - step * (1 - weight)
+        return np.asarray(value)
+
+    def r_hat(self) -> FloatArray:
+        """Return the larger of bulk and folded R-hat, [1]_ section 4.2; missing for one chain."""
+        if self.draws.shape[-2] < 2 or self.draws.shape[-1] < 4:
+            return np.full(len(self.draws), np.nan)
+        ascending, half = self.sorted_halves[0], self.halves[0].size // 2
+        median = (ascending[:, half - 1] + ascending[:, half]) / 2
+        distance = np.abs(self.halves - median[:, None, None])
+        folded = _r_hat(normal_scores(*sort_with_order(distance), distance.shape))
+        bulk = _r_hat(self.scores)
+        # Of two values in equal shares, both are as far from the median: no folded R-hat.
+        return np.where(folded > bulk, folded, bulk)
+
+    def ess_bulk(self) -> FloatArray:
+        """Return the ESS of the normal scores, [1]_ section 4.1."""
+        if self.draws.shape[-1] < 2:
+            return np.full(len(self.draws), np.nan)
+        return effective_size(self.scores)
+
+    def ess_mean(self) -> FloatArray:
+        """Return the ESS of the draws."""
+        return self.mean_size
+
+    def ess_quantile(self, prob: float) -> FloatArray:
+        """Return the ESS of the indicator of the draws up to a quantile, [1]_ eq. 16.
+
+        The quantile is interpolated as ArviZ does it: rounding decides whether draws that are
+        equal to it are in the tail, so among ties it decides the effective sample size.
+        """
+        num_draws = self.ascending.shape[-1]
+        if num_draws < 2:
+            return np.full(len(self.draws), np.nan)
+        position = num_draws * prob + (1 - prob)
+        rank = int(min(max(position, 1), num_draws - 1))
+        weight = min(max(position - rank, 0), 1)
+        below, above = self.ascending[:, rank - 1], self.ascending[:, rank]
+        limit = (1 - weight) * below + weight * above
+        return effective_size((self.halves <= limit[:, None, None]).astype(np.float64))
+
+    def ess_tail(self) -> FloatArray:
+        """Return the smaller ESS of two quantiles, [1]_ section 4.3."""
+        low, high = _TAILS
+        return np.minimum(self.ess_quantile(low), self.ess_quantile(high))
+
+    def mcse_mean(self) -> FloatArray:
+        """Return sd / sqrt(ESS), [1]_ eq. 5."""
+        return np.asarray(self.sd / np.sqrt(self.mean_size))
+
+    def mcse_sd(self) -> FloatArray:
+        """Return sqrt(Var(s²) / s²) / 2, the error of s by the delta method, with s² over S."""
+        squares = self.squared_deviations
+        variance = squares.mean(axis=-1)
+        size = effective_size(split(squares.reshape(self.draws.shape)))
+        error = ((squares**2).mean(axis=-1) - variance**2) / size
+        return np.asarray(np.sqrt(error / variance / 4))
+
+    def mcse_quantile(self, prob: float) -> FloatArray:
+        """Return half the distance between two order statistics, [1]_ section 4.4 and eq. 20."""
+        from scipy.special import betaincinv  # takes longer to import than most summaries
+
+        ess = self.ess_quantile(prob)
+        last = self.ascending.shape[-1] - 1
+        below, above = (
+            betaincinv(ess * prob + 1, ess * (1 - prob) + 1, p) * (last + 1) - 1 for p in _ONE_ERROR
+        )
+        rows = np.arange(len(ess))
+        lower = self.ascending[rows, np.floor(np.fmax(below, 0)).astype(int)]
+        upper = self.ascending[rows, np.ceil(np.fmin(above, last)).astype(int)]
+        return np.where(np.isnan(ess), np.nan, (upper - lower) / 2)
+
+
+def split(chains: FloatArray) -> FloatArray:
+    """Return the halves of chains, shaped (element, chain, draw), without a middle draw."""
+    num_draws = chains.shape[-1]
+    half = num_draws // 2
+    return np.concatenate([chains[..., :half], chains[..., num_draws - half :]], axis=-2)
+
+
+def _r_hat(chains: FloatArray) -> FloatArray:
+    """Return sqrt(var⁺ / W), [1]_ eqs. 1 to 4, of chains shaped (element, chain, draw)."""
+    num_draws = chains.shape[-1]
+    between = num_draws * chains.mean(axis=-1).var(axis=-1, ddof=1)
+    within = chains.var(axis=-1, ddof=1).mean(axis=-1)
+    value: FloatArray = np.sqrt((between / within + num_draws - 1) / num_draws)
+    return value
+
+
+def sort_with_order(chains: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return each element's draws, sorted, and their positions in the flattened array."""
+    values = chains.reshape(len(chains), chains[:1].size)
+    order = np.argsort(values, axis=-1) + values.shape[-1] * np.arange(len(values))[:, None]
+    return values.ravel()[order], order
+
+
+def normal_scores(ascending: FloatArray, order: IntArray, shape: tuple[int, ...]) -> FloatArray:
+    """Return the normal scores of the average ranks of sorted draws, in an order and shape.
+
+    z = Φ⁻¹((rank - 3/8) / (S + 1/4)) with S draws of an element [1]_ (eq. 14) [4]_; tied draws
+    share their mean rank. Missing where a draw is.
+    """
+    num_draws = ascending.shape[-1]
+    table = score_table(num_draws)
+    scores = np.broadcast_to(table[::2], ascending.shape)
+    follows = np.zeros((len(ascending), num_draws + 1), dtype=bool)
+    np.equal(ascending[:, 1:], ascending[:, :-1], out=follows[:, 1:-1])
+    if follows.any():
+        places = np.arange(num_draws)
+        first = np.maximum.accumulate(np.where(follows[:, :-1], 0, places), axis=-1)
+        until = np.where(follows[:, 1:], num_draws - 1, places)
+        last = np.minimum.accumulate(until[:, ::-1], axis=-1)[:, ::-1]
+        # Counting from 0, twice the mean rank of a run is the sum of its ends.
+        scores = table[first + last]
+    placed = np.empty(ascending.size)
+    placed[order] = scores
+    placed = placed.reshape(shape)
+    placed[np.isnan(ascending[:, -1:]).any(axis=-1)] = np.nan  # what is missing is sorted last
+    return placed
+
+
+@lru_cache(maxsize=4)
+def score_table(num_draws: int) -> FloatArray:
+    """Return the scores of the ranks 1, 1.5, 2, … up to the number of draws."""
+    probs = (np.arange(2, num_draws + 2) / 2 - 3 / 8) / (num_draws + 1 / 4)
+    # The standard library's: scipy.special takes longer to import than most summaries.
+    lower = np.array([NormalDist().inv_cdf(p) for p in probs.tolist()])
+    table = np.concatenate([lower, -lower[-2::-1]])
+    table.flags.writeable = False
+    return table
+
+
+def effective_size(chains: FloatArray) -> FloatArray:
+    """Return the effective sample size for the mean of each element.
+
+    Parameters
+    ----------
+    chains : array, shape (element, chain, draw)
+        Split chains, two or more.
+
+    Returns
+    -------
+    array, shape (element,)
+        The number of draws where they never vary; NaN where one is infinite, and of fewer than
+        two draws.
+    """
+    num_draws = chains.shape[-1]
+    if num_draws < 2:
+        return np.full(len(chains), np.nan)
+    size = chains.shape[-2] * num_draws
+    # Most sums end within a few lags, and fewer lags take a shorter transform.
+    tau, ended = _autocorrelation_time(chains, min(num_draws, max(32, num_draws // 8)))
+    if not ended.all():
+        tau[~ended] = _autocorrelation_time(chains[~ended], num_draws)[0]
+    # The bound on the ESS of antithetic chains, S log10(S): [1]_ section 3.2.
+    tau = np.maximum(tau, 1 / np.log10(size))
+    ranges = chains.max(axis=(-2, -1)) - chains.min(axis=(-2, -1))
+    return np.where(ranges < _RESOLUTION, np.float64(size), size / tau)
+
+
+def _autocorrelation_time(chains: FloatArray, num_lags: int) -> tuple[FloatArray, BoolArray]:
+    """Return τ of each element, and whether its sum ends within that many lags."""
+    num_draws = chains.shape[-1]
+    covariance = _autocovariance(chains, num_lags)
+    within = covariance[:, :1] * num_draws / (num_draws - 1)
+    between = chains.mean(axis=-1).var(axis=-1, ddof=1)[:, None]
+    rho = 1 - (within - covariance) / (within * (num_draws - 1) / num_draws + between)
+    rho[:, 0] = 1
+    return _geyer(rho, num_draws)
+
+
+def _autocovariance(chains: FloatArray, num_lags: int) -> FloatArray:
+    """Return the mean over chains of the autocovariance at each lag, shape (element, lag).
+
+    The transform back is linear, so that one for the mean of the chains' spectra is enough.
+    """
+    num_chains, num_draws = chains.shape[-2:]
+    length = fast_length(num_draws + num_lags)
+    centred = chains - chains.mean(axis=-1, keepdims=True)
+    parts = np.fft.rfft(centred, n=length).view(np.float64)
+    # Squares of the real and imaginary parts, which alternate, summed over chains.
+    squares = np.einsum("ecf,ecf->ef", parts, parts)
+    power = squares[:, ::2] + squares[:, 1::2]
+    sums = np.fft.irfft(power, n=length)[:, :num_lags]
+    return np.asarray(sums / (num_chains * num_draws))
+
+
+def _geyer(rho: FloatArray, num_draws: int) -> tuple[FloatArray, BoolArray]:
+    """Return τ of each element by Geyer's sequences, and whether its sum has ended.
+
+    The last pair enters with its even lag alone, and that only if it is positive: the mean of the
+    sums that end before and after the pair ([1]_, section 3.2).
+    """
+    # Stan and ArviZ stop short of the last lags.
+    most_pairs = 1 + max(0, (num_draws - 3) // 2)
+    num_pairs = min(most_pairs, rho.shape[-1] // 2)
+    even, odd = rho[:, 0 : 2 * num_pairs : 2], rho[:, 1 : 2 * num_pairs : 2]
+    pairs = even + odd
+    ends = ~(pairs > 0)
+    if num_pairs == most_pairs:
+        ends[:, -1] = True
+    last = ends.argmax(axis=-1)
+    monotone = np.minimum.accumulate(pairs, axis=-1)
+    monotone[np.arange(num_pairs) >= last[:, None]] = 0
+    rows = np.arange(len(rho))
+    final, sum_of_final = even[rows, last], pairs[rows, last]
+    final = np.where((final > 0) | (sum_of_final >= 0), final, 0)
+    tau = -1 + 2 * monotone.sum(axis=-1) + final
+    return np.where(np.isnan(rho[:, 1]), np.nan, tau), ends[rows, last]
+
+
+def fast_length(least: int) -> int:
+    """Return the smallest power of two, or three quarters of one, that is large enough.
+
+    SciPy's ``next_fast_len`` finds better ones, and takes longer to import than that saves.
+    """
+    power = 1 << max(4, (least - 1).bit_length())
+    return power * 3 // 4 if power * 3 // 4 >= least else power

@@ -47,13 +47,11 @@ class Capability(StrEnum):
     remedy: str
     is_had: Callable[[Program], object]
 
-    def __new__(
-        cls, name: str, purpose: str, remedy: str, is_had: Callable[[Program], object]
-    ) -> Capability:
+    def __new__(cls, name: str, *about: Any) -> Capability:
         """Make a member from a row of the table."""
         self = str.__new__(cls, name)
         self._value_ = name
-        self.purpose, self.remedy, self.is_had = purpose, remedy, is_had
+        self.purpose, self.remedy, self.is_had = about
         return self
 
     LOG_LIK = (

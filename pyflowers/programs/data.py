@@ -124,18 +124,17 @@ class Data(Shown):
     @property
     def group(self) -> str:
         """The declaration's column that groups the rows; empty if there is none."""
-        return self.declaration.table.group if self.has_table else ""
+        return self.declaration.in_role["group"] if self.has_table else ""
 
     @property
     def time(self) -> str:
         """The declaration's column that orders the rows of a group; empty if there is none."""
-        return self.declaration.table.time if self.has_table else ""
+        return self.declaration.in_role["time"] if self.has_table else ""
 
     @property
     def value(self) -> str:
         """The declaration's column of the observed values; empty if there is none."""
-        source = self.declaration.data.get(self.observed) if self.has_table else None
-        return source.column if isinstance(source, Column) else ""
+        return self.declaration.in_role["value"] if self.has_table else ""
 
     @property
     def y(self) -> NDArray[np.float64]:
@@ -205,15 +204,6 @@ class Data(Shown):
         return self.table.where(row) if self.table is not None else f"{self.source}, value {row}"
 
 
-def with_roles(columns: Mapping[str, str] | None, **roles: str | None) -> Any:
-    """Return the user's names of columns and, where they are given, of the columns in some roles.
-
-    What is no mapping is returned as it is, for reading to refuse.
-    """
-    given = {role: name for role, name in roles.items() if name is not None}
-    return {**columns, **given} if isinstance(columns, Mapping) else columns or given
-
-
 def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
     """Return data in any form as a table; None for a data block, or for nothing.
 
@@ -278,10 +268,8 @@ def from_table(
         For anything wrong in the table.
     """
     names = {column: columns.get(column, column) for column in declared.columns}
-    group, time, observed = declared.table.group, declared.table.time, declared.roles.observed
-    value = declared.data.get(observed)
-    roles = [c for c in (group, time, value.column if isinstance(value, Column) else "") if c]
-    used = [names[column] for column in dict.fromkeys(roles)]
+    group, time, value = declared.in_role.values()
+    used = [names[column] for column in dict.fromkeys((group, time, value)) if column]
     if len(set(used)) < len(used):
         raise DataError(
             f"{table.source}: group, time and value must be different columns, got "

@@ -323,6 +323,13 @@ class Declaration(Record):
         return "value" if by_value else "appearance"
 
     @property
+    def in_role(self) -> dict[str, str]:
+        """The columns that group the rows, order them and are observed; empty where it has none."""
+        value = self.data.get(self.roles.observed)
+        column = value.column if isinstance(value, Column) else ""
+        return {"group": self.table.group, "time": self.table.time, "value": column}
+
+    @property
     def matrices(self) -> dict[str, Columns]:
         """The matrices of columns by their variable."""
         return {n: s for n, s in self.data.items() if isinstance(s, Columns)}

@@ -30,7 +30,7 @@ from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import data as data_block
 from pyflowers.programs.capabilities import Capabilities, Capability, Draws, MissingMoment
-from pyflowers.programs.data import TABLE_ROLES, Data, with_roles
+from pyflowers.programs.data import TABLE_ROLES, Data
 from pyflowers.programs.declaration import Declaration, Parameter, complete
 from pyflowers.programs.densities import PriorDensity, prior_density
 from pyflowers.programs.source import Source, read_source
@@ -252,9 +252,17 @@ class Program(Shown):
     ) -> Data:
         if time_order not in ("value", "appearance"):
             raise ConfigError(f"time_order must be value or appearance, was {time_order!r}")
-        roles = {role: reading[role] for role in TABLE_ROLES if role in reading}
-        reading = {key: value for key, value in reading.items() if key not in roles}
-        names = _names_of(with_roles(columns, **roles))
+        if not isinstance(columns, Mapping | None):
+            raise ConfigError(
+                f"columns: a {type(columns).__name__} is not a mapping of names, such as "
+                '{"plant": "Beet"}'
+            )
+        roles = {role: reading[role] for role in TABLE_ROLES if reading.get(role) is not None}
+        names = {k: name for k, name in {**(columns or {}), **roles}.items() if name is not None}
+        for key, name in names.items():
+            if not (isinstance(key, str) and isinstance(name, str)):
+                raise ConfigError(f"{key}: the name of a column is text, and {name!r} is not")
+        reading = {key: value for key, value in reading.items() if key not in TABLE_ROLES}
         how = {key: str(value) for key, value in reading.items() if value is not None}
         of_file = next(iter(how), None)
         if time_order != "value":
@@ -283,13 +291,7 @@ class Program(Shown):
         self, table: Table, columns: Mapping[str, str], time_order: str, design_only: bool
     ) -> Data:
         """Read a table; `columns` has the user's names of columns and of roles."""
-        written, blocks = self.declaration, self.source.blocks
-        value = written.data.get(written.roles.observed)
-        in_role = {
-            "group": written.table.group,
-            "time": written.table.time,
-            "value": getattr(value, "column", ""),
-        }
+        written, blocks, in_role = self.declaration, self.source.blocks, self.declaration.in_role
         for key in columns:
             if key in in_role and not in_role[key]:
                 raise ConfigError(
@@ -599,20 +601,6 @@ class Program(Shown):
         """Return the hyperparameters in a parameter's prior."""
         words = re.findall(r"\w+", self._about(parameter).prior)
         return [name for name in self.declaration.priors if name in words]
-
-
-def _names_of(columns: Any) -> dict[str, str]:
-    """Return the names of columns that are given."""
-    if not isinstance(columns, Mapping | None):
-        raise ConfigError(
-            f"columns: a {type(columns).__name__} is not a mapping of names, such as "
-            '{"plant": "Beet"}'
-        )
-    given = {key: name for key, name in (columns or {}).items() if name is not None}
-    for key, name in given.items():
-        if not (isinstance(key, str) and isinstance(name, str)):
-            raise ConfigError(f"{key}: the name of a column is text, and {name!r} is not")
-    return given
 
 
 def _by_observation(

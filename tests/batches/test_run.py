@@ -379,7 +379,7 @@ def test_initial_values_count_by_what_is_in_their_file(run, normal, tmp_path):
         ({"options": {"seed": 1}}, "the seed is not one of them; give it to the task itself"),
         (
             {"data": "x.csv", "time_order": "name"},
-            "time_order must be value or appearance, was 'na",
+            "time_order must be value or appearance",
         ),
         ({"time_limit": "60"}, "time_limit must be a number of seconds above 0, was '60'"),
         ({"time_limit": np.nan}, "time_limit must be a number of seconds above 0, was nan"),

@@ -11,7 +11,6 @@ from synthetic_fits import synthetic_fit, table
 from pyflowers.analysis import ecdf
 from pyflowers.cli.console import json_of
 from pyflowers.cli.main import cli, main
-from pyflowers.errors import ConfigError, DataError
 
 
 def run(*words):
@@ -94,32 +93,6 @@ def test_contrast_prints_numbers_and_conditions(folder, tmp_path):
     again = run("contrast", folder, "mu > 0", "--out", tmp_path / "k")
     assert again.exit_code == 0
     assert not (tmp_path / "k" / "numbers.csv").exists()  # the earlier result is replaced
-
-
-@pytest.mark.parametrize(
-    ("words", "error", "message"),
-    [
-        (("contrast", "RUN", "import os"), ConfigError, "expression 'import os'"),
-        (("contrast", "RUN", "mu_plant[oak]"), ConfigError, "no element [oak]"),
-        (
-            ("check", "RUN", "--statistic", "skew"),
-            ConfigError,
-            "there is no statistic of that name",
-        ),
-        (("predict", "nowhere"), DataError, "nowhere"),
-        (("predict", "RUN", "--out", "RUN"), ConfigError, "which no earlier predictions wrote"),
-    ],
-    ids=["grammar", "label", "statistic", "folder", "out"],
-)
-def test_what_cannot_be_done_is_said_in_one_sentence(folder, words, error, message):
-    with pytest.raises(error) as caught:
-        run(*(folder if word == "RUN" else word for word in words))
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_contrast_needs_an_expression(folder):
-    assert run("contrast", folder).exit_code == 2
 
 
 def test_what_json_does_not_know_is_null():

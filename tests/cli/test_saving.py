@@ -84,35 +84,6 @@ def test_a_model_that_fails_loses_nothing_of_those_before(executables, tmp_path,
     Fit.load(tmp_path / "out" / "iid_normal")
 
 
-def refused(words, out, message):
-    """Check that a command refuses its output before it looks for CmdStan."""
-    with pytest.raises(ConfigError, match=message):
-        invoke(*words, "--cmdstan", "/nowhere", "--out", out)
-
-
-EVERY = [
-    ("fit", "iid_normal"),
-    ("compare", "iid_normal"),
-    ("lecture", "markov-chain"),
-    ("report", "--model", "iid_normal"),
-]
-
-
-@pytest.mark.parametrize("words", EVERY, ids=lambda words: words[0])
-def test_an_output_is_checked_before_the_work(tmp_path, words):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "table.csv").write_text("mine")
-    (tmp_path / "file").write_text("mine")
-    refused(words, tmp_path / "folder", "it contains table.csv|it is a folder")
-    refused(words, tmp_path / "file", "it is a file|it already exists")
-    refused(words, tmp_path / "file" / "below", "cannot be written")
-    refused(words, "/dev/null", "it is a device")
-    refused(words, "/proc/nowhere", "cannot be written")
-    assert (tmp_path / "file").read_text() == "mine"
-    assert (tmp_path / "folder" / "table.csv").read_text() == "mine"
-    assert {path.name for path in tmp_path.iterdir()} == {"file", "folder"}
-
-
 def test_a_report_does_not_replace_the_record_of_a_run(lecture_fits, tmp_path):
     folder = lecture_fits["iid_normal"].save(tmp_path / "run")
     before = (folder / "run.json").read_bytes()
