@@ -219,13 +219,15 @@ class Zoomed:
 
 def zoom(density: Density, drop: float = _DROP, num: int = _ZOOM_POINTS) -> Zoomed:
     """Zoom in, from the box that certainly holds the posterior, on all within e^-drop."""
-    box, kept = density.widest, 0.0
-    while kept < 0.6:
+    box = density.widest
+    for _ in range(30):
         t, u = np.linspace(*box.t, num), np.linspace(*box.u, num)
         values = density.on_grid(t, u)
         inside = values > values.max() - drop
         smaller = Box(_cut(t, np.any(inside, axis=0)), _cut(u, np.any(inside, axis=1)))
         kept, box = smaller.area / box.area, smaller
+        if kept > 0.6:
+            break
     weights = np.exp(values - values.max())
     return Zoomed(box, t, u, weights / weights.sum())
 

@@ -177,7 +177,10 @@ class VBResult(Shown):
             Its posterior carries ``elbo``, ``converged`` and ``num_iter`` as attributes, and the
             labels of this result's axes.
         """
-        return _arviz().from_dict(
+        with warnings.catch_warnings():  # late, as it is slow, and without its one notice
+            warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", category=FutureWarning)
+            import arviz
+        return arviz.from_dict(
             posterior=self.sample(rng, (num_chains, num_draws)),
             coords={name: list(labels) for name, labels in self.coords.items()},
             dims={name: list(axes) for name, axes in self.dims.items()},
@@ -214,12 +217,3 @@ def check_stop_rule(tol: float, max_iter: int) -> None:
         raise ConfigError(f"tol is {tol!r}, but must lie between 0 and 1")
     if not (isinstance(max_iter, Integral) and max_iter >= 1):
         raise ConfigError(f"max_iter is {max_iter!r}, but must be a whole number, 1 or more")
-
-
-def _arviz() -> Any:
-    """Import ArviZ, late because it is slow, without its one notice of refactoring."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)
-        import arviz
-
-    return arviz

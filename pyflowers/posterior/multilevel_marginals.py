@@ -251,14 +251,14 @@ def _even_grid(
     """
     if near is not None:
         low, high = float(near.t[0]), float(near.t[-1])
-    kept = 1.0 if near is not None else 0.0
-    while kept <= 0.8:
+    for _ in range(0 if near is not None else 20):
         t = np.linspace(low, high, 64)
         log_value = log_density(t)
         inside = np.flatnonzero(log_value > log_value.max() - 30.0)
         before = high - low
         low, high = float(t[max(inside[0] - 1, 0)]), float(t[min(inside[-1] + 1, 63)])
-        kept = (high - low) / before
+        if high - low > 0.8 * before:
+            break
     t = np.linspace(low, high, _POINTS)
     log_value = log_density(t)
     return t, np.exp(log_value - log_value.max())

@@ -25,7 +25,7 @@ Davis and Rabinowitz (1984), Methods of Numerical Integration, 2nd ed., sections
 """
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -130,7 +130,8 @@ class PanelRule:
     def _modes(self, low: float, high: float) -> FloatArray:
         """Every maximum of f within [low, high]."""
         grid = np.linspace(low, high, max(3, int((high - low) / _SCAN_STEP) + 2))
-        value = self._log_density(grid)
+        # Rounded, or rounding errors make modes of a plateau.
+        value = np.round(self._log_density(grid), 9)
         found = 1 + np.flatnonzero((value[1:-1] >= value[:-2]) & (value[1:-1] > value[2:]))
         best = [
             optimize.minimize_scalar(
@@ -233,7 +234,11 @@ class NormalExact:
             log_size = np.logaddexp(log_size, self._log_num + self._log_conflict2)
             log_size = np.logaddexp(log_size, self._log_num + self._log_tau2)
         high = float(log_size - np.log(self._tail_dof - 2 * tilt)) + 1
-        return PanelRule(lambda u: as_floats(self._log_joint(u) + tilt * u), low, high)
+        # No lambda, as results that hold it are pickled.
+        return PanelRule(partial(self._log_tilted, tilt), low, high)
+
+    def _log_tilted(self, tilt: int, u: FloatArray) -> FloatArray:
+        return as_floats(self._log_joint(u) + tilt * u)
 
     def _theta_given(self, u: FloatArray) -> Normal:
         """Theta given log sigma2."""

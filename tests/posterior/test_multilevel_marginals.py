@@ -227,16 +227,6 @@ def test_narrow_priors_pool_completely():
     assert_close(posterior.quantile("mu_plant", P)[:, 1], posterior.quantile("mu", P))
 
 
-@pytest.mark.slow
-def test_a_few_dozen_plants():
-    rng = np.random.default_rng(4)
-    groups = [rng.normal(m, 2, n) for m, n in zip(rng.normal(5, 2, 36), rng.integers(3, 30, 36), strict=True)]  # fmt: skip  # noqa: E501
-    posterior = fit_normal_model(groups, DEFAULT)
-    assert posterior.refinement <= 1e-5
-    counts = fit_poisson_model([np.floor(np.abs(y)) for y in groups], DEFAULT)
-    assert counts.refinement <= 1e-5
-
-
 ERRORS = [
     (lambda: exact_multilevel_normal(SufficientStatistics([2], [0], [1])), DataError,
      "plant 1: 2 observations leave sigma2_plant without a proper posterior"),

@@ -45,12 +45,6 @@ def test_a_large_mean_costs_no_digits():
     assert SufficientStatistics.from_array(x).ss == pytest.approx(2, rel=1e-14)
 
 
-def test_chunks_do_not_show():
-    x = np.random.default_rng(0).normal(size=(5000, 3))
-    part = SufficientStatistics.from_array(x[4000:4100])
-    np.testing.assert_array_equal(SufficientStatistics.from_array(x).ss[4000:4100], part.ss)
-
-
 def test_no_observations():
     assert SufficientStatistics.from_array([]).num == 0
     assert SufficientStatistics.from_array(np.empty((3, 0))).mean.tolist() == [0, 0, 0]
