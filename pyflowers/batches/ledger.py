@@ -44,7 +44,6 @@ _TABLES = f"""
 PRAGMA application_id = {KIND};
 PRAGMA user_version = {FORMAT};
 CREATE TABLE batch (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE versions (id INTEGER PRIMARY KEY, said TEXT NOT NULL UNIQUE);
 CREATE TABLE tasks (
     id INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,
@@ -56,7 +55,7 @@ CREATE TABLE tasks (
     outcome TEXT NOT NULL CHECK (outcome IN ('waiting', 'done', 'failed')),
     seconds REAL,
     attempts INTEGER,
-    versions INTEGER REFERENCES versions,
+    versions TEXT,
     verdict TEXT,
     error TEXT,
     finished REAL
@@ -79,8 +78,8 @@ _FAILED_CHECKS = "CASE WHEN tasks.outcome = 'done' THEN nullif(tasks.verdict, 'p
 
 _LEDGER = f"""
 SELECT name, program, outcome, {JUDGED} AS verdict, {_FAILED_CHECKS} AS failed_checks,
-       seed, seconds, attempts, error, versions.said AS versions, key
-FROM tasks LEFT JOIN versions ON versions.id = tasks.versions
+       seed, seconds, attempts, error, versions, key
+FROM tasks
 WHERE run = ? ORDER BY position
 """
 
@@ -216,21 +215,12 @@ class Ledger:
             "failed" if outcome.error else "done",
             outcome.seconds,
             outcome.attempts,
-            self._version(outcome.versions),
+            json.dumps(dict(outcome.versions), sort_keys=True),
             outcome.verdict or None,
             storable_text(outcome.error) or None,
             time.time(),
             outcome.key,
         )
-
-    def _version(self, versions: Mapping[str, str]) -> int | None:
-        """Return the number of a set of versions, which thousands of rows share."""
-        if not versions:
-            return None
-        text = json.dumps(dict(versions), sort_keys=True)
-        self._database.execute("INSERT OR IGNORE INTO versions (said) VALUES (?)", (text,))
-        found = self._database.execute("SELECT id FROM versions WHERE said = ?", (text,))
-        return int(found.fetchone()[0])
 
 
 def is_batch(folder: Path) -> bool:

@@ -202,10 +202,21 @@ def _run(jobs: Iterator[Job | None], executor: Executor, ledger: Ledger, count: 
 @contextmanager
 def _running(given: Any, workers: int | None) -> Iterator[Executor]:
     """Yield what runs the jobs, and leave nothing under way; what was given stays open."""
-    executor = Pool(workers) if given is None else _executor(given)
-    if given is not None and workers is not None:
+    executor = given
+    if given is None:
+        executor = Pool(workers)
+    elif workers is not None:
         raise ConfigError(
             "workers: it applies to this machine only; leave it out when you give an executor"
+        )
+    elif type(given).__module__.startswith("distributed"):
+        from pyflowers.batches.cluster import Cluster
+
+        executor = Cluster(given)
+    elif not isinstance(given, Executor):
+        raise ConfigError(
+            f"executor: a {type(given).__name__} runs no tasks; give a pyflowers.batches.Pool or a "
+            "distributed.Client"
         )
     try:
         yield executor
@@ -217,19 +228,6 @@ def _running(given: Any, workers: int | None) -> Iterator[Executor]:
             executor.close()
             # What killed workers left of CmdStan's files.
             recover(Path(tempfile.gettempdir()).resolve())
-
-
-def _executor(given: Any) -> Executor:
-    if isinstance(given, Executor):
-        return given
-    if type(given).__module__.startswith("distributed"):
-        from pyflowers.batches.cluster import Cluster
-
-        return Cluster(given)
-    raise ConfigError(
-        f"executor: a {type(given).__name__} runs no tasks; give a pyflowers.batches.Pool or a "
-        "distributed.Client"
-    )
 
 
 @contextmanager

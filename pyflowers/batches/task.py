@@ -29,7 +29,7 @@ from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.source import Source
 
-FORMAT = 2
+FORMAT = 1
 """Part of every key: raise it when a change of pyflowers changes results."""
 
 

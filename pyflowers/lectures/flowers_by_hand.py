@@ -19,8 +19,6 @@ References
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pyflowers.fits.sampling import fit
@@ -73,7 +71,7 @@ def flowers_by_hand(settings: Settings) -> Lecture:
     hmc = HMC(target, HMC_STEP, HMC_STEPS, Mass(1 / np.diag(covariance)), HMC_JITTER)
     num_draws = settings.size(10_000, 2_500)
     # Each sampler with its draws and the evaluations that one of its transitions takes.
-    samplers: dict[str, tuple[Kernel[Any], int, int]] = {
+    samplers: dict[str, tuple[Kernel, int, int]] = {
         "Metropolis": (Metropolis(target, GaussianStep(factor)), 4 * num_draws, 1),
         "HMC": (hmc, num_draws, HMC_STEPS),
     }

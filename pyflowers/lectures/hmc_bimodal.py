@@ -14,8 +14,6 @@ References
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyflowers.lectures.lecture import Lecture, Settings
 from pyflowers.lectures.measures import (
     Efficiency,
@@ -50,7 +48,7 @@ def hmc_bimodal(settings: Settings) -> Lecture:
     """
     target = NormalMixture.lecture_hmc()
     # Each sampler with the evaluations that one of its transitions takes.
-    samplers: dict[str, tuple[Kernel[Any], int]] = {
+    samplers: dict[str, tuple[Kernel, int]] = {
         "Metropolis, step 5": (Metropolis(target, UniformStep(5.0)), 1),
         "HMC, ε = 0.5, L = 10": (HMC(target, 0.5, 10), 10),
         "HMC, ε = 0.2, L = 10": (HMC(target, 0.2, 10), 10),

@@ -105,8 +105,8 @@ class Comparison(NamedTuple):
 
 
 def timed_run(
-    kernel: Kernel[Any], rng: np.random.Generator, start: FloatArray, num_draws: int, warmup: int
-) -> tuple[Run[Any], float]:
+    kernel: Kernel, rng: np.random.Generator, start: FloatArray, num_draws: int, warmup: int
+) -> tuple[Run, float]:
     """Run chains and return them with the seconds that the kept draws took."""
     state = run(kernel, rng, start, 1, max(warmup - 1, 0)).state
     started = time.perf_counter()
@@ -115,7 +115,7 @@ def timed_run(
 
 
 def efficiency(
-    sampler: str, result: Run[Any], draws: Draws, evaluations: int, seconds: float
+    sampler: str, result: Run, draws: Draws, evaluations: int, seconds: float
 ) -> Efficiency:
     """Return what a run cost, judged by some quantities of it.
 

@@ -67,7 +67,7 @@ def metropolis_bimodal(settings: Settings) -> Lecture:
     target = NormalMixture.lecture_metropolis()
     num_draws = settings.size(20_000, 4_000)
 
-    def walk(scale: float, on: NormalMixture = target) -> Run[Any]:
+    def walk(scale: float, on: NormalMixture = target) -> Run:
         kernel = Metropolis(on, GaussianStep(scale))
         return run(kernel, settings.rng(1), starts(on), num_draws, num_warmup=500)
 
@@ -77,7 +77,7 @@ def metropolis_bimodal(settings: Settings) -> Lecture:
     separated = {scale: walk(scale, SEPARATED).draws[..., 0] for scale in (1.0, 12.0)}
     good = statistics(shown[3.0].draws[..., 0])
     by_stan = statistics(by_nuts(target, settings, num_draws // 2).variable("x"))
-    steps: dict[str, Kernel[Any]] = {
+    steps: dict[str, Kernel] = {
         "as in the handout": Metropolis(target, OneSidedStep(HANDOUT_SCALE)),
         "with its Hastings correction": MetropolisHastings(target, OneSidedStep(HANDOUT_SCALE)),
         "with a fair sign": Metropolis(target, SignedStep(HANDOUT_SCALE)),
@@ -135,7 +135,7 @@ def by_nuts(target: NormalMixture, settings: Settings, draws: int) -> Nuts:
     return nuts("normal_mixture_density", data, settings, draws=draws)
 
 
-def _row(scale: float, result: Run[Any]) -> dict[str, Any]:
+def _row(scale: float, result: Run) -> dict[str, Any]:
     draws = result.draws[..., 0]
     return {
         "scale": float(scale),
@@ -157,7 +157,7 @@ def _scale_finding(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _handout_row(name: str, result: Run[Any], target: NormalMixture) -> Row:
+def _handout_row(name: str, result: Run, target: NormalMixture) -> Row:
     draws = result.draws[..., 0]
     return {
         "proposal": name,
@@ -207,7 +207,7 @@ def draw_histogram(ax: Axes, target: NormalMixture, draws: FloatArray, reach: fl
 
 
 @styled
-def _samples_figure(target: NormalMixture, shown: dict[float, Run[Any]]) -> StyledFigure:
+def _samples_figure(target: NormalMixture, shown: dict[float, Run]) -> StyledFigure:
     figure, axes = panels(6, 3, 1.75, LIGHT, sharex=False)
     for top, bottom, (scale, result) in zip(axes, axes[3:], shown.items(), strict=False):
         draws = result.draws[..., 0]
@@ -243,7 +243,7 @@ def _scales_figure(rows: list[dict[str, Any]]) -> StyledFigure:
 
 
 @styled
-def _handout_figure(target: NormalMixture, handout: dict[str, Run[Any]]) -> StyledFigure:
+def _handout_figure(target: NormalMixture, handout: dict[str, Run]) -> StyledFigure:
     figure, axes = panels(3, 3, 2.2, LIGHT)
     for ax, (name, result) in zip(axes, handout.items(), strict=True):
         draw_traces(ax, result.draws[..., 0], 300, first=0, width=0.8)

@@ -22,8 +22,6 @@ References
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pyflowers.lectures.lecture import Lecture, Row, Settings
@@ -73,7 +71,7 @@ def regression(settings: Settings) -> Lecture:
         If Stan's NUTS cannot be run.
     """
     target = simulated_posterior(settings.rng(0))
-    kernels: dict[str, Kernel[Any]] = {
+    kernels: dict[str, Kernel] = {
         "Metropolis": Metropolis(target, GaussianStep(METROPOLIS_SCALE)),
         "SGLD": SGLD(target, SGLD_STEP, BATCH_SIZE),
         "handout's SGLD": SGLD(target, SGLD_STEP, BATCH_SIZE, noise_sd=handout_noise_sd),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,36 +57,22 @@ class GradLogDensity(LogDensity, Protocol):
         """
 
 
-class State(Protocol):
-    """What every state has."""
+class Kernel(Protocol):
+    """A sampler, as :func:`run` takes it.
 
-    @property
-    def position(self) -> FloatArray:
-        """Where the chains are, shape (chain, dim)."""
+    A state has the chains' `position`, shape (chain, dim); an info is a NamedTuple of arrays, shape
+    (chain,).
+    """
 
-
-class Info(Protocol):
-    """What every info is: a NamedTuple of arrays shaped (chain,)."""
-
-    def _asdict(self) -> dict[str, Any]: ...
-
-
-S = TypeVar("S", bound=State)
-S_co = TypeVar("S_co", bound=State, covariant=True)
-
-
-class Kernel(Protocol[S]):
-    """A sampler, as :func:`run` takes it."""
-
-    def init(self, position: ArrayLike) -> S:
+    def init(self, position: ArrayLike) -> Any:
         """Return the state of chains that start at `position`, shape (chain, dim)."""
 
-    def __call__(self, rng: np.random.Generator, state: S) -> tuple[S, Info]:
-        """Make one transition of every chain."""
+    def __call__(self, rng: np.random.Generator, state: Any) -> tuple[Any, Any]:
+        """Make one transition of every chain; return the next state and an info."""
 
 
 @dataclass(frozen=True, eq=False)
-class Run(Generic[S_co]):
+class Run:
     """What a sampler did.
 
     Attributes
@@ -99,16 +85,16 @@ class Run(Generic[S_co]):
 
     draws: FloatArray
     sample_stats: dict[str, NDArray[Any]]
-    state: S_co
+    state: Any
 
 
 def run(
-    kernel: Kernel[S],
+    kernel: Kernel,
     rng: np.random.Generator,
     position: ArrayLike,
     num_draws: int,
     num_warmup: int = 0,
-) -> Run[S]:
+) -> Run:
     """Run chains from `position` and keep every draw after the warm-up.
 
     Parameters

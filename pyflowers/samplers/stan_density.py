@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pyflowers.engines.bridge import Density, Interpreted, compiled
 from pyflowers.errors import ConfigError, DataError, FitError, ToolchainError
 from pyflowers.programs.source import Source, read_source
 from pyflowers.samplers.kernels import FloatArray
-from pyflowers.samplers.stan_backends import Backend, CompiledBackend, InterpretedBackend
 
 _START_ATTEMPTS = 100
 
@@ -88,16 +89,16 @@ class StanDensity:
     ) -> None:
         text = _data_text(data)
         self.source = read_source(program, include_paths)
-        self._backend = _backend(self.source, text, seed, engine)
-        self.names = self._backend.names
+        self._density = _open(self.source, text, seed, engine)
+        self.names = self._density.names
         self.dim = len(self.names)
-        self.dims = self._backend.dims
+        self.dims = _dims(self._density.elements, self.source)
         own = self.source.blocks.parameters  # a tuple t is t.1, t.2, … in Stan's output
         self._parameters = [name for name in self.dims if name.partition(".")[0] in own]
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
         """Return log π(x) up to a constant, shape (chain,); −inf where the program rejects."""
-        return self._backend.evaluate(self._points(x), False)[0]
+        return self._evaluate(x, gradient=False)[0]
 
     def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
         """Return log π(x) and ∇ log π(x) of all chains in one call.
@@ -120,7 +121,16 @@ class StanDensity:
         FitError
             The program failed by anything but a rejection, such as an index out of range.
         """
-        return self._backend.evaluate(self._points(x), True)
+        return self._evaluate(x, gradient=True)
+
+    def _evaluate(self, x: FloatArray, gradient: bool) -> tuple[FloatArray, FloatArray]:
+        points = np.array(x, dtype=np.float64, order="C")
+        if points.ndim != 2 or points.shape[1] != self.dim:
+            raise ConfigError(f"x must be shaped (chain, {self.dim}), was {points.shape}")
+        try:
+            return self._density.evaluate(points, gradient)
+        except RuntimeError as error:
+            raise FitError(f"{self.source.path.name}: {_one_line(error)}") from error
 
     def constrain(self, x: ArrayLike) -> dict[str, FloatArray]:
         """Return parameters and transformed parameters, each shaped (…, *its own shape).
@@ -137,12 +147,14 @@ class StanDensity:
         FitError
             A transformed parameter cannot be computed, with Stan's message.
         """
-        points = np.ascontiguousarray(x, dtype=np.float64)
+        points = np.array(x, dtype=np.float64, order="C")
         leading, num = points.shape[:-1], math.prod(points.shape[:-1])
         if points.ndim == 0 or points.shape[-1] != self.dim:
             raise ConfigError(f"x must be shaped (…, {self.dim}), was {points.shape}")
-        width = sum(math.prod(shape) for shape in self.dims.values())
-        values = self._backend.constrain(points.reshape(num, self.dim), width)
+        try:
+            values = self._density.constrain(points.reshape(num, self.dim))
+        except RuntimeError as error:
+            raise FitError(f"{self.source.path.name}: {_one_line(error)}") from error
         return {n: part.reshape((*leading, *part.shape[1:])) for n, part in self._split(values)}
 
     def unconstrain(self, parameters: Mapping[str, ArrayLike]) -> FloatArray:
@@ -171,7 +183,10 @@ class StanDensity:
             num = math.prod(leading)
             columns.append(_first_index_fastest(value.reshape((num, *shape)), math.prod(shape)))
         values = np.ascontiguousarray(np.concatenate(columns, axis=1))
-        points = self._backend.unconstrain(values, self.dim)
+        try:
+            points = self._density.unconstrain(values)
+        except RuntimeError as error:
+            raise ConfigError(f"{self.source.path.name}: {_one_line(error)}") from error
         return points.reshape((*leading, self.dim))
 
     def start(self, rng: np.random.Generator, num_chains: int, radius: float = 2.0) -> FloatArray:
@@ -195,13 +210,6 @@ class StanDensity:
             "starting points by unconstrain()"
         )
 
-    def _points(self, x: FloatArray) -> FloatArray:
-        """Return a copy of `x`, which a backend may fill with the gradient."""
-        rows = np.array(x, dtype=np.float64, order="C")
-        if rows.ndim != 2 or rows.shape[1] != self.dim:
-            raise ConfigError(f"x must be shaped (chain, {self.dim}), was {rows.shape}")
-        return rows
-
     def _split(self, values: FloatArray) -> list[tuple[str, FloatArray]]:
         """Return each variable with its part of Stan's flat values, shape (num, *its own shape)."""
         parts, position = [], 0
@@ -215,29 +223,64 @@ class StanDensity:
         return parts
 
 
-def _backend(source: Source, data: bytes, seed: int, engine: str) -> Backend:
+def _open(source: Source, data: str, seed: int, engine: str) -> Density:
     """Open the density with the engine that is asked for, or with the one that there is."""
     if engine not in ("auto", "compiled", "interpreted"):
         raise ConfigError(f"engine must be auto, compiled or interpreted, was {engine!r}")
-    if engine != "interpreted":
-        try:
-            return CompiledBackend(source, data, seed)
-        except ToolchainError:
-            if engine == "compiled":
-                raise
-    return InterpretedBackend(source, data, seed)
+    try:
+        if engine != "interpreted":
+            try:
+                return compiled(source, data, seed)
+            except ToolchainError:
+                if engine == "compiled":
+                    raise
+        return Interpreted(source, data, seed)
+    except RuntimeError as error:
+        raise DataError(f"data of {source.path.name}: {_one_line(error)}") from error
 
 
-def _data_text(data: Mapping[str, Any] | str | Path | None) -> bytes:
+def _one_line(error: Exception) -> str:
+    """Return Stan's message in one line, without the folder that the program was compiled in."""
+    text = " ".join(str(error).split())
+    return re.sub(r"'/[^']*/([^'/]+\.stan)'", r"'\1'", text)
+
+
+def _dims(elements: Sequence[str], source: Source) -> dict[str, tuple[int, ...]]:
+    """Return each variable's shape from its elements' names, such as ``theta.1.2``.
+
+    A part of a tuple, ``t:2.1``, is the variable ``t.2``; a complex number is a pair. A variable of
+    size 0 has no elements: its shape is given as zeros.
+    """
+    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    for element in elements:
+        first, *parts = element.split(":")
+        base, *index = first.split(".")
+        name = base
+        for part in parts:
+            number, *more = part.split(".")
+            name, index = f"{name}.{number}", index + more
+        here = tuple({"real": 1, "imag": 2}.get(each) or int(each) for each in index)
+        shapes = found.setdefault(base, {})
+        shapes[name] = tuple(map(max, shapes.get(name, here), here))
+    dims: dict[str, tuple[int, ...]] = {}
+    for name, variable in {
+        **source.blocks.parameters,
+        **source.blocks.transformed_parameters,
+    }.items():
+        dims |= found.get(name) or {name: (0,) * variable.ndim}
+    return dims
+
+
+def _data_text(data: Mapping[str, Any] | str | Path | None) -> str:
     """Return the program's data as CmdStan JSON."""
     if data is None:
-        return b"{}"
+        return "{}"
     if isinstance(data, Mapping):
-        return json.dumps({name: _plain(name, value) for name, value in data.items()}).encode()
+        return json.dumps({name: _plain(name, value) for name, value in data.items()})
     path = Path(data)
     if not path.is_file():
         raise DataError(f"{path}: no such file; a Stan program needs CmdStan JSON")
-    return path.read_bytes()
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _plain(name: str, value: Any) -> Any:

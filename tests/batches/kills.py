@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
+import psutil
 import pytest
 
 from pyflowers import Batch, ConfigError
@@ -131,30 +132,23 @@ def kill(pid):
 
 
 def descendants(pid):
-    """Return the processes below one, the nearest first."""
-    found = []
-    with suppress(OSError):
-        for path in Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in map(int, path.read_text().split()):
-                found += [child, *descendants(child)]
-    return found
+    """Return the processes below one."""
+    with suppress(psutil.Error):
+        return [each.pid for each in psutil.Process(pid).children(recursive=True)]
+    return []
 
 
 def marked(mark):
     """Return the processes that have a mark in their environment and have not ended."""
-    wanted, found = f"{MARK}={mark}".encode(), []
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if wanted in (path / "environ").read_bytes() and alive(int(path.name)):
-                found.append(int(path.name))
-    return found
+    found = psutil.process_iter(["pid", "environ"])
+    pids = [each.pid for each in found if (each.info["environ"] or {}).get(MARK) == mark]
+    return list(filter(alive, pids))
 
 
 def alive(pid):
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
+    with suppress(psutil.Error):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def wait_for(condition, seconds):

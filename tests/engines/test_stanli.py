@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from pyflowers.engines import EngineLacksError, SamplerOptions, find_engine, workers
@@ -52,30 +53,22 @@ def no_workers_left():
     workers.close_workers()
 
 
-def workers_of(pid):
-    """Return the worker processes that a process has started."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, IndexError, ValueError):
-                continue
-            if b"pyflowers.engines.stanli.worker" in words and parent == pid:
-                found.append(int(entry.name))
-    return found
+def workers_of(pid=None):
+    """Return the interpreter's processes that a process, or this one, has started."""
+    below = psutil.Process(pid).children()
+    return [each for each in below if "pyflowers.engines.stanli.worker" in each.cmdline()]
 
 
-@pytest.mark.parametrize(
-    ("change", "output"),
-    [
-        ({"x": np.array([1.0])}, "dimension"),
-        ({"y": np.array([1, 2, -3])}, "greater than or equal to"),
-        ({"y": np.array([1.5, 2, 3])}, "int"),
-        ({"x": np.array([1.0, np.nan, 2.0])}, r"no starting point found: .*\[2\] is nan"),
-    ],
-)
+WRONG_DATA = [
+    ({"x": np.array([1.0])}, "dimension"),
+    ({"y": np.array([1, 2, -3])}, "greater than or equal to"),
+    ({"y": np.array([1.5, 2, 3])}, "int"),
+    ({"x": np.array([1.0, np.nan, 2.0])}, r"no starting point found: .*\[2\] is nan"),
+    ({"x": np.array([1.0, np.inf, 2.0])}, r"no starting point found: .*not finite"),
+]
+
+
+@pytest.mark.parametrize(("change", "output"), WRONG_DATA, ids=range(len(WRONG_DATA)))
 def test_wrong_data_are_one_sentence(load, change, output):
     with pytest.raises(FitError, match=output) as caught:
         load(MODEL).sample({**DATA, **change}, QUICK)
@@ -83,19 +76,16 @@ def test_wrong_data_are_one_sentence(load, change, output):
     assert not isinstance(caught.value, EngineLacksError)
 
 
-@pytest.mark.parametrize(
-    ("text", "error", "output"),
-    [
-        ("parameters { real x } model { }", CompileError, "program.stan"),
-        ("parameters { real x; } model { x ~ foo(1); }", CompileError, "foo"),
-        ("generated quantities { real x = normal_rng(0, 1); }", EngineLacksError, "no parameters"),
-        (
-            "parameters { complex z; } model { get_real(z) ~ std_normal(); }",
-            EngineLacksError,
-            "CmdStan can",
-        ),
-    ],
-)
+COMPLEX = "parameters { complex z; } model { get_real(z) ~ std_normal(); }"
+PROGRAMS = [
+    ("parameters { real x } model { }", CompileError, "program.stan"),
+    ("parameters { real x; } model { x ~ foo(1); }", CompileError, "foo"),
+    ("generated quantities { real x = normal_rng(0, 1); }", EngineLacksError, "no parameters"),
+    (COMPLEX, EngineLacksError, "CmdStan can"),
+]
+
+
+@pytest.mark.parametrize(("text", "error", "output"), PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_is_refused_for_what_it_is(load, text, error, output):
     with pytest.raises(error, match=output):
         load(text).sample({}, QUICK)
@@ -121,15 +111,17 @@ def test_times_and_names_are_there(load):
     assert sample.wall_time > 0
 
 
-def test_initial_values_are_used(load):
+def test_initial_values_are_used(load, tmp_path):
     program = load(MODEL)
     still = SamplerOptions(seed=1, chains=2, warmup=0, draws=1, max_treedepth=1)
     start = {"m": 40.0, "s": 30.0}
     sample = program.sample(DATA, still, inits=start)
     assert (sample.draws["m"] > 20).all()
-    each = program.sample(DATA, still, inits=[start, {"m": -40.0, "s": 30.0}])
-    assert each.draws["m"][0, 0] > 20
-    assert each.draws["m"][1, 0] < -20
+    (tmp_path / "start.json").write_text('{"m": -40.0, "s": 30.0}', encoding="utf-8-sig")
+    for low in ({"m": -40.0, "s": 30.0}, tmp_path / "start.json"):
+        each = program.sample(DATA, still, inits=[start, low])
+        assert each.draws["m"][0, 0] > 20
+        assert each.draws["m"][1, 0] < -20
 
 
 @pytest.mark.parametrize(
@@ -150,11 +142,11 @@ def test_wrong_initial_values_are_refused(load, inits, error, output):
 def test_a_worker_is_used_again_and_ends_with_its_owner(load):
     program = load(MODEL)
     program.sample(DATA, QUICK)
-    first = workers_of(os.getpid())
+    first = workers_of()
     program.sample(DATA, QUICK)
-    assert workers_of(os.getpid()) == first
+    assert workers_of() == first
     workers.close_workers()
-    assert workers_of(os.getpid()) == []
+    assert workers_of() == []
 
 
 def test_kills_at_random_moments_are_errors_and_the_next_fit_works(load):
@@ -169,7 +161,7 @@ def test_kills_at_random_moments_are_errors_and_the_next_fit_works(load):
             program.sample(DATA, long)
         timer.join()
         assert np.array_equal(program.sample(DATA, QUICK).draws["m"], expected)
-    assert len(workers_of(os.getpid())) <= workers.MOST_IDLE
+    assert len(workers_of()) <= workers.MOST_IDLE
 
 
 def test_rejections_are_not_counted_as_none(load):
@@ -215,21 +207,10 @@ def test_interrupts_at_random_moments_pass_and_the_next_fit_works(tmp_path):
 
 def kill_workers():
     deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        found = workers_of(os.getpid())
-        for pid in found:
-            os.kill(pid, signal.SIGKILL)
-        if found:
-            return
+    while not (found := workers_of()) and time.monotonic() < deadline:
         time.sleep(0.01)
-
-
-def is_running(pid):
-    """Return whether a process runs: one that has ended keeps its entry until it is waited for."""
-    try:
-        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    for each in found:
+        each.kill()
 
 
 SCRIPT = """
@@ -260,10 +241,7 @@ def test_a_parent_that_is_ended_leaves_nothing(how, tmp_path):
                 process.wait(20)
             finally:
                 process.kill()
-        deadline = time.monotonic() + 2
-        while any(map(is_running, before)):
-            assert time.monotonic() < deadline, "a worker lives on"
-            time.sleep(0.02)
+        assert not psutil.wait_procs(before, timeout=2)[1], "a worker lives on"
         assert list(tmp_path.iterdir()) == []
 
 

@@ -39,7 +39,7 @@ class Interpreter:
     def __init__(self, report: Callable[[Progress], None] = lambda _: None) -> None:
         self._report = report
         self._programs: dict[str, str] = {}
-        self._density: Any = None
+        self._opened: Any = None
 
     def answer(self, question: Question) -> Answer:
         """Return the result, or what the interpreter said of a failure."""
@@ -102,27 +102,15 @@ class Interpreter:
         """Open a log density, which the other requests of its worker are about."""
         import stanli
 
-        self._density = stanli.bridgestan_model(mir=mir, data=data, seed=seed)
-        return {
-            "variables": self._density.param_names(include_tp=True),
-            "unconstrained": self._density.param_unc_names(),
-        }
+        from pyflowers.engines.bridge import Bridge
 
-    def _evaluate(self, mir: str, points: Any) -> dict[str, Any]:
-        """Return log density and gradient, −∞ and 0 where the program rejects."""
-        log_density, gradient = np.full(len(points), -np.inf), np.zeros(points.shape)
-        for i, point in enumerate(points):
-            with contextlib.suppress(RuntimeError):
-                log_density[i], gradient[i] = self._density.log_density_gradient(point)
-        return {"log_density": log_density, "gradient": gradient}
+        model = stanli.bridgestan_model(mir=mir, data=data, seed=seed)
+        self._opened = Bridge(model.lib_path, model.model, model, forgiving=True)
+        return {"names": self._opened.names, "elements": self._opened.elements}
 
-    def _constrain(self, mir: str, points: Any) -> dict[str, Any]:
-        rows = [self._density.param_constrain(point, include_tp=True) for point in points]
-        return {"values": np.stack(rows) if rows else np.empty((0, 0))}
-
-    def _unconstrain(self, mir: str, values: Any) -> dict[str, Any]:
-        rows = [self._density.param_unconstrain(row) for row in values]
-        return {"points": np.stack(rows) if rows else np.empty((0, 0))}
+    def _density(self, mir: str, method: str, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        """Call a method of the open log density."""
+        return {"result": getattr(self._opened, method)(*arguments)}
 
 
 class _Lines(io.TextIOBase):
