@@ -272,17 +272,14 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
             f"lowest average to the highest; {num - at.size} are left out."
         )
     low, high = float(data.y.min()), float(data.y.max())
-    begin = 0.0 if 0 < low < NEAR_ZERO * high else low
-    margin = 0.09 * ((high - begin) or 1.0)
-    limits = begin - margin, high + margin
     if times is None:
-        figure = _dots(data, groups, shown, limits, theme)
+        figure = _dots(data, groups, shown, theme)
         what = f"{groups.column}, {num} groups: {data.num_obs} observations"
         missing = ""
     else:
         table = np.full((num, len(times)), np.nan)
         table[groups.codes, times.codes] = data.y
-        figure = _time_panels(data, table, shown, limits, theme)
+        figure = _time_panels(data, table, shown, theme)
         num_missing = int(np.isnan(table).sum())
         missing = f", {num_missing} are missing" if num_missing else ", none is missing"
         what = f"{groups.column} and {times.column}, {num} panels: {data.num_obs} observations"
@@ -295,13 +292,15 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
     return finish(figure, alt, note)
 
 
-def _dots(
-    data: Data,
-    groups: Labels,
-    shown: NDArray[np.int64],
-    limits: tuple[float, float],
-    theme: Theme,
-) -> StyledFigure:
+def _limits(data: Data) -> tuple[float, float]:
+    """Return an axis that holds all observations, and 0 where the smallest count is near it."""
+    low, high = float(data.y.min()), float(data.y.max())
+    low = 0.0 if 0 < low < NEAR_ZERO * high else low
+    margin = 0.09 * ((high - low) or 1.0)
+    return low - margin, high + margin
+
+
+def _dots(data: Data, groups: Labels, shown: NDArray[np.int64], theme: Theme) -> StyledFigure:
     """Draw the observations of each group on a line, equal ones apart."""
     most = int(groups.counts[shown].max())
     height = max(shown.size, 4) * (0.2 if most == 1 else 0.3)
@@ -314,16 +313,12 @@ def _dots(
     _name_rows(ax, [groups.names[group] for group in shown], groups.column, height)
     ax.grid(axis="y", visible=True)
     ax.set_xlabel(fitted(data.value_name, 3.0))
-    ax.set_xlim(limits)
+    ax.set_xlim(_limits(data))
     return figure
 
 
 def _time_panels(
-    data: Data,
-    table: NDArray[np.float64],
-    shown: NDArray[np.int64],
-    limits: tuple[float, float],
-    theme: Theme,
+    data: Data, table: NDArray[np.float64], shown: NDArray[np.int64], theme: Theme
 ) -> StyledFigure:
     """Draw a panel of each group over time, missing observations marked."""
     groups, times = data.by_group, data.by_time
@@ -349,7 +344,7 @@ def _time_panels(
             place = np.full(missing.size, 0.03)
             ax.scatter(missing, place, transform=foot, s=18, lw=1.2, clip_on=False, **cross)
         ax.set_xlim(-0.5, len(times) - 0.5)
-        ax.set_ylim(limits)
+        ax.set_ylim(_limits(data))
         ax.grid(axis="x", visible=False)
         ax.set_title(fitted(titles[i], room, size=9, bold=True), pad=3, fontsize=9)
         ax.set_xticks(at, ticks)

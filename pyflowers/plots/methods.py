@@ -75,13 +75,10 @@ def coordinate_ascent(
     for ax, state, title in zip(axes, states, titles, strict=True):
         log_q = state.factors[mean].logpdf(x) + state.factors[scale].logpdf(sigma2)
         style.plain_ticks(ax.yaxis)  # no power of ten above the axis, where the title is
-        for density, colour, dashes in (
-            (target, theme.ink, "-"),
-            (log_q + log_jacobian, theme.alarm, "--"),
-        ):
-            relative = np.exp(density - np.max(density))
+        looks = {"-": (target, theme.ink), "--": (log_q + log_jacobian, theme.alarm)}
+        for dashes, (density, colour) in looks.items():
             look: dict[str, Any] = {"colors": [colour], "linestyles": dashes, "linewidths": 0.9}
-            ax.contour(x, z, relative, levels=LEVELS, **look)
+            ax.contour(x, z, np.exp(density - np.max(density)), levels=LEVELS, **look)
         ax.set_title(f"{title}\nELBO {float(state.elbo):.3f}")
         ax.label_outer()
     figure.supylabel(f"lambda = 1 / {scale}" if precision else scale, fontsize=9)
@@ -105,23 +102,13 @@ def _axes_values(
     early, late = [s.factors for s in states[:2]], [s.factors for s in states[2:]]
     tails = np.array([0.003, 0.997])
     spread = np.array([0.015, 0.997] if precision else [0.003, 0.985])
-    means = np.concatenate(
-        [
-            exact.quantile(mean, tails),
-            *(q[mean].quantile(tails) for q in late),
-            *(q[mean].quantile([0.1, 0.9]) for q in early),
-        ]
-    )
-    scales = np.concatenate(
-        [
-            exact.quantile(scale, spread),
-            *(q[scale].quantile(np.array([0.15, 0.85])) for q in early),
-            *(q[scale].quantile(spread) for q in late),
-        ]
-    )
-    second = 1 / scales if precision else scales
+    means = [exact.quantile(mean, tails), *(q[mean].quantile(tails) for q in late)]
+    means += [q[mean].quantile(np.array([0.1, 0.9])) for q in early]
+    scales = [exact.quantile(scale, spread), *(q[scale].quantile(spread) for q in late)]
+    scales += [q[scale].quantile(np.array([0.15, 0.85])) for q in early]
+    second = 1 / np.concatenate(scales) if precision else np.concatenate(scales)
     return (
-        np.linspace(means.min(), means.max(), 161),
+        np.linspace(np.min(means), np.max(means), 161),
         np.linspace(max(second.min() * 0.2, 1e-12), second.max(), 161),
     )
 

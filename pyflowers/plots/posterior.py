@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress, zip_longest
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -358,6 +359,9 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         diverging = np.asarray(fit.stats["divergent__"], dtype=bool)
     fine = np.flatnonzero(~diverging)
     step = max(1, fine.size // MOST_POINTS)
+    fine = fine[::step]
+    dot: dict[str, Any] = {"s": 2.2, "alpha": 0.25, "lw": 0, "color": theme.model}
+    cross: dict[str, Any] = {"s": 14, "marker": "x", "lw": 1, "color": theme.alarm}
     size = min(style.WIDTH / num, 1.8)
     figure = style.new_figure(size * num + 0.5, theme, pad=0.02)
     places = figure.add_gridspec(num, num)
@@ -370,7 +374,9 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
             if i == j:
                 _marginal(ax, below, spans[i], theme)
             else:
-                _scatter(ax, left.draws, below.draws, fine[::step], diverging, theme)
+                x, y = left.draws, below.draws
+                ax.scatter(x.ravel()[fine], y.ravel()[fine], rasterized=True, **dot)
+                ax.scatter(x[diverging], y[diverging], rasterized=True, **cross)
                 ax.set_yscale("log" if below.is_heavy else "linear")
                 ax.set_ylim(spans[i])
                 style.few_ticks(ax, "y", 3 if below.is_heavy else 4)
@@ -381,8 +387,8 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         ax.set_xlabel(names[j], fontsize=8)
     total = int(diverging.sum())
     if has_divergences:
-        cross = Line2D([], [], ls="", marker="x", color=theme.alarm, label=f"divergent: {total}")
-        style.legend(figure, [cross])
+        label = f"divergent: {total}"
+        style.legend(figure, [Line2D([], [], ls="", marker="x", color=theme.alarm, label=label)])
         told = f"{total} of {diverging.size} transitions diverged and are marked"
         told = told if total else f"none of {diverging.size} transitions diverged"
     else:
@@ -425,20 +431,6 @@ def _marginal(ax: Axes, element: Element, span: tuple[float, float], theme: Them
     ax.set_xlim(span)
     style.without_y_axis(ax)
     ax.grid(False)
-
-
-def _scatter(
-    ax: Axes,
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    fine: NDArray[np.int64],
-    diverging: NDArray[np.bool_],
-    theme: Theme,
-) -> None:
-    dot = {"s": 2.2, "alpha": 0.25, "lw": 0, "color": theme.model}
-    ax.scatter(x.ravel()[fine], y.ravel()[fine], rasterized=True, **dot)
-    cross = {"s": 14, "marker": "x", "lw": 1, "color": theme.alarm}
-    ax.scatter(x[diverging], y[diverging], rasterized=True, **cross)
 
 
 def _outside(shown: Sequence[Element], spans: Sequence[tuple[float, float]]) -> list[str]:

@@ -291,11 +291,8 @@ def plain_ticks(axis: Any) -> None:
 
 def _visible(character: str) -> str:
     """Show a control character by its picture, as XML and HTML cannot hold it."""
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "␡"
+    if character < " " or character == "\x7f":
+        return "␡" if character == "\x7f" else chr(0x2400 + ord(character))
     return "�" if unicodedata.category(character) in ("Cc", "Cs", "Cn") else character
 
 

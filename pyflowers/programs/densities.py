@@ -120,31 +120,17 @@ def _gamma_quantile(shape: float, prob: float) -> float:
     return math.exp(np.interp(prob, below / below[-1], x[1:]))
 
 
-def _of_scipy(text: str, name: str, sd: float, *shapes: float, **scale: float) -> PriorDensity:
-    def density(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        from scipy import stats
-
-        return np.asarray(getattr(stats, name).pdf(x, *shapes, **scale))
-
-    def quantile(prob: float) -> float:
-        from scipy import stats
-
-        return float(getattr(stats, name).ppf(prob, *shapes, **scale))
-
-    return PriorDensity(text, density, sd, quantile)
-
-
 def _family(name: str, scipy_name: str, num: int, arguments: Callable[..., Any]) -> Any:
-    """Return a family by SciPy's density; `arguments` maps Stan's parameters to SciPy's."""
+    """Return a family of SciPy's; `arguments` maps Stan's parameters to SciPy's."""
 
     def make(*parameters: float) -> PriorDensity:
         from scipy import stats
 
         shapes, keywords = arguments(*parameters)
-        sd = float(getattr(stats, scipy_name).std(*shapes, **keywords))
-        text = f"{name}({', '.join(f'{p:g}' for p in parameters)})"
+        family = getattr(stats, scipy_name)(*shapes, **keywords)
+        sd, text = float(family.std()), f"{name}({', '.join(f'{p:g}' for p in parameters)})"
         finite = sd if np.isfinite(sd) else float("nan")
-        return _of_scipy(text, scipy_name, finite, *shapes, **keywords)
+        return PriorDensity(text, family.pdf, finite, lambda prob: float(family.ppf(prob)))
 
     return make, num
 

@@ -8,7 +8,7 @@ file, row and column. The tests read the page back and compare.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -92,18 +92,12 @@ def some(num: int, what: str) -> str:
     return f"{num} {what}" if num == 1 else f"{num} {what}s"
 
 
-def listing(items: Iterable[object]) -> Markup:
-    """Join items with commas and a final *and*."""
-    *most, last = [escape(item) for item in items]
-    return Markup("{} and {}").format(Markup(", ").join(most), last) if most else last
-
-
-def upper(text: str) -> str:
+def upper_first(text: str) -> str:
     """Return a text with a capital, as it begins a sentence."""
     return text[:1].upper() + text[1:]
 
 
-def lower(text: str) -> str:
+def lower_first(text: str) -> str:
     """Return a description as it reads within a sentence; names in capitals stay."""
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 

@@ -7,13 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
-from pyflowers import parallel, plots
-from pyflowers.analysis.calibration import PROB, Calibration
-from pyflowers.analysis.checks import LIMIT, LOO_PIT, PIT_LIMIT
-from pyflowers.analysis.elpd import FEW_OBSERVATIONS, SMALL_DIFFERENCE
-from pyflowers.analysis.methods import METHOD_NAMES, reference_method
+from pyflowers import parallel
+from pyflowers.analysis import calibration, checks, elpd
+from pyflowers.analysis.calibration import Calibration
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.progress import stage
@@ -109,57 +106,28 @@ def render_report(
         advance(1)
         compared = material.comparisons
         compared = {fit.name: compared[fit.name] for fit in fits if fit.name in compared}
-        priors = sections.sensitivity_part(material)
-        shown = material.checks.get(material.best.name) or next(
-            iter(material.checks.values()), None
-        )
-        checks = {"checks": partial(plots.predictive_checks, shown)} if shown else {}
         of_methods = [
-            {} if isinstance(c, str) else sections.method_drawings(c) for c in compared.values()
+            {} if isinstance(found, str) else sections.method_drawings(found)
+            for found in compared.values()
         ]
-        more, *drawn_methods = _drawn([{**checks, **priors["drawing"]}, *of_methods])
+        more, *of_methods_drawn = _drawn([sections.late_drawings(material), *of_methods])
         advance(1)
-    methods = [
-        {"name": name, "why": found if isinstance(found, str) else "", "figures": figures}
-        | ({} if isinstance(found, str) else sections.method_part(found))
-        for (name, found), figures in zip(compared.items(), drawn_methods, strict=True)
-    ]
-    chapters = [
-        (fit, *sections.chapter_tables(material, fit), figures)
-        for fit, figures in zip(fits, of_fits, strict=True)
-    ]
-    drawn_by = " and ".join(dict.fromkeys(METHOD_NAMES[reference_method(fit)] for fit in fits))
-    page = (
-        _environment(material)
-        .get_template("report.html.j2")
-        .render(
-            material=material,
-            fits=fits,
-            data=material.data,
-            figures=drawn | more,
-            titles=sections.titles(material, drawn_by, bool(methods)),
-            question=sections.question(material),
-            answer=sections.answer(material),
-            banner=sections.banner(material),
-            failures=sections.failures(material),
-            verdict_table=sections.verdict_table(material),
-            data_table=sections.data_table(material.data),
-            chapters=chapters,
-            shown_checks=shown,
-            checks_table=sections.checks_table(material),
-            loo_table=sections.loo_table(material),
-            methods=methods,
-            without_vb=sections.without_vb(material),
-            drawn_by=drawn_by,
-            uncalibrated=[n for n in material.summaries if n not in {c.name for c in calibrations}],
-            priors=priors,
-            command=provenance.command(material, out),
-            has_paths=provenance.has_paths(material),
-            needs_file=provenance.needs_file(material),
-            provenance=provenance.tables(material),
-        )
+    page = _environment().get_template("report.html.j2")
+    methods = zip(compared.items(), of_methods_drawn, strict=True)
+    html = page.render(
+        material=material,
+        out=out,
+        figures=drawn | more,
+        chapters=list(zip(fits, of_fits, strict=True)),
+        methods=[(name, found, figures) for (name, found), figures in methods],
+        sections=sections,
+        provenance=provenance,
+        checks=checks,
+        elpd=elpd,
+        calibration=calibration,
+        quantiles=interval_quantiles,
     )
-    return visible(page)
+    return visible(html)
 
 
 def _drawn(
@@ -172,7 +140,7 @@ def _drawn(
     return [{name: next(each) for name in part} for part in parts]
 
 
-def _environment(material: Material) -> Environment:
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("pyflowers.reports", "templates"),
         autoescape=True,
@@ -180,38 +148,8 @@ def _environment(material: Material) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-    def summary(fit: Fit, row: str, column: str) -> Markup:
-        return markup.summary_number(fit, material.summaries[fit.name], row, column)
-
-    environment.filters |= {
-        "code": markup.code,
-        "bdi": markup.isolated,
-        "elpd": markup.elpd,
-        "general": "{:g}".format,
-        "listing": markup.listing,
-        "lower_first": markup.lower,
-        "number": markup.number,
-        "percent": percent,
-        "some": markup.some,
-        "unbroken": markup.unbroken,
-        "upper_first": markup.upper,
-    }
-    environment.globals |= {
-        "FEW_OBSERVATIONS": FEW_OBSERVATIONS,
-        "LIMIT": LIMIT,
-        "LOO_PIT": LOO_PIT,
-        "MOST_CONCLUSIONS": sections.MOST_CONCLUSIONS,
-        "MOST_NAMED": sections.MOST_NAMED,
-        "MOST_ROWS": sections.MOST_ROWS,
-        "PIT_LIMIT": PIT_LIMIT,
-        "PROB": PROB,
-        "SMALL_DIFFERENCE": SMALL_DIFFERENCE,
-        "changed_priors": partial(sections.changed_priors, material),
-        "check_number": markup.check_number,
-        "formulas": sections.formulas,
-        "quantiles": interval_quantiles,
-        "shown_path": provenance.shown_path,
-        "summary": summary,
-    }
+    shown = (markup.code, markup.elpd, markup.isolated, markup.lower_first, markup.number, percent)
+    more = (markup.some, markup.unbroken, markup.upper_first)
+    environment.filters |= {function.__name__: function for function in (*shown, *more)}
+    environment.filters["general"] = "{:g}".format
     return environment

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from markupsafe import Markup
 
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
@@ -39,35 +37,27 @@ def command(material: Material, out: Path) -> str:
     Fits that one ``pyflowers report`` can make are made by it; others, each with options of its
     own, have a ``pyflowers fit`` each before a report of their run folders.
     """
-    fits = material.fits
-    references = [shown_path(fit.record.program.reference) for fit in fits]
-    names = [*references, *material.refused]
+    fits, refused = material.fits, material.refused
+    calibrations = [shown_path(found.batch.folder) for found in material.calibrations]
+    last = [*_each("calibration", calibrations), "--out", shown_path(out)]
     if _agree(fits):
+        names = [*(shown_path(fit.record.program.reference) for fit in fits), *refused]
+        models = _each("model", names) if tuple(names) != LECTURE else []
         priors = {k: v for fit in fits for k, v in _changed_priors(fit).items()}
-        models = [word for name in names for word in ("--model", name)]
-        words = ["pyflowers", "report", *(models if tuple(names) != LECTURE else [])]
-        words += _options(fits[0], priors)
-        return shlex.join([*words, *_calibrations(material), "--out", shown_path(out)])
+        return shlex.join(["pyflowers", "report", *models, *_options(fits[0], priors), *last])
     folders = [f"{out.stem}_runs/{fit.name}" for fit in fits]
-    lines = [
-        shlex.join([*fit_command(fit), "--out", folder])
-        for fit, folder in zip(fits, folders, strict=True)
-    ]
-    last = ["pyflowers", "report", *folders, *_calibrations(material), "--out", shown_path(out)]
-    return " && ".join([*lines, shlex.join(last)])
+    commands = []
+    for fit, folder in zip(fits, folders, strict=True):
+        program = fit.record.program
+        words = ["pyflowers", "fit", shown_path(program.reference)]
+        words += _each("include", map(shown_path, program.include_paths))
+        commands.append([*words, *_options(fit, _changed_priors(fit)), "--out", folder])
+    return " && ".join(map(shlex.join, [*commands, ["pyflowers", "report", *folders, *last]]))
 
 
-def _calibrations(material: Material) -> list[str]:
-    folders = [shown_path(found.batch.folder) for found in material.calibrations]
-    return [word for folder in folders for word in ("--calibration", folder)]
-
-
-def fit_command(fit: Fit) -> list[str]:
-    """Return the words of the ``pyflowers fit`` that repeats a run, without its ``--out``."""
-    words = ["pyflowers", "fit", shown_path(fit.record.program.reference)]
-    for folder in fit.record.program.include_paths:
-        words += ["--include", shown_path(folder)]
-    return [*words, *_options(fit, _changed_priors(fit))]
+def _each(option: str, values: Iterable[object]) -> list[str]:
+    """Return an option with each of its values."""
+    return [word for v in values for word in (f"--{option.replace('_', '-')}", str(v))]
 
 
 def without_folders(text: str, fits: Sequence[Fit]) -> str:
@@ -96,26 +86,21 @@ def needs_file(material: Material) -> bool:
 
 def tables(material: Material) -> list[Table]:
     """Return what identifies data, programs, options and versions: shared by all fits, and not."""
+    names = [fit.name for fit in material.fits]
     columns = [
         {**_run(fit.record), **fit.record.engine.versions, **fit.record.packages}
         for fit in material.fits
     ]
-    shared: list[list[Markup | str]] = []
-    own: list[list[Markup | str]] = []
+    rows = []
     for key in dict.fromkeys(key for column in columns for key in column):
         values = [str(column.get(key, "–")) for column in columns]
-        cells = [code(value) for value in values]
-        if len(set(values)) == 1:
-            shared.append([key, cells[0]])
-        else:
-            own.append([key, *cells])
-    names = [fit.name for fit in material.fits]
+        rows.append([key, *map(code, values[:1] if len(set(values)) == 1 else values)])
     every = "The run" if len(names) == 1 else "What all runs share"
-    made = [Table(every, ["", "Value"], shared, [1])]
+    made = [Table(every, ["", "Value"], [row for row in rows if len(row) == 2], [1])]
+    own = [row for row in rows if len(row) > 2]
     if own:
-        made.append(
-            Table("What each run has of its own", ["", *names], own, range(1, len(names) + 1))
-        )
+        head = ["", *names]
+        made.append(Table("What each run has of its own", head, own, range(1, len(head))))
     return made
 
 
@@ -181,25 +166,23 @@ def _roles(fit: Fit) -> dict[str, str]:
 
 
 def _options(fit: Fit, priors: Mapping[str, float]) -> list[str]:
-    record, words = fit.record, list[str]()
+    record, roles, words = fit.record, _roles(fit), list[str]()
     source = record.data.source
-    example = fit.program.example
-    if source and source != str(example):
+    if source and source != str(fit.program.example):
         words += ["--data", shown_path(source) if Path(source).suffix else FRAME]
-    roles = _roles(fit)
-    for role, name in roles.items():
-        words += [f"--{role}", name]
-    for column, name in record.data.columns.items():
-        if name != column and name not in roles.values():
-            words += ["--column", f"{column}={name}"]
-    for key, value in record.data.reading.items():
-        words += [f"--{key.replace('_', '-')}", value]
+    others = {
+        column: name
+        for column, name in record.data.columns.items()
+        if name != column and name not in roles.values()
+    }
     usual = SamplerOptions.of(seed=record.options.seed).model_dump()
-    for key, value in record.options.model_dump(exclude_unset=True).items():
-        if key == "seed" or value != usual[key]:
-            each = value if isinstance(value, tuple) else [value]
-            words += [w for one in each for w in (f"--{key.replace('_', '-')}", str(one))]
+    options = record.options.model_dump(exclude_unset=True).items()
+    changed = {key: value for key, value in options if key == "seed" or value != usual[key]}
+    for key, value in roles.items():
+        words += _each(key, [value])
+    words += _each("column", [f"{column}={name}" for column, name in others.items()])
+    for key, value in (record.data.reading | changed).items():
+        words += _each(key, value if isinstance(value, tuple) else [value])
     words += ["--engine", record.engine.name]
-    words += ["--interval", f"{fit.interval:g}"] if fit.interval != INTERVAL else []
-    words += [w for name, prior in priors.items() for w in ("--prior", f"{name}={prior!r}")]
-    return words
+    words += _each("interval", [f"{fit.interval:g}"] if fit.interval != INTERVAL else [])
+    return words + _each("prior", [f"{name}={prior!r}" for name, prior in priors.items()])

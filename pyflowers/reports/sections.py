@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 
 from pyflowers import plots
 from pyflowers.analysis.calibration import Calibration
+from pyflowers.analysis.checks import PredictiveChecks
 from pyflowers.analysis.elpd import ModelLoo
-from pyflowers.analysis.methods import METHOD_NAMES, Comparison
+from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_method
 from pyflowers.analysis.prior_sensitivity import Sensitivity
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.engines.approximate import K_HAT_USABLE
@@ -35,6 +36,7 @@ from pyflowers.reports.markup import (
     isolated,
     number,
     summary_number,
+    upper_first,
     verdict_cell,
 )
 from pyflowers.reports.material import Material
@@ -253,6 +255,23 @@ def drawings(material: Material) -> Drawings:
     return found
 
 
+def late_drawings(material: Material) -> Drawings:
+    """Return the figures of what is computed while those of the fits are drawn."""
+    found = Drawings()
+    checks, drawn = shown_checks(material), drawn_sensitivities(material)
+    if checks is not None:
+        found["checks"] = partial(plots.predictive_checks, checks)
+    if drawn:
+        found["sensitivity"] = partial(plots.power_scaling, drawn)
+    return found
+
+
+def shown_checks(material: Material) -> PredictiveChecks | None:
+    """Return the predictive checks that are drawn: those of the best model, if it has any."""
+    first = next(iter(material.checks.values()), None)
+    return material.checks.get(material.best.name, first)
+
+
 def chapter_tables(material: Material, fit: Fit) -> tuple[list[Table], int]:
     """Return a fit's priors and summary, and how many rows that has in all."""
     tables = []
@@ -406,29 +425,26 @@ def _faults(found: Comparison, table: pd.DataFrame) -> list[dict[str, Any]]:
     return faults
 
 
-def sensitivity_part(material: Material) -> dict[str, Any]:
-    """Return the sensitivities that can be drawn, and the conclusions that move with a prior."""
+def drawn_sensitivities(material: Material) -> list[Sensitivity]:
+    """Return the sensitivities that could be computed."""
     found = [each for each in material.sensitivities.values() if isinstance(each, Sensitivity)]
-    drawn = [each for each in found if each.distances["prior"].notna().any()]
+    return [each for each in found if each.distances["prior"].notna().any()]
+
+
+def moves_table(material: Material) -> tuple[Table | None, int]:
+    """Return the first conclusions that move with a prior, and how many do."""
+    drawn = drawn_sensitivities(material)
     moves = pd.concat({each.name: each.moves() for each in drawn}) if drawn else pd.DataFrame()
+    if moves.empty:
+        return None, 0
+    ways, values = moves["moves"], moves.drop(columns="moves")
+    rows: list[list[Markup | str]] = [
+        [code(parameter), name, conclusion, *map(number, map(float, values.iloc[i])), ways.iloc[i]]
+        for i, (name, parameter, conclusion) in enumerate(moves.index[:MOST_CONCLUSIONS])
+    ]
     head = ["Parameter", "Model", "Conclusion", "Posterior", "At 0.8", "At 1.25", "Per doubling"]
     caption = "Conclusions that move with the prior, and where they are at its power 0.8 and 1.25"
-    rows = [
-        [code(parameter), name, conclusion, *map(number, map(float, values)), way]
-        for (name, parameter, conclusion), (*values, way) in zip(
-            moves.index[:MOST_CONCLUSIONS], _with_moves_last(moves).to_numpy(), strict=False
-        )
-    ]
-    return {
-        "found": found,
-        "drawing": {"sensitivity": partial(plots.power_scaling, drawn)} if drawn else {},
-        "table": Table(caption, [*head, "Moves"], rows, [1, 2, len(head)]) if rows else None,
-        "num": len(moves),
-    }
-
-
-def _with_moves_last(moves: pd.DataFrame) -> pd.DataFrame:
-    return moves[[*(c for c in moves.columns if c != "moves"), *(["moves"] if len(moves) else [])]]
+    return Table(caption, [*head, "Moves"], rows, [1, 2, len(head)]), len(moves)
 
 
 def changed_priors(material: Material, found: Calibration) -> list[str]:
@@ -441,13 +457,19 @@ def changed_priors(material: Material, found: Calibration) -> list[str]:
     ]
 
 
-def titles(material: Material, drawn_by: str, has_methods: bool) -> Mapping[str, str]:
+def drawn_by(material: Material) -> str:
+    """Return the sampler of the fits."""
+    names = dict.fromkeys(METHOD_NAMES[reference_method(fit)] for fit in material.fits)
+    return " and ".join(names)
+
+
+def titles(material: Material, has_methods: bool) -> dict[str, str]:
     """Return the headings of the sections by id, in order; without methods, none of them."""
     alone = len(material.fits) == 1
     has_vb = len(without_vb(material)) < len(material.fits)
     against = "closed-form VB" if has_vb else "other methods"
-    drawn_by = f"{drawn_by[:1].upper()}{drawn_by[1:]}"
-    of_methods = {"methods": f"{drawn_by} against {against}"} if has_methods else {}
+    sampler = upper_first(drawn_by(material))
+    of_methods = {"methods": f"{sampler} against {against}"} if has_methods else {}
     return {
         "answer": "The question and the answer",
         "verdict": f"The verdict: can {'this fit' if alone else 'these fits'} be trusted?",

@@ -128,13 +128,10 @@ def test_checks_and_choices_in_python(own_program):
 
 PRIORS = """
 [priors]
-any = 1.0
-[priors.least]
-value = 1
-lower = 0.5
-[priors.more]
-value = 1
-above = 0
+any = 1
+typed = 2
+least = { value = 1, lower = 0.5 }
+more = { value = 1, above = 0 }
 """
 WITH_PRIORS = """
 data { int N; vector[N] y; real any; real least; real more; real<lower=0> typed; }
@@ -158,10 +155,26 @@ BAD_PRIORS = [
 
 @pytest.mark.parametrize(("given", "message"), BAD_PRIORS)
 def test_a_bad_prior_is_one_sentence(own_program, given, message):
-    program = own_program("priors", WITH_PRIORS, PRIORS.replace("any = 1.0", "any = 1\ntyped = 2"))
     with pytest.raises(ConfigError) as caught:
-        program.resolve_priors(given)
+        own_program("priors", WITH_PRIORS, PRIORS).resolve_priors(given)
     assert str(caught.value) == message
+
+
+def test_priors_have_defaults_and_take_numbers_of_any_type(own_program):
+    program = own_program("priors", WITH_PRIORS, PRIORS)
+    assert program.resolve_priors() == {"any": 1.0, "least": 1.0, "more": 1.0, "typed": 2.0}
+    given = {"any": np.float32(-2), "least": np.int64(3), "more": 1e-9, "typed": 0}
+    assert program.resolve_priors(given) == {"any": -2, "least": 3, "more": 1e-9, "typed": 0}
+    # Those of a data block are checked, too.
+    values = {"N": 1, "y": [1.0], "any": 5, "typed": np.array(3)}
+    priors = program.resolve_priors(None, program.read(values))
+    assert priors == {"any": 5.0, "least": 1.0, "more": 1.0, "typed": 3.0}
+    assert {type(value) for value in priors.values()} == {float}
+    for wrong, message in (({"typed": -1}, "typed: it must be a fin"), ({"any": [1, 2]}, "any: ")):
+        with pytest.raises(ConfigError, match=f"prior {message}"):
+            program.resolve_priors(None, program.read({**values, **wrong}))
+    with pytest.raises(ConfigError, match="bare declares no priors; list those of its data block"):
+        own_program("bare", BARE).resolve_priors({"s": 1})
 
 
 def test_a_prior_that_counts_is_a_whole_number(own_program):
@@ -175,30 +188,6 @@ def test_a_prior_that_counts_is_a_whole_number(own_program):
     ):
         with pytest.raises(ConfigError, match=f"prior degree: .*{message}"):
             program.resolve_priors({"degree": given})
-
-
-def test_a_prior_of_the_data_block_is_checked_too(own_program):
-    program = own_program("priors", WITH_PRIORS, PRIORS.replace("any = 1.0", "any = 1\ntyped = 2"))
-    values = {"N": 1, "y": [1.0], "any": 5, "typed": np.array(3)}
-    priors = program.resolve_priors(None, program.read(values))
-    assert priors == {"any": 5.0, "least": 1.0, "more": 1.0, "typed": 3.0}
-    assert {type(value) for value in priors.values()} == {float}
-    with pytest.raises(ConfigError, match="prior typed: it must be a finite number and at least 0"):
-        program.resolve_priors(None, program.read({**values, "typed": -1}))
-    with pytest.raises(ConfigError, match="prior any: it must be a finite number"):
-        program.resolve_priors(None, program.read({**values, "any": [1, 2]}))
-
-
-def test_priors_have_defaults_and_take_numbers_of_any_type(own_program):
-    program = own_program("priors", WITH_PRIORS, PRIORS.replace("any = 1.0", "any = 1\ntyped = 2"))
-    assert program.resolve_priors() == {"any": 1.0, "least": 1.0, "more": 1.0, "typed": 2.0}
-    given = {"any": np.float32(-2), "least": np.int64(3), "more": 1e-9, "typed": 0}
-    assert program.resolve_priors(given) == {"any": -2, "least": 3, "more": 1e-9, "typed": 0}
-
-
-def test_a_program_without_priors_says_where_they_go(own_program, tmp_path):
-    with pytest.raises(ConfigError, match="bare declares no priors; list those of its data block"):
-        own_program("bare", BARE).resolve_priors({"s": 1})
 
 
 def test_the_declared_prior_of_a_parameter(trial):

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import html5lib
 import pandas as pd
 import pytest
 from example_fits import QUICK, SLOW, example_fit
+from pages import REPORTED, Page, faults, report, text_of
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
@@ -18,15 +18,9 @@ from pyflowers.analysis.checks import check
 from pyflowers.display import format_cell
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names
-from pyflowers.reports import render_report
 from pyflowers.reports.provenance import shown_path
 from pyflowers.resources import flowers_csv
 
-NAMESPACE = "{http://www.w3.org/1999/xhtml}"
-SECTIONS = [
-    *("answer", "verdict", "data", "models", "checks", "comparison", "sensitivity"),
-    *("calibration", "provenance"),
-]
 HOW = {"seed": 1, "warmup": 500, "draws": 500, "engine": "cmdstan", "cmdstan": "embedded"}
 
 RATE = """data {
@@ -74,76 +68,6 @@ y = { column = "flowers" }
 description = "Expected flowers of any plant in a month"
 unit = "{value} per {time}"
 """
-
-
-class Page:
-    """A report, parsed by the standard's algorithm; any parse error fails."""
-
-    def __init__(self, html):
-        self.tree = html5lib.HTMLParser(strict=True).parse(html)
-
-    def nodes(self, *names):
-        """Return all elements of some names, in order."""
-        wanted = {NAMESPACE + name for name in names}
-        return [node for node in self.tree.iter() if node.tag in wanted]
-
-    def output(self, name):
-        """Return the text of the element with an id."""
-        (found,) = [node for node in self.tree.iter() if node.get("id") == name]
-        return text_of(found)
-
-    @property
-    def sections(self):
-        """The sections' ids."""
-        return [node.get("id") for node in self.nodes("section")]
-
-    @property
-    def alts(self):
-        """The images' alternative texts."""
-        return [node.get("alt") for node in self.nodes("img")]
-
-
-def text_of(node):
-    return " ".join("".join(node.itertext()).split())
-
-
-def report(*fits, **how):
-    page = Page(render_report(fits, **how))
-    assert page.sections == SECTIONS
-    assert faults(page) == []
-    return page
-
-
-_FAULTY = (
-    (
-        r"\b1 (?:observations|groups|times|combinations|fits|diagnostics|models)\b",
-        "a plural of one",
-    ),
-    (r"\b(?:None|nan|inf|True|False)\b|<[A-Za-z]|\{\w*\}|\[\]|\(\)", "a value of the program's"),
-    (r"\.\.|,,|;\.| [.,;:](?:\s|$)|\s\)", "punctuation"),
-    (r"\b(\w+) \1\b", "a word twice"),
-    (r"^[a-z](?![\w.]*[\[_:])", "no capital"),
-    (r"[^.?!:)]$", "no full stop"),
-)
-
-
-def faults(page):
-    """Return (what is wrong, where) of every paragraph, caption and item of the page's prose."""
-    found = []
-    for node in page.nodes("p", "li", "figcaption"):
-        text = text_of(node)
-        in_list = node.tag.endswith("li")
-        if node.get("class") in ("kicker", "note", "subtitle") or (list(node)[:1] and in_list):
-            continue
-        begins_with_code = len(node) > 0 and not (node.text or "").strip()
-        for pattern, what in _FAULTY:
-            if what == "no capital" and begins_with_code:
-                continue
-            if what == "no full stop" and in_list:
-                continue
-            if re.search(pattern, text):
-                found.append((what, text))
-    return found
 
 
 @pytest.mark.parametrize(
@@ -196,7 +120,7 @@ def test_an_example_is_reported_in_the_users_words(example):
     assert f"What do the data say about {title.split(' by ')[0]} by {by}?" in page.output("answer")
     assert data in page.output("data")
     lectures = re.compile(r"\b(?:flowers?|plants?|months?)\b")
-    for section in SECTIONS[:-1]:
+    for section in REPORTED[:-1]:
         output = page.output(section).replace("power plant", "")
         assert not lectures.search(output), lectures.search(output)
     assert fit.program.title in page.output("models")
@@ -317,53 +241,6 @@ def test_a_program_without_log_lik_is_left_out_of_the_ranking_alone(folder, lect
     assert "There is no estimate of how well the model predicts: alike has no log_lik" in comparison
     two = pyflowers.fit(folder / "spread.stan", {"N": 12, "y": bare.data.y}, **HOW)
     assert "The models are not ranked (why)." in report(bare, two).output("answer")
-
-
-def stick(draws, stats):
-    """Make the chains disagree and diverge."""
-    draws["mu"][0] += 5
-    stats["divergent__"][:, ::20] = 1
-
-
-@pytest.mark.parametrize("failing", ["iid_normal", "multilevel_poisson"])
-def test_the_banner_is_that_of_the_model_of_the_answer(failing):
-    data = table(["a", "b", "c"], 8)
-    fits = [
-        synthetic_fit(name, data, change=stick if name == failing else None)
-        for name in ("iid_normal", "multilevel_poisson")
-    ]
-    page = report(*fits)
-    (banner,) = [node for node in page.tree.iter() if node.get("id") == "banner"]
-    output = text_of(banner)
-    passing = {"iid_normal", "multilevel_poisson"} - {failing}
-    if failing == "iid_normal":
-        assert banner.get("class") == "banner warn"
-        assert output.startswith("The answer can be trusted: it rests on multilevel_poisson. iid")
-        assert "do not rely" not in page.output("answer")
-    else:
-        assert banner.get("class") == "banner fail"
-        assert output.startswith("Do not trust the answer: it rests on multilevel_poisson, whose")
-        assert "do not rely on what follows" in page.output("answer")
-    assert f"Do not use the results of {failing} until these are fixed." in output
-    assert not any(f"results of {name}" in output for name in passing)
-    assert "Not all. 4 of 12 diagnostics fail." in page.output("verdict")
-
-
-def test_a_single_failing_fit_is_said_to_fail():
-    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 8), change=stick)
-    page = report(fit)
-    lead = "Do not trust the answer: it rests on iid_normal, whose diagnostics fail."
-    assert page.output("banner").startswith(lead)
-    assert "No. 4 of 6 diagnostics fail." in page.output("verdict")
-
-
-@pytest.mark.parametrize(("num", "output"), [(1, "one model was not"), (2, "2 models were not")])
-def test_models_that_were_refused_are_counted(num, output):
-    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 8))
-    refused = {f"m{i}": "it has no data; give it some with --data FILE" for i in range(num)}
-    page = report(fit, refused=refused)
-    assert page.output("banner").startswith(f"This fit can be trusted; {output} fitted.")
-    assert "m0 was not fitted. it has no data" in page.output("verdict")
 
 
 def test_data_without_groups_or_times(folder):

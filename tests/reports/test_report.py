@@ -11,10 +11,11 @@ import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import html5lib
 import numpy as np
 import pandas as pd
 import pytest
+from pages import SECTIONS, Page, text_of
+from pages import report as checked_report
 from synthetic_fits import synthetic_fit, table, with_pathfinder
 
 from pyflowers.display import format_cell
@@ -23,30 +24,6 @@ from pyflowers.fits.fit import Fit
 from pyflowers.reports import render_report, report
 from pyflowers.reports.embed import to_svg
 from pyflowers.workflow.experiment import compare_all
-
-SECTIONS = [
-    *("answer", "verdict", "data", "models", "checks", "comparison", "methods", "sensitivity"),
-    *("calibration", "provenance"),
-]
-NAMESPACE = "{http://www.w3.org/1999/xhtml}"
-
-
-def parse(html):
-    """Parse HTML by the standard's algorithm; any parse error fails."""
-    return html5lib.HTMLParser(strict=True).parse(html)
-
-
-def nodes(tree, name):
-    return [node for node in tree.iter() if node.tag == NAMESPACE + name]
-
-
-def text_of(node):
-    return " ".join("".join(node.itertext()).split())
-
-
-def by_id(tree, name):
-    (found,) = [node for node in tree.iter() if node.get("id") == name]
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -91,42 +68,25 @@ def html(runs):
 
 @pytest.fixture
 def page(html):
-    return parse(html)
-
-
-def break_it(draws, stats):
-    """Make the chains disagree and diverge."""
-    draws["mu"][0] += 5
-    stats["divergent__"][:, ::20] = 1
-
-
-@pytest.fixture(scope="module")
-def broken():
-    """A report of a broken fit beside a good one."""
-    data = table(["a", "b", "c"], 4)
-    fits = [
-        synthetic_fit("iid_normal", data),
-        synthetic_fit("multilevel_poisson", data, change=break_it),
-    ]
-    return parse(render_report(fits, refused={"multilevel_normal": "plant 'a' has 2 of the 3"}))
+    return Page(html)
 
 
 def test_it_has_its_sections_in_order(page):
-    sections = [node.get("id") for node in nodes(page, "section")]
+    sections = [node.get("id") for node in page.nodes("section")]
     assert sections == SECTIONS
 
 
 def test_headings_go_down_one_level_at_a_time(page):
-    levels = [int(n.tag[-1]) for n in page.iter() if re.fullmatch(NAMESPACE + "h[1-6]", str(n.tag))]
+    levels = [int(n.tag[-1]) for n in page.tree.iter() if re.search("}h[1-6]$", str(n.tag))]
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
 
 
 def test_no_id_stands_twice_and_every_link_leads_somewhere(page):
-    ids = [node.get("id") for node in page.iter() if node.get("id")]
+    ids = [node.get("id") for node in page.tree.iter() if node.get("id")]
     assert len(set(ids)) == len(ids)
-    targets = [node.get("href").removeprefix("#") for node in nodes(page, "a")]
+    targets = [node.get("href").removeprefix("#") for node in page.nodes("a")]
     assert set(targets) <= set(ids)
 
 
@@ -140,7 +100,7 @@ def test_every_number_is_the_one_in_the_run_folder(page, runs):
         checks = [check for part in ("computation", "prior") for check in verdict[part]["checks"]]
         sources[f"{name}/diagnostics.json"] = {check["name"]: check for check in checks}
     seen = set()
-    for node in nodes(page, "data"):
+    for node in page.nodes("data"):
         if node.get("data-file") is None:
             continue
         place = node.get("data-file"), node.get("data-row"), node.get("data-column")
@@ -165,8 +125,8 @@ def test_every_number_is_the_one_in_the_run_folder(page, runs):
 
 def test_no_number_of_a_summary_table_is_untraceable(page):
     """Each number in a model's tables and in the verdict names its file."""
-    for node in nodes(by_id(page, "models"), "td"):
-        numbers = nodes(node, "data")
+    for node in page.nodes("td", under="models"):
+        numbers = page.nodes("data", under=node)
         if not numbers:
             # The priors' tables hold options, which run.json and the last section hold, too.
             assert re.fullmatch(r"-?[\d.]+|default|[a-zσχ].*", text_of(node)), text_of(node)
@@ -175,7 +135,7 @@ def test_no_number_of_a_summary_table_is_untraceable(page):
 
 
 def test_the_answer_is_computed_from_the_best_model(page, lecture_fits):
-    answer = text_of(by_id(page, "answer"))
+    answer = page.output("answer")
     summary = lecture_fits["multilevel_poisson"].summary()
     for plant in ("1", "2", "3"):
         row = summary.loc[f"mu_plant[{plant}]"]
@@ -186,8 +146,8 @@ def test_the_answer_is_computed_from_the_best_model(page, lecture_fits):
 
 
 def test_the_answer_has_no_number_that_is_not_a_result(page):
-    section = by_id(page, "answer")
-    for node in nodes(section, "data"):
+    section = page.by_id("answer")
+    for node in page.nodes("data", under=section):
         node.text = ""
     output = text_of(section)
     for constant in ("1. The question", "90% interval", "12 observations", "sigma2", *_PLANTS):
@@ -199,7 +159,7 @@ _PLANTS = tuple(f"plant {i}" for i in (1, 2, 3))
 
 
 def test_each_image_has_alternative_text_and_decodes(page):
-    images = nodes(page, "img")
+    images = page.nodes("img")
     # Data; each model; checks; PSIS-LOO; the two that have VB; the priors.
     assert len(images) == 1 + (5 + 6 + 6) + 1 + 1 + (4 + 3) + 1
     assert len({image.get("alt") for image in images}) == len(images)
@@ -212,39 +172,114 @@ def test_each_image_has_alternative_text_and_decodes(page):
 
 
 def test_nothing_outside_the_file_is_named(html):
-    page = parse(html)
-    for node in page.iter():
+    page = Page(html)
+    for node in page.tree.iter():
         for name, value in node.attrib.items():
             if name in ("src", "href", "srcset", "action", "data", "poster"):
                 assert value.startswith(("#", "data:")), (node.tag, name, value)
-    (style,) = nodes(page, "style")
+    (style,) = page.nodes("style")
     assert "url(" not in style.text
     assert "@import" not in style.text
-    assert not nodes(page, "script")
-    assert not nodes(page, "link")
+    assert not page.nodes("script")
+    assert not page.nodes("link")
 
 
-def test_a_good_report_says_so_and_a_broken_one_fails_loudly(page, broken):
-    assert by_id(page, "banner").get("class") == "banner pass"
-    banner = by_id(broken, "banner")
-    assert banner.get("role") == "alert"
-    output = text_of(banner)
-    assert output.startswith(
-        "Do not trust the answer: it rests on multilevel_poisson, whose diagnostics fail."
-    )
-    for words in ("R-hat", "divergences 100, must be ≤ 0", "Make the chains agree first"):
-        assert words in output
-    order = [node.get("id") for node in broken.iter() if node.get("id")]
+def stick(draws, stats):
+    """Make the chains disagree and diverge."""
+    draws["mu"][0] += 5
+    stats["divergent__"][:, ::20] = 1
+
+
+def shift(draws, stats):
+    """Move the groups' means away from the data."""
+    draws["mu_plant"][...] *= 3
+
+
+REFUSED = "it has no data; give it some with --data FILE"
+FINDING = "the counts of flowers are smaller on average than the model predicts (mean"
+VERDICTS = [  # defects of fits, models refused, kind of banner, texts in it, texts in the verdict
+    ({"iid_normal": None}, [], "pass", ["This fit can be trusted. All 6 diagnostics pass."], []),
+    (
+        {"iid_normal": None, "multilevel_poisson": stick},
+        ["multilevel_normal"],
+        "fail",
+        [
+            "Do not trust the answer: it rests on multilevel_poisson, whose diagnostics fail.",
+            "Do not use the results of multilevel_poisson until these are fixed.",
+            *("R-hat", "divergences 100, must be ≤ 0", "Make the chains agree first"),
+        ],
+        ["Not all. 4 of 12 diagnostics fail.", f"multilevel_normal was not fitted. {REFUSED}."],
+    ),
+    (
+        {"iid_normal": stick, "multilevel_poisson": None},
+        [],
+        "warn",
+        [
+            "The answer can be trusted: it rests on multilevel_poisson. iid_normal did not pass.",
+            "Do not use the results of iid_normal until these are fixed.",
+        ],
+        ["Not all. 4 of 12 diagnostics fail."],
+    ),
+    (
+        {"iid_normal": stick},
+        [],
+        "fail",
+        ["Do not trust the answer: it rests on iid_normal, whose diagnostics fail."],
+        ["No. 4 of 6 diagnostics fail."],
+    ),
+    (
+        {"iid_normal": None, "multilevel_poisson": shift},
+        [],
+        "warn",
+        [
+            "The answer can be trusted: it rests on iid_normal. multilevel_poisson did not pass. "
+            "All 12 diagnostics of 2 fits pass.",
+            *(FINDING, "(mean, p > 0.9995)"),
+        ],
+        [f"multilevel_poisson: {FINDING}"],
+    ),
+    (
+        {"iid_normal": None},
+        ["m0"],
+        "warn",
+        ["This fit can be trusted; one model was not fitted."],
+        ["m0 was not fitted. it has no data"],
+    ),
+    (
+        {"iid_normal": None},
+        ["m0", "m1"],
+        "warn",
+        ["This fit can be trusted; 2 models were not fitted."],
+        ["m1 was not fitted. it has no data"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("defects", "refused", "kind", "in_banner", "in_verdict"), VERDICTS)
+def test_the_banner_is_that_of_the_model_of_the_answer(
+    defects, refused, kind, in_banner, in_verdict
+):
+    data = table(["a", "b", "c"], 8)
+    fits = [synthetic_fit(name, data, change=change) for name, change in defects.items()]
+    page = checked_report(*fits, refused=dict.fromkeys(refused, REFUSED))
+    banner, verdict = page.output("banner"), page.output("verdict")
+    assert page.by_id("banner").get("class") == f"banner {kind}"
+    assert (page.by_id("banner").get("role") == "alert") == (kind != "pass")
+    assert banner.startswith(in_banner[0])
+    assert [text for text in in_banner if text not in banner] == []
+    assert [text for text in in_verdict if text not in verdict] == []
+    passing = [name for name, change in defects.items() if change is not stick]
+    assert not any(f"results of {name}" in banner for name in passing)
+    assert ("do not rely on what follows" in page.output("answer")) == (kind == "fail")
+    order = [node.get("id") for node in page.tree.iter() if node.get("id")]
     assert order.index("banner") < order.index("answer")
-    assert "The verdict is bad: do not rely on what follows." in text_of(by_id(broken, "answer"))
-    verdict = text_of(by_id(broken, "verdict"))
-    assert "Not all. 4 of 12 diagnostics fail." in verdict
-    assert "multilevel_normal was not fitted. plant 'a' has 2 of the 3." in verdict
+    words = [text_of(node) for node in page.nodes("span", under="checks")]
+    assert words.count("FAILED") >= 2 or shift not in defects.values()
 
 
 def test_every_diagnostic_has_value_threshold_and_source(page, lecture_fits):
-    table_node = nodes(by_id(page, "verdict"), "table")[0]
-    rows = [[text_of(c) for c in list(row)] for row in nodes(table_node, "tr")[1:]]
+    table_node = page.nodes("table", under="verdict")[0]
+    rows = [[text_of(c) for c in list(row)] for row in page.nodes("tr", under=table_node)[1:]]
     verdict = lecture_fits["iid_normal"].verdict
     checks = (*verdict.computation.checks, *verdict.prior.checks)
     assert [row[0] for row in rows] == [check.name for check in checks]
@@ -254,32 +289,9 @@ def test_every_diagnostic_has_value_threshold_and_source(page, lecture_fits):
         assert len(row) == 1 + 3 + 2
 
 
-def test_a_failed_predictive_check_is_named_beside_the_samplers():
-    def shift(draws, stats):
-        draws["mu_plant"][...] *= 3
-
-    data = table(["a", "b", "c"], 6)
-    fits = [synthetic_fit("iid_normal", data)]
-    fits.append(synthetic_fit("multilevel_poisson", data, change=shift))
-    page = parse(render_report(fits))
-    banner = by_id(page, "banner")
-    assert banner.get("class") == "banner warn"
-    output = text_of(banner)
-    lead = "The answer can be trusted: it rests on iid_normal. multilevel_poisson did not pass."
-    assert output.startswith(f"{lead} All 12 diagnostics of 2 fits pass.")
-    finding = "the counts of flowers are smaller on average than the model predicts (mean"
-    assert finding in output
-    assert "(mean, p > 0.9995)" in output
-    verdict = text_of(by_id(page, "verdict"))
-    assert f"multilevel_poisson: {finding}" in verdict
-    section = by_id(page, "checks")
-    assert [text_of(node) for node in nodes(section, "span")].count("FAILED") >= 2
-    assert len(nodes(section, "img")) == 1
-
-
 def test_the_predictive_checks_of_each_model_are_a_table(page):
-    section = by_id(page, "checks")
-    rows = [" ".join(text_of(cell) for cell in row) for row in nodes(section, "tr")]
+    section = page.by_id("checks")
+    rows = [" ".join(text_of(cell) for cell in row) for row in page.nodes("tr", under="checks")]
     assert rows[0] == "Check iid_normal multilevel_normal multilevel_poisson Statistic"
     assert any(row.startswith("loo_pit") and row.count("passed") == 3 for row in rows)
     assert "All 22 predictive checks pass." in text_of(section)
@@ -288,28 +300,28 @@ def test_the_predictive_checks_of_each_model_are_a_table(page):
 
 def test_missing_months_and_left_out_plants_are_said():
     data = table([f"p{i}" for i in range(60)], 12, missing=0.2)
-    page = parse(render_report([synthetic_fit("multilevel_poisson", data)]))
-    output = text_of(by_id(page, "data"))
+    page = Page(render_report([synthetic_fit("multilevel_poisson", data)]))
+    output = page.output("data")
     assert f"{60 * 12 - len(data)} combinations of plant and month are missing, in" in output
     assert "A cross at the foot of a panel is a missing observation." in output
-    alts = " ".join(image.get("alt") for image in nodes(page, "img"))
+    alts = " ".join(image.get("alt") for image in page.nodes("img"))
     assert "36 are left out" in alts
     assert "are left out, and are in the summary table" in alts
-    assert "the 60 groups (plant) run from" in text_of(by_id(page, "answer"))
+    assert "the 60 groups (plant) run from" in page.output("answer")
 
 
 def test_a_method_that_disagrees_is_said_to():
     fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 4))
     found = with_pathfinder(compare_all([fit])["iid_normal"])
-    section = by_id(parse(render_report([fit], comparisons={"iid_normal": found})), "methods")
-    told = [text_of(node) for node in nodes(section, "p")]
+    page = Page(render_report([fit], comparisons={"iid_normal": found}))
+    told = [text_of(node) for node in page.nodes("p", under="methods")]
     (sentence,) = [text for text in told if text.startswith("Pathfinder")]
     assert re.search(
         r"Pathfinder does not agree with NUTS: its median of mu is [\d.]+ and", sentence
     )
     assert "times as wide and its Pareto k-hat is 2.50, above 0.7. Do not use it here." in sentence
     assert not any("ADVI" in text for text in told)
-    assert [text_of(cell) for cell in nodes(section, "td")].count("Pathfinder") == 2
+    assert [text_of(cell) for cell in page.nodes("td", under="methods")].count("Pathfinder") == 2
 
 
 def test_the_same_fits_make_the_same_file(html, runs):
@@ -317,7 +329,7 @@ def test_the_same_fits_make_the_same_file(html, runs):
 
 
 def test_the_command_repeats_the_run(page):
-    command = text_of(nodes(by_id(page, "provenance"), "pre")[0])
+    command = text_of(page.nodes("pre", under="provenance")[0])
     assert command == "pyflowers report --seed 1 --engine cmdstan --out report.html"
 
 
@@ -325,8 +337,8 @@ def test_fits_with_options_of_their_own_have_a_command_each():
     data = table(["a", "b", "c"], 4)
     fits = [synthetic_fit("iid_normal", data, seed=1)]
     fits.append(synthetic_fit("multilevel_poisson", data, seed=2, priors={"mu_sd": 0.1}))
-    page = parse(render_report(fits, out=Path("my report.html")))
-    command = text_of(nodes(by_id(page, "provenance"), "pre")[0])
+    page = Page(render_report(fits, out=Path("my report.html")))
+    command = text_of(page.nodes("pre", under="provenance")[0])
     first, second, last = command.split(" && ")
     assert first.startswith(
         "pyflowers fit iid_normal --data data.csv --seed 1 --draws 500 --engine"
@@ -455,37 +467,37 @@ def calibration_of(fit, tmp_path, *, right):
 def test_calibrations_are_a_section_and_part_of_the_verdict(tmp_path):
     data = table(["a", "b", "c"], 4)
     fit = synthetic_fit("iid_normal", data)
-    bare = text_of(by_id(parse(render_report([fit])), "calibration"))
+    bare = Page(render_report([fit])).output("calibration")
     assert "No calibration was given to this report; pyflowers sbc makes one" in bare
 
-    right = parse(render_report([fit], calibrations=[calibration_of(fit, tmp_path, right=True)]))
-    section = by_id(right, "calibration")
+    right = Page(render_report([fit], calibrations=[calibration_of(fit, tmp_path, right=True)]))
+    section = right.by_id("calibration")
     said = text_of(section)
     assert "iid_normal is calibrated: over 200 data sets all 2 quantities stay inside" in said
     assert "Its priors differ from those of the fit: mu_sd = 2." in said
-    assert len(nodes(section, "img")) == 1
-    assert "The calibration passes." in text_of(by_id(right, "verdict"))
-    assert by_id(right, "banner").get("class") == "banner pass"
+    assert len(right.nodes("img", under="calibration")) == 1
+    assert "The calibration passes." in right.output("verdict")
+    assert right.by_id("banner").get("class") == "banner pass"
 
-    wrong = parse(render_report([fit], calibrations=[calibration_of(fit, tmp_path, right=False)]))
-    said = text_of(by_id(wrong, "calibration"))
+    wrong = Page(render_report([fit], calibrations=[calibration_of(fit, tmp_path, right=False)]))
+    said = wrong.output("calibration")
     assert "over 200 data sets 1 of 2 quantities leaves the 99.99% band: mu." in said
-    banner = by_id(wrong, "banner")
+    banner = wrong.by_id("banner")
     assert banner.get("class") == "banner fail"
     lead = "Do not trust the answer: it rests on iid_normal, whose computation is not calibrated."
     assert text_of(banner).startswith(lead)
-    verdict = text_of(by_id(wrong, "verdict"))
+    verdict = wrong.output("verdict")
     assert verdict.index("No.") < verdict.index("The calibration fails.")
     assert "iid_normal: the ranks of mu are not uniform over 200 simulated data sets" in verdict
 
     # Beside a model that is not calibrated the answer may still rest on another.
     other = synthetic_fit("multilevel_poisson", data)
     both = render_report([fit, other], calibrations=[calibration_of(fit, tmp_path, right=False)])
-    page = parse(both)
-    rests_on = "iid_normal" if "it rests on iid_normal" in text_of(by_id(page, "banner")) else ""
-    assert by_id(page, "banner").get("class") == ("banner fail" if rests_on else "banner warn")
-    assert "No calibration of multilevel_poisson was given." in text_of(by_id(page, "calibration"))
-    assert "--calibration" in text_of(by_id(page, "provenance"))
+    page = Page(both)
+    rests_on = "iid_normal" if "it rests on iid_normal" in page.output("banner") else ""
+    assert page.by_id("banner").get("class") == ("banner fail" if rests_on else "banner warn")
+    assert "No calibration of multilevel_poisson was given." in page.output("calibration")
+    assert "--calibration" in page.output("provenance")
 
 
 def test_a_calibration_of_something_else_is_refused(tmp_path):

@@ -5,12 +5,10 @@ from html import unescape
 
 import pytest
 from click.testing import CliRunner
+from pages import SECTIONS
 
-import pyflowers
 from pyflowers.cli.main import cli
 from pyflowers.errors import ConfigError
-from pyflowers.fits.fit import Fit
-from pyflowers.reports import render_report
 
 
 def run(*words):
@@ -27,10 +25,6 @@ def command_of(html):
     return unescape(re.sub(r"<[^>]*>", "", command))
 
 
-SECTIONS = [
-    *("answer", "verdict", "data", "models", "checks", "comparison", "methods", "sensitivity"),
-    *("calibration", "provenance"),
-]
 QUICK = ("--seed", "3", "--warmup", "200", "--draws", "200", "--cmdstan", "embedded")
 
 
@@ -88,19 +82,6 @@ def test_wrong_usage_is_one_sentence(lecture_fits, tmp_path, words, message):
     words = [word.format(run=folder) for word in words]
     with pytest.raises(ConfigError, match=re.escape(message)):
         run("report", *words, "--out", tmp_path / "r.html")
-
-
-def test_a_users_own_program_has_a_report(tmp_path, executables):
-    program, data = tmp_path / "mine.stan", tmp_path / "mine.json"
-    program.write_text(
-        "data { int N; vector[N] y; }\nparameters { real mu; }\nmodel { mu ~ normal(0, 9); "
-        "y ~ normal(mu, 1); }\n"
-    )
-    data.write_text('{"N": 3, "y": [1, 2, 4]}')
-    fit = pyflowers.fit(program, data, seed=1, draws=200, warmup=200, cmdstan="embedded")
-    html = render_report([Fit.load(fit.save(tmp_path / "run"))])
-    assert re.findall(r'<section id="(\w+)"', html) == [s for s in SECTIONS if s != "methods"]
-    assert "pyflowers report --model mine.stan --data mine.json --seed 1" in command_of(html)
 
 
 def test_a_calibration_goes_from_its_folder_into_the_report(lecture_fits, tmp_path):
