@@ -12,65 +12,39 @@ posterior; the prior and a posterior's sensitivity to it; simulation-based calib
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from pyflowers.analysis.calibration import Calibration
-    from pyflowers.analysis.checks import Check, PredictiveChecks, check
-    from pyflowers.analysis.contrasts import Contrasts, contrast
-    from pyflowers.analysis.elpd import (
-        GroupComparison,
-        LooComparison,
-        ModelGroups,
-        ModelLoo,
-        leave_one_group_out,
-        loo,
-    )
-    from pyflowers.analysis.methods import (
-        METHOD_NAMES,
-        Comparison,
-        MethodResult,
-        compare,
-        reference_method,
-    )
-    from pyflowers.analysis.predictions import Prediction, Predictions, predict
-    from pyflowers.analysis.prior_sensitivity import THRESHOLD, Sensitivity, sensitivity
-    from pyflowers.analysis.priors import PriorPredictive, prior
-    from pyflowers.analysis.simulations import sbc
-    from pyflowers.analysis.statistics import STATISTICS, Statistic
-
-__all__ = [
-    "METHOD_NAMES",
-    "STATISTICS",
-    "THRESHOLD",
-    "Calibration",
-    "Check",
-    "Comparison",
-    "Contrasts",
-    "GroupComparison",
-    "LooComparison",
-    "MethodResult",
-    "ModelGroups",
-    "ModelLoo",
-    "Prediction",
-    "Predictions",
-    "PredictiveChecks",
-    "PriorPredictive",
-    "Sensitivity",
-    "Statistic",
-    "check",
-    "compare",
-    "contrast",
-    "leave_one_group_out",
-    "loo",
-    "predict",
-    "prior",
-    "reference_method",
-    "sbc",
-    "sensitivity",
-]
+if TYPE_CHECKING:  # the same names, for tools that read code
+    from pyflowers.analysis.calibration import Calibration as Calibration
+    from pyflowers.analysis.checks import PredictiveCheck as PredictiveCheck
+    from pyflowers.analysis.checks import PredictiveChecks as PredictiveChecks
+    from pyflowers.analysis.checks import check as check
+    from pyflowers.analysis.contrasts import Contrasts as Contrasts
+    from pyflowers.analysis.contrasts import contrast as contrast
+    from pyflowers.analysis.elpd import GroupComparison as GroupComparison
+    from pyflowers.analysis.elpd import LooComparison as LooComparison
+    from pyflowers.analysis.elpd import ModelGroups as ModelGroups
+    from pyflowers.analysis.elpd import ModelLoo as ModelLoo
+    from pyflowers.analysis.elpd import leave_one_group_out as leave_one_group_out
+    from pyflowers.analysis.elpd import loo as loo
+    from pyflowers.analysis.methods import METHOD_NAMES as METHOD_NAMES
+    from pyflowers.analysis.methods import Comparison as Comparison
+    from pyflowers.analysis.methods import MethodResult as MethodResult
+    from pyflowers.analysis.methods import compare as compare
+    from pyflowers.analysis.methods import reference_method as reference_method
+    from pyflowers.analysis.predictions import Prediction as Prediction
+    from pyflowers.analysis.predictions import Predictions as Predictions
+    from pyflowers.analysis.predictions import predict as predict
+    from pyflowers.analysis.prior_sensitivity import THRESHOLD as THRESHOLD
+    from pyflowers.analysis.prior_sensitivity import Sensitivity as Sensitivity
+    from pyflowers.analysis.prior_sensitivity import sensitivity as sensitivity
+    from pyflowers.analysis.priors import PriorPredictive as PriorPredictive
+    from pyflowers.analysis.priors import prior as prior
+    from pyflowers.analysis.simulations import sbc as sbc
+    from pyflowers.analysis.statistics import STATISTICS as STATISTICS
+    from pyflowers.analysis.statistics import Statistic as Statistic
 
 # A module is never called like something that this package exports.
 _HOMES = {
-    "checks": "Check PredictiveChecks check",
+    "checks": "PredictiveCheck PredictiveChecks check",
     "contrasts": "Contrasts contrast",
     "elpd": "GroupComparison LooComparison ModelGroups ModelLoo leave_one_group_out loo",
     "methods": "METHOD_NAMES Comparison MethodResult compare reference_method",
@@ -81,6 +55,8 @@ _HOMES = {
     "simulations": "sbc",
     "statistics": "STATISTICS Statistic",
 }
+
+__all__ = sorted(" ".join(_HOMES.values()).split())
 
 
 def __getattr__(name: str) -> Any:

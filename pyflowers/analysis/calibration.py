@@ -23,7 +23,7 @@ from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import stacked
 from pyflowers.programs import Capability
 from pyflowers.records import Record
-from pyflowers.storage import FileKind, new_file
+from pyflowers.storage import FileKind, check_file, new_file, read_json
 
 PROB = 0.9999
 """Probability of the simultaneous band that a quantity must stay in."""
@@ -38,7 +38,16 @@ INTERVALS = (0.5, 0.9)
 FILE = "calibration.json"
 """What a batch of a calibration holds besides its ledger."""
 
-_KIND = FileKind("calibration", lambda path: True)
+
+def _is_own(path: Path) -> bool:
+    """Whether pyflowers wrote a file of a calibration: the record lists the others."""
+    record = read_json(path.with_name(FILE))
+    return {"simulator_is_program", "seed"} <= record.keys() and (
+        path.name == FILE or path.name in record.get("files", ())
+    )
+
+
+_KIND = FileKind("calibration", _is_own)
 
 
 class _Record(Record):
@@ -52,6 +61,7 @@ class _Record(Record):
     of_simulation: tuple[str, ...]
     sha256: str
     priors: dict[str, float]
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,13 +120,35 @@ class Calibration(Shown):
                 "wrote, or run that again"
             ) from error
         record = _Record.parse(values, str(file))
-        return cls(Batch(Path(folder)), **dict(record))
+        return cls(Batch(Path(folder)), **record.model_dump(exclude={"files"}))
 
-    def write(self) -> None:
-        """Write what the ledger does not hold into the batch's folder."""
-        record = _Record(**{name: getattr(self, name) for name in _Record.model_fields})
-        with new_file(self.batch.folder / FILE, _KIND) as file:
-            file.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    def save(self, plots: Mapping[str, Any] | None = None) -> None:
+        """Write the table, and what the ledger does not hold, into the batch's folder.
+
+        Parameters
+        ----------
+        plots : mapping of str to matplotlib.figure.Figure, optional
+            Figures by file name.
+
+        Raises
+        ------
+        ConfigError
+            If the folder holds a file of such a name that pyflowers did not write.
+        """
+        folder, figures = self.batch.folder, dict(plots or {})
+        for name in (FILE, "calibration.csv", *figures):
+            check_file(folder / name, _KIND)
+        earlier = read_json(folder / FILE).get("files", ())
+        files = tuple(dict.fromkeys([*earlier, "calibration.csv", *figures]))
+        fields = _Record.model_fields.keys() - {"files"}
+        record = _Record(**{name: getattr(self, name) for name in fields}, files=files)
+        with new_file(folder / "calibration.csv", _KIND) as new:
+            self.table().to_csv(new)
+        for name, figure in figures.items():
+            with new_file(folder / name, _KIND) as new:
+                figure.savefig(new, dpi=150, format=Path(name).suffix[1:])
+        with new_file(folder / FILE, _KIND) as new:
+            new.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
     @cached_property
     def _all(self) -> pd.DataFrame:
@@ -302,30 +334,22 @@ def of_fit(
        Simulation-based calibration checking for Bayesian computation: the choice of test
        quantities shapes sensitivity, Bayesian Analysis, for the likelihood as a test quantity.
     """
-    found = ranks(fit, true, thin)
+    table = {**ranks(fit, true, thin)}
     draws = stacked(fit.posterior[list(true)])
-    columns: dict[str, list[Any]] = {
-        "parameter": list(found["parameter"]),
-        "true": list(found["true"]),
-        "rank": list(found["rank"]),
-        "mean": list(draws.mean((0, 1))),
-        "sd": list(draws.std((0, 1), ddof=1)),
-    }
+    whole = {"ess": float(np.min(ess_bulk(draws))), "divergent": 0}
+    if "divergent__" in fit.stats:
+        whole["divergent"] = int(fit.stats["divergent__"].sum())
+    parts = [{**table, "mean": draws.mean((0, 1)), "sd": draws.std((0, 1), ddof=1)}]
     rng = np.random.default_rng([fit.options.seed, 4])
     for name, values, truth in _test_quantities(fit, true, functions):
         kept = values[:, ::thin].ravel()
         below, ties = int((kept < truth).sum()), int((kept == truth).sum())
-        columns["parameter"].append(name)
-        columns["true"].append(truth)
-        columns["rank"].append(below + int(rng.integers(0, ties, endpoint=True)))
-        columns["mean"].append(float(values.mean()))
-        columns["sd"].append(float(values.std(ddof=1)))
-    return {
-        **{name: np.asarray(column) for name, column in columns.items()},
-        "num_draws": found["num_draws"],
-        "ess": float(np.min(ess_bulk(draws))),
-        "divergent": int(fit.stats["divergent__"].sum()) if "divergent__" in fit.stats else 0,
-    }
+        rank = below + int(rng.integers(0, ties, endpoint=True))
+        row = {"parameter": name, "true": truth, "rank": rank, "mean": values.mean()}
+        parts.append({**row, "sd": values.std(ddof=1)})
+    columns = ("parameter", "true", "rank", "mean", "sd")
+    joined = {c: np.concatenate([np.atleast_1d(part[c]) for part in parts]) for c in columns}
+    return {**joined, "num_draws": table["num_draws"], **whole}
 
 
 def _test_quantities(fit: Fit, true: Mapping[str, Any], functions: Sequence[str]) -> Any:

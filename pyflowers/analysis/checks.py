@@ -74,10 +74,8 @@ from pyflowers.data import Labels
 from pyflowers.display import Line, Shown, format_number, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
-from pyflowers.fits.fit import Fit, checked_fits
-from pyflowers.fits.psis import held_out_weights
-from pyflowers.fits.verdict import Check as Judgement
-from pyflowers.fits.verdict import Part, Verdict
+from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
+from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability, Draws
 
 LIMIT = 0.005
@@ -100,7 +98,7 @@ LOO_PIT = "loo_pit"
 
 
 @dataclass(frozen=True, eq=False)
-class Check:
+class PredictiveCheck:
     """One predictive check.
 
     Attributes
@@ -159,7 +157,7 @@ class PredictiveChecks(Shown):
     ----------
     fit : Fit
         What was checked.
-    checks : tuple of Check
+    checks : tuple of PredictiveCheck
         Each statistic, groups and PITs.
     groups : GroupMeans or None
         Observed and replicated means of each group, where the rows are grouped.
@@ -172,19 +170,19 @@ class PredictiveChecks(Shown):
     """
 
     fit: Fit
-    checks: tuple[Check, ...]
+    checks: tuple[PredictiveCheck, ...]
     groups: GroupMeans | None
     pit: LooPit | None
     num_replicates: int
     notes: tuple[str, ...]
 
     @property
-    def failed(self) -> tuple[Check, ...]:
+    def failed(self) -> tuple[PredictiveCheck, ...]:
         """The checks that fail."""
         return tuple(check for check in self.checks if not check.passed)
 
     @property
-    def of_pits(self) -> Check | None:
+    def of_pits(self) -> PredictiveCheck | None:
         """The check of the PITs, where there are some."""
         return next((check for check in self.checks if check.name == LOO_PIT), None)
 
@@ -234,11 +232,11 @@ class PredictiveChecks(Shown):
         ]
 
 
-def _judged(found: Check) -> Judgement:
+def _judged(found: PredictiveCheck) -> Check:
     """Return a check as the verdict has it."""
     limit = PIT_LIMIT if found.name == LOO_PIT else LIMIT
     relation, threshold = ("≥", limit) if found.p_value < 0.5 else ("≤", 1 - limit)
-    return Judgement(
+    return Check(
         *(found.name, found.p_value, threshold, relation, found.passed, ""),
         *(
             "Gelman, Meng and Stern (1996)",
@@ -336,7 +334,7 @@ def _passes(name: str, p: float) -> bool:
 
 def _check(
     fit: Fit, statistic: Statistic, replicated: FloatArray, shape: tuple[int, int], who: str = ""
-) -> Check:
+) -> PredictiveCheck:
     """Return a check with its p-value, the error that the draws leave in it, and its words."""
     name, meaning = statistic.name, statistic.meaning
     observed = float(statistic.function(fit.data.y[None])[0])
@@ -346,7 +344,7 @@ def _check(
     words = ("", "")
     if not _passes(name, p):
         words = of_statistic(fit, name, meaning, observed, replicated, who)
-    return Check(name, meaning, p, mcse, observed, replicated, *words)
+    return PredictiveCheck(name, meaning, p, mcse, observed, replicated, *words)
 
 
 def _check_groups(
@@ -355,7 +353,7 @@ def _check_groups(
     positions: NDArray[np.int64],
     shape: tuple[int, int],
     rng: np.random.Generator,
-    found: list[Check],
+    found: list[PredictiveCheck],
     notes: list[str],
 ) -> None:
     """Add the check of groups against their population, where the program has one."""
@@ -389,7 +387,7 @@ def _check_groups(
 
 
 def _check_pit(
-    fit: Fit, rng: np.random.Generator, found: list[Check], notes: list[str]
+    fit: Fit, rng: np.random.Generator, found: list[PredictiveCheck], notes: list[str]
 ) -> LooPit | None:
     """Add the check of the PITs, where the program has a pointwise likelihood."""
     if not fit.program.can(Capability.LOG_LIK):
@@ -397,10 +395,9 @@ def _check_pit(
         notes.append(f"{LOO_PIT} is left out, as the program has no log_lik: {remedy}")
         return None
     pit = loo_pit(fit, rng)
-    meaning = "PITs of leave-one-out prediction"
-    passed = _passes(LOO_PIT, pit.p_value)
-    words = ("", "") if passed else of_pits(fit, pit)
-    found.append(Check(LOO_PIT, meaning, pit.p_value, np.nan, np.nan, np.empty(0), *words))
+    words = ("", "") if _passes(LOO_PIT, pit.p_value) else of_pits(fit, pit)
+    about = (LOO_PIT, "PITs of leave-one-out prediction", pit.p_value, np.nan, np.nan, np.empty(0))
+    found.append(PredictiveCheck(*about, *words))
     if pit.values.size < pit.num_obs:
         notes.append(
             f"{LOO_PIT}: {pit.values.size} of {pit.num_obs} observations, evenly spaced, "

@@ -43,6 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,9 +54,8 @@ from pyflowers.convergence import ess_mean, good_k
 from pyflowers.data import Labels
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, PyflowersError
-from pyflowers.fits.fit import LARGEST_GROUP, Fit, checked_fits
+from pyflowers.fits.fit import LARGEST_GROUP, Fit, checked_fits, held_out_weights
 from pyflowers.fits.posterior import element_names
-from pyflowers.fits.psis import held_out_weights
 from pyflowers.programs import Capability
 
 FEW_OBSERVATIONS = 100
@@ -68,17 +68,37 @@ _MOST_STEPS = 10_000
 _MOST_VALUES = 4_000_000  # pointwise likelihoods that are weighted at once
 
 
-@dataclass(frozen=True)
-class ModelLoo:
-    """The PSIS-LOO results of one model.
+@dataclass(frozen=True, kw_only=True)
+class ModelElpd:
+    """How well one model predicts what it has not seen.
 
     Attributes
     ----------
     name : str
         The model.
     elpd, se : float
-        Expected log pointwise predictive density, and its standard error: what other observations
-        would have changed.
+        Expected log predictive density, the sum of `terms`, and its standard error: what other
+        observations, or groups, would have changed.
+    difference, difference_se : float
+        elpd minus that of the best model, at most 0, and its standard error.
+    terms : array
+        Log predictive density of each observation, or of each group as a whole.
+    """
+
+    name: str
+    elpd: float
+    se: float
+    difference: float
+    difference_se: float
+    terms: NDArray[np.float64] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelLoo(ModelElpd):
+    """The PSIS-LOO results of one model, besides those of :class:`ModelElpd`.
+
+    Attributes
+    ----------
     mcse : float
         Monte Carlo standard error of elpd: what other draws would have changed. NaN where a k-hat
         is too large.
@@ -86,14 +106,10 @@ class ModelLoo:
         Effective number of parameters, and its standard error.
     num_parameters : int
         The parameters that the program has.
-    difference, difference_se : float
-        elpd minus that of the best model, at most 0, and its standard error.
     k_hat : array, shape (N,)
         Pareto shape of each observation's importance weights.
     good_k : float
         The k-hat up to which the estimate can be trusted.
-    terms : array, shape (N,)
-        Log predictive density of each observation.
     refitted : array of int
         Observations whose term comes from a refit without them, counted from 0.
     failed : array of int
@@ -104,18 +120,12 @@ class ModelLoo:
         Its stacking weight; 1 for a single model.
     """
 
-    name: str
-    elpd: float
-    se: float
     mcse: float
     p_loo: float
     p_loo_se: float
     num_parameters: int
-    difference: float
-    difference_se: float
     k_hat: NDArray[np.float64] = field(repr=False)
     good_k: float
-    terms: NDArray[np.float64] = field(repr=False)
     refitted: NDArray[np.int64] = field(repr=False)
     failed: NDArray[np.int64] = field(repr=False)
     no_refit: str
@@ -252,32 +262,28 @@ def loo(fits: Sequence[Fit], *, refit: bool = False) -> LooComparison:
         large to be held.
     """
     fits = checked_comparable(fits)
-    found = [_terms(fit, refit) for fit in fits]
-    best = max(found, key=lambda terms: float(terms.elpd.sum())).elpd
-    weights = stacking_weights(np.stack([terms.elpd for terms in found]))
+    found = [_psis(fit, refit) for fit in fits]
+    terms = [elpd for elpd, _ in found]
+    best = max(terms, key=np.sum)
+    weights = stacking_weights(np.stack(terms))
     models = [
-        ModelLoo(
-            name=fit.name,
-            elpd=float(terms.elpd.sum()),
-            se=error_of_sum(terms.elpd),
-            mcse=terms.mcse,
-            p_loo=float((terms.within - terms.elpd).sum()),
-            p_loo_se=error_of_sum(terms.within - terms.elpd),
-            num_parameters=_num_parameters(fit),
-            difference=float((terms.elpd - best).sum()),
-            difference_se=error_of_sum(terms.elpd - best),
-            k_hat=terms.k_hat,
-            good_k=terms.good_k,
-            terms=terms.elpd,
-            refitted=terms.refitted,
-            failed=terms.failed,
-            no_refit=terms.no_refit,
-            weight=float(weight),
-        )
-        for fit, terms, weight in zip(fits, found, weights, strict=True)
+        ModelLoo(**_standing(fit.name, elpd, best), **own, weight=float(weight))
+        for fit, (elpd, own), weight in zip(fits, found, weights, strict=True)
     ]
     models.sort(key=lambda model: -model.elpd)
     return LooComparison(tuple(models), best.size)
+
+
+def _standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the fields of :class:`ModelElpd`, compared with the terms of the best model."""
+    return {
+        "name": name,
+        "elpd": float(terms.sum()),
+        "se": error_of_sum(terms),
+        "difference": float((terms - best).sum()),
+        "difference_se": error_of_sum(terms - best),
+        "terms": terms,
+    }
 
 
 def stacking_weights(elpd: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -306,21 +312,8 @@ def stacking_weights(elpd: NDArray[np.float64]) -> NDArray[np.float64]:
     return weights
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """log p(y[n] | the others) of one model, and log p(y[n] | all) for comparison."""
-
-    elpd: NDArray[np.float64]
-    within: NDArray[np.float64]
-    k_hat: NDArray[np.float64]
-    good_k: float
-    mcse: float
-    refitted: NDArray[np.int64]
-    failed: NDArray[np.int64]
-    no_refit: str
-
-
-def _terms(fit: Fit, refit: bool) -> _Terms:
+def _psis(fit: Fit, refit: bool) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Return log p(y[n] | the others) of one model, and the fields of :class:`ModelLoo`."""
     log_lik = fit.log_likelihood()
     num_obs, num_draws = log_lik.shape[-1], fit.num_chains * fit.num_draws
     elpd, k_hat, within = np.empty((3, num_obs))
@@ -345,16 +338,17 @@ def _terms(fit: Fit, refit: bool) -> _Terms:
     refitted = np.array([each.rows[0] for each in found], dtype=np.int64)
     elpd[refitted] = [each.elpd for each in found]
     errors = [_error_of_draws(changes.reshape(log_lik.shape[:2])), *(each.mcse for each in found)]
-    return _Terms(
-        elpd,
-        within,
-        k_hat,
-        limit,
-        float(np.linalg.norm(errors)) if refitted.size == bad.size else np.nan,
-        refitted,
-        np.array([each.rows[0] for each in found if not each.passed], dtype=np.int64),
-        no_refit,
-    )
+    return elpd, {
+        "mcse": float(np.linalg.norm(errors)) if refitted.size == bad.size else np.nan,
+        "p_loo": float((within - elpd).sum()),
+        "p_loo_se": error_of_sum(within - elpd),
+        "num_parameters": _num_parameters(fit),
+        "k_hat": k_hat,
+        "good_k": limit,
+        "refitted": refitted,
+        "failed": np.array([each.rows[0] for each in found if not each.passed], dtype=np.int64),
+        "no_refit": no_refit,
+    }
 
 
 def _error_of_draws(changes: NDArray[np.float64]) -> float:
@@ -425,32 +419,18 @@ LARGE_ERROR = 0.5
 """Monte Carlo standard error of an elpd above which the reader is warned."""
 
 
-@dataclass(frozen=True)
-class ModelGroups:
+@dataclass(frozen=True, kw_only=True)
+class ModelGroups(ModelElpd):
     """How well one model predicts each group from the others.
 
     Attributes
     ----------
-    name : str
-        The model.
-    elpd, se : float
-        Sum over groups, and its standard error.
-    difference, difference_se : float
-        elpd minus that of the best model, at most 0, and its standard error.
-    terms : array, shape (G,)
-        Log joint predictive density of each group.
     mcse : array, shape (G,)
-        Monte Carlo standard error of each.
+        Monte Carlo standard error of each term.
     failed : tuple of str
         Groups whose refit, the one without them, failed its diagnostics.
     """
 
-    name: str
-    elpd: float
-    se: float
-    difference: float
-    difference_se: float
-    terms: NDArray[np.float64] = field(repr=False)
     mcse: NDArray[np.float64] = field(repr=False)
     failed: tuple[str, ...]
 
@@ -559,15 +539,10 @@ def leave_one_group_out(
     sets = [np.flatnonzero(labels.codes == g) for g in range(len(labels))]
     found = {fit.name: predict_held_out(fit, sets, advance=advance) for fit in fits}
     terms = {name: np.array([each.elpd for each in each_set]) for name, each_set in found.items()}
-    best = max(terms, key=lambda name: float(terms[name].sum()))
+    best = max(terms.values(), key=np.sum)
     models = [
         ModelGroups(
-            name=name,
-            elpd=float(own.sum()),
-            se=error_of_sum(own),
-            difference=float((own - terms[best]).sum()),
-            difference_se=error_of_sum(own - terms[best]),
-            terms=own,
+            **_standing(name, own, best),
             mcse=np.array([each.mcse for each in found[name]]),
             failed=tuple(
                 group

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.analysis.statistics import STATISTICS, Function
 from pyflowers.display import (
     INTERVAL,
     Line,
@@ -144,7 +145,7 @@ def prior(
     draws: int = 4000,
     seed: int | None = None,
     priors: Mapping[str, float] | None = None,
-    statistics: Mapping[str, Statistic] | None = None,
+    statistics: Mapping[str, Function] | None = None,
     group: str | None = None,
     time: str | None = None,
     value: str | None = None,
@@ -275,7 +276,7 @@ def _by_engine(
     )
 
 
-def _with_statistics(made: PriorPredictive, more: dict[str, Statistic]) -> PriorPredictive:
+def _with_statistics(made: PriorPredictive, more: dict[str, Function]) -> PriorPredictive:
     """Compute the statistics of the implied data, and note why they may be unreliable."""
     if made.y_rep is None:
         note = (
@@ -300,15 +301,12 @@ def _with_statistics(made: PriorPredictive, more: dict[str, Statistic]) -> Prior
     return replace(made, statistics=statistics, notes=tuple(notes))
 
 
-Statistic = Callable[[FloatArray], FloatArray]
-"""Takes data, shape (draw, N), to a value for each draw, shape (draw,)."""
-
 WIDE = 0.98
 """Probability of the wider interval: how far the prior goes at all."""
 
 
 def of_each_draw(
-    y_rep: FloatArray, data: Data, counts: bool, more: Mapping[str, Statistic]
+    y_rep: FloatArray, data: Data, counts: bool, more: Mapping[str, Function]
 ) -> dict[str, FloatArray]:
     """Return statistics of the implied data by name, each shaped (chain, draw).
 
@@ -344,15 +342,11 @@ def of_each_draw(
     return found
 
 
-def _usual(data: Data, counts: bool) -> dict[str, Statistic]:
-    usual: dict[str, Statistic] = {
-        "mean": lambda y: y.mean(axis=1),
-        "sd": lambda y: y.std(axis=1, ddof=1) if y.shape[1] > 1 else np.zeros(len(y)),
-        "minimum": lambda y: y.min(axis=1),
-        "maximum": lambda y: y.max(axis=1),
-    }
+def _usual(data: Data, counts: bool) -> dict[str, Function]:
+    names = ["mean", "sd", "minimum", "maximum", *(["zeros"] if counts else [])]
+    usual = {name: STATISTICS[name].function for name in names}
     if counts:
-        usual["share of zeros"] = lambda y: (y == 0).mean(axis=1)
+        usual[STATISTICS["zeros"].meaning] = usual.pop("zeros")
     groups = data.by_group
     if groups is not None and len(groups) > 1 and len(groups) < data.num_obs:
         by_group = np.zeros((data.num_obs, len(groups)))

@@ -26,21 +26,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pyflowers.analysis.calibration import Calibration, of_fit
-from pyflowers.analysis.priors import prior
+from pyflowers.analysis.priors import PriorPredictive, prior
 from pyflowers.batches import Batch, Keep, Task, batch
 from pyflowers.engines import Engine, SamplerOptions, find_engine, new_seed
 from pyflowers.errors import ConfigError
-from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit_data
-from pyflowers.programs import Capability, Data, Draws, Program, find_program
+from pyflowers.programs import Capability, Data, Program, find_program
 
 FEWEST_RANKS = 50
 NUM_RANKS = 100
@@ -52,38 +50,6 @@ take the simulated data sets as independent."""
 
 _LARGEST_COUNT = 2**31 - 1
 """The largest whole number that Stan holds."""
-
-
-class Simulations(Protocol):
-    """Parameters and the data that they imply, as :class:`pyflowers.priors.PriorPredictive` is."""
-
-    @property
-    def program(self) -> Program:
-        """What is to be fitted."""
-
-    @property
-    def data(self) -> Data:
-        """The design; its observed variable holds placeholders."""
-
-    @property
-    def draws(self) -> Draws:
-        """Every parameter, each of shape (chain, draw, …)."""
-
-    @property
-    def y_rep(self) -> NDArray[np.float64] | None:
-        """Data implied by each draw, shape (chain, draw, N); None if there are none."""
-
-    @property
-    def priors(self) -> Mapping[str, float]:
-        """Hyperparameters as used."""
-
-    @property
-    def drawn_by(self) -> str:
-        """``numpy``, or the engine."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What qualifies the draws."""
 
 
 def sbc(
@@ -101,7 +67,7 @@ def sbc(
     cmdstan: str | Path | None = None,
     executor: Any = None,
     workers: int | None = None,
-    simulate: Callable[[int, int], Simulations] | None = None,
+    simulate: Callable[[int, int], PriorPredictive] | None = None,
     posterior: bool = False,
     **design: Any,
 ) -> Calibration:
@@ -161,28 +127,21 @@ def sbc(
     if posterior and simulate is not None:
         raise ConfigError("posterior: it simulates by itself; leave out one of it and simulate")
     setup: dict[str, Any] = {"priors": priors, "engine": engine, "cmdstan": cmdstan}
-    made: Simulations
     if simulate is not None:
         made = simulate(sims, chosen)
     elif posterior:
         num = max(-(-sims * PRIOR_THIN // sampler.chains), sampler.draws)
         thinned = SamplerOptions.of(**{"seed": chosen, **given, "draws": num, "thin": 1})
-        made = _from_posterior(program, data, thinned, design, setup)
+        opened = find_program(program, tuple(map(str, design.pop("include_paths", ()))))
+        made = simulate_from_posterior(opened, opened.read(data, **design), thinned, **setup)
     else:
         number = max(4, sims * PRIOR_THIN)
         made = prior(program, data, draws=number, seed=chosen, **setup, **design)
     if made.y_rep is None:
         made.program.require(Capability.Y_REP)
+    where = {"out": out, "executor": executor, "workers": workers, "engine": engine}
     tasks = list(_tasks(made, sims, given, thin, quantities))
-    fitted = batch(
-        tasks,
-        out=out,
-        executor=executor,
-        seed=chosen,
-        engine=engine,
-        cmdstan=cmdstan,
-        workers=workers,
-    )
+    fitted = batch(tasks, seed=chosen, cmdstan=cmdstan, **where)
     own = simulate is None and not posterior and made.drawn_by != "numpy"
     found = Calibration(
         fitted,
@@ -194,7 +153,7 @@ def sbc(
         sha256=made.program.source.sha256,
         priors=dict(made.priors),
     )
-    found.write()
+    found.save()
     return found
 
 
@@ -206,21 +165,8 @@ def _seed_of(out: str | Path) -> int:
     return new_seed() if known is None else known
 
 
-def _from_posterior(
-    program: str | Path | Program,
-    data: Any,
-    options: SamplerOptions,
-    design: dict[str, Any],
-    setup: Mapping[str, Any],
-) -> Simulations:
-    """Simulate from the posterior given the observed data."""
-    opened = find_program(program, tuple(map(str, design.pop("include_paths", ()))))
-    read = opened.read(data, **design)
-    return simulate_from_posterior(opened, read, options, **setup)
-
-
 def _tasks(
-    made: Simulations, sims: int, options: Mapping[str, Any], thin: int, more: Sequence[str]
+    made: PriorPredictive, sims: int, options: Mapping[str, Any], thin: int, more: Sequence[str]
 ) -> Iterator[Task]:
     """Yield a task for each simulated data set."""
     program, design = made.program, made.data
@@ -241,12 +187,14 @@ def _tasks(
         for name in parameters
     }
     y = made.y_rep.reshape(-1, made.y_rep.shape[-1])[::every]
+    how = {"thin": thin, "functions": list(more)}
     for i in range(sims):
         values = y[i]
         if whole:
             # A value that Stan cannot hold makes a task that fails with that message.
             fits_in = np.isfinite(values).all() and values.max(initial=0) <= _LARGEST_COUNT
             values = values.astype(np.int64) if fits_in else values
+        truth = {name: each[i].tolist() for name, each in true.items()}
         yield Task(
             program,
             {**fixed, observed: values.reshape(shape)},
@@ -254,49 +202,8 @@ def _tasks(
             repeat=i,
             priors=made.priors,
             options=options,
-            keep=(
-                Keep(
-                    f"{of_fit.__module__}:of_fit",
-                    {
-                        "true": {name: each[i].tolist() for name, each in true.items()},
-                        "thin": thin,
-                        "functions": list(more),
-                    },
-                    "ranks",
-                ),
-            ),
+            keep=(Keep(f"{of_fit.__module__}:of_fit", {"true": truth, **how}, "ranks"),),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Augmented:
-    """Draws of a posterior, and the observed data with new ones behind them for each draw.
-
-    Attributes
-    ----------
-    program : Program
-        Whose posterior it is.
-    data : Data
-        The design of old and new rows together, hyperparameters included.
-    draws : mapping of str to array, shape (chain, draw, …)
-        Every quantity.
-    y_rep : array, shape (chain, draw, 2 N)
-        Observed values, then new ones.
-    priors : mapping of str to float
-        Hyperparameters as used.
-    drawn_by : str
-        The engine.
-    notes : tuple of str
-        What qualifies the draws.
-    """
-
-    program: Program
-    data: Data
-    draws: Mapping[str, NDArray[np.float64]]
-    y_rep: NDArray[np.float64]
-    priors: Mapping[str, float]
-    drawn_by: str
-    notes: tuple[str, ...]
 
 
 def simulate_from_posterior(
@@ -307,8 +214,11 @@ def simulate_from_posterior(
     priors: Mapping[str, float] | None = None,
     engine: str | Engine = "auto",
     cmdstan: Any = None,
-) -> Augmented:
+) -> PriorPredictive:
     """Draw parameters given the observed data, and new data from each draw.
+
+    The posterior of the observed data is the prior of the new ones: ``y_rep`` has the observed
+    values, then new ones, and ``data`` is the design of both.
 
     Parameters
     ----------
@@ -348,17 +258,20 @@ def simulate_from_posterior(
     else:
         whole = _twice(program, whole, size)
     both = np.concatenate([y_old, y_new], -1)
-    return Augmented(
-        program, whole, fit.draws, both, fit.record.priors, fit.record.engine.name, _notes(fit)
-    )
-
-
-def _notes(fit: Fit) -> tuple[str, ...]:
-    if fit.diagnostics.passed:
-        return ()
-    return (
+    note = (
         "the diagnostics of the fit to the observed data fail, so the parameters that were drawn "
-        "from it may not be its posterior's",
+        "from it may not be its posterior's"
+    )
+    return PriorPredictive(
+        program=program,
+        data=whole,
+        draws=fit.draws,
+        y_rep=both,
+        statistics={},
+        priors=fit.record.priors,
+        seed=options.seed,
+        drawn_by=fit.record.engine.name,
+        notes=() if fit.diagnostics.passed else (note,),
     )
 
 

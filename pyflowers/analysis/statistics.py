@@ -22,6 +22,9 @@ from pyflowers.errors import ConfigError
 
 FloatArray = NDArray[np.float64]
 
+Function = Callable[[FloatArray], FloatArray]
+"""Takes data sets, shape (R, N), to one number each, shape (R,)."""
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -38,7 +41,7 @@ class Statistic:
     """
 
     name: str
-    function: Callable[[FloatArray], FloatArray]
+    function: Function
     meaning: str
 
 
@@ -159,7 +162,7 @@ def _module(name: str, wanted: str) -> object:
         raise ConfigError(f"statistic {wanted!r}: {name} cannot be imported ({reason})") from error
 
 
-def _of_each(name: str, function: Callable[[FloatArray], float]) -> Callable[..., FloatArray]:
+def _of_each(name: str, function: Callable[[FloatArray], float]) -> Function:
     """Apply a user's function to one data set at a time, and say what is wrong with its answer."""
 
     def apply(y: FloatArray) -> FloatArray:
@@ -240,7 +243,7 @@ def group_codes(labels: Labels | None, num_obs: int) -> GroupCodes:
     return GroupCodes(labels.codes, labels.counts)
 
 
-def within_statistic(groups: GroupCodes, counts: bool) -> Callable[[FloatArray], FloatArray]:
+def within_statistic(groups: GroupCodes, counts: bool) -> Function:
     """Return how much values vary about the means of their groups.
 
     Of measurements it is the pooled standard deviation, √(Σ (y − m[p])² / Σ (n[p] − 1)), where m[p]
@@ -292,9 +295,7 @@ def consecutive(groups: GroupCodes, times: NDArray[np.int64]) -> NDArray[np.int6
     return np.stack([before, after])[:, follows & (groups.sizes[groups.codes[before]] > 2)]
 
 
-def lag_statistic(
-    groups: GroupCodes, pairs: NDArray[np.int64]
-) -> Callable[[FloatArray], FloatArray]:
+def lag_statistic(groups: GroupCodes, pairs: NDArray[np.int64]) -> Function:
     """Return the mean product of deviations at consecutive times, each from its group's mean.
 
     Deviations are divided by the standard deviation of their group, so that it is an
@@ -322,7 +323,7 @@ def lag_statistic(
     return statistic
 
 
-def outlier_statistic(groups: GroupCodes, counts: bool) -> Callable[[FloatArray], FloatArray]:
+def outlier_statistic(groups: GroupCodes, counts: bool) -> Function:
     """Return Grubbs' statistic, which tells how far the most distant group is from all.
 
     With m[p] the mean of group p it is max over p of |m[p] − mean of m| / sd of m, at most

@@ -213,14 +213,11 @@ def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
     sampler = {name: value for name, value in given(options).items() if name in names}
     more = {name: value for name, value in given(options).items() if name not in names}
     found = replace(sbc(out=out, options=sampler, **more), drop=drop_doubtful)
-    found.write()
-    table = found.table()
-    table.to_csv(out / "calibration.csv")
-    calibration(found).savefig(out / "calibration.png", dpi=150)
+    found.save({"calibration.png": calibration(found)})
     record = {
         "program": found.name,
         "fits": found.num_fits,
-        "calibration": rows_of(table),
+        "calibration": rows_of(found.table()),
         "passed": not found.failed,
         "verdict": found.sentence,
         "notes": list(found.notes),

@@ -29,7 +29,7 @@ from pyflowers.programs import Capability, Draws
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
-    from pyflowers.analysis.checks import Check, PredictiveChecks
+    from pyflowers.analysis.checks import PredictiveCheck, PredictiveChecks
     from pyflowers.analysis.ecdf import Band
     from pyflowers.analysis.elpd import LooComparison
 
@@ -228,7 +228,7 @@ def predictive_checks(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figu
     return finish(figure, alt)
 
 
-def statistic_panel(ax: Axes, check: Check, theme: Theme) -> None:
+def statistic_panel(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
     """Draw bars of the replicated statistic, and a line at the observed one."""
     low, high = np.quantile(check.replicated, (0.005, 0.995))
     low, high = min(low, check.observed), max(high, check.observed)
@@ -256,7 +256,7 @@ def _lattice(values: NDArray[np.float64]) -> float:
     return float(gaps.min()) if np.allclose(multiples, np.round(multiples), atol=1e-3) else 0.0
 
 
-def _name_check(ax: Axes, check: Check, theme: Theme) -> None:
+def _name_check(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
     """Name a check, and say its p-value."""
     ax.set_title(label(check.name), pad=14)
     word, colour = ("", theme.muted) if check.passed else (", FAILS", theme.alarm)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pyflowers
-from pyflowers.analysis.simulations import Simulations, simulate_from_posterior
+from pyflowers.analysis.simulations import simulate_from_posterior
 from pyflowers.cli.main import main
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
@@ -78,7 +78,7 @@ def test_new_observations_have_effects_of_their_own(tmp_path, own_program):
     assert abs(new) < 4 * 0.5 / np.sqrt(200)
 
 
-def never(num: int, seed: int) -> Simulations:
+def never(num: int, seed: int):
     raise AssertionError("nothing is simulated")
 
 

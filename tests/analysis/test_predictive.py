@@ -13,7 +13,7 @@ from synthetic_fits import synthetic_fit, table
 
 import pyflowers
 from pyflowers.analysis import findings
-from pyflowers.analysis.checks import Check, LooPit, _on_k_hat
+from pyflowers.analysis.checks import LooPit, PredictiveCheck, _on_k_hat
 from pyflowers.analysis.ecdf import uniform_band
 from pyflowers.analysis.statistics import (
     STATISTICS,
@@ -344,7 +344,7 @@ def test_blocks_do_not_change_what_is_found(monkeypatch):
     ],
 )
 def test_a_p_value_is_not_said_to_be_0_or_1(p, size, text):
-    assert Check("x", "x", p, 0.0, 0.0, np.zeros(size)).p_text == text
+    assert PredictiveCheck("x", "x", p, 0.0, 0.0, np.zeros(size)).p_text == text
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from text_layout import collisions
 
 import pyflowers
 from pyflowers import plots
-from pyflowers.analysis.checks import Check
+from pyflowers.analysis.checks import PredictiveCheck
 from pyflowers.errors import ConfigError
 from pyflowers.plots.predictive import statistic_panel
 from pyflowers.plots.style import panels
@@ -113,7 +113,7 @@ def test_a_failed_check_is_seen_in_its_panel():
 )
 def test_bars_of_counts_and_shares_hold_equally_many_values(values, step):
     """Bins of another width than theirs make a comb of shares and spikes of counts (section C)."""
-    check = Check("x", "x", 0.5, 0.0, float(values[0]), values.astype(float))
+    check = PredictiveCheck("x", "x", 0.5, 0.0, float(values[0]), values.astype(float))
     _, (ax,) = panels(1, 1, 1.5, plots.LIGHT)
     statistic_panel(ax, check, plots.LIGHT)
     counted, edges, _ = ax.patches[0].get_data()
