@@ -52,24 +52,29 @@ class Shown:
         """Return the lines and tables that a reader sees."""
         raise NotImplementedError
 
+    def lines(self) -> Iterator[tuple[str, ...] | pd.DataFrame]:
+        """Yield the pieces of each line, and the tables."""
+        for part in self.contents():
+            yield (part,) if isinstance(part, str) else part
+
     def __str__(self) -> str:
         return "\n".join(
-            "".join(map(shown, _pieces(part)))
-            if isinstance(part, str | tuple)
-            else f"\n{text_table(part)}{_left_out(part)}"
-            for part in self.contents()
+            "".join(map(shown, part))
+            if isinstance(part, tuple)
+            else f"\n{text_table(part)}{left_out(part)}"
+            for part in self.lines()
         )
 
     def __repr__(self) -> str:
-        line = next(("".join(p) for p in self.contents() if isinstance(p, str | tuple)), "")
+        line = next(("".join(part) for part in self.lines() if isinstance(part, tuple)), "")
         return f"<pyflowers.{type(self).__name__}: {label(line)}>"
 
     def _repr_html_(self) -> str:
         return "\n".join(
-            f"<p>{''.join(map(_html, _pieces(part)))}</p>"
-            if isinstance(part, str | tuple)
-            else _html_table(part) + _html(_left_out(part))
-            for part in self.contents()
+            f"<p>{''.join(map(_html, part))}</p>"
+            if isinstance(part, tuple)
+            else _html_table(part) + _html(left_out(part))
+            for part in self.lines()
         )
 
 
@@ -234,9 +239,10 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
     return text.getvalue()
 
 
-def rows_left_out(table: pd.DataFrame) -> int:
-    """Return how many rows are too many to be shown."""
-    return len(table) - len(_cut(table))
+def left_out(table: pd.DataFrame) -> str:
+    """Say how many rows are too many to be shown, if any are."""
+    num = len(table) - len(_cut(table))
+    return f"{num} more rows" if num else ""
 
 
 def _cut(table: pd.DataFrame) -> pd.DataFrame:
@@ -272,15 +278,6 @@ def _cell(column: str, value: object) -> str:
     if type(value).__name__ in ("bool", "bool_"):
         return "yes" if value else "NO"
     return str(value) if isinstance(value, Integral) else format_cell(column, float(str(value)))
-
-
-def _left_out(table: pd.DataFrame) -> str:
-    num = rows_left_out(table)
-    return f"{num} more rows" if num else ""
-
-
-def _pieces(part: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (part,) if isinstance(part, str) else part
 
 
 def _html(piece: str) -> str:

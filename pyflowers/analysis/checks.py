@@ -74,8 +74,7 @@ from pyflowers.data import Labels
 from pyflowers.display import Line, Shown, format_number, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
-from pyflowers.fits.fit import Fit, checked_fits
-from pyflowers.fits.psis import held_out_weights
+from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability, Draws
 

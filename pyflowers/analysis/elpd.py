@@ -54,9 +54,8 @@ from pyflowers.convergence import ess_mean, good_k
 from pyflowers.data import Labels
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, PyflowersError
-from pyflowers.fits.fit import LARGEST_GROUP, Fit, checked_fits
+from pyflowers.fits.fit import LARGEST_GROUP, Fit, checked_fits, held_out_weights
 from pyflowers.fits.posterior import element_names
-from pyflowers.fits.psis import held_out_weights
 from pyflowers.programs import Capability
 
 FEW_OBSERVATIONS = 100

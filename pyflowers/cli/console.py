@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.display import Shown, Styled, rows_left_out, shown, text_table
+from pyflowers.display import Shown, Styled, left_out, shown, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,9 +73,9 @@ def say(*pieces: str) -> None:
 def show(found: Shown) -> None:
     """Print a result: its lines, and its tables whole but for their last rows."""
     say()
-    for part in found.contents():
-        if isinstance(part, str | tuple):
-            say(*((part,) if isinstance(part, str) else part))
+    for part in found.lines():
+        if isinstance(part, tuple):
+            say(*part)
         else:
             print_table(part)
 
@@ -85,10 +85,9 @@ def print_table(table: pd.DataFrame) -> None:
     if _printed() != "text":
         return
     _write(f"\n{text_table(table, colours=sys.stdout.isatty())}\n")
-    num = rows_left_out(table)
-    if num:
-        file = table.attrs.get("file")
-        say(f"{num} more rows; --out writes all to {file}" if file else f"{num} more rows")
+    left, file = left_out(table), table.attrs.get("file")
+    if left:
+        say(f"{left}; --out writes all to {file}" if file else left)
 
 
 def say_json(record: Mapping[str, Any]) -> None:

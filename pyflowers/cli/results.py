@@ -99,11 +99,11 @@ def finish(
 class Lines(Shown):
     """Lines and tables as a result."""
 
-    lines: Sequence[Line]
+    text: Sequence[Line]
 
     def contents(self) -> Sequence[Line]:
         """Return them."""
-        return self.lines
+        return self.text
 
 
 def _write(path: Path, made: Any) -> None:

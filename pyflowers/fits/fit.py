@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers import convergence
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.base import Keep
@@ -19,7 +20,7 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits import folder as run_folder
 from pyflowers.fits import idata as inference_data
 from pyflowers.fits.diagnostics import diagnose, examine_prior
-from pyflowers.fits.posterior import dataset, kept_elements, without_draws
+from pyflowers.fits.posterior import dataset, kept_elements, stacked, without_draws
 from pyflowers.fits.record import RunRecord, read_record
 from pyflowers.fits.summary import summarize
 from pyflowers.fits.verdict import Part, Verdict
@@ -314,10 +315,13 @@ class Fit(Shown):
         return cls(without_draws(program), data, draws, stats, record, table[rows])
 
     def __repr__(self) -> str:
+        names = ", ".join(name for name in self.draws if name not in self.program.internal)
+        # Of 100,000 groups they take a minute: a debugger that shows the fit must not ask for them.
+        known = "diagnostics" in self.__dict__
+        judged = f"; diagnostics {self.diagnostics.status}" if known else ""
         return (
             f"<pyflowers.Fit of {self.name}: {self.num_chains} chains × {self.num_draws} draws of "
-            f"{', '.join(map(str, self.posterior))}; diagnostics {self.diagnostics.status}; "
-            f"seed {self.options.seed}>"
+            f"{names}{judged}; seed {self.options.seed}>"
         )
 
     @property
@@ -361,3 +365,40 @@ def checked_fits(fits: Any, what: str) -> list[Fit]:
         if not isinstance(each, Fit):
             raise ConfigError(f"{what}: a {type(each).__name__} is not a fit; give fits only")
     return found
+
+
+def held_out_weights(
+    fit: Fit, log_lik: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weights that turn draws into those of a fit without one observation.
+
+    The weight of a draw is 1 / p(y[n] | draw), Pareto-smoothed. The tail that is smoothed is longer
+    where draws depend on each other.
+
+    Parameters
+    ----------
+    fit : Fit
+        Whose draws are weighted.
+    log_lik : array, shape (chain, draw, n)
+        log p(y[n] | draw) of some of its observations.
+
+    Returns
+    -------
+    log_weights : array, shape (n, chain × draw)
+        The weights of each observation sum to 1.
+    k_hat : array, shape (n,)
+        Pareto shape of each observation's weights.
+
+    References
+    ----------
+    Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR
+    25(72); Vehtari, Gelman and Gabry (2017), Practical Bayesian model evaluation using
+    leave-one-out cross-validation and WAIC, Statistics and Computing 27(5), section 2.1.
+    """
+    by_row = np.moveaxis(log_lik, -1, 0).reshape(log_lik.shape[-1], -1)
+    efficiency = 1.0
+    if fit.num_chains > 1 and fit.posterior:  # as ArviZ's PSIS-LOO has it
+        sizes = convergence.ess_mean(stacked(fit.posterior))
+        if sizes.size:
+            efficiency = float(np.nanmean(sizes) / (fit.num_chains * fit.num_draws))
+    return convergence.pareto_smooth(-by_row, r_eff=efficiency)

@@ -105,9 +105,11 @@ def choose(
     """
     quantities = list(fit.posterior.values())
     draws = {name: flat(q)[:, :, i] for q in quantities for i, name in enumerate(element_names(q))}
-    if not draws:
-        raise ConfigError("plots: the fit has no parameters to plot; fit a program that has some")
     names = list(draws) if parameters is None else _asked(list(draws), parameters)
+    if not names:
+        raise ConfigError(
+            "plots: there are no parameters to plot; name some, or fit a program that has some"
+        )
     varying = {name for q in quantities for name in compress(element_names(q), varies(q))}
     names = [name for name in names if name in varying] or names
     note, total = "", len(names)

@@ -253,7 +253,7 @@ def _climb(density: Density, found: Zoomed) -> Box | None:
             best = np.unravel_index(int(np.argmax(f)), f.shape)
             point = point + spread * offsets[list(best)]
             continue
-        step = np.clip(-np.linalg.solve(bend, slope), -3.0, 3.0)
+        step = np.clip(-np.linalg.solve(bend, slope), -30.0, 30.0)
         sd = np.sqrt(np.diag(np.linalg.inv(-bend)))
         point = point + spread * step
         settled = np.all(np.abs(step) < 0.5 * sd) and np.all(np.abs(np.log(sd)) < 0.7)

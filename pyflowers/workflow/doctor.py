@@ -40,13 +40,11 @@ def examine() -> Iterator[Finding]:
 
 
 def _guarded(probe: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    name = probe.__name__.strip("_")
     try:
         yield from probe()
-    except PyflowersError as error:
-        yield Finding(name, str(error), False)
     except Exception as error:  # the doctor must not fail because of what it examines
-        yield Finding(name, f"{type(error).__name__}: {error}", False)
+        what = "" if isinstance(error, PyflowersError) else f"{type(error).__name__}: "
+        yield Finding(probe.__name__.strip("_"), f"{what}{error}", False)
 
 
 def _machine() -> Iterator[Finding]:
@@ -105,11 +103,8 @@ def _cache() -> Iterator[Finding]:
     state = f"{', '.join(broken)} broken; rebuilt when next used" if broken else "all sound"
     yield Finding("executables", state, not broken)
     yield Finding("free space", _megabytes(free), free >= LITTLE_SPACE)
-    yield Finding(
-        "cache writable",
-        "yes" if os.access(folder, os.W_OK) else "no; make it writable",
-        os.access(folder, os.W_OK),
-    )
+    writable = os.access(folder, os.W_OK)
+    yield Finding("cache writable", "yes" if writable else "no; make it writable", writable)
 
 
 class Leftover(NamedTuple):
@@ -160,12 +155,8 @@ def _fit() -> Iterator[Finding]:
     started = time.perf_counter()
     done = fit(LECTURE[0], seed=1)
     seconds = time.perf_counter() - started
-    verdict = done.diagnostics
-    yield Finding(
-        "fit",
-        f"{done.name} by {done.record.engine.name} in {seconds:.2f} s, {verdict}",
-        verdict.passed,
-    )
+    how = f"{done.name} by {done.record.engine.name} in {seconds:.2f} s"
+    yield Finding("fit", f"{how}, {done.diagnostics}", done.diagnostics.passed)
 
 
 def _megabytes(size: int) -> str:

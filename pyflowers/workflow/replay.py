@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,8 +17,11 @@ from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, stacked
 from pyflowers.fits.record import engine_changes, value_changes
 from pyflowers.fits.sampling import fit_data
-from pyflowers.programs import Program, find_program
-from pyflowers.workflow.changes import data_changes
+from pyflowers.programs import Data, Program, find_program
+from pyflowers.programs.data import to_frame
+
+MOST_ROWS_NAMED = 5
+"""Rows of changed data that are named."""
 
 QUANTILES = (0.05, 0.5, 0.95)
 """What two runs are compared by, whichever interval their tables show."""
@@ -128,7 +130,7 @@ def replay(
     notes += more
     if not notes:
         notes += engine_changes(record.engine, again.engine)
-    notes += _package_changes(record.packages, again.packages)
+    notes += value_changes("version of", record.packages, again.packages)
     as_before = ", as recorded" if again.engine.name == record.engine.name else ""
     return replace(compare_runs(first, second, notes), engine=f"{again.engine.name}{as_before}")
 
@@ -194,21 +196,16 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
     return now, data_changes(kept, now), []
 
 
-def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return value_changes("version of", before, now)
-
-
 def _same_draws(first: Fit, second: Fit) -> bool:
-    def same(old: Mapping[str, NDArray[Any]], new: Mapping[str, NDArray[Any]]) -> bool:
-        return old.keys() == new.keys() and all(
-            np.array_equal(old[name], new[name], equal_nan=True) for name in old
-        )
-
     posteriors = [
         {str(name): quantity.values for name, quantity in fit.posterior.items()}
         for fit in (first, second)
     ]
-    return same(*posteriors) and same(first.stats, second.stats)
+    return all(
+        old.keys() == new.keys()
+        and all(np.array_equal(old[name], new[name], equal_nan=True) for name in old)
+        for old, new in (posteriors, (first.stats, second.stats))
+    )
 
 
 def _differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -230,3 +227,59 @@ def _limit(num: int) -> float:
     from scipy.stats import norm
 
     return max(ALLOWED_ERRORS, float(norm.isf(FALSE_ALARMS / (2 * max(num, 1)))))
+
+
+def data_changes(before: Data, now: Data) -> list[str]:
+    """Name the rows that have changed, up to five; none if all are the same.
+
+    Observations are told apart by group and time where the program has both, so that a row that
+    only moved is not a change of its value; elsewhere by their place.
+    """
+    if before.sha256 == now.sha256:
+        return []
+    if before.table is None or now.table is None:
+        return [f"{now.source} has changed"]
+    changes = value_changes("column", before.columns, now.columns)
+    old, new = _by_key(before), _by_key(now)
+    for key, (i, row) in new.items():
+        if key not in old:
+            changes.append(f"{_at(now, i, key)} is new")
+            continue
+        was = old[key][1]
+        changes += [
+            f"{_at(now, i, key)}: {name} was {_plain(was.get(name))} and is {_plain(value)}"
+            for name, value in row.items()
+            if was.get(name) != value
+        ]
+    changes += [f"{_at(before, j, key)} is gone" for key, (j, _) in old.items() if key not in new]
+    if not changes:
+        places = enumerate(zip(old, new, strict=True))
+        moved = next((i for i, (a, b) in places if a != b), 0)
+        changes = [f"{now.where(moved)}: the rows are in a different order from here on"]
+    if len(changes) > MOST_ROWS_NAMED:
+        left = len(changes) - MOST_ROWS_NAMED
+        changes = [*changes[:MOST_ROWS_NAMED], f"and {left} more changes"]
+    return changes
+
+
+def _by_key(data: Data) -> dict[tuple[str, ...], tuple[int, dict[str, Any]]]:
+    """Return each row's position and cells by what tells it apart."""
+    rows: list[dict[str, Any]] = [
+        {str(name): value for name, value in row.items()}
+        for row in to_frame(data).to_dict(orient="records")
+    ]
+    keys = [labels.of_rows for labels in (data.by_group, data.by_time) if labels is not None]
+    if len(keys) == 2:
+        return {
+            (str(group), str(time)): (i, rows[i])
+            for i, (group, time) in enumerate(zip(*keys, strict=True))
+        }
+    return {(str(i),): (i, row) for i, row in enumerate(rows)}
+
+
+def _at(data: Data, row: int, key: tuple[str, ...]) -> str:
+    return f"{data.where(row)} ({', '.join(key)})" if len(key) == 2 else data.where(row)
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

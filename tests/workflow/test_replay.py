@@ -14,8 +14,14 @@ from pyflowers.programs import find_program
 from pyflowers.programs.data import to_frame
 from pyflowers.resources import flowers_csv
 from pyflowers.workflow import replay as replay_module
-from pyflowers.workflow.changes import data_changes
-from pyflowers.workflow.replay import FALSE_ALARMS, QUANTILES, Replay, compare_runs, replay
+from pyflowers.workflow.replay import (
+    FALSE_ALARMS,
+    QUANTILES,
+    Replay,
+    compare_runs,
+    data_changes,
+    replay,
+)
 
 
 @pytest.fixture

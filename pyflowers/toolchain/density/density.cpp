@@ -128,20 +128,18 @@ EXPORT const char* bs_param_unc_names(const bs_model* made) {
 
 EXPORT int bs_log_density(const bs_model* made, bool propto, bool jacobian, const double* point,
                           double* log_density, char** message) {
-  return guarded(message,
-                 [&] { evaluate(*made, propto, jacobian, point, log_density, nullptr); });
+  return guarded(message, [&] { evaluate(*made, propto, jacobian, point, log_density, nullptr); });
 }
 
 EXPORT int bs_log_density_gradient(const bs_model* made, bool propto, bool jacobian,
                                    const double* point, double* log_density, double* gradient,
                                    char** message) {
-  return guarded(message,
-                 [&] { evaluate(*made, propto, jacobian, point, log_density, gradient); });
+  return guarded(message, [&] { evaluate(*made, propto, jacobian, point, log_density, gradient); });
 }
 
 // `values` has as many elements as bs_param_names has names. The generator is the model's own.
-EXPORT int bs_param_constrain(bs_model* made, bool transformed, bool generated,
-                              const double* point, double* values, void*, char** message) {
+EXPORT int bs_param_constrain(bs_model* made, bool transformed, bool generated, const double* point,
+                              double* values, void*, char** message) {
   return guarded(message, [&] {
     const auto dim = static_cast<Eigen::Index>(made->model->num_params_r());
     Eigen::VectorXd x = ConstVectorMap(point, dim);
@@ -157,8 +155,7 @@ EXPORT int bs_param_unconstrain(const bs_model* made, const double* values, doub
   return guarded(message, [&] {
     std::vector<std::string> names;
     made->model->constrained_param_names(names, false, false);
-    const Eigen::VectorXd given =
-        ConstVectorMap(values, static_cast<Eigen::Index>(names.size()));
+    const Eigen::VectorXd given = ConstVectorMap(values, static_cast<Eigen::Index>(names.size()));
     Eigen::VectorXd found;
     made->model->unconstrain_array(given, found, nullptr);
     copy(found, point);
