@@ -123,12 +123,12 @@ class Calibration(Shown):
         return cls(Batch(Path(folder)), **record.model_dump(exclude={"files"}))
 
     def save(self, plots: Mapping[str, Any] | None = None) -> None:
-        """Write the table, and what the ledger does not hold, into the batch's folder.
+        """Write what the ledger does not hold into the batch's folder.
 
         Parameters
         ----------
         plots : mapping of str to matplotlib.figure.Figure, optional
-            Figures by file name.
+            Figures by file name; with them the table is written as well.
 
         Raises
         ------
@@ -136,14 +136,16 @@ class Calibration(Shown):
             If the folder holds a file of such a name that pyflowers did not write.
         """
         folder, figures = self.batch.folder, dict(plots or {})
-        for name in (FILE, "calibration.csv", *figures):
+        made = ("calibration.csv", *figures) if figures else ()
+        for name in (FILE, *made):
             check_file(folder / name, _KIND)
         earlier = read_json(folder / FILE).get("files", ())
-        files = tuple(dict.fromkeys([*earlier, "calibration.csv", *figures]))
+        files = tuple(dict.fromkeys([*earlier, *made]))
         fields = _Record.model_fields.keys() - {"files"}
         record = _Record(**{name: getattr(self, name) for name in fields}, files=files)
-        with new_file(folder / "calibration.csv", _KIND) as new:
-            self.table().to_csv(new)
+        if figures:
+            with new_file(folder / "calibration.csv", _KIND) as new:
+                self.table().to_csv(new)
         for name, figure in figures.items():
             with new_file(folder / name, _KIND) as new:
                 figure.savefig(new, dpi=150, format=Path(name).suffix[1:])
