@@ -12,7 +12,7 @@ from own_programs import SECTIONS, TRIAL, visits
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
-from pyflowers.analysis import findings
+from pyflowers.analysis import checks
 from pyflowers.analysis.checks import LooPit, PredictiveCheck, _on_k_hat
 from pyflowers.analysis.ecdf import uniform_band
 from pyflowers.analysis.statistics import (
@@ -310,10 +310,8 @@ def test_few_replicates_are_spread_over_the_draws():
 
 
 def test_of_large_data_fewer_sets_have_new_groups(monkeypatch):
-    from pyflowers.analysis import predictive
-
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
-    monkeypatch.setattr(predictive, "MOST_GROUPED", 18 * 400)
+    monkeypatch.setattr(checks, "MOST_GROUPED", 18 * 400)
     found = pyflowers.check(fit)
     outlier = next(check for check in found.checks if check.name == "group_outlier")
     assert outlier.replicated.shape == (400,)
@@ -323,11 +321,9 @@ def test_of_large_data_fewer_sets_have_new_groups(monkeypatch):
 
 def test_blocks_do_not_change_what_is_found(monkeypatch):
     """Replicates that Stan has drawn are the same however memory divides them."""
-    from pyflowers.analysis import replicates
-
     fit = pyflowers.fit(program_of("pumps"), table_of("pumps"), seed=1, **SAMPLER)
     whole = pyflowers.check(fit).table()
-    monkeypatch.setattr(replicates, "BLOCK_VALUES", 35)
+    monkeypatch.setattr(checks, "BLOCK_VALUES", 35)
     pd.testing.assert_frame_equal(pyflowers.check(fit).table(), whole)
 
 
@@ -361,7 +357,7 @@ def test_the_shape_of_the_pits_says_what_is_wrong(a, b, words):
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
     u = np.random.default_rng(1).beta(a, b, 300)
     pit = LooPit(u, np.arange(300), 300, 2000, np.zeros(300), 0.7)
-    finding, advice = findings.of_pits(fit, pit)
+    finding, advice = checks.of_pits(fit, pit)
     assert re.match(words, finding)
     assert advice
 
@@ -370,7 +366,7 @@ def test_pits_of_no_simple_shape_are_described_where_they_are_farthest():
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
     u = 0.5 + np.repeat([-1, 1], 150) * np.sqrt(1 / 12)  # mean and spread of uniform values
     pit = LooPit(u, np.arange(300), 300, 2000, np.zeros(300), 0.7)
-    finding, _ = findings.of_pits(fit, pit)
+    finding, _ = checks.of_pits(fit, pit)
     assert finding == "50% of the counts of flowers lie below their predicted 21% quantile"
 
 
@@ -425,10 +421,8 @@ def test_a_pit_is_what_a_refit_without_the_observation_gives():
 
 
 def test_of_many_observations_a_sample_stands_for_all(monkeypatch):
-    from pyflowers.analysis import pit
-
     fit = synthetic_fit("multilevel_poisson", table([f"p{i}" for i in range(30)], 10), draws=50)
-    monkeypatch.setattr(pit, "MOST_VALUES", 200 * 60)
+    monkeypatch.setattr(checks, "MOST_VALUES", 200 * 60)
     found = pyflowers.check(fit)
     assert found.pit.values.size == 60
     assert np.all(np.diff(found.pit.rows) > 0)
