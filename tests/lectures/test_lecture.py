@@ -124,7 +124,6 @@ def test_the_command_runs_an_example(tmp_path):
     ("arguments", "message"),
     [
         ([], "name an example"),
-        (["leapfrog"], "name the folder"),
         (["leapfrog", "--seed", "x"], "not a valid integer"),
     ],
 )
