@@ -35,7 +35,7 @@ LECTURE = Lecture("small", "A small one", Settings(seed=7), ["One is 1."], {}, {
 @pytest.fixture(scope="module")
 def run():
     fit = synthetic_fit("iid_normal", table(["a", "b"], 4), draws=20)
-    return runs.Run(idata.to_bytes(fit.groups()), fit.summary(), fit.diagnostics, fit.record)
+    return runs.RunFolder(idata.to_bytes(fit.groups()), fit.summary(), fit.diagnostics, fit.record)
 
 
 def write_thing(path, files):

@@ -157,7 +157,7 @@ _MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
-class Prediction:
+class HeldOutDensity:
     """How well a refit predicted what it did not see.
 
     Attributes
@@ -184,7 +184,7 @@ def predict_held_out(
     *,
     engine: Engine | None = None,
     advance: Callable[[], object] = lambda: None,
-) -> list[Prediction]:
+) -> list[HeldOutDensity]:
     """Fit a model again without each of several sets of observations, as many at once as cores.
 
     Parameters
@@ -209,7 +209,7 @@ def predict_held_out(
     # Everything is checked before anything is sampled.
     parts = [hold_out(fit.program, fit.data, rows) for rows in held_out]
 
-    def one(part: HeldOut) -> Prediction:
+    def one(part: HeldOut) -> HeldOutDensity:
         found = _predict(fit, part, chosen)
         advance()
         return found
@@ -223,7 +223,7 @@ def predict_held_out(
             raise
 
 
-def _predict(fit: Fit, part: HeldOut, engine: Engine) -> Prediction:
+def _predict(fit: Fit, part: HeldOut, engine: Engine) -> HeldOutDensity:
     record, has_table = fit.record, fit.data.has_table
     # A seed of its own, which is the same again whatever else is left out.
     state = np.random.SeedSequence([fit.options.seed, *part.rows.tolist()])
@@ -240,7 +240,7 @@ def _predict(fit: Fit, part: HeldOut, engine: Engine) -> Prediction:
     elpd, error = log_ratio(
         part.log_density(again.draws), part.log_density(fit.draws, of_whole=True)
     )
-    return Prediction(part.rows, elpd, error, again.diagnostics.passed)
+    return HeldOutDensity(part.rows, elpd, error, again.diagnostics.passed)
 
 
 def log_ratio(without: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple[float, float]:

@@ -27,7 +27,7 @@ from pyflowers.errors import ConfigError
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
     from pyflowers.fits.fit import Fit
-    from pyflowers.workflow.experiment import Outcome
+    from pyflowers.workflow.experiment import ModelOutcome
 
 EXIT_DIAGNOSTICS_FAIL = 3
 
@@ -151,14 +151,14 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
     return 0 if passed or not experiment.output.check else EXIT_DIAGNOSTICS_FAIL
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: ModelOutcome) -> None:
     """Print the outcome of a model whose run folder has been written."""
     if outcome.fit is not None:
         show(outcome.fit)
         say(f"run folder: {outcome.folder}")
 
 
-def _models(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
     """Return what ``--json`` prints of the models of an experiment."""
     return [
         {"program": outcome.name, "refused": outcome.refused}
@@ -202,7 +202,7 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
     from pyflowers.fits.fit import Fit
     from pyflowers.reports import check_report
     from pyflowers.workflow.config import Experiment
-    from pyflowers.workflow.experiment import Outcome, run_experiment
+    from pyflowers.workflow.experiment import ModelOutcome, run_experiment
 
     check_report(out)
     chosen = from_command_line(ctx)
@@ -219,7 +219,9 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
                     "out one or the other"
                 )
         fits = [Fit.load(folder).with_interval(interval) for folder in folders]
-        outcomes = [Outcome(f.name, folder, f) for f, folder in zip(fits, folders, strict=True)]
+        outcomes = [
+            ModelOutcome(f.name, folder, f) for f, folder in zip(fits, folders, strict=True)
+        ]
     else:
         runs = chosen.pop("runs", out.with_name(f"{out.stem}_runs"))
         experiment = Experiment().with_options(out=runs, **chosen)
@@ -232,7 +234,7 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
 
 
 def write_report(
-    outcomes: Sequence[Outcome], out: Path, calibrations: Sequence[Calibration] = ()
+    outcomes: Sequence[ModelOutcome], out: Path, calibrations: Sequence[Calibration] = ()
 ) -> None:
     """Compare the methods on each model, then write the report of them all."""
     from pyflowers.reports import report

@@ -277,7 +277,7 @@ class Fit(Shown):
         """
         target = as_path(folder, "a run folder")
         record = self.record.model_copy(update={"omitted_groups": self.omitted_groups})
-        contents = run_folder.Run(
+        contents = run_folder.RunFolder(
             inference_data.to_bytes(self.groups()), self._summary, self.verdict, record
         )
         return run_folder.save(contents, target, plots, overwrite=overwrite)

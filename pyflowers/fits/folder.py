@@ -31,7 +31,7 @@ DRAWS = "draws.nc"
 _SUMMARY, _DIAGNOSTICS, PLOTS = "summary.csv", "diagnostics.json", "plots"
 
 
-class Run(NamedTuple):
+class RunFolder(NamedTuple):
     """What a run folder holds besides its plots."""
 
     draws: bytes
@@ -99,7 +99,7 @@ def refuse_to_replace(folder: str | Path, changes: Sequence[str]) -> Never:
 
 
 def save(
-    run: Run,
+    run: RunFolder,
     folder: Path,
     plots: Mapping[str, Any] | None = None,
     *,
@@ -218,7 +218,7 @@ def declared_now(
 __all__ = [
     "DRAWS",
     "RUN_FOLDER",
-    "Run",
+    "RunFolder",
     "check_run_folder",
     "declared_now",
     "program_of",

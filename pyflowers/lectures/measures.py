@@ -89,7 +89,7 @@ class Efficiency(NamedTuple):
         }
 
 
-class Comparison(NamedTuple):
+class Discrepancy(NamedTuple):
     """One statistic of one quantity beside its reference, and z, how many MCSEs they differ by."""
 
     quantity: str
@@ -190,19 +190,19 @@ def exact_statistics(mean: float, sd: float, quantile: Callable[[float], float])
     return moments | {f"{p:.0%}": (float(quantile(p)), 0.0) for p in QUANTILES}
 
 
-def compare(quantity: str, estimates: Statistics, reference: Statistics) -> list[Comparison]:
+def compare(quantity: str, estimates: Statistics, reference: Statistics) -> list[Discrepancy]:
     """Set each statistic beside its reference."""
     comparisons = []
     for name, (value, error) in estimates.items():
         known, known_error = reference[name]
         z = (value - known) / math.hypot(error, known_error)
-        comparisons.append(Comparison(quantity, name, value, known, z))
+        comparisons.append(Discrepancy(quantity, name, value, known, z))
     return comparisons
 
 
 def compare_draws(
     draws: Draws, reference: Draws, heavy_tailed: Sequence[str] = ()
-) -> list[Comparison]:
+) -> list[Discrepancy]:
     """Compare each quantity of `draws` with that of `reference`, by quantiles if heavy-tailed."""
     comparisons = []
     for name, values in draws.items():
@@ -212,12 +212,12 @@ def compare_draws(
     return comparisons
 
 
-def worst(comparisons: Iterable[Comparison]) -> Comparison:
+def worst(comparisons: Iterable[Discrepancy]) -> Discrepancy:
     """Return the comparison with the largest |z|; not a number is the largest."""
     return max(comparisons, key=lambda each: math.inf if math.isnan(each.z) else abs(each.z))
 
 
-def agreement(comparisons: Sequence[Comparison], what: str) -> str:
+def agreement(comparisons: Sequence[Discrepancy], what: str) -> str:
     """Say in one sentence whether all comparisons agree."""
     far = worst(comparisons)
     verdict = "agree" if far.agrees else "DISAGREE"

@@ -123,7 +123,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Task:
+class RegressionTask:
     """A network, the curve that it should learn, and where to look at it.
 
     Attributes
@@ -159,7 +159,7 @@ class Task:
         return np.quantile(self.network.x, np.linspace(0.02, 0.98, 25))
 
 
-def denoising(rng: np.random.Generator, num_points: int) -> Task:
+def denoising(rng: np.random.Generator, num_points: int) -> RegressionTask:
     """Return x + 0.3 sin 2π(x+ε) + 0.3 sin 4π(x+ε), ε ~ N(0, 0.02²), in two pieces; 5 units.
 
     The noise is inside the sines, so it is widest where the curve is steep.
@@ -169,7 +169,7 @@ def denoising(rng: np.random.Generator, num_points: int) -> Task:
     y = denoising_curve(x, rng.normal(0, 0.02, x.size))
     network = Network(x, y, (5,), weight_sd=10.0)
     title, grid = "the denoising curve, 5 tanh units", np.linspace(-0.2, 1.2, 141)
-    return Task("denoising", title, network, denoising_curve, grid, 500, 8, "dense_e", 40)
+    return RegressionTask("denoising", title, network, denoising_curve, grid, 500, 8, "dense_e", 40)
 
 
 def denoising_curve(x: FloatArray, noise: FloatArray | float = 0.0) -> FloatArray:
@@ -178,13 +178,15 @@ def denoising_curve(x: FloatArray, noise: FloatArray | float = 0.0) -> FloatArra
     return np.asarray(x + 0.3 * np.sin(at) + 0.3 * np.sin(2 * at))
 
 
-def cubed_sine(rng: np.random.Generator) -> Task:
+def cubed_sine(rng: np.random.Generator) -> RegressionTask:
     """Return sin³(6x) with noise of known sd 0.1, 34 points in two pieces; 1–10–10–1."""
     x = np.sort(np.concatenate([rng.uniform(-1, -0.2, 17), rng.uniform(0.2, 1, 17)]))
     y = cubed_sine_curve(x) + rng.normal(0, 0.1, x.size)
     network = Network(x, y, (10, 10), 1.0, noise_sd=0.1)
     title, grid = "sin³(6x), 10 and 10 tanh units", np.linspace(-1.5, 1.5, 151)
-    return Task("cubed-sine", title, network, cubed_sine_curve, grid, 1_000, 9, "diag_e", 3)
+    return RegressionTask(
+        "cubed-sine", title, network, cubed_sine_curve, grid, 1_000, 9, "diag_e", 3
+    )
 
 
 def cubed_sine_curve(x: FloatArray) -> FloatArray:

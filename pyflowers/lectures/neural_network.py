@@ -60,7 +60,7 @@ from pyflowers.fits.summary import summarize
 from pyflowers.fits.verdict import Part
 from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import FloatArray, draw_traces, r_hat
-from pyflowers.lectures.networks import Network, Task, Weights, cubed_sine, denoising
+from pyflowers.lectures.networks import Network, RegressionTask, Weights, cubed_sine, denoising
 from pyflowers.lectures.stan import advi, nuts
 from pyflowers.parallel import each, processes
 from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
@@ -127,7 +127,7 @@ def neural_network(settings: Settings) -> Lecture:
 
 
 @dataclass(frozen=True)
-class Posterior:
+class NetworkDraws:
     """Draws of a network's weights by one method.
 
     Attributes
@@ -167,7 +167,7 @@ class Posterior:
         """
         return None if self.verdict is None else judge({"f": self.functions(x)})
 
-    def verdicts(self, task: Task) -> dict[str, Any]:
+    def verdicts(self, task: RegressionTask) -> dict[str, Any]:
         """Return both verdicts, fit for JSON."""
         both = {"function": self.function_verdict(task.judged), "weights": self.verdict}
         return {what: verdict.to_dict() if verdict else None for what, verdict in both.items()}
@@ -194,7 +194,7 @@ def open_density(network: Network) -> StanDensity:
     return StanDensity(program_path(PROGRAM), network.stan_data())
 
 
-def by_nuts(task: Task, density: StanDensity, settings: Settings) -> Posterior:
+def by_nuts(task: RegressionTask, density: StanDensity, settings: Settings) -> NetworkDraws:
     """Sample with Stan's NUTS, each chain from the best of several ascents."""
     starts, ascents = best_starts(task, density, settings)
     points = [density.constrain(start) for start in starts]
@@ -214,20 +214,22 @@ def by_nuts(task: Task, density: StanDensity, settings: Settings) -> Posterior:
     weights = {name: fit.variable(name) for name in names}
     wall = float(fit.fit.record.times.wall_seconds)
     found = (fit.verdict, wall, fit.gradients, fit.acceptance, ascents)
-    return Posterior("NUTS", task.network, weights, *found)
+    return NetworkDraws("NUTS", task.network, weights, *found)
 
 
-def by_advi(task: Task, settings: Settings) -> Posterior:
+def by_advi(task: RegressionTask, settings: Settings) -> NetworkDraws:
     """Approximate by mean-field ADVI."""
     with stage(f"{task.title}: ADVI", 1) as advance:
         found = advi(PROGRAM, task.network.stan_data(), settings)
         advance(1)
     names = ("hidden_weight", "output_weight", "output_bias", "sigma")
     weights = {name: found.draws[name] for name in names if name in found.draws}
-    return Posterior("mean-field ADVI", task.network, weights, None, found.wall_time)
+    return NetworkDraws("mean-field ADVI", task.network, weights, None, found.wall_time)
 
 
-def by_hmc(task: Task, density: StanDensity, settings: Settings) -> tuple[Posterior, FloatArray]:
+def by_hmc(
+    task: RegressionTask, density: StanDensity, settings: Settings
+) -> tuple[NetworkDraws, FloatArray]:
     """Run the lecture's HMC from random starts; also return the log likelihood from the first draw.
 
     The first half of the transitions is warm-up. Every fifth draw is kept: neighbours are alike.
@@ -251,7 +253,7 @@ def by_hmc(task: Task, density: StanDensity, settings: Settings) -> tuple[Poster
     kept = {name: values[:, half:] for name, values in thinned.items()}
     acceptance = float(accepted[:, num // 2 :].mean())
     found = (judge(kept), seconds, NUM_CHAINS * num * HMC_STEPS, acceptance)
-    return Posterior("HMC", task.network, kept, *found), task.network.log_likelihood(thinned)
+    return NetworkDraws("HMC", task.network, kept, *found), task.network.log_likelihood(thinned)
 
 
 def _hmc_chain(
@@ -275,7 +277,7 @@ def _hmc_chain(
 
 
 def best_starts(
-    task: Task, density: StanDensity, settings: Settings
+    task: RegressionTask, density: StanDensity, settings: Settings
 ) -> tuple[FloatArray, FloatArray]:
     """Return where the best ascent of each chain ended, and how high all of them came.
 
@@ -318,7 +320,7 @@ def ascend(
     return np.asarray(ends[0].x, dtype=np.float64), heights
 
 
-def symmetry_error(task: Task, density: StanDensity, posterior: Posterior) -> float:
+def symmetry_error(task: RegressionTask, density: StanDensity, posterior: NetworkDraws) -> float:
     """Return how much the log density differs between a draw and one of its copies."""
     draw = {name: values[0, -1] for name, values in posterior.weights.items()}
     empty = {name: np.zeros(shape) for name, shape in density.dims.items() if 0 in shape}
@@ -329,7 +331,7 @@ def symmetry_error(task: Task, density: StanDensity, posterior: Posterior) -> fl
     return float(abs(here - there))
 
 
-def _rows(task: Task, posteriors: Sequence[Posterior]) -> list[Row]:
+def _rows(task: RegressionTask, posteriors: Sequence[NetworkDraws]) -> list[Row]:
     """Return a row a method: how well it predicts and how far it is from NUTS."""
 
     def value(verdict: Part | None, name: str) -> float:
@@ -362,7 +364,7 @@ def _rows(task: Task, posteriors: Sequence[Posterior]) -> list[Row]:
 
 
 def _findings(
-    task: Task, posteriors: Sequence[Posterior], rows: list[Row], symmetry: float
+    task: RegressionTask, posteriors: Sequence[NetworkDraws], rows: list[Row], symmetry: float
 ) -> list[str]:
     """Say where NUTS starts, what each verdict is, and why."""
     fit, approximation, hmc = rows
@@ -405,7 +407,7 @@ def _brief(verdict: Part | None) -> str:
 
 
 @styled
-def _prediction_figure(task: Task, posteriors: Sequence[Posterior]) -> StyledFigure:
+def _prediction_figure(task: RegressionTask, posteriors: Sequence[NetworkDraws]) -> StyledFigure:
     """Draw the predictive mean with ±2 sd, epistemic and total, a panel a method."""
     figure, axes = panels(len(posteriors), 3, 2.4, LIGHT, sharex=True, sharey=True)
     network, grid = task.network, task.grid
@@ -429,7 +431,9 @@ def _prediction_figure(task: Task, posteriors: Sequence[Posterior]) -> StyledFig
 
 
 @styled
-def _likelihood_figure(task: Task, log_likelihoods: dict[str, FloatArray]) -> StyledFigure:
+def _likelihood_figure(
+    task: RegressionTask, log_likelihoods: dict[str, FloatArray]
+) -> StyledFigure:
     """Draw the training log likelihood per iteration, a panel a method."""
     figure, axes = panels(len(log_likelihoods), 2, 2.1, LIGHT)
     titles = {"NUTS": "NUTS, after warm-up", "HMC": "HMC, from random starts"}
@@ -445,7 +449,7 @@ def _likelihood_figure(task: Task, log_likelihoods: dict[str, FloatArray]) -> St
 
 
 @styled
-def _weights_figure(task: Task, fit: Posterior) -> StyledFigure:
+def _weights_figure(task: RegressionTask, fit: NetworkDraws) -> StyledFigure:
     """Draw a weight and the function at a point, four chains each: one fails, one need not."""
     figure, axes = panels(2, 2, 2.1, LIGHT)
     middle = task.judged[[len(task.judged) // 3]]

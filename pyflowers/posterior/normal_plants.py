@@ -200,15 +200,15 @@ class NormalPlants:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class PlantKernel:
     """The parameters of L, each of shape (N,)."""
 
     a: FloatArray
     c1: FloatArray
     conflict: FloatArray
 
-    def __getitem__(self, index: Any) -> Kernel:
-        return Kernel(self.a[index], self.c1[index], self.conflict[index])
+    def __getitem__(self, index: Any) -> PlantKernel:
+        return PlantKernel(self.a[index], self.c1[index], self.conflict[index])
 
     def falls(self, tau: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return s, s / 2 + D s (1 - s) and the curvature -L'' at τ."""
@@ -258,7 +258,7 @@ def draw_plants(
         c1 = np.minimum(dof * num * sigma2 / known_ss, _LARGEST)
         conflict = np.minimum(0.5 * shift * shift / sigma2, _LARGEST)
     conflict = np.where(num == 0, 0.0, conflict)
-    log_tau, proposals = draw_log_precisions(Kernel(0.5 * dof, c1, conflict), rng)
+    log_tau, proposals = draw_log_precisions(PlantKernel(0.5 * dof, c1, conflict), rng)
     tau = np.exp(log_tau)
     # x | v: z = n sigma2 / v are the odds of the data's share.
     odds = c1 * tau
@@ -267,7 +267,7 @@ def draw_plants(
     return x.reshape(shape), (known_ss / (dof * tau)).reshape(shape), proposals
 
 
-def draw_log_precisions(kernel: Kernel, rng: np.random.Generator) -> tuple[FloatArray, int]:
+def draw_log_precisions(kernel: PlantKernel, rng: np.random.Generator) -> tuple[FloatArray, int]:
     """Draw l for each element."""
     *hat, usable = _gamma_hat(kernel)
     log_tau, num = np.empty_like(kernel.a), 0
@@ -285,7 +285,7 @@ def draw_log_precisions(kernel: Kernel, rng: np.random.Generator) -> tuple[Float
 # The gamma hat
 
 
-def _gamma_hat(kernel: Kernel) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
+def _gamma_hat(kernel: PlantKernel) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
     """Return τ0 = z0 / c1, A and B; and whether the hat is near enough."""
     a, c1, conflict = kernel.a, kernel.c1, kernel.conflict
     tau = np.ones_like(a)
@@ -312,7 +312,7 @@ def _gamma_hat(kernel: Kernel) -> tuple[FloatArray, FloatArray, FloatArray, Bool
 
 
 def _from_gamma(
-    kernel: Kernel,
+    kernel: PlantKernel,
     tau0: FloatArray,
     power: FloatArray,
     rate: FloatArray,
@@ -343,7 +343,7 @@ _CELLS = 21  # over the whole range, and around each of the two candidates for a
 _RANGE_DROP = 40.0
 
 
-def _edges(kernel: Kernel) -> FloatArray:
+def _edges(kernel: PlantKernel) -> FloatArray:
     """Edges of the cells, ascending, shape (N, 3 _CELLS + 3)."""
     a = kernel.a
     lowest = np.log(a) - np.log(a + kernel.c1 * (0.5 + kernel.conflict))  # L' >= 0 to its left
@@ -364,7 +364,7 @@ def _edges(kernel: Kernel) -> FloatArray:
     return np.sort(np.concatenate(sets, axis=1), axis=1)
 
 
-def _cell_hats(kernel: Kernel, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _cell_hats(kernel: PlantKernel, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     """L - D at the edges, shape (N, K + 1), and what it is below within each cell, shape (N, K)."""
     columns = kernel[:, None]
     tau, values = np.exp(edges), columns.log_density(edges)
@@ -382,7 +382,7 @@ def _cell_hats(kernel: Kernel, edges: FloatArray) -> tuple[FloatArray, FloatArra
     return values, np.minimum(from_left, from_right)
 
 
-def _from_cells(kernel: Kernel, rng: np.random.Generator) -> tuple[FloatArray, int]:
+def _from_cells(kernel: PlantKernel, rng: np.random.Generator) -> tuple[FloatArray, int]:
     edges, a = _edges(kernel), kernel.a
     width = np.diff(edges, axis=1)
     values, hat = _cell_hats(kernel, edges)

@@ -20,7 +20,7 @@ from pyflowers.fits.verdict import Check
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table of the page.
 
     Attributes

@@ -12,7 +12,7 @@ from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.record import RunRecord
 from pyflowers.programs import LECTURE
-from pyflowers.reports.markup import Table, code
+from pyflowers.reports.markup import ReportTable, code
 from pyflowers.reports.material import Material
 
 FRAME = "data.csv"
@@ -84,7 +84,7 @@ def needs_file(material: Material) -> bool:
     return bool(source) and not Path(str(source)).suffix
 
 
-def tables(material: Material) -> list[Table]:
+def tables(material: Material) -> list[ReportTable]:
     """Return what identifies data, programs, options and versions: shared by all fits, and not."""
     names = [fit.name for fit in material.fits]
     columns = [
@@ -96,11 +96,11 @@ def tables(material: Material) -> list[Table]:
         values = [str(column.get(key, "–")) for column in columns]
         rows.append([key, *map(code, values[:1] if len(set(values)) == 1 else values)])
     every = "The run" if len(names) == 1 else "What all runs share"
-    made = [Table(every, ["", "Value"], [row for row in rows if len(row) == 2], [1])]
+    made = [ReportTable(every, ["", "Value"], [row for row in rows if len(row) == 2], [1])]
     own = [row for row in rows if len(row) > 2]
     if own:
         head = ["", *names]
-        made.append(Table("What each run has of its own", head, own, range(1, len(head))))
+        made.append(ReportTable("What each run has of its own", head, own, range(1, len(head))))
     return made
 
 

@@ -29,7 +29,7 @@ from pyflowers.plots import methods
 from pyflowers.plots.predictive import half_width
 from pyflowers.programs import Capability, Data
 from pyflowers.reports.markup import (
-    Table,
+    ReportTable,
     check_number,
     code,
     elpd,
@@ -183,7 +183,7 @@ def failures(material: Material) -> list[tuple[Fit, str, list[Any]]]:
     return found
 
 
-def verdict_table(material: Material) -> Table:
+def verdict_table(material: Material) -> ReportTable:
     """Return a row for each diagnostic and a column for each fit."""
     checks = {fit.name: _of_sampling(fit) for fit in material.fits}
     rows = []
@@ -196,7 +196,7 @@ def verdict_table(material: Material) -> Table:
         rows.append([name, *cells, " or ".join(limits), source])
     head = ["Diagnostic", *checks, "Must be", "Threshold from"]
     caption = "Diagnostics, and posterior medians in their priors: the worst of each fit"
-    return Table(caption, head, rows, text_columns=[len(head) - 1])
+    return ReportTable(caption, head, rows, text_columns=[len(head) - 1])
 
 
 def _of_sampling(fit: Fit) -> dict[str, Check]:
@@ -212,7 +212,7 @@ def _cell(fit: Fit, check: Check | None) -> Markup:
     return Markup("{} {}").format(verdict_cell(check_number(fit, check), check.passed), where)
 
 
-def data_table(data: Data) -> Table | None:
+def data_table(data: Data) -> ReportTable | None:
     """Return the observations as a table, where they fit into one."""
     groups, times = data.by_group, data.by_time
     if groups is None or times is None or not data.num_obs:
@@ -226,7 +226,7 @@ def data_table(data: Data) -> Table | None:
         for group, row in zip(groups.names, values, strict=True)
     ]
     caption = f"{data.value_name} by {groups.column} and {times.column}"
-    return Table(caption, [groups.column, *times.names], rows)
+    return ReportTable(caption, [groups.column, *times.names], rows)
 
 
 def fit_drawings(fit: Fit) -> Drawings:
@@ -272,7 +272,7 @@ def shown_checks(material: Material) -> PredictiveChecks | None:
     return material.checks.get(material.best.name, first)
 
 
-def chapter_tables(material: Material, fit: Fit) -> tuple[list[Table], int]:
+def chapter_tables(material: Material, fit: Fit) -> tuple[list[ReportTable], int]:
     """Return a fit's priors and summary, and how many rows that has in all."""
     tables = []
     declared = fit.program.declaration.priors
@@ -284,7 +284,9 @@ def chapter_tables(material: Material, fit: Fit) -> tuple[list[Table], int]:
     if declared:
         num = 3 if any(row[2] for row in priors) else 2
         head = ["Hyperparameter", "Value", "Meaning"][:num]
-        tables.append(Table("Priors as used", head, [row[:num] for row in priors], range(2, num)))
+        tables.append(
+            ReportTable("Priors as used", head, [row[:num] for row in priors], range(2, num))
+        )
     whole = material.summaries[fit.name]
     size = Counter(str(name).partition("[")[0] for name in whole.index)
     names = sorted(map(str, whole.index), key=lambda name: size[name.partition("[")[0]])
@@ -294,7 +296,7 @@ def chapter_tables(material: Material, fit: Fit) -> tuple[list[Table], int]:
         for row in names[:MOST_ROWS]
     ]
     head = ["Parameter", *columns]
-    return [*tables, Table(f"Summary of the posterior of {fit.name}", head, rows)], len(whole)
+    return [*tables, ReportTable(f"Summary of the posterior of {fit.name}", head, rows)], len(whole)
 
 
 def _prior_value(value: Any, default: float) -> str:
@@ -311,7 +313,7 @@ def formulas(fit: Fit) -> list[str]:
     return [*lines, *(f"{name} ~ {prior.text}" for name, prior in priors.items() if prior)]
 
 
-def checks_table(material: Material) -> Table:
+def checks_table(material: Material) -> ReportTable:
     """Return the p-value of each predictive check and model."""
     columns = [{c.name: c for c in found.checks} for found in material.checks.values()]
     rows = []
@@ -328,10 +330,10 @@ def checks_table(material: Material) -> Table:
         meaning = next(check.meaning for check in found if check)
         rows.append([code(name), *cells, isolated(meaning)])
     head = ["Check", *material.checks, "Statistic"]
-    return Table("Predictive p-values", head, rows, text_columns=[len(head) - 1])
+    return ReportTable("Predictive p-values", head, rows, text_columns=[len(head) - 1])
 
 
-def loo_table(material: Material) -> Table | None:
+def loo_table(material: Material) -> ReportTable | None:
     """Return the models' PSIS-LOO."""
     if material.loo is None:
         return None
@@ -356,7 +358,7 @@ def loo_table(material: Material) -> Table | None:
     interval = f"{percent(material.best.interval)} interval"
     compared = [] if alone else ["Difference", "SE of difference", interval]
     head = ["Model", "elpd", "SE", "MCSE", "p_loo", *compared, "Largest k-hat", "k-hats too large"]
-    return Table("PSIS-LOO" if alone else "PSIS-LOO, best model first", head, rows)
+    return ReportTable("PSIS-LOO" if alone else "PSIS-LOO, best model first", head, rows)
 
 
 def method_drawings(found: Comparison) -> Drawings:
@@ -395,7 +397,7 @@ def method_part(found: Comparison) -> dict[str, Any]:
         "bound": (vb.elbo, vb.kl) if vb is not None and np.isfinite(vb.kl) else None,
         "faults": _faults(found, whole),
         "shown": (len(shown), len(found.elements)),
-        "table": Table(f"Posterior of {found.program.name} by each method", head, rows, [1]),
+        "table": ReportTable(f"Posterior of {found.program.name} by each method", head, rows, [1]),
     }
 
 
@@ -431,7 +433,7 @@ def drawn_sensitivities(material: Material) -> list[Sensitivity]:
     return [each for each in found if each.distances["prior"].notna().any()]
 
 
-def moves_table(material: Material) -> tuple[Table | None, int]:
+def moves_table(material: Material) -> tuple[ReportTable | None, int]:
     """Return the first conclusions that move with a prior, and how many do."""
     drawn = drawn_sensitivities(material)
     moves = pd.concat({each.name: each.moves() for each in drawn}) if drawn else pd.DataFrame()
@@ -444,7 +446,7 @@ def moves_table(material: Material) -> tuple[Table | None, int]:
     ]
     head = ["Parameter", "Model", "Conclusion", "Posterior", "At 0.8", "At 1.25", "Per doubling"]
     caption = "Conclusions that move with the prior, and where they are at its power 0.8 and 1.25"
-    return Table(caption, [*head, "Moves"], rows, [1, 2, len(head)]), len(moves)
+    return ReportTable(caption, [*head, "Moves"], rows, [1, 2, len(head)]), len(moves)
 
 
 def changed_priors(material: Material, found: Calibration) -> list[str]:

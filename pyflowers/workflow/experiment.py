@@ -26,7 +26,7 @@ MOST_ELEMENTS = 130
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ModelOutcome:
     """The outcome of one model of an experiment.
 
     Attributes
@@ -74,8 +74,8 @@ def run_experiment(
     overwrite: bool = False,
     show_progress: bool = False,
     announce: Callable[[str], object] = lambda _: None,
-    finished: Callable[[Outcome], object] = lambda _: None,
-) -> list[Outcome]:
+    finished: Callable[[ModelOutcome], object] = lambda _: None,
+) -> list[ModelOutcome]:
     """Fit each model of an experiment, or reuse its earlier run if nothing changed.
 
     Every run is saved as it ends: what fails later loses nothing of it.
@@ -271,17 +271,17 @@ def _run(
     engine: Engine,
     show_progress: bool,
     announce: Callable[[str], object],
-) -> Outcome:
+) -> ModelOutcome:
     name = task.program.name
     if task.refused:
         announce(f"{name}: not fitted: {task.refused}")
-        return Outcome(name, task.folder, None, refused=task.refused)
+        return ModelOutcome(name, task.folder, None, refused=task.refused)
     if task.earlier is not None:
         announce(f"{name}: nothing changed, taken from {task.folder}")
         found = task.earlier.with_interval(experiment.interval)
         if found is not task.earlier:  # the draws are the same, but not the summary and figures
             save(found, task.folder, experiment.output.plots)
-        return Outcome(name, task.folder, found)
+        return ModelOutcome(name, task.folder, found)
     announce(f"{name}: fitted, because {'; '.join(task.reasons)}")
     done = fit_data(
         task.program,
@@ -293,7 +293,7 @@ def _run(
         interval=experiment.interval,
         show_progress=show_progress,
     )
-    return Outcome(name, task.folder, done, refitted=task.reasons)
+    return ModelOutcome(name, task.folder, done, refitted=task.reasons)
 
 
 def _lacks_figures(folder: Path, plots: str) -> bool:

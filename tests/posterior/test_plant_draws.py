@@ -6,7 +6,7 @@ from scipy import stats
 
 from pyflowers.errors import FitError
 from pyflowers.posterior import normal_plants, poisson_plants
-from pyflowers.posterior.normal_plants import Kernel, draw_log_precisions, draw_plants
+from pyflowers.posterior.normal_plants import PlantKernel, draw_log_precisions, draw_plants
 from pyflowers.posterior.poisson_plants import central_modes, draw_log_rates, draw_rates
 from pyflowers.posterior.rejection import log_gamma_draws, until_accepted
 
@@ -102,7 +102,7 @@ def check_precisions(a):
     rng = np.random.default_rng(6)
     for c1 in (1e-6, 1e-2, 0.3, 1.0, 10.0, 1e3, 1e8):
         for conflict in (0.0, 0.3, 1.0, 3.0, 30.0, 1e4):
-            x, proposals = draw_log_precisions(Kernel(*fill(a, c1, conflict)), rng)
+            x, proposals = draw_log_precisions(PlantKernel(*fill(a, c1, conflict)), rng)
             assert distance(x, log_kernel(a, c1, conflict)) <= LARGEST_DISTANCE
             assert NUM / proposals >= 0.25
 
@@ -125,7 +125,7 @@ def test_both_ways_of_drawing_agree(monkeypatch):
 
 
 def test_negative_control_precisions_with_half_the_conflict(monkeypatch):
-    right = normal_plants.Kernel
+    right = normal_plants.PlantKernel
     monkeypatch.setattr(
         normal_plants, "_gamma_hat", lambda k, f=normal_plants._gamma_hat: f(right(k.a, k.c1, 0.5 * k.conflict))  # noqa: E501
     )  # fmt: skip

@@ -51,7 +51,7 @@ _here: Callable[[Question], Answer] | None = None
 """The interpreter of this process itself, if it has one."""
 
 
-class Progress(NamedTuple):
+class ChainProgress(NamedTuple):
     """The progress of a chain."""
 
     chain: int
@@ -91,7 +91,7 @@ def ask(
     with _bars(bars) as show, nullcontext(worker) if worker else borrowed(MODULE) as used:
         used.send(question)
         try:
-            while isinstance(message := used.receive(), Progress):
+            while isinstance(message := used.receive(), ChainProgress):
                 show(message)
         except WorkerEndedError as ended:
             raise ProcessLostError(
@@ -110,7 +110,7 @@ def interpret_here() -> None:
 
 
 @contextmanager
-def _bars(chains: int) -> Iterator[Callable[[Progress], None]]:
+def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
     """Yield what shows each :class:`Progress`: a bar for each chain."""
     if not chains:
         yield lambda _: None
@@ -119,7 +119,7 @@ def _bars(chains: int) -> Iterator[Callable[[Progress], None]]:
 
     bars = [tqdm(total=1, desc=f"chain {i + 1}", leave=False) for i in range(chains)]
 
-    def show(progress: Progress) -> None:
+    def show(progress: ChainProgress) -> None:
         bar = bars[progress.chain - 1]
         bar.total = progress.total
         bar.set_postfix_str("warm-up" if progress.is_warmup else "sampling", refresh=False)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import stanio
 
-from pyflowers.engines.stanli import Answer, Progress, Question
+from pyflowers.engines.stanli import Answer, ChainProgress, Question
 from pyflowers.engines.workers import serve
 
 MOST_PROGRAMS = 64
@@ -36,7 +36,7 @@ class Interpreter:
         Takes each :class:`~pyflowers.engines.stanli.Progress`.
     """
 
-    def __init__(self, report: Callable[[Progress], None] = lambda _: None) -> None:
+    def __init__(self, report: Callable[[ChainProgress], None] = lambda _: None) -> None:
         self._report = report
         self._programs: dict[str, str] = {}
         self._opened: Any = None
@@ -116,7 +116,7 @@ class Interpreter:
 class _Lines(io.TextIOBase):
     """Turns the interpreter's lines of progress into messages, and keeps its times."""
 
-    def __init__(self, report: Callable[[Progress], None] | None) -> None:
+    def __init__(self, report: Callable[[ChainProgress], None] | None) -> None:
         self._report = report
         self._text: list[str] = []
 
@@ -136,7 +136,9 @@ class _Lines(io.TextIOBase):
         self._text.append(text if "seconds" in text else "")
         if self._report is not None:
             for chain, iteration, total, phase in _PROGRESS.findall(text):
-                self._report(Progress(int(chain), int(iteration), int(total), phase == "Warmup"))
+                self._report(
+                    ChainProgress(int(chain), int(iteration), int(total), phase == "Warmup")
+                )
         return len(text)
 
 
