@@ -143,7 +143,7 @@ def test_vectors_of_different_elements_are_not_combined():
         ("-" * 80 + "mu", "nested too deeply"),
         ("mu" + " + mu" * 1000, "it has more than 2000 characters"),
     ],
-    ids=range(36),
+    ids=range(35),
 )
 def test_what_is_not_of_the_grammar_is_refused(fit, text, message):
     with pytest.raises(ConfigError) as caught:
