@@ -214,15 +214,12 @@ class PredictiveChecks(Shown):
                 "mcse": check.mcse,
                 "passed": check.passed,
             }
-        table = pd.DataFrame.from_dict(rows, orient="index")
-        table.index.name = "check"
-        return table
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("check")
 
     def contents(self) -> list[Line]:
         """Return the table, its notes, and the verdict."""
         table = self.table()
-        shown = [each.p_text.removeprefix("p ").removeprefix("= ") for each in self.checks]
-        table["p_value"] = shown
+        table["p_value"] = [c.p_text.removeprefix("p ").removeprefix("= ") for c in self.checks]
         return [
             heading(self.fit.name, self.fit.program.about),
             in_file(table, "checks.csv"),
@@ -238,11 +235,8 @@ def _judged(found: PredictiveCheck) -> Check:
     relation, threshold = ("≥", limit) if found.p_value < 0.5 else ("≤", 1 - limit)
     return Check(
         *(found.name, found.p_value, threshold, relation, found.passed, ""),
-        *(
-            "Gelman, Meng and Stern (1996)",
-            found.advice,
-            f"{found.finding} ({found.name}, {found.p_text})",
-        ),
+        *("Gelman, Meng and Stern (1996)", found.advice),
+        f"{found.finding} ({found.name}, {found.p_text})",
     )
 
 
@@ -290,22 +284,22 @@ def check(
     codes = group_codes(labels, fit.data.num_obs)
     wanted = [*find_statistics(statistics, fit.program.counts), *_within_groups(fit, codes)]
     values = {each.name: np.empty(positions.size) for each in wanted}
-    means = np.empty((positions.size, len(labels))) if labels is not None else None
+    means = np.empty((positions.size, codes.sizes.size))
 
-    def make(draws: Draws, rng: np.random.Generator) -> NDArray[np.float64]:
+    def make(draws: Draws, rng: np.random.Generator) -> FloatArray:
         return fit.program.y_rep(draws, fit.data, rng)
 
     for place, y_rep in blocks(fit, positions, make, rng):
         for each in wanted:
             values[each.name][place] = each.function(y_rep)
-        if means is not None:
+        if labels is not None:
             means[place] = codes.means(y_rep)
     whole = positions.size == fit.num_chains * fit.num_draws
     shape = (fit.num_chains, fit.num_draws) if whole else (1, positions.size)
     found = [_check(fit, each, values[each.name], shape) for each in wanted]
     notes: list[str] = []
     groups = None
-    if labels is not None and means is not None:
+    if labels is not None:
         groups = GroupMeans(labels, codes.means(fit.data.y[None])[0], means)
         _check_groups(fit, labels, positions, shape, rng, found, notes)
     pit = _check_pit(fit, rng, found, notes)
@@ -368,14 +362,14 @@ def _check_groups(
     codes = group_codes(labels, fit.data.num_obs)
     statistic = outlier_statistic(codes, fit.program.counts)
 
-    def make(draws: Draws, rng: np.random.Generator) -> NDArray[np.float64]:
+    def make(draws: Draws, rng: np.random.Generator) -> FloatArray:
         anew = new_groups(draws, fit.data, len(labels), rng)
         return y_at({**draws, **anew}, fit.data, labels.codes, rng)
 
     most = max(2, MOST_GROUPED // fit.data.num_obs)
     if most < positions.size:
         notes.append(f"{GROUP_OUTLIER}: {most} data sets with new groups represent all")
-        positions = positions[np.linspace(0, positions.size - 1, most).astype(np.int64)]
+        positions = positions[_evenly(positions.size, most)]
         shape = (1, most)
     replicated = np.empty(positions.size)
     for place, y_rep in blocks(fit, positions, make, rng):
@@ -391,18 +385,16 @@ def _check_pit(
 ) -> LooPit | None:
     """Add the check of the PITs, where the program has a pointwise likelihood."""
     if not fit.program.can(Capability.LOG_LIK):
-        remedy = Capability.LOG_LIK.remedy
-        notes.append(f"{LOO_PIT} is left out, as the program has no log_lik: {remedy}")
+        why = f"as the program has no log_lik: {Capability.LOG_LIK.remedy}"
+        notes.append(f"{LOO_PIT} is left out, {why}")
         return None
     pit = loo_pit(fit, rng)
     words = ("", "") if _passes(LOO_PIT, pit.p_value) else of_pits(fit, pit)
     about = (LOO_PIT, "PITs of leave-one-out prediction", pit.p_value, np.nan, np.nan, np.empty(0))
     found.append(PredictiveCheck(*about, *words))
     if pit.values.size < pit.num_obs:
-        notes.append(
-            f"{LOO_PIT}: {pit.values.size} of {pit.num_obs} observations, evenly spaced, "
-            "represent all"
-        )
+        some = f"{pit.values.size} of {pit.num_obs} observations, evenly spaced,"
+        notes.append(f"{LOO_PIT}: {some} represent all")
     if pit.num_bad:
         notes.append(f"{LOO_PIT}: {_on_k_hat(pit)}")
     return pit
@@ -446,11 +438,11 @@ class LooPit:
         The k-hat up to which a PIT can be trusted.
     """
 
-    values: NDArray[np.float64]
+    values: FloatArray
     rows: NDArray[np.int64]
     num_obs: int
     num_draws: int
-    k_hat: NDArray[np.float64]
+    k_hat: FloatArray
     good_k: float
 
     @cached_property
@@ -487,24 +479,23 @@ def loo_pit(fit: Fit, rng: np.random.Generator) -> LooPit:
     for capability in (Capability.LOG_LIK, Capability.Y_REP, Capability.OBSERVED):
         fit.program.require(capability)
     num_draws = fit.num_chains * fit.num_draws
-    rows = _sample(fit.data.num_obs, max(1, MOST_VALUES // num_draws))
+    rows = _evenly(fit.data.num_obs, max(1, MOST_VALUES // num_draws))
     log_lik = fit.program.log_lik(fit.draws, fit.data, rows)
     y_rep = fit.program.y_rep(fit.draws, fit.data, rng, rows)
-    by_row = (rows.size, num_draws)
     log_weights, k_hat = held_out_weights(fit, log_lik)
     weights = np.exp(log_weights)
-    replicated, y = np.moveaxis(y_rep, -1, 0).reshape(by_row), fit.data.y[rows, None]
+    replicated, y = np.moveaxis(y_rep, -1, 0).reshape(rows.size, -1), fit.data.y[rows, None]
     below = np.sum(weights, axis=1, where=replicated < y)
     equal = np.sum(weights, axis=1, where=replicated == y)
     values = np.clip(below + rng.random(rows.size) * equal, 0, 1)
     return LooPit(values, rows, fit.data.num_obs, num_draws, k_hat, good_k(num_draws))
 
 
-def _sample(num_obs: int, most: int) -> NDArray[np.int64]:
-    """Return all positions, or `most` that are spread evenly."""
-    if num_obs <= most:
-        return np.arange(num_obs)
-    return np.linspace(0, num_obs - 1, most).astype(np.int64)
+def _evenly(total: int, most: int | None) -> NDArray[np.int64]:
+    """Return all of so many positions, or `most` that are spread evenly."""
+    if most is None or most >= total:
+        return np.arange(total)
+    return np.linspace(0, total - 1, most).astype(np.int64)
 
 
 RATIO_IN_WORDS = 1.5
@@ -538,35 +529,40 @@ _LIMIT = (
     "see whether values are cut off at a limit, which truncation or censoring describes; if not, "
     "the program lets values vary too much"
 )
-_ADVICE = {
-    "mean": (_MEAN, _MEAN),
-    "median": (_MEAN, _MEAN),
-    "sd": (_WIDER, _NARROWER_MEASUREMENTS),
-    "sd_within": (_WIDER, _NARROWER_MEASUREMENTS),
-    "variance_to_mean": (_WIDER_COUNTS, _NARROWER_COUNTS),
-    "dispersion_within": (_WIDER_COUNTS, _NARROWER_COUNTS),
+_OTHER = "the {name} of {values} is {side} than"
+_WORDS = {
+    "mean": ("{values} are {side} on average than", _MEAN, _MEAN),
+    "median": (_OTHER, _MEAN, _MEAN),
+    "sd": ("{values} vary {much}", _WIDER, _NARROWER_MEASUREMENTS),
+    "sd_within": ("{values} vary {much}", _WIDER, _NARROWER_MEASUREMENTS),
+    "variance_to_mean": ("{values} vary {much}", _WIDER_COUNTS, _NARROWER_COUNTS),
+    "dispersion_within": ("{values} vary {much}", _WIDER_COUNTS, _NARROWER_COUNTS),
     "zeros": (
+        "{many} of {values} are 0 than",
         "use neg_binomial_2, which has more zeros than poisson, or a zero-inflated likelihood",
         "if rows of 0 were left out of the table, add them; otherwise truncate the likelihood at "
         "1, or give zeros a probability of their own",
     ),
-    "minimum": (_LIMIT, _TAILS),
-    "maximum": (_TAILS, _LIMIT),
+    "minimum": ("the smallest of {values} is {side} than", _LIMIT, _TAILS),
+    "maximum": ("the largest of {values} is {side} than", _TAILS, _LIMIT),
     "group_outlier": (
+        "{who}, the most distant {group}, is {away} the rest than",
         "look at its rows; where they are right, add a covariate that sets it apart, or draw the "
         "groups from student_t instead of normal",
         "see whether the groups form clusters, and add the covariate that divides them",
     ),
     "autocorrelation": (
-        "add an effect of time, such as a trend or a season, or an autoregressive term",
-        "look for what alternates in time, and add its effect",
+        "{values} resemble those at the {time} before{within} {degree} than",
+        "add an effect of time, such as a trend or a season, or an autoregressive term; {order}",
+        "look for what alternates in time, and add its effect; {order}",
     ),
 }
-"""What to do where a statistic is larger than the model's, and where it is smaller."""
+"""What a failed check found, and what to do where the data's statistic is larger than the model's,
+and where it is smaller."""
 
 
 def of_statistic(
-    fit: Fit, name: str, meaning: str, observed: float, replicated: NDArray[np.float64], who: str
+    fit: Fit, name: str, meaning: str, observed: float, replicated: FloatArray, who: str
 ) -> tuple[str, str]:
     """Return what the failed check of a statistic found, and what to do about it.
 
@@ -585,37 +581,35 @@ def of_statistic(
     """
     median, low, high = np.quantile(replicated, list(interval_quantiles(fit.interval).values()))
     is_larger = bool(np.mean(replicated > observed) < np.mean(replicated < observed))
-    side = "larger" if is_larger else "smaller"
-    values, within, group, qualified = _values(fit), "", "group", ""
-    if fit.data.by_group is not None:
-        group = fit.data.by_group.column
-        within = f" within each {group}"
-    if name in ("sd", "variance_to_mean", "sd_within", "dispersion_within"):
-        where = within if name.endswith("_within") else ""
-        if median > 0 and observed / median >= RATIO_IN_WORDS:
-            found = f"{values} vary {observed / median:.2g} times as much{where} as"
-        else:
-            found = f"{values} vary {'more' if is_larger else 'less'}{where} than"
-    elif name == "mean":
-        found = f"{values} are {side} on average than"
-    elif name == "zeros":
-        found = f"{'more' if is_larger else 'fewer'} of {values} are 0 than"
-    elif name in ("minimum", "maximum"):
-        found = f"the {'smallest' if name == 'minimum' else 'largest'} of {values} is {side} than"
-    elif name == "group_outlier":
-        away = "farther from" if is_larger else "nearer to"
-        found = f"{who}, the most distant {group}, is {away} the rest than"
-    elif name == "autocorrelation":
-        time = fit.data.by_time.column if fit.data.by_time is not None else "time"
-        how = "more" if is_larger else "less"
-        found = f"{values} resemble those at the {time} before{within} {how} than"
-        qualified = f"; if {time} is no order in time, do not give it as the time"
-    else:
-        found = f"the {name} of {values} is {side} than"
+    group, time = (
+        labels.column if labels is not None else default
+        for labels, default in ((fit.data.by_group, "group"), (fit.data.by_time, "time"))
+    )
+    within = f" within each {group}" if fit.data.by_group is not None else ""
+    degree = "more" if is_larger else "less"
+    where = within if name.endswith("_within") else ""
+    much = f"{degree}{where} than"
+    if median > 0 and observed / median >= RATIO_IN_WORDS:
+        much = f"{observed / median:.2g} times as much{where} as"
+    words = {
+        "name": name,
+        "values": _values(fit),
+        "side": "larger" if is_larger else "smaller",
+        "degree": degree,
+        "much": much,
+        "many": "more" if is_larger else "fewer",
+        "away": "farther from" if is_larger else "nearer to",
+        "who": who,
+        "group": group,
+        "time": time,
+        "within": within,
+        "order": f"if {time} is no order in time, do not give it as the time",
+    }
+    found, if_larger, if_smaller = _WORDS.get(name, (_OTHER, "", ""))
     numbers = [format_number(float(value)) for value in (observed, low, high)]
     shown = "{} {}; replicated {} to {}".format(meaning, *numbers)
-    advice = _ADVICE.get(name, ("", ""))[0 if is_larger else 1] + qualified
-    return f"{found} the model predicts ({shown})", _with_start(fit, advice)
+    advice = (if_larger if is_larger else if_smaller).format_map(words)
+    return f"{found.format_map(words)} the model predicts ({shown})", _with_start(fit, advice)
 
 
 def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
@@ -634,26 +628,22 @@ def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
         share = ecdf.counts(u, points, u.size) / u.size
         z = int(np.argmax(np.abs(share - points) / np.sqrt(points * (1 - points))))
         digits = 0 if abs(share[z] - points[z]) >= 0.01 else 2
-        found = (
-            f"{share[z]:.{digits}%} of {values} lie below their predicted "
-            f"{points[z]:.{digits}%} quantile"
-        )
-        return found, _with_start(
-            fit, "see the figure of the PITs for where predictions and data differ"
-        )
-    if abs(slope) > abs(spread):
-        above = np.mean(u > 0.5)
-        low = "low" if slope > 0 else "high"
+        lying, predicted = (f"{each:.{digits}%}" for each in (share[z], points[z]))
+        found = f"{lying} of {values} lie below their predicted {predicted} quantile"
+        advice = "see the figure of the PITs for where predictions and data differ"
+    elif abs(slope) > abs(spread):
+        low, above = "low" if slope > 0 else "high", np.mean(u > 0.5)
         found = f"predictions are too {low}: {above:.0%} of {values} are above their predicted "
-        return f"{found}median", _with_start(fit, _MEAN)
-    outside = np.mean(np.abs(u - 0.5) > 0.4)
-    found = (
-        f"{values} vary {'more' if spread > 0 else 'less'} than the model predicts: "
-        f"{outside:.0%} of them are outside the 80% interval predicted for each"
-    )
-    wider = _WIDER_COUNTS if fit.program.counts else _WIDER
-    narrower = _NARROWER_COUNTS if fit.program.counts else _NARROWER_MEASUREMENTS
-    return found, _with_start(fit, wider if spread > 0 else narrower)
+        found, advice = f"{found}median", _MEAN
+    else:
+        outside = np.mean(np.abs(u - 0.5) > 0.4)
+        found = (
+            f"{values} vary {'more' if spread > 0 else 'less'} than the model predicts: "
+            f"{outside:.0%} of them are outside the 80% interval predicted for each"
+        )
+        _, wider, narrower = _WORDS["variance_to_mean" if fit.program.counts else "sd"]
+        advice = wider if spread > 0 else narrower
+    return found, _with_start(fit, advice)
 
 
 def _values(fit: Fit) -> str:
@@ -672,20 +662,17 @@ BLOCK_VALUES = 1_000_000
 """Replicated values in memory at once: 8 MB, and a few times that while they are made. Larger
 blocks are slower: freed memory goes back to the system, which returns it page by page."""
 
-MAKE = Callable[[Draws, np.random.Generator], NDArray[np.float64]]
+MAKE = Callable[[Draws, np.random.Generator], FloatArray]
 
 
 def chosen_draws(fit: Fit, most: int | None) -> NDArray[np.int64]:
     """Return positions of draws, chains one after the other: all, or `most` evenly spaced."""
-    total = fit.num_chains * fit.num_draws
-    if most is None or most >= total:
-        return np.arange(total)
-    return np.unique(np.linspace(0, total - 1, most).astype(np.int64))
+    return _evenly(fit.num_chains * fit.num_draws, most)
 
 
 def blocks(
     fit: Fit, positions: NDArray[np.int64], make: MAKE, rng: np.random.Generator
-) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+) -> Iterator[tuple[slice, FloatArray]]:
     """Yield replicated data sets with their places among `positions`, shape (R, N) each.
 
     Parameters

@@ -108,7 +108,6 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
 }
 """What may be called; ``mean`` to ``var`` are taken over the elements of a vector in each draw."""
 
-_OVER_ELEMENTS = {"rank", "mean", "sum", "min", "max", "sd", "var"}
 _CLOSING = {"mean", "sum", "min", "max", "sd", "var"}
 
 _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
@@ -123,6 +122,11 @@ _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.LtE: operator.le,
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
+}
+_UNARY: Mapping[type[ast.AST], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Not: np.logical_not,
 }
 
 
@@ -179,23 +183,18 @@ class _Value:
 def _named_elements(text: str, posterior: xr.Dataset, found: dict[str, _Value]) -> str:
     """Replace what Python cannot read by names: labels of any text, quantities like ``lambda``."""
     vectors = [str(name) for name, quantity in posterior.items() if own_dims(quantity)]
-    names = sorted(vectors, key=len, reverse=True)
-    if not names:
-        return _named_keywords(text, posterior, found)
-    start = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, names))})\s*\[")
+    names = "|".join(map(re.escape, sorted(vectors, key=len, reverse=True)))
+    start = re.compile(rf"(?<![\w.])({names})\s*\[")
     pieces, at = [], 0
-    while match := start.search(text, at):
+    while names and (match := start.search(text, at)):
         quantity = posterior[match[1]]
         position, end = _element(text, match.end(), quantity)
         placeholder = f"_element_{len(found)}"
         found[placeholder] = _Value(np.asarray(flat(quantity)[:, :, position]))
         pieces += [text[at : match.start()], placeholder]
         at = end
-    return _named_keywords("".join([*pieces, text[at:]]), posterior, found)
-
-
-def _named_keywords(text: str, posterior: xr.Dataset, found: dict[str, _Value]) -> str:
-    """Replace quantities that have the name of a word of Python; no name of Stan begins with _."""
+    text = "".join([*pieces, text[at:]])
+    # A quantity may have the name of a word of Python; no name of Stan begins with _.
     for name in set(map(str, posterior)) & set(keyword.kwlist) - {"and", "or", "not"}:
         found[f"_{name}"] = _Value(posterior[name].values, labels_of(posterior[name]))
         text = re.sub(rf"(?<![\w.]){name}(?!\w)", f"_{name}", text)
@@ -220,14 +219,8 @@ def _element(text: str, begin: int, quantity: xr.DataArray) -> tuple[int, int]:
     places = [part.strip() for part in inside.split(",")]
     # Where labels are numbers, a number that is none of them is a mistake and no position.
     numbered = all(element[len(name) + 1 : -1].isdecimal() for element in elements)
-    if (
-        numbered
-        or len(places) != len(shape)
-        or not all(
-            place.isdecimal() and 1 <= int(place) <= size
-            for place, size in zip(places, shape, strict=False)
-        )
-    ):
+    inner = (p.isdecimal() and 1 <= int(p) <= size for p, size in zip(places, shape, strict=False))
+    if numbered or len(places) != len(shape) or not all(inner):
         many = " × ".join(map(str, shape))
         raise ConfigError(
             f"expression {text!r}: {name} has no element [{inside}]; name a label, such "
@@ -256,8 +249,10 @@ class _Evaluation:
             return self.name(node.id)
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
             return self.both(node.op, self.value(node.left, deeper), self.value(node.right, deeper))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd | ast.Not):
-            return self.unary(node.op, self.value(node.operand, deeper))
+        if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
+            value = self.value(node.operand, deeper)
+            self.must_be(isinstance(node.op, ast.Not), value)
+            return _Value(_UNARY[type(node.op)](value.values), value.labels)
         if isinstance(node, ast.Compare) and all(type(op) in _BINARY for op in node.ops):
             sides = [self.value(side, deeper) for side in (node.left, *node.comparators)]
             parts = [
@@ -268,8 +263,7 @@ class _Evaluation:
         if isinstance(node, ast.BoolOp):
             how = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
             parts = [self.value(part, deeper) for part in node.values]
-            for part in parts:
-                self.must_be_condition(part)
+            self.must_be(True, *parts)
             return self.joined(how, parts)
         if isinstance(node, ast.Call):
             return self.call(node, deeper)
@@ -288,18 +282,9 @@ class _Evaluation:
         quantity = self.posterior[name]
         return _Value(quantity.values, labels_of(quantity))
 
-    def unary(self, op: ast.unaryop, value: _Value) -> _Value:
-        """Apply a sign, or negate a condition."""
-        if isinstance(op, ast.Not):
-            self.must_be_condition(value)
-            return _Value(np.logical_not(value.values), value.labels)
-        self.must_be_numbers(value)
-        return _Value(-value.values if isinstance(op, ast.USub) else value.values, value.labels)
-
     def both(self, op: ast.AST, left: _Value, right: _Value) -> _Value:
         """Combine two values draw by draw, and element by element where both have elements."""
-        self.must_be_numbers(left)
-        self.must_be_numbers(right)
+        self.must_be(False, left, right)
         first, second, labels = self.aligned(left, right)
         if isinstance(op, ast.Pow):
             first, second = np.float64(first), np.float64(second)
@@ -326,11 +311,13 @@ class _Evaluation:
                     "elements"
                 )
             return left.values, right.values, left.labels
-        return (
-            _spread(left, len(right.labels)),
-            _spread(right, len(left.labels)),
-            left.labels or right.labels,
+        first, second = (
+            each.values.reshape(*each.values.shape, *(1,) * len(other.labels))
+            if isinstance(each.values, np.ndarray) and not each.labels
+            else each.values
+            for each, other in ((left, right), (right, left))
         )
+        return first, second, left.labels or right.labels
 
     def call(self, node: ast.Call, depth: int) -> _Value:
         """Apply one of the functions."""
@@ -343,35 +330,26 @@ class _Evaluation:
         if len(node.args) != 1 or node.keywords:
             raise self.error(f"{name} takes one argument")
         value = self.value(node.args[0], depth)
-        if name in _OVER_ELEMENTS and (
-            not value.labels or (name == "rank" and len(value.labels) > 1)
-        ):
+        if (name in _CLOSING and not value.labels) or (name == "rank" and len(value.labels) != 1):
             raise self.error(f"{name} takes a vector, such as one value for each group")
         if name not in _CLOSING:
-            self.must_be_numbers(value)
+            self.must_be(False, value)
         labels = () if name in _CLOSING else value.labels
         return _Value(FUNCTIONS[name](value.values), labels)
 
-    def must_be_condition(self, value: _Value) -> None:
-        """Refuse a number where a condition is meant."""
-        if getattr(value.values, "dtype", None) != np.bool_:
-            raise self.error("and, or and not combine conditions, such as mu > 0")
-
-    def must_be_numbers(self, value: _Value) -> None:
-        """Refuse a condition where numbers are meant."""
-        if getattr(value.values, "dtype", None) == np.bool_:
-            raise self.error("a condition is not a number; combine conditions with and, or and not")
+    def must_be(self, condition: bool, *values: _Value) -> None:
+        """Refuse a number where a condition is meant, and a condition where numbers are."""
+        for value in values:
+            if (getattr(value.values, "dtype", None) == np.bool_) != condition:
+                raise self.error(
+                    "and, or and not combine conditions, such as mu > 0"
+                    if condition
+                    else "a condition is not a number; combine conditions with and, or and not"
+                )
 
     def error(self, reason: str) -> ConfigError:
         """Return an error that names the expression."""
         return ConfigError(f"expression {self.text!r}: {reason}")
-
-
-def _spread(value: _Value, num_dims: int) -> Any:
-    """Give draws without elements as many trailing dimensions as another value has."""
-    if not num_dims or not isinstance(value.values, np.ndarray) or value.labels:
-        return value.values
-    return value.values.reshape(*value.values.shape, *(1,) * num_dims)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -394,8 +372,8 @@ class Contrasts(Shown):
 
         ``mcse`` is that of the median.
         """
-        derived = [each for each in self.derived if not each.is_condition]
-        return _table(derived, partial(_number, interval=self.fit.interval))
+        numbers = [each for each in self.derived if not each.is_condition]
+        return _table(numbers, partial(_number, interval=self.fit.interval))
 
     def conditions(self) -> pd.DataFrame:
         """Return the probability of each condition, with its Monte Carlo error.
@@ -454,13 +432,12 @@ def _table(
     derived: Sequence[Derived], columns: Callable[[NDArray[np.float64]], dict[str, Any]]
 ) -> pd.DataFrame:
     """Return a row for each element of each expression."""
-    if not derived:
-        none = columns(np.empty((1, 1, 0)))
-        return pd.DataFrame(none, index=pd.Index([], name="expression"))
-    return pd.concat(
+    none = pd.DataFrame(columns(np.empty((1, 1, 0))), index=pd.Index([], name="expression"))
+    rows = [
         pd.DataFrame(columns(flat(q)), index=pd.Index(element_names(q), name="expression"))
         for q in (each.quantity for each in derived)
-    )
+    ]
+    return pd.concat(rows) if rows else none
 
 
 def _number(draws: NDArray[np.float64], interval: float) -> dict[str, Any]:

@@ -41,9 +41,11 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import compress
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -83,6 +85,8 @@ class ModelElpd:
         elpd minus that of the best model, at most 0, and its standard error.
     terms : array
         Log predictive density of each observation, or of each group as a whole.
+    mcse : float or array
+        Monte Carlo standard error of elpd, what other draws would have changed, or of each term.
     """
 
     name: str
@@ -91,6 +95,62 @@ class ModelElpd:
     difference: float
     difference_se: float
     terms: NDArray[np.float64] = field(repr=False)
+    mcse: float | NDArray[np.float64] = field(repr=False)
+
+    @property
+    def total_mcse(self) -> float:
+        """The Monte Carlo standard error of elpd."""
+        return float(np.sqrt(np.sum(np.square(self.mcse))))
+
+    @property
+    def columns(self) -> Mapping[str, float]:
+        """The columns of the table that only some comparisons have."""
+        return {"refits": self.terms.size}
+
+
+M = TypeVar("M", bound=ModelElpd)
+
+
+@dataclass(frozen=True, repr=False)
+class _Comparison(Shown, Generic[M]):
+    """Models of the same data, the best first."""
+
+    models: tuple[M, ...]
+
+    @property
+    def best(self) -> M:
+        """The model with the largest elpd."""
+        return self.models[0]
+
+    def table(self) -> pd.DataFrame:
+        """Return a row for each model, the best first."""
+        rows = {
+            model.name: {
+                "elpd": model.elpd,
+                "se": model.se,
+                "mcse": model.total_mcse,
+                "difference": model.difference,
+                "its se": model.difference_se,
+                **model.columns,
+            }
+            for model in self.models
+        }
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
+
+    def contents(self) -> list[Line]:
+        """Return the table and its limitations."""
+        notes = (f"note: {caution}" for caution in self.cautions)
+        return [heading("elpd", f"one of {self._left_out}"), self.table(), *notes]
+
+    @property
+    @abstractmethod
+    def cautions(self) -> list[str]:
+        """Return the limitations of the comparison, a sentence each."""
+
+    @property
+    @abstractmethod
+    def _left_out(self) -> str:
+        """What is left out, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,44 +201,22 @@ class ModelLoo(ModelElpd):
         """Observations whose k-hat is too large and that were not estimated by a refit."""
         return int((self.k_hat > self.good_k).sum()) - self.refitted.size
 
+    @property
+    def columns(self) -> Mapping[str, float]:
+        """The columns of the table that only PSIS-LOO has."""
+        own = {"p_loo": self.p_loo, "weight": self.weight, "worst k": self.worst_k}
+        return {**own, "refits": self.refitted.size}
+
 
 @dataclass(frozen=True, repr=False)
-class LooComparison(Shown):
+class LooComparison(_Comparison[ModelLoo]):
     """Models of the same data, the best first."""
 
-    models: tuple[ModelLoo, ...]
     num_obs: int
 
     @property
-    def best(self) -> ModelLoo:
-        """The model with the largest elpd."""
-        return self.models[0]
-
-    def table(self) -> pd.DataFrame:
-        """Return a row for each model, the best first."""
-        rows = {
-            model.name: {
-                "elpd": model.elpd,
-                "se": model.se,
-                "mcse": model.mcse,
-                "difference": model.difference,
-                "its se": model.difference_se,
-                "p_loo": model.p_loo,
-                "weight": model.weight,
-                "worst k": model.worst_k,
-                "refits": model.refitted.size,
-            }
-            for model in self.models
-        }
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
-
-    def contents(self) -> list[Line]:
-        """Return the table and its limitations."""
-        return [
-            heading("elpd", f"one of {self.num_obs} observations left out at a time"),
-            self.table(),
-            *(f"note: {caution}" for caution in self.cautions),
-        ]
+    def _left_out(self) -> str:
+        return f"{self.num_obs} observations left out at a time"
 
     @property
     def cautions(self) -> list[str]:
@@ -196,11 +234,9 @@ class LooComparison(Shown):
                 f"The difference to {' and '.join(close)} is below {SMALL_DIFFERENCE:g}: such "
                 f"models predict about equally well."
             )
-        noisy = [
-            m.name
-            for m in self.models[1:]
-            if abs(m.difference) < 2 * np.hypot(m.mcse, self.best.mcse)
-        ]
+        error = self.best.mcse
+        others = self.models[1:]
+        noisy = [m.name for m in others if abs(m.difference) < 2 * np.hypot(m.mcse, error)]
         if noisy:
             sentences.append(
                 f"The difference to {' and '.join(noisy)} is within its Monte Carlo error, so that "
@@ -266,12 +302,11 @@ def loo(fits: Sequence[Fit], *, refit: bool = False) -> LooComparison:
     terms = [elpd for elpd, _ in found]
     best = max(terms, key=np.sum)
     weights = stacking_weights(np.stack(terms))
-    models = [
+    models = (
         ModelLoo(**_standing(fit.name, elpd, best), **own, weight=float(weight))
         for fit, (elpd, own), weight in zip(fits, found, weights, strict=True)
-    ]
-    models.sort(key=lambda model: -model.elpd)
-    return LooComparison(tuple(models), best.size)
+    )
+    return LooComparison(tuple(sorted(models, key=lambda model: -model.elpd)), best.size)
 
 
 def _standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) -> dict[str, Any]:
@@ -434,57 +469,27 @@ class ModelGroups(ModelElpd):
     mcse: NDArray[np.float64] = field(repr=False)
     failed: tuple[str, ...]
 
-    @property
-    def total_mcse(self) -> float:
-        """The Monte Carlo standard error of elpd."""
-        return float(np.sqrt((self.mcse**2).sum()))
-
 
 @dataclass(frozen=True, repr=False)
-class GroupComparison(Shown):
+class GroupComparison(_Comparison[ModelGroups]):
     """Models of the same data, the best first.
 
     Attributes
     ----------
+    models : tuple of ModelGroups
+        One for each fit.
     column : str
         What the table calls the groups.
     groups : tuple of str
         Their labels.
-    models : tuple of ModelGroups
-        One for each fit.
     """
 
     column: str
     groups: tuple[str, ...]
-    models: tuple[ModelGroups, ...]
 
     @property
-    def best(self) -> ModelGroups:
-        """The model with the largest elpd."""
-        return self.models[0]
-
-    def table(self) -> pd.DataFrame:
-        """Return a row for each model, the best first."""
-        rows = {
-            model.name: {
-                "elpd": model.elpd,
-                "se": model.se,
-                "mcse": model.total_mcse,
-                "difference": model.difference,
-                "its se": model.difference_se,
-                "refits": model.terms.size,
-            }
-            for model in self.models
-        }
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
-
-    def contents(self) -> list[Line]:
-        """Return the table and its limitations."""
-        return [
-            heading("elpd", f"one of {len(self.groups)} groups left out at a time ({self.column})"),
-            self.table(),
-            *(f"note: {caution}" for caution in self.cautions),
-        ]
+    def _left_out(self) -> str:
+        return f"{len(self.groups)} groups left out at a time ({self.column})"
 
     @property
     def cautions(self) -> list[str]:
@@ -544,16 +549,12 @@ def leave_one_group_out(
         ModelGroups(
             **_standing(name, own, best),
             mcse=np.array([each.mcse for each in found[name]]),
-            failed=tuple(
-                group
-                for group, each in zip(labels.names, found[name], strict=True)
-                if not each.passed
-            ),
+            failed=tuple(compress(labels.names, (not each.passed for each in found[name]))),
         )
         for name, own in terms.items()
     ]
     models.sort(key=lambda model: -model.elpd)
-    return GroupComparison(labels.column, labels.names, tuple(models))
+    return GroupComparison(tuple(models), labels.column, labels.names)
 
 
 def group_labels(fit: Fit, column: str | None = None) -> Labels:
