@@ -173,9 +173,8 @@ def _program_now(first: Fit) -> tuple[Program, list[str]]:
         now = find_program(reference, about.include_paths)
     except (ConfigError, CompileError) as error:
         return first.program, [f"the text kept in the run folder was used ({error})"]
-    notes = []
-    if now.source.sha256 != about.sha256:
-        notes.append(f"program {about.path} changed")
+    is_same = now.source.sha256 == about.sha256
+    notes = [] if is_same else [f"program {about.path} changed"]
     return replace(first.program, source=now.source), notes
 
 
@@ -191,8 +190,7 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
             raise ConfigError(
                 f"{about.source}: the run's data cannot be read again; put the file back"
             )
-        note = f"{path} is not there: the data kept in the run folder were used"
-        return kept, [], [note]
+        return kept, [], [f"{path} is not there: the data kept in the run folder were used"]
     try:
         now = program.read(path, columns=about.columns, **about.reading)
     except (DataError, ConfigError) as error:
