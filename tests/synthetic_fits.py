@@ -93,6 +93,16 @@ def synthetic_fit(name, data, *, seed=1, chains=4, draws=500, change=None, prior
     return Fit(program, whole, found, stats, record)
 
 
+def same(first, second):
+    """Whether all draws and statistics of two fits are equal to the last bit."""
+    return all(
+        list(one) == list(other)
+        and all(np.array_equal(one[name], other[name], equal_nan=True) for name in one)
+        and all(one[name].dtype == other[name].dtype for name in one)
+        for one, other in ((first.draws, second.draws), (first.stats, second.stats))
+    )
+
+
 def _draws(name, data, rng, shape):
     y, groups = data.y, data.by_group
     if name in ("iid_normal", "semiconjugate_normal"):

@@ -19,8 +19,6 @@ from pyflowers import storage
 from pyflowers.cli.programs import EXECUTABLE
 from pyflowers.cli.results import folder_kind
 from pyflowers.errors import ConfigError
-from pyflowers.fits import folder as runs
-from pyflowers.fits import idata
 from pyflowers.fits.fit import Fit
 from pyflowers.lectures import Lecture, Settings
 from pyflowers.reports.page import KIND as REPORT
@@ -34,8 +32,7 @@ LECTURE = Lecture("small", "A small one", Settings(seed=7), ["One is 1."], {}, {
 
 @pytest.fixture(scope="module")
 def run():
-    fit = synthetic_fit("iid_normal", table(["a", "b"], 4), draws=20)
-    return runs.RunFolder(idata.to_bytes(fit.groups()), fit.summary(), fit.diagnostics, fit.record)
+    return synthetic_fit("iid_normal", table(["a", "b"], 4), draws=20)
 
 
 def write_thing(path, files):
@@ -70,7 +67,7 @@ def test_a_path_is_resolved_before_it_is_checked(run, tmp_path, monkeypatch, pat
     Path("results/thesis.txt").write_text("years")
     Path("link").symlink_to("results")
     with pytest.raises(ConfigError, match=r"it contains thesis\.txt, which no earlier run wrote"):
-        runs.save(run, Path(path))
+        run.save(Path(path))
     assert Path("results/thesis.txt").read_text() == "years"
     assert not Path("runs").exists()
 
@@ -80,54 +77,42 @@ def test_a_run_json_alone_makes_no_run(run, tmp_path, record):
     (tmp_path / "run.json").write_text(record)
     (tmp_path / "notes.md").write_text("mine")
     with pytest.raises(ConfigError, match="which no earlier run wrote"):
-        runs.save(run, tmp_path)
+        run.save(tmp_path)
     assert (tmp_path / "notes.md").read_text() == "mine"
     assert (tmp_path / "run.json").read_text() == record
 
 
 @pytest.mark.parametrize("name", ["notes.md", "plots/mine.png", "photos/rose.jpg", ".hidden"])
 def test_a_foreign_file_in_a_run_is_named(run, tmp_path, name):
-    folder = runs.save(run, tmp_path / "run")
+    folder = run.save(tmp_path / "run")
     path = folder / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
     with pytest.raises(ConfigError, match=f"it contains {name}, which no earlier run wrote"):
-        runs.save(run, folder)
+        run.save(folder)
     assert path.read_text() == "mine"
     path.unlink()
     if path.parent.name == "photos":
         path.parent.rmdir()
-    runs.save(run, folder)
+    run.save(folder)
 
 
 def test_a_link_in_place_of_a_file_is_foreign(run, tmp_path):
-    folder = runs.save(run, tmp_path / "run")
+    folder = run.save(tmp_path / "run")
     (tmp_path / "big").mkdir()
     (folder / "draws.nc").rename(tmp_path / "big" / "draws.nc")
     (folder / "draws.nc").symlink_to(tmp_path / "big" / "draws.nc")
     with pytest.raises(ConfigError, match=r"it contains draws\.nc"):
-        runs.save(run, folder)
+        run.save(folder)
     assert (tmp_path / "big" / "draws.nc").stat().st_size > 0
 
 
-def test_a_run_of_an_earlier_version_is_replaced_and_no_more(run, tmp_path):
-    folder = runs.save(run, tmp_path / "run")
-    record = json.loads((folder / "run.json").read_text())
-    del record["files"]
-    (folder / "run.json").write_text(json.dumps(record))
-    (folder / "plots" / "trace.png").write_text("drawn by the earlier version")
-    runs.save(run, folder)
-    assert not (folder / "plots" / "trace.png").exists()
-    listed = json.loads((folder / "run.json").read_text())["files"]
-    assert sorted(listed) == ["diagnostics.json", "draws.nc", "plots", "run.json", "summary.csv"]
-
-
 def test_the_working_folder_is_not_replaced(run, tmp_path, monkeypatch):
-    folder = runs.save(run, tmp_path / "run")
+    folder = run.save(tmp_path / "run")
     for here in (folder, folder / "plots"):
         monkeypatch.chdir(here)
         with pytest.raises(ConfigError, match="it is the working folder or a mount point"):
-            runs.save(run, folder)
+            run.save(folder)
     Fit.load(folder)
     with pytest.raises(ConfigError, match="a mount point, which cannot be replaced"):
         check_folder("/dev", THING)
@@ -136,7 +121,7 @@ def test_the_working_folder_is_not_replaced(run, tmp_path, monkeypatch):
 def test_a_folder_of_two_kinds_is_known_by_its_inner_one(run, tmp_path):
     def write(out):
         with new_folder(out, folder_kind("comparison")) as new:
-            runs.save(run, new / "nuts")
+            run.save(new / "nuts")
             (new / "table.csv").write_text("a\n")
             (new / "comparison.json").write_text('{"comparison": "m", "seed": 1}')
 
@@ -144,7 +129,7 @@ def test_a_folder_of_two_kinds_is_known_by_its_inner_one(run, tmp_path):
     # The inner run is one that the user may write again by itself, with plots.
     from matplotlib.figure import Figure
 
-    runs.save(run, tmp_path / "out" / "nuts", {"mine.png": Figure(figsize=(1, 1))})
+    run.save(tmp_path / "out" / "nuts", {"mine.png": Figure(figsize=(1, 1))})
     write(tmp_path / "out")
     (tmp_path / "out" / "nuts" / "notes.md").write_text("mine")
     with pytest.raises(ConfigError, match=r"contains nuts/notes\.md"):
@@ -311,7 +296,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_file(tmp_path):
 
 
 def test_reading_finds_the_run_that_a_kill_left_aside(run, tmp_path):
-    folder = runs.save(run, tmp_path / "run")
+    folder = run.save(tmp_path / "run")
     real = Path.rename
 
     def killed_between(path, goal):
@@ -321,7 +306,7 @@ def test_reading_finds_the_run_that_a_kill_left_aside(run, tmp_path):
 
     def save():
         Path.rename = killed_between
-        runs.save(run, folder)
+        run.save(folder)
 
     assert die_after(10**9, save)
     assert not folder.exists()
@@ -380,12 +365,12 @@ CONTENTS = ("", "{}", '{"lecture": "small"}', '{"format": 1, "model": "m"}', "mi
 
 
 def save_run(run, path):
-    runs.save(run, Path(path))
+    run.save(Path(path))
 
 
 def save_comparison(run, path):
     with new_folder(path, folder_kind("comparison")) as new:
-        runs.save(run, new / "nuts")
+        run.save(new / "nuts")
         (new / "table.csv").write_text("a\n")
         (new / "comparison.json").write_text('{"comparison": "m", "seed": 1}')
 

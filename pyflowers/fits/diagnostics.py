@@ -25,18 +25,18 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pyflowers.convergence import e_bfmi
 from pyflowers.display import format_number
 from pyflowers.engines import SamplerOptions
-from pyflowers.fits.posterior import element_names, stacked
+from pyflowers.fits.posterior import stacked
 from pyflowers.fits.verdict import Check, Part
 from pyflowers.programs import Capability, Data, Program
 
@@ -96,57 +96,61 @@ def diagnose(
         over all parameters.
     """
     if independent is not None:
-        checks = _independent(posterior, summary, independent)
-        return Part("computation", tuple(checks), IDLE, "the draws are independent and finite")
+        checks = tuple(_independent(posterior, summary, independent))
+        return Part("computation", checks, IDLE, "the draws are independent and finite")
     found: dict[str, Check] = {}
     if "divergent__" in stats:
         found["divergences"] = _divergences(stats["divergent__"], options)
     if "treedepth__" in stats:
-        found["treedepth hits"] = _treedepth(stats["treedepth__"], options)
+        num = int((stats["treedepth__"] >= options.max_treedepth).sum())
+        advice = f"raise --max-treedepth above {options.max_treedepth}, or rescale the parameters"
+        source = "Stan Reference Manual, Efficient MCMC sampling"
+        found["treedepth hits"] = Check("treedepth hits", num, 0, "≤", num == 0, "", source, advice)
     if "energy__" in stats:
-        found["E-BFMI"] = _e_bfmi(stats["energy__"])
+        values = e_bfmi(stats["energy__"])
+        chains = pd.Series(values, index=[f"chain {i + 1}" for i in range(len(values))])
+        worst = _worst("E-BFMI", chains, "≥", E_BFMI_AT_LEAST, "Betancourt (2016)")
+        advice = "the tails are explored slowly: reparametrise, or use priors with lighter tails"
+        found["E-BFMI"] = replace(worst, advice=advice)
     if posterior:
         found |= _convergence(posterior, summary)
-    checks = [_by_cause(check, found, options) for check in found.values()]
-    return Part("computation", tuple(checks), "", "the sampling converged")
+    checks = tuple(_by_cause(found, options))
+    return Part("computation", checks, "", "the sampling converged")
 
 
-def _by_cause(check: Check, found: Mapping[str, Check], options: SamplerOptions) -> Check:
+def _by_cause(found: Mapping[str, Check], options: SamplerOptions) -> Iterator[Check]:
     """Replace advice that would not help before another failure is dealt with.
 
     First divergences, then chains that disagree widely, then tree depth, and the rest last.
     """
-    if check.passed or check.name in ("divergences", "E-BFMI"):
-        return check
+    failed = {name for name, check in found.items() if not check.passed}
     disagree = "R-hat" in found and not found["R-hat"].value <= _DISAGREE and options.chains > 1
-    if check.name != "R-hat" and disagree:
-        return replace(check, advice="make the chains agree first (see R-hat)")
-    if not _passed(found, "divergences"):
-        return replace(check, advice="remove the divergences first")
-    if check.name != "treedepth hits" and not disagree and not _passed(found, "treedepth hits"):
-        return replace(check, advice="avoid the treedepth hits first")
-    return check
-
-
-def _passed(found: Mapping[str, Check], name: str) -> bool:
-    return name not in found or found[name].passed
+    for name, check in found.items():
+        first = ""
+        if name not in failed or name in ("divergences", "E-BFMI"):
+            pass
+        elif name != "R-hat" and disagree:
+            first = "make the chains agree first (see R-hat)"
+        elif "divergences" in failed:
+            first = "remove the divergences first"
+        elif name != "treedepth hits" and not disagree and "treedepth hits" in failed:
+            first = "avoid the treedepth hits first"
+        yield replace(check, advice=first or check.advice)
 
 
 def _convergence(posterior: xr.Dataset, summary: pd.DataFrame) -> dict[str, Check]:
     """R-hat and ESS of every element that varies; one that never does has neither."""
     draws = stacked(posterior)
-    names = np.asarray(element_names(posterior))
+    num_chains, num_draws = draws.shape[:2]
     # Written so that a draw that is not a number counts as varying, and is judged.
     varies = ~(draws.max((0, 1)) == draws.min((0, 1)))
     # A parameter that no chain ever moved is a stuck sampler, not a constant to leave out.
-    judged = varies if varies.any() else np.ones_like(varies)
-    num_chains, num_draws = draws.shape[:2]
-    enough = ESS_PER_CHAIN_AT_LEAST * num_chains
-    source = "Vehtari et al. (2021)"
-    r_hat = _worst("R-hat", summary["r_hat"], names, judged, "≤", R_HAT_AT_MOST, source)
+    judged = summary[varies] if varies.any() else summary
+    enough, source = ESS_PER_CHAIN_AT_LEAST * num_chains, "Vehtari et al. (2021)"
+    r_hat = _worst("R-hat", judged["r_hat"], "≤", R_HAT_AT_MOST, source)
     found = {"R-hat": replace(r_hat, advice=_on_r_hat(r_hat.value, num_chains))}
     for name, column in (("bulk ESS", "ess_bulk"), ("tail ESS", "ess_tail")):
-        size = _worst(name, summary[column], names, judged, "≥", enough, source)
+        size = _worst(name, judged[column], "≥", enough, source)
         found[name] = replace(size, advice=_on_size(size, num_draws))
     return found
 
@@ -206,21 +210,15 @@ def _independent(
 
 
 def _worst(
-    name: str,
-    of_all: ArrayLike,
-    names: NDArray[np.str_],
-    judged: NDArray[np.bool_],
-    relation: str,
-    threshold: float,
-    source: str,
+    name: str, of: pd.Series[float], relation: Literal["≤", "≥"], threshold: float, source: str
 ) -> Check:
     """Judge the worst of several values; one that is not a number is the worst of all."""
-    values, names = np.asarray(of_all, dtype=float)[judged], names[judged]
+    values = of.to_numpy(dtype=float)
     badness = values if relation == "≤" else -values
     position = int(np.argmax(np.where(np.isnan(badness), np.inf, badness)))
     value = float(values[position])
     passed = value <= threshold if relation == "≤" else value >= threshold
-    return Check(name, value, threshold, relation, bool(passed), str(names[position]), source, "")
+    return Check(name, value, threshold, relation, passed, str(of.index[position]), source, "")
 
 
 def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Check:
@@ -238,22 +236,6 @@ def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Che
         )
     source = "Betancourt (2017), section 6.2"
     return Check("divergences", num, 0, "≤", num == 0, "", source, advice)
-
-
-def _treedepth(depth: NDArray[np.float64], options: SamplerOptions) -> Check:
-    num = int((depth >= options.max_treedepth).sum())
-    advice = f"raise --max-treedepth above {options.max_treedepth}, or rescale the parameters"
-    source = "Stan Reference Manual, Efficient MCMC sampling"
-    return Check("treedepth hits", num, 0, "≤", num == 0, "", source, advice)
-
-
-def _e_bfmi(energy: NDArray[np.float64]) -> Check:
-    values = e_bfmi(energy)
-    names = np.array([f"chain {i + 1}" for i in range(len(values))])
-    judged = np.ones(len(values), dtype=bool)
-    check = _worst("E-BFMI", values, names, judged, "≥", E_BFMI_AT_LEAST, "Betancourt (2016)")
-    advice = "the tails are explored slowly: reparametrise, or use priors with lighter tails"
-    return replace(check, advice=advice)
 
 
 # The prior
@@ -279,14 +261,12 @@ def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
     """
     if program.can(Capability.OBSERVED) and not data.num_obs:
         return Part("prior", note="there are no observations to compare it with")
-    elements: dict[str, list[str]] = {}
-    for element in map(str, summary.index):
-        elements.setdefault(element.partition("[")[0], []).append(element)
+    by_quantity = summary["median"].groupby(lambda element: element.partition("[")[0])
+    medians = {str(name): its for name, its in by_quantity}
     checks = [
         check
         for name in program.declaration.parameters
-        if name in elements
-        and (check := _against_prior(program, data, name, summary.loc[elements[name], "median"]))
+        if name in medians and (check := _against_prior(program, data, name, medians[name]))
     ]
     note = "" if checks else 'no prior is declared: [parameters.NAME] prior = "normal(0, 1)"'
     claim = "no posterior median lies in the tail of its declared prior"

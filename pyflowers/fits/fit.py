@@ -276,11 +276,8 @@ class Fit(Shown):
             If the folder holds something else or a run of other inputs, or cannot be written.
         """
         target = as_path(folder, "a run folder")
-        record = self.record.model_copy(update={"omitted_groups": self.omitted_groups})
-        contents = run_folder.RunFolder(
-            inference_data.to_bytes(self.groups()), self._summary, self.verdict, record
-        )
-        return run_folder.save(contents, target, plots, overwrite=overwrite)
+        run_folder.save(self, target, plots or {}, overwrite=overwrite)
+        return target
 
     @classmethod
     def load(cls, folder: str | Path) -> Fit:

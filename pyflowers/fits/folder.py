@@ -14,44 +14,29 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Never
+from typing import TYPE_CHECKING, Any, Never
 
 import pandas as pd
 
 from pyflowers.errors import ConfigError, DataError, PyflowersError
+from pyflowers.fits import idata
 from pyflowers.fits.record import FILE, RunRecord, read_record, run_changes
-from pyflowers.fits.verdict import Verdict
 from pyflowers.programs import Program
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.shipped import example_of, python_of
 from pyflowers.programs.source import Source
 from pyflowers.storage import FolderKind, check_folder, new_folder
 
+if TYPE_CHECKING:
+    from pyflowers.fits.fit import Fit
+
 DRAWS = "draws.nc"
 _SUMMARY, _DIAGNOSTICS, PLOTS = "summary.csv", "diagnostics.json", "plots"
 
 
-class RunFolder(NamedTuple):
-    """What a run folder holds besides its plots."""
-
-    draws: bytes
-    summary: pd.DataFrame
-    verdict: Verdict
-    record: RunRecord
-
-
-def _is_run(record: Mapping[str, Any]) -> bool:
-    return "format" in record and "options" in record
-
-
-def _files_of_format_1(folder: Path) -> Sequence[str]:
-    """Name the files of a folder of pyflowers 0.1, whose run.json did not list them."""
-    names = ("trace_first_chain", "trace", "pairs", "ranks")
-    plots = [f"{PLOTS}/{name}.{suffix}" for name in names for suffix in ("png", "svg", "pdf")]
-    return [DRAWS, _SUMMARY, _DIAGNOSTICS, FILE, *plots]
-
-
-RUN_FOLDER = FolderKind("run folder", FILE, "run", _is_run, _files_of_format_1)
+RUN_FOLDER = FolderKind(
+    "run folder", FILE, "run", lambda record: {"format", "options"} <= record.keys()
+)
 
 
 def check_run_folder(folder: str | Path) -> Path:
@@ -98,46 +83,30 @@ def refuse_to_replace(folder: str | Path, changes: Sequence[str]) -> Never:
     )
 
 
-def save(
-    run: RunFolder,
-    folder: Path,
-    plots: Mapping[str, Any] | None = None,
-    *,
-    overwrite: bool = False,
-) -> Path:
-    """Write a run folder, which appears whole or not at all.
-
-    Parameters
-    ----------
-    run : Run
-        What to write.
-    folder : Path
-        Where to write.
-    plots : mapping of str to matplotlib.figure.Figure or bytes, optional
-        Figures, or images, by file name, such as ``trace.png``.
-    overwrite : bool
-        Whether to replace a run of other inputs.
+def save(fit: Fit, folder: Path, plots: Mapping[str, Any], *, overwrite: bool) -> None:
+    """Write a run folder, which appears whole or not at all; see ``Fit.save``.
 
     Raises
     ------
     ConfigError
         If the folder holds something else or a run of other inputs, or cannot be written.
     """
+    record = fit.record.model_copy(update={"omitted_groups": fit.omitted_groups})
+    verdict = json.dumps(fit.verdict.to_dict(), indent=2, ensure_ascii=False)
+    draws = idata.to_bytes(fit.groups())
     with new_folder(folder, RUN_FOLDER) as new:
-        (new / DRAWS).write_bytes(run.draws)
-        run.summary.to_csv(new / _SUMMARY, index_label="parameter")
-        text = json.dumps(run.verdict.to_dict(), indent=2, ensure_ascii=False)
-        (new / _DIAGNOSTICS).write_text(text + "\n", encoding="utf-8")
-        (new / FILE).write_text(run.record.to_json(), encoding="utf-8")
+        (new / DRAWS).write_bytes(draws)
+        fit.summary().to_csv(new / _SUMMARY, index_label="parameter")
+        (new / _DIAGNOSTICS).write_text(verdict + "\n", encoding="utf-8")
+        (new / FILE).write_text(record.to_json(), encoding="utf-8")
         (new / PLOTS).mkdir()
-        for name, figure in (plots or {}).items():
+        for name, figure in plots.items():
             if isinstance(figure, bytes):
                 (new / PLOTS / name).write_bytes(figure)
             else:
                 figure.savefig(new / PLOTS / name, dpi=150)
         if not overwrite:  # asked last: another process may have written a run meanwhile
-            refuse_other_run(folder, run.record)
-    return folder
+            refuse_other_run(folder, record)
 
 
 def read_summary(folder: Path) -> pd.DataFrame:
@@ -213,17 +182,3 @@ def declared_now(
     kept = declared.model_dump(mode="json", exclude_defaults=True)
     about = record.program.model_copy(update={"declaration": kept})
     return replace(program, declaration=declared), record.model_copy(update={"program": about})
-
-
-__all__ = [
-    "DRAWS",
-    "RUN_FOLDER",
-    "RunFolder",
-    "check_run_folder",
-    "declared_now",
-    "program_of",
-    "read_summary",
-    "refuse_other_run",
-    "refuse_to_replace",
-    "save",
-]

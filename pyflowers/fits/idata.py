@@ -82,7 +82,11 @@ def to_groups(
         members.setdefault(group, {})[name] = draws[name]
     found = {group: dataset(its, data, keep, called) for group, its in members.items()}
     if stats:
-        found["sample_stats"] = as_dataset(dict(map(_stat, stats.items())), {})
+        named = {STAT_NAMES.get(name, name.rstrip("_")): its for name, its in stats.items()}
+        arrays: Arrays = {}
+        for name, its in named.items():
+            arrays[name] = (OF_DRAWS, its.astype(_STAT_TYPES.get(name, np.float64), copy=False))
+        found["sample_stats"] = as_dataset(arrays, {})
     if data.observed in data.values:
         found["observed_data"] = as_dataset(*_constants(data, [data.observed]))
     rest = _constant_data(data, program)
@@ -116,12 +120,6 @@ def _places(program: Program, names: Iterable[str], observed: str) -> dict[str, 
         else (group_of.get(name, "posterior"), variable_name(name, known))
         for name in names
     }
-
-
-def _stat(item: tuple[str, NDArray[np.float64]]) -> tuple[str, Any]:
-    stan_name, values = item
-    name = STAT_NAMES.get(stan_name, stan_name.rstrip("_"))
-    return name, (OF_DRAWS, values.astype(_STAT_TYPES.get(name, np.float64), copy=False))
 
 
 def _constants(data: Data, names: Iterable[str]) -> tuple[Arrays, Arrays]:

@@ -163,6 +163,7 @@ def fit_data(
     if cores is not None and (isinstance(cores, bool) or not isinstance(cores, int) or cores < 1):
         raise ConfigError(f"cores must be a whole number of at least 1, was {cores!r}")
     keep = kept_elements(options.keep, program, whole)
+    has_choice = "centered" in whole.values and "centered" in engine.uses
     loaded = engine.load(program)
     inputs = RunRecord(
         program=ProgramRecord(
@@ -184,7 +185,7 @@ def fit_data(
         engine=engine_record(loaded),
         options=options.of_engine(engine.uses),
         priors=values,
-        centered=_parametrisation(engine, whole),
+        centered=bool(whole["centered"]) if has_choice else None,
         inits=plain_inits(inits),
         times=TimesRecord(wall_seconds=0.0),
         interval=interval,
@@ -223,12 +224,6 @@ def fit_data(
 def engine_record(loaded: LoadedProgram) -> EngineRecord:
     """Return what a record says of the engine that has loaded a program."""
     return EngineRecord(name=loaded.engine, key=loaded.key, versions=dict(loaded.versions))
-
-
-def _parametrisation(engine: Engine, data: Data) -> bool | None:
-    if "centered" not in data.values or "centered" not in engine.uses:
-        return None
-    return bool(data["centered"])
 
 
 def _streamed(sample: Sample, data: Data) -> pd.DataFrame:

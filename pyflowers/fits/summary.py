@@ -7,12 +7,11 @@ table then says why. The median comes first, as every posterior has one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from pyflowers.convergence import statistics
 from pyflowers.display import INTERVAL, interval_quantiles
@@ -65,8 +64,15 @@ def summarize(
     columns = statistics(stacked(posterior), list(quantiles.values()))
     rows_of = {str(name): element_names(quantity) for name, quantity in posterior.items()}
     if streamed is not None:
-        rows_of |= _rows_by_quantity(streamed)
-        names, columns = _with_streamed(names, columns, streamed)
+        later = list(map(str, streamed.index))
+        by_quantity = itertools.groupby(later, lambda row: row.partition("[")[0])
+        rows_of |= {name: list(rows) for name, rows in by_quantity}
+        of_draws = ~np.isin(names, later)  # of which some are summarised with the others
+        names = [*itertools.compress(names, of_draws), *later]
+        columns = {
+            name: np.concatenate([values[of_draws], streamed[name].to_numpy(float)])
+            for name, values in columns.items()
+        }
     place = {name: row for row, name in enumerate(names)}
     reported = [moment for moment in missing if moment.parameter in rows_of]
     notes = []
@@ -97,25 +103,6 @@ def summarize(
     table = pd.DataFrame({column: columns[column] for column in order}, index=index)
     table.attrs["notes"] = notes
     return table
-
-
-def _with_streamed(
-    names: list[str], columns: Mapping[str, NDArray[np.float64]], streamed: pd.DataFrame
-) -> tuple[list[str], dict[str, NDArray[np.float64]]]:
-    """Append the rows of what was summarised as it was drawn, in place of rows of some draws."""
-    later = list(map(str, streamed.index))
-    of_draws = ~np.isin(names, later)
-    return [*itertools.compress(names, of_draws), *later], {
-        name: np.concatenate([values[of_draws], streamed[name].to_numpy(float)])
-        for name, values in columns.items()
-    }
-
-
-def _rows_by_quantity(table: pd.DataFrame) -> dict[str, list[str]]:
-    rows: dict[str, list[str]] = {}
-    for name in map(str, table.index):
-        rows.setdefault(name.partition("[")[0], []).append(name)
-    return rows
 
 
 def _some(names: list[str], most: int = 3) -> str:

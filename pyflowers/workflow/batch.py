@@ -10,7 +10,7 @@ import glob
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -209,7 +209,9 @@ def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
     """Return each table with its label."""
     if data.by is not None and data.file is not None:
         how = {name: how for name, how in data.reading.items() if name in OF_A_FILE}
-        return _parts(read_table(data.file, **how), data.by)
+        table = read_table(data.file, **how)
+        labels = table.labels(data.by)
+        return [(name, table.at(labels.codes == i)) for i, name in enumerate(labels.names)]
     if not data.files:
         return [("", data.file)]
     found = sorted({file for pattern in data.files for file in _matching(pattern, path.parent)})
@@ -225,21 +227,3 @@ def _matching(pattern: str, folder: Path) -> Iterator[Path]:
     literal = glob.escape(str(Path.cwd() / folder))
     absolute = Path(os.path.normpath(Path(literal) / pattern))
     return Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor)))
-
-
-def _parts(table: Table, by: str) -> list[tuple[str, Any]]:
-    """Divide a table by the labels of a column; rows keep their numbers, for messages."""
-    labels = table.labels(by)
-    rows = [labels.codes == code for code in range(len(labels))]
-    return [
-        (
-            name,
-            replace(
-                table,
-                cells={column: cells[mine] for column, cells in table.cells.items()},
-                rows=table.rows[mine],
-                notes=list(table.notes),
-            ),
-        )
-        for name, mine in zip(labels.names, rows, strict=True)
-    ]

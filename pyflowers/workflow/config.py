@@ -221,7 +221,7 @@ class Experiment(Models):
         """
         values = self.model_dump(exclude_unset=True)
         for section, changes in sections.items():
-            inside = section in ("data", "priors", "sampler", "output")
+            inside = section in (*_SECTIONS, "priors")
             values[section] = {**values.get(section, {}), **changes} if inside else changes
         return Experiment.parse(values, "the command line")
 
@@ -248,19 +248,13 @@ class Experiment(Models):
         ConfigError
             If a value cannot be used, or no model has a prior of that name.
         """
-        changed = self
-        if program is not None:
-            changed = self._of_program(program)
+        changed = self if program is None else self._of_program(program)
         changes: dict[str, Any] = {}
         for name, value in options.items():
             key = {"data": "file", "out": "folder"}.get(name, name)
-            section = next(
-                (s for s, record in _SECTIONS.items() if key in record.model_fields), None
-            )
-            if section is None:
-                changes[key] = value
-            else:
-                changes.setdefault(section, {})[key] = value
+            within = [s for s, record in _SECTIONS.items() if key in record.model_fields]
+            part = changes.setdefault(within[0], {}) if within else changes
+            part[key] = value
         changed = changed.with_values(**changes)
         return changed.with_values(priors=changed._spread(priors)) if priors else changed
 
@@ -311,13 +305,12 @@ def read_config(path: str | Path) -> Experiment:
 
 def from_record(record: RunRecord) -> Experiment:
     """Return the experiment that repeats a run."""
-    reading = dict(record.data.reading)
     options = record.options.model_dump(exclude_unset=True)
     values = {
         "models": [record.program.reference],
         "include_paths": record.program.include_paths,
         "interval": record.interval,
-        "data": {"file": record.data.source, "columns": record.data.columns, **reading},
+        "data": {"file": record.data.source, "columns": record.data.columns, **record.data.reading},
         "priors": {record.program.name: record.priors},
         "sampler": {**options, "centered": record.centered, "engine": record.engine.name},
     }

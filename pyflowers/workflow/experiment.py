@@ -114,7 +114,8 @@ def run_experiment(
     for task in tasks:
         outcome = _run(task, experiment, engine, show_progress, announce)
         plots = experiment.output.plots
-        if outcome.fit is not None and (outcome.refitted or _lacks_figures(task.folder, plots)):
+        has_figures = plots == "none" or any((task.folder / PLOTS).glob(f"*.{plots}"))
+        if outcome.fit is not None and (outcome.refitted or not has_figures):
             save(outcome.fit, task.folder, plots, overwrite=True)
         finished(outcome)
         outcomes.append(outcome)
@@ -211,9 +212,7 @@ def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
     try:
         record = read_record(task.folder)
         reasons = why_refit(record, experiment, task.program, task.data, task.priors, loaded)
-        if reasons:
-            return replace(task, reasons=reasons)
-        return replace(task, earlier=Fit.load(task.folder))
+        return replace(task, reasons=reasons, earlier=None if reasons else Fit.load(task.folder))
     except (DataError, ConfigError):
         return replace(task, reasons=("the earlier run cannot be read",))
 
@@ -294,8 +293,3 @@ def _run(
         show_progress=show_progress,
     )
     return ModelOutcome(name, task.folder, done, refitted=task.reasons)
-
-
-def _lacks_figures(folder: Path, plots: str) -> bool:
-    """Whether a run has no figure of the format that is wanted now."""
-    return plots != "none" and not any((folder / PLOTS).glob(f"*.{plots}"))

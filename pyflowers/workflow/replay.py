@@ -146,7 +146,11 @@ def compare_runs(first: Fit, second: Fit, notes: list[str] | None = None) -> Rep
         What is known to have changed between them.
     """
     notes = notes or []
-    if _same_draws(first, second):
+    same_stats = first.stats.keys() == second.stats.keys() and all(
+        np.array_equal(values, second.stats[name], equal_nan=True)
+        for name, values in first.stats.items()
+    )
+    if same_stats and first.posterior.equals(second.posterior):
         return Replay("bitwise equal", 0.0, "", tuple(notes))
     names = element_names(first.posterior)
     if names != element_names(second.posterior):
@@ -169,9 +173,8 @@ def _program_now(first: Fit) -> tuple[Program, list[str]]:
         now = find_program(reference, about.include_paths)
     except (ConfigError, CompileError) as error:
         return first.program, [f"the text kept in the run folder was used ({error})"]
-    notes = []
-    if now.source.sha256 != about.sha256:
-        notes.append(f"program {about.path} changed")
+    is_same = now.source.sha256 == about.sha256
+    notes = [] if is_same else [f"program {about.path} changed"]
     return replace(first.program, source=now.source), notes
 
 
@@ -187,25 +190,12 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
             raise ConfigError(
                 f"{about.source}: the run's data cannot be read again; put the file back"
             )
-        note = f"{path} is not there: the data kept in the run folder were used"
-        return kept, [], [note]
+        return kept, [], [f"{path} is not there: the data kept in the run folder were used"]
     try:
         now = program.read(path, columns=about.columns, **about.reading)
     except (DataError, ConfigError) as error:
         return None, [str(error)], []
     return now, data_changes(kept, now), []
-
-
-def _same_draws(first: Fit, second: Fit) -> bool:
-    posteriors = [
-        {str(name): quantity.values for name, quantity in fit.posterior.items()}
-        for fit in (first, second)
-    ]
-    return all(
-        old.keys() == new.keys()
-        and all(np.array_equal(old[name], new[name], equal_nan=True) for name in old)
-        for old, new in (posteriors, (first.stats, second.stats))
-    )
 
 
 def _differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:

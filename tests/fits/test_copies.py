@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from own_programs import DECLARATION, TRIAL, visits
+from synthetic_fits import same
 
 import pyflowers
 from pyflowers.analysis.elpd import leave_one_group_out, loo
@@ -31,9 +32,7 @@ def fits(tmp_path_factory):
 
 
 def assert_same(back, fit):
-    assert back.draws.keys() == fit.draws.keys()
-    for name, draws in fit.draws.items():
-        np.testing.assert_array_equal(back.draws[name], draws)
+    assert same(back, fit)
     pd.testing.assert_frame_equal(back.summary(), fit.summary())
     assert str(back.diagnostics) == str(fit.diagnostics)
     assert back.program.capabilities == fit.program.capabilities

@@ -173,10 +173,3 @@ def test_a_dimension_of_another_size_is_numbered():
     assert (found.dims[2:], element_names(found)) == (("v_dim_0",), ["v[1]", "v[2]", "v[3]"])
     deeper = dataset({"v": np.zeros((1, 1, 2, 2))}, data)["v"]
     assert deeper.dims[2:] == ("v_dim_0", "v_dim_1")
-
-
-def test_labels_of_any_script_stay(tmp_path):
-    fit = synthetic_fit("multilevel_poisson", table(["花 🌸", "e\u0301"], 4), draws=10)
-    path = tmp_path / "d.nc"
-    path.write_bytes(idata.to_bytes(fit.groups()))
-    assert idata.from_file(path)["posterior"]["plant"].tolist() == ["花 🌸", "e\u0301"]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from own_programs import DECLARATION, TRIAL, visits
+from synthetic_fits import same
 
 import pyflowers
 from pyflowers.engines import LARGEST_SEED, EngineLacksError, SamplerOptions, find_engine, new_seed
@@ -23,12 +24,6 @@ QUICK = {"warmup": 100, "draws": 100, "cmdstan": "embedded"}
 def frame(labels=("Rose, rot", "007")):
     cells = [(p, f"M{t}", y) for p in labels for t, y in enumerate((4, 2, 7, 5))]
     return pd.DataFrame(cells, columns=["plant", "month", "flowers"])
-
-
-def same(first, second):
-    """Whether all draws of two fits are equal to the last bit."""
-    assert first.draws.keys() == second.draws.keys()
-    return all(np.array_equal(first.draws[name], second.draws[name]) for name in first.draws)
 
 
 def test_the_result_carries_the_users_labels(lecture_fits):
