@@ -37,10 +37,8 @@ from pyflowers.engines import Engine, find_engine
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit_data
-from pyflowers.programs.capabilities import Capability, Draws
-from pyflowers.programs.data import Data
+from pyflowers.programs import Capability, Data, Draws, Program
 from pyflowers.programs.declaration import OBS, Column
-from pyflowers.programs.program import Program
 
 
 @dataclass(frozen=True)
@@ -224,7 +222,6 @@ def predict_held_out(
 
 
 def _predict(fit: Fit, part: HeldOut, engine: Engine) -> HeldOutDensity:
-    record, has_table = fit.record, fit.data.has_table
     # A seed of its own, which is the same again whatever else is left out.
     state = np.random.SeedSequence([fit.options.seed, *part.rows.tolist()])
     seed = int(state.generate_state(1, np.uint32)[0])
@@ -232,15 +229,14 @@ def _predict(fit: Fit, part: HeldOut, engine: Engine) -> HeldOutDensity:
         fit.program,
         part.training,
         fit.options.model_copy(update={"seed": seed}),
-        priors=record.priors if has_table else None,
+        priors=fit.record.priors if fit.data.has_table else None,
         centered=None,
         engine=engine,
         cores=1,
     )
-    elpd, error = log_ratio(
-        part.log_density(again.draws), part.log_density(fit.draws, of_whole=True)
-    )
-    return HeldOutDensity(part.rows, elpd, error, again.diagnostics.passed)
+    whole = part.log_density(fit.draws, of_whole=True)
+    found = log_ratio(part.log_density(again.draws), whole)
+    return HeldOutDensity(part.rows, *found, again.diagnostics.passed)
 
 
 def log_ratio(without: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple[float, float]:
