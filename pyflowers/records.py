@@ -12,14 +12,11 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pyflowers.errors import ConfigError, PyflowersError
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 
 def storable_text(text: str) -> str:
@@ -182,7 +179,7 @@ _LIMITS = {
 """What pydantic's types of errors demand, in the words of the other errors."""
 
 
-def _demand(error: ErrorDetails) -> str:
+def _demand(error: Mapping[str, Any]) -> str:
     """Say what a value must be that pydantic refuses."""
     kind, context = error["type"], error.get("ctx", {})
     if kind in _LIMITS:

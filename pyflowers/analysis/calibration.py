@@ -216,7 +216,7 @@ class Calibration(Shown):
             rows[name] = {
                 "p_value": p_value(u, num_draws=self.num_draws),
                 "chi2_p": _chi_square(of_it["rank"].to_numpy(), self.num_draws),
-                **{f"coverage_{100 * p:.0f}": _coverage(u, p) for p in INTERVALS},
+                **{f"coverage_{100 * p:.0f}": np.mean(abs(u - 0.5) <= p / 2) for p in INTERVALS},
                 "z_mean": float(z.mean()),
                 "z_sd": float(z.std()),
                 "contraction": float(contraction.median()),
@@ -290,10 +290,6 @@ class Calibration(Shown):
         )
 
 
-def _coverage(u: NDArray[np.float64], prob: float) -> float:
-    return float(np.mean(np.abs(u - 0.5) <= prob / 2))
-
-
 def _chi_square(ranks: NDArray[np.int64], num_draws: int, num_bins: int = 20) -> float:
     """Return the p-value of Pearson's test that ranks fall into bins as uniform ones do."""
     from scipy.special import chdtrc
@@ -336,11 +332,9 @@ def of_fit(
        Simulation-based calibration checking for Bayesian computation: the choice of test
        quantities shapes sensitivity, Bayesian Analysis, for the likelihood as a test quantity.
     """
-    table = {**ranks(fit, true, thin)}
+    table = ranks(fit, true, thin)
     draws = stacked(fit.posterior[list(true)])
-    whole = {"ess": float(np.min(ess_bulk(draws))), "divergent": 0}
-    if "divergent__" in fit.stats:
-        whole["divergent"] = int(fit.stats["divergent__"].sum())
+    divergent = int(np.sum(fit.stats.get("divergent__", 0)))
     parts = [{**table, "mean": draws.mean((0, 1)), "sd": draws.std((0, 1), ddof=1)}]
     rng = np.random.default_rng([fit.options.seed, 4])
     for name, values, truth in _test_quantities(fit, true, functions):
@@ -349,9 +343,11 @@ def of_fit(
         rank = below + int(rng.integers(0, ties, endpoint=True))
         row = {"parameter": name, "true": truth, "rank": rank, "mean": values.mean()}
         parts.append({**row, "sd": values.std(ddof=1)})
+    num_draws, ess = table["num_draws"], float(np.min(ess_bulk(draws)))
+    whole = {"num_draws": num_draws, "ess": ess, "divergent": divergent}
     columns = ("parameter", "true", "rank", "mean", "sd")
     joined = {c: np.concatenate([np.atleast_1d(part[c]) for part in parts]) for c in columns}
-    return {**joined, "num_draws": table["num_draws"], **whole}
+    return {**joined, **whole}
 
 
 def _test_quantities(fit: Fit, true: Mapping[str, Any], functions: Sequence[str]) -> Any:

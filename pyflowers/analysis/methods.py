@@ -21,7 +21,7 @@ from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import STREAMED, dataset, element_names, stacked, varies
 from pyflowers.fits.sampling import fit
-from pyflowers.programs import COMPARED, Capability, Data, MissingMoment, Program, find_program
+from pyflowers.programs import COMPARED, Capability, Data, Program, find_program
 from pyflowers.progress import stage
 from pyflowers.toolchain import CmdStan, compile_source, find_cmdstan
 
@@ -143,10 +143,8 @@ class Comparison(Shown):
         for name, quantity in self.nuts.posterior.items():
             elements = element_names(quantity)
             if element in elements:
-                index = elements.index(element)
-                return str(name), tuple(
-                    map(int, np.unravel_index(index, quantity.values.shape[2:]))
-                )
+                index = np.unravel_index(elements.index(element), quantity.values.shape[2:])
+                return str(name), tuple(map(int, index))
         raise KeyError(element)
 
     def table(self) -> pd.DataFrame:
@@ -165,8 +163,7 @@ class Comparison(Shown):
             part = result.quantities.copy()
             part["sd_ratio"] = part["sd"] / reference["sd"]
             relative = (part["sd_mcse"] / part["sd"]) ** 2
-            if name != self.reference:
-                relative = relative + (reference["sd_mcse"] / reference["sd"]) ** 2
+            relative += (reference["sd_mcse"] / reference["sd"]) ** 2
             part["sd_ratio_mcse"] = part["sd_ratio"] * np.sqrt(relative)
             if name == self.reference:
                 part["sd_ratio_mcse"] = 0.0 * part["sd_ratio"]
@@ -275,22 +272,20 @@ def compare(
         raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")
     if reference.is_partial:
         raise ConfigError(f"{reference.name}: nothing to compare with: {STREAMED}")
-    whole, chosen = reference.data, reference.options.seed
     results = {reference_method(reference): _reference(reference)}
     find = partial(find_cmdstan, cmdstan)
     failures = _approximations(reference, find, results) if approximations else {}
-    exact, vb = _closed_form(reference, results, failures)
+    exact, vb = _closed_form(reference, results)
     afar = reference.program.python.closed_form.vb_from_afar
-    ordered = {name: results[name] for name in METHOD_NAMES if name in results}
     return Comparison(
         reference.program,
-        whole,
-        chosen,
-        ordered,
+        reference.data,
+        reference.options.seed,
+        {name: results[name] for name in METHOD_NAMES if name in results},
         reference,
         exact,
         vb,
-        afar(whole) if afar is not None and exact is not None else None,
+        afar(reference.data) if afar is not None and exact is not None else None,
         failures,
     )
 
@@ -309,9 +304,8 @@ def _approximations(
             return dict.fromkeys(METHODS, f"it needs a CmdStan: {error}")
         for method in METHODS:
             try:
-                done = approximate(
-                    executable, program.stan_values(data), method, seed=reference.options.seed
-                )
+                values, seed = program.stan_values(data), reference.options.seed
+                done = approximate(executable, values, method, seed=seed)
                 results[method] = _approximation(reference, method, done)
             except FitError as error:
                 failures[method] = str(error)
@@ -320,33 +314,26 @@ def _approximations(
 
 
 def _closed_form(
-    reference: Fit, results: dict[str, MethodResult], failures: dict[str, str]
+    reference: Fit, results: dict[str, MethodResult]
 ) -> tuple[ExactPosterior | None, VBResult | None]:
     """Add the methods that sample nothing to `results`."""
     program, data = reference.program, reference.data
     closed = program.python.closed_form
+    summary = partial(of_functions, posterior=reference.posterior, interval=reference.interval)
     exact, vb = None, None
     if program.can(Capability.EXACT) and closed.exact is not None:
         started = time.perf_counter()
         exact = closed.exact(data)
-        results["exact"] = MethodResult(
-            "exact",
-            of_functions(exact, reference.posterior, reference.interval),
-            time.perf_counter() - started,
-            log_evidence=exact.log_evidence,
-        )
+        found, seconds = summary(exact), time.perf_counter() - started
+        results["exact"] = MethodResult("exact", found, seconds, log_evidence=exact.log_evidence)
     if program.can(Capability.VB) and closed.vb is not None:
         started = time.perf_counter()
         vb = closed.vb(data)
+        found, seconds = summary(vb), time.perf_counter() - started
         elbo = float(vb.elbo)
-        results["vb"] = MethodResult(
-            "vb",
-            of_functions(vb, reference.posterior, reference.interval),
-            time.perf_counter() - started,
-            elbo=elbo,
-            kl=exact.log_evidence - elbo if exact is not None else np.nan,
-            warnings=() if vb.converged else (f"not converged after {vb.num_iter} sweeps",),
-        )
+        kl = exact.log_evidence - elbo if exact is not None else np.nan
+        warnings = () if vb.converged else (f"not converged after {vb.num_iter} sweeps",)
+        results["vb"] = MethodResult("vb", found, seconds, elbo=elbo, kl=kl, warnings=warnings)
     return exact, vb
 
 
@@ -356,15 +343,17 @@ def reference_method(fit: Fit) -> str:
 
 
 def _reference(reference: Fit) -> MethodResult:
-    missing = reference.program.missing_moments(reference.data)
-    bulk = reference.summary()["ess_bulk"].min()
+    summary = reference.summary()
+    # A mean or sd that the posterior does not have is missing in its summary.
+    known = summary.assign(sd_mcse=summary["sd"]).notna()
+    found = of_draws(reference.posterior, reference.interval)
     return MethodResult(
         reference_method(reference),
-        of_draws(reference.posterior, missing, reference.interval),
+        found.where(known[found.columns]),
         reference.record.times.wall_seconds,
         {str(name): quantity.values for name, quantity in reference.posterior.items()},
         reference.num_chains * reference.num_draws,
-        float(bulk),
+        float(summary["ess_bulk"].min()),
         warnings=tuple(str(check) for check in reference.diagnostics.failed),
     )
 
@@ -378,7 +367,7 @@ def _approximation(reference: Fit, method: str, done: Approximation) -> MethodRe
     distinct = len(np.unique(first.reshape(first.shape[1], -1)[:, 0]))
     return MethodResult(
         method,
-        of_draws(posterior, interval=reference.interval),
+        of_draws(posterior, reference.interval),
         done.wall_time,
         draws,
         first.shape[1],
@@ -389,14 +378,8 @@ def _approximation(reference: Fit, method: str, done: Approximation) -> MethodRe
     )
 
 
-def of_draws(
-    posterior: xr.Dataset, missing: Sequence[MissingMoment] = (), interval: float = INTERVAL
-) -> pd.DataFrame:
-    """Summarise draws: median, the ends of an interval, mean, sd, and the error of sd.
-
-    `missing` are given for draws of the posterior itself, whose mean or sd may not exist: those are
-    left out. An approximation's own always exist.
-    """
+def of_draws(posterior: xr.Dataset, interval: float = INTERVAL) -> pd.DataFrame:
+    """Summarise draws: median, the ends of an interval, mean, sd, and the error of sd."""
     draws = stacked(posterior)
     # An approximation's draws may be so far away that their squares are beyond a float: sd is ∞.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -406,14 +389,7 @@ def of_draws(
             draws.std((0, 1), ddof=1),
             mcse_sd(draws),
         ]
-    table = pd.DataFrame(np.transpose(values), element_names(posterior), _columns(interval))
-    for moment in missing:
-        if moment.parameter in posterior:
-            names = np.asarray(element_names(posterior[moment.parameter]), dtype=object)
-            rows = names if moment.elements is None else names[np.ravel(moment.elements)]
-            lost = ["sd", "sd_mcse", *(["mean"] if moment.lacks_mean else [])]
-            table.loc[list(rows), lost] = np.nan
-    return table
+    return pd.DataFrame(np.transpose(values), element_names(posterior), _columns(interval))
 
 
 def element_of(draws: Any, position: tuple[int, ...]) -> NDArray[np.float64]:
@@ -439,15 +415,14 @@ def of_functions(
     rows: dict[str, list[float]] = {}
     for name, quantity in posterior.items():
         elements = element_names(quantity)
-        num = len(elements)
         columns = [
-            *np.reshape(np.asarray(source.quantile(str(name), levels)), (len(levels), num)),
+            *np.reshape(source.quantile(str(name), levels), (len(levels), len(elements))),
             np.ravel(source.mean(str(name))),
             np.ravel(source.sd(str(name))),
         ]
-        each = np.transpose([np.broadcast_to(column, num) for column in columns])
+        each = np.transpose([np.broadcast_to(column, len(elements)) for column in columns])
         rows |= {e: [*v, 0.0] for e, v in zip(elements, each.tolist(), strict=True)}
-    return pd.DataFrame(list(rows.values()), list(rows), _columns(interval), dtype=float)
+    return pd.DataFrame.from_dict(rows, "index", float, _columns(interval))
 
 
 def _columns(interval: float) -> list[str]:

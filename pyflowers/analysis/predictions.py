@@ -176,11 +176,11 @@ def _labelled(name: str, values: Any, *groups: str) -> xr.DataArray:
 def _summary(part: Prediction, interval: float) -> pd.DataFrame:
     probs = interval_quantiles(INNER, interval)
     draws = np.asarray(flat(part.quantity), dtype=np.float64)
+    levels = list(probs.values())
     if np.all(draws == np.floor(draws)):
-        pooled = draws.reshape(-1, draws.shape[-1])
-        quantiles = np.quantile(pooled, list(probs.values()), axis=0, method="inverted_cdf")
+        quantiles = np.quantile(draws, levels, axis=(0, 1), method="inverted_cdf")
     else:
-        quantiles = convergence.quantiles(draws, list(probs.values()))
+        quantiles = convergence.quantiles(draws, levels)
     columns = dict(zip(probs, quantiles, strict=True))
     columns["mcse"] = convergence.mcse_quantile(draws, 0.5)
     index = pd.MultiIndex.from_product(

@@ -36,7 +36,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -129,16 +129,15 @@ class Scaled:
     def note(self) -> str:
         """What is refused or lacking, in a sentence; empty if nothing is."""
         far = [f"{alpha:g}" for alpha in SHOWN if alpha not in self.weights]
-        if self.refusal:
-            return f"{self.component}: {self.refusal}"
+        why = self.refusal
         if self.is_constant:
-            return f"{self.component}: it is the same in every draw, as a flat one is"
-        if far:
-            return (
-                f"{self.component}: k-hat at the power {' and '.join(far)} is above "
-                f"{self.limit:.2f}, so the conclusions there are left blank"
+            why = "it is the same in every draw, as a flat one is"
+        elif far and not why:
+            why = (
+                f"k-hat at the power {' and '.join(far)} is above {self.limit:.2f}, so the "
+                "conclusions there are left blank"
             )
-        return ""
+        return f"{self.component}: {why}" if why else ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,12 +206,13 @@ class Sensitivity(Shown):
             table = table.sort_values(str(table.columns[0]), ascending=False, kind="stable")
         moves = self.moves()
         moved: list[Line] = [
-            "Conclusions that move with the prior's weight, and how fast, for each doubling of it:"
+            "Conclusions that move with the prior's weight, and how fast, for each doubling of it:",
+            in_file(moves, "conclusions.csv"),
         ]
         return [
             heading(self.name, "sensitivity to power-scaling; 0.05 or more matters"),
             in_file(table, "sensitivity.csv"),
-            *([*moved, in_file(moves, "conclusions.csv")] if len(moves) else []),
+            *(moved if len(moves) else []),
             *(
                 f"k-hat of the {scaled.component}: {format_number(scaled.worst_k)}, must be at "
                 f"most {scaled.limit:.2f}"
@@ -248,10 +248,8 @@ class Sensitivity(Shown):
         if prior.is_constant:
             return f"The prior of {self.name} is flat: scaling it changes nothing."
         if not self.sensitive:
-            return (
-                f"No conclusion of {self.name} depends on its prior: every sensitivity is below "
-                f"{THRESHOLD:g}."
-            )
+            below = f"every sensitivity is below {THRESHOLD:g}"
+            return f"No conclusion of {self.name} depends on its prior: {below}."
         named = ", ".join(self.sensitive[:4])
         more = f" and {len(self.sensitive) - 4} more" if len(self.sensitive) > 4 else ""
         verb = "depend" if len(self.sensitive) > 1 else "depends"
@@ -289,28 +287,20 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
             f"{Capability.LOG_LIK.remedy}"
         )
     notes += [scaled.note for scaled in components if scaled.note]
-    distances, found = [], []
+    distances, found = [pd.DataFrame(columns=[each.component for each in components])], []
     for names, ascending, order in _blocks(fit):
         with np.errstate(invalid="ignore"):
             each = {c.component: _sensitivity(c, ascending, order) for c in components}
             found += [_conclusions(c, ascending, order, names, fit.interval) for c in components]
         distances.append(pd.DataFrame(each, index=names))
-    if not found:
-        columns = [scaled.component for scaled in components]
-        none = pd.Series(dtype=float)
-        table = pd.DataFrame(columns=columns)
-        return Sensitivity(fit.name, tuple(components), table, none, pd.DataFrame(), tuple(notes))
-    conclusions = pd.concat(found)
-    medians = conclusions.xs("prior", level="component").xs("median", level="conclusion")
-    shifts = medians["per_doubling"].abs() / medians["unit"].where(medians["unit"] > 0)
-    return Sensitivity(
-        fit.name,
-        tuple(components),
-        pd.concat(distances),
-        shifts.astype(float),
-        _judged(conclusions, fit.summary()),
-        tuple(notes),
-    )
+    whole, shifts, moves = distances[0], pd.Series(dtype=float), pd.DataFrame()
+    if found:
+        conclusions = pd.concat(found)
+        medians = conclusions.xs("prior", level="component").xs("median", level="conclusion")
+        unit = medians["unit"].where(medians["unit"] > 0)
+        shifts = (medians["per_doubling"].abs() / unit).astype(float)
+        whole, moves = pd.concat(distances[1:]), _judged(conclusions, fit.summary())
+    return Sensitivity(fit.name, tuple(components), whole, shifts, moves, tuple(notes))
 
 
 def power_scale(
@@ -349,12 +339,12 @@ def power_scale(
     found = Scaled(component, weights, k_hat, limit)
     if not found.worst_k > limit:
         return found
-    refusal = (
-        f"the largest k-hat is {found.worst_k:.2f} and must be at most {limit:.2f}, so importance "
-        "weights cannot say what a scaled posterior is; take more draws, or fit again with other "
-        "priors and compare"
+    return replace(
+        found,
+        refusal=f"the largest k-hat is {found.worst_k:.2f} and must be at most {limit:.2f}, so "
+        "importance weights cannot say what a scaled posterior is; take more draws, or fit again "
+        "with other priors and compare",
     )
-    return Scaled(component, weights, k_hat, limit, refusal)
 
 
 def cumulative_jensen_shannon(ascending: FloatArray, weights: FloatArray) -> FloatArray:
@@ -422,9 +412,7 @@ def conclusions(
     sd = np.sqrt((weights * (ascending - mean) ** 2).sum(axis=0))
     middle = np.cumsum(weights, axis=0) - weights / 2
     probs = list(interval_quantiles(interval).values())
-    quantiles = np.stack(
-        [np.interp(probs, p, x) for p, x in zip(middle.T, ascending.T, strict=True)]
-    )
+    quantiles = [np.interp(probs, p, x) for p, x in zip(middle.T, ascending.T, strict=True)]
     positive = (weights * (ascending > 0)).sum(axis=0)
     return np.column_stack([quantiles, mean, sd, np.minimum(positive, 1.0)])
 
@@ -440,12 +428,10 @@ def _total_log_lik(fit: Fit) -> FloatArray:
     It is summed block by block: the pointwise one may not fit memory.
     """
     step = max(1, _BLOCK // max(1, fit.num_chains * fit.data.num_obs))
-    parts = [
-        fit.program.log_lik(
-            {name: values[:, start : start + step] for name, values in fit.draws.items()}, fit.data
-        ).sum(axis=-1)
-        for start in range(0, fit.num_draws, step)
-    ]
+    parts = []
+    for start in range(0, fit.num_draws, step):
+        some = {name: values[:, start : start + step] for name, values in fit.draws.items()}
+        parts.append(fit.program.log_lik(some, fit.data).sum(axis=-1))
     return np.ravel(np.concatenate(parts, axis=1))
 
 
@@ -454,13 +440,12 @@ def _blocks(fit: Fit) -> Iterator[tuple[pd.Index, FloatArray, NDArray[np.intp]]]
     for quantity in fit.posterior.values():
         draws = np.asarray(flat(quantity), dtype=np.float64)
         draws = draws.reshape(-1, draws.shape[2])
-        elements = element_names(quantity)
+        elements = pd.Index(element_names(quantity), name="parameter")
         step = max(1, _BLOCK // len(draws))
         for start in range(0, draws.shape[1], step):
             block = draws[:, start : start + step]
             order = np.argsort(block, axis=0)
-            names = pd.Index(elements[start : start + step], name="parameter")
-            yield names, np.take_along_axis(block, order, 0), order
+            yield elements[start : start + step], np.take_along_axis(block, order, 0), order
 
 
 def _sensitivity(scaled: Scaled, ascending: FloatArray, order: NDArray[np.intp]) -> FloatArray:
@@ -488,26 +473,23 @@ def _conclusions(
     """
     equal = np.full(ascending.shape, 1 / len(ascending))
     posterior = conclusions(ascending, equal, interval)
-    at = {
-        alpha: conclusions(ascending, scaled.weights[alpha][order], interval)
-        if alpha in scaled.weights
-        else np.full_like(posterior, np.nan)
-        for alpha in (*LOCAL, *SHOWN)
-    }
+    at = dict.fromkeys((*LOCAL, *SHOWN), np.full_like(posterior, np.nan))
+    for alpha, weights in scaled.weights.items():
+        at[alpha] = conclusions(ascending, weights[order], interval)
     low, high = LOCAL
     slope = (at[high] - at[low]) / (np.log2(high) - np.log2(low))
     _, lower, upper = conclusions(ascending, equal, 0.9)[:, :3].T
-    each = names_of(interval)
-    index = pd.MultiIndex.from_product(
-        [[scaled.component], names, each], names=["component", "parameter", "conclusion"]
-    )
     columns = {
-        "posterior": posterior.ravel(),
-        **{f"at {alpha:g}": at[alpha].ravel() for alpha in SHOWN},
-        "per_doubling": slope.ravel(),
-        "unit": np.repeat((upper - lower) / (2 * Z_90), len(each)),
+        "posterior": posterior,
+        **{f"at {alpha:g}": at[alpha] for alpha in SHOWN},
+        "per_doubling": slope,
+        "unit": np.broadcast_to(((upper - lower) / (2 * Z_90))[:, None], slope.shape),
     }
-    return pd.DataFrame(columns, index=index)
+    index = pd.MultiIndex.from_product(
+        [[scaled.component], names, names_of(interval)],
+        names=["component", "parameter", "conclusion"],
+    )
+    return pd.DataFrame({name: np.ravel(each) for name, each in columns.items()}, index)
 
 
 def _judged(found: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:

@@ -27,15 +27,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.analysis.statistics import STATISTICS, Function
-from pyflowers.display import (
-    INTERVAL,
-    Line,
-    Shown,
-    heading,
-    in_file,
-    interval_quantiles,
-    verdict,
-)
+from pyflowers.display import INTERVAL, Line, Shown, heading, in_file, interval_quantiles, verdict
 from pyflowers.engines import Engine, SamplerOptions, find_engine
 from pyflowers.errors import ConfigError
 from pyflowers.fits import idata as inference_data
@@ -190,26 +182,26 @@ def prior(
         If the design cannot be used.
     """
     interval_quantiles(interval)  # refuses what is no probability before anything is drawn
-    options = SamplerOptions.of(seed=seed, draws=_per_chain(draws))
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 4:
+        raise ConfigError(f"draws must be a whole number of at least 4, was {draws!r}")
+    options = SamplerOptions.of(seed=seed, draws=-(-draws // 4))
     opened = find_program(program, tuple(map(str, include_paths)))
     opened.require(Capability.PRIOR_ONLY)
     reading |= {"group": group, "time": time, "value": value}
     design = opened.read_design(data, columns=columns, **reading)
     _refuse_infinite(opened, priors or {})
     values = opened.resolve_priors(priors, design)
-    _refuse_improper(opened, {**design.values, **values})
+    for name, remedy in opened.improper_priors({**design.values, **values}).items():
+        raise ConfigError(
+            f"{opened.name}: {name} has an improper prior, so nothing can be drawn from it: "
+            f"{remedy}"
+        )
     if opened.python.prior is not None:
         made = _in_numpy(opened, design, values, draws, options.seed)
     else:
         chosen = find_engine(engine, cmdstan) if isinstance(engine, str) else engine
         made = _by_engine(opened, design, values, options, chosen, show_progress)
-    return _with_statistics(replace(made, interval=interval), dict(statistics or {}))
-
-
-def _per_chain(draws: int) -> int:
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 4:
-        raise ConfigError(f"draws must be a whole number of at least 4, was {draws!r}")
-    return -(-draws // 4)
+    return _with_statistics(replace(made, interval=interval), statistics or {})
 
 
 def _refuse_infinite(program: Program, priors: Mapping[str, float]) -> None:
@@ -223,14 +215,6 @@ def _refuse_infinite(program: Program, priors: Mapping[str, float]) -> None:
             f"prior {name}={value:g}: it makes the prior of {' and '.join(of) or name} improper, "
             "so nothing can be drawn from it; give a finite number, such as --prior "
             f"{name}={known.value:g}"
-        )
-
-
-def _refuse_improper(program: Program, values: Mapping[str, Any]) -> None:
-    for name, remedy in program.improper_priors(values).items():
-        raise ConfigError(
-            f"{program.name}: {name} has an improper prior, so nothing can be drawn from it: "
-            f"{remedy}"
         )
 
 
@@ -276,7 +260,7 @@ def _by_engine(
     )
 
 
-def _with_statistics(made: PriorPredictive, more: dict[str, Function]) -> PriorPredictive:
+def _with_statistics(made: PriorPredictive, more: Mapping[str, Function]) -> PriorPredictive:
     """Compute the statistics of the implied data, and note why they may be unreliable."""
     if made.y_rep is None:
         note = (
@@ -284,53 +268,10 @@ def _with_statistics(made: PriorPredictive, more: dict[str, Function]) -> PriorP
             f"{Capability.Y_REP.remedy}"
         )
         return replace(made, notes=(*made.notes, note))
-    statistics = of_each_draw(made.y_rep, made.data, made.program.counts, more)
-    notes = list(made.notes)
-    beyond = int(np.count_nonzero(~np.isfinite(made.y_rep).all(axis=-1)))
-    if beyond:
-        total = made.y_rep.shape[0] * made.y_rep.shape[1]
-        notes.append(
-            f"{beyond} of {total} draws imply values that no floating-point number holds: the "
-            "prior is far too wide for such data"
-        )
-    if made.verdict is not None and not made.verdict.passed:
-        notes.append(
-            "the diagnostics of these draws fail, so the chains may not have seen the whole prior; "
-            "narrower priors are easier to sample"
-        )
-    return replace(made, statistics=statistics, notes=tuple(notes))
-
-
-WIDE = 0.98
-"""Probability of the wider interval: how far the prior goes at all."""
-
-
-def of_each_draw(
-    y_rep: FloatArray, data: Data, counts: bool, more: Mapping[str, Function]
-) -> dict[str, FloatArray]:
-    """Return statistics of the implied data by name, each shaped (chain, draw).
-
-    Parameters
-    ----------
-    y_rep : array, shape (chain, draw, N)
-        Implied data.
-    data : Data
-        The design, for statistics of groups.
-    counts : bool
-        Whether they are counts, whose zeros matter.
-    more : mapping of str to callable
-        Statistics that the user names.
-
-    Raises
-    ------
-    ConfigError
-        If one of the user's returns another shape.
-    """
-    shape = y_rep.shape[:2]
-    rows = y_rep.reshape(-1, y_rep.shape[2])
+    rows = made.y_rep.reshape(-1, made.y_rep.shape[-1])
     found: dict[str, FloatArray] = {}
     with np.errstate(over="ignore", invalid="ignore"):
-        for name, statistic in {**_usual(data, counts), **more}.items():
+        for name, statistic in {**_usual(made.data, made.program.counts), **more}.items():
             values = np.asarray(statistic(rows), dtype=np.float64)
             if values.shape != (len(rows),):
                 raise ConfigError(
@@ -338,15 +279,30 @@ def of_each_draw(
                     f"shape ({len(rows)},), and returned shape {values.shape}"
                 )
             # ∞ − ∞ is what an overflow leaves of a spread.
-            found[name] = np.where(np.isnan(values), np.inf, values).reshape(shape)
-    return found
+            found[name] = np.where(np.isnan(values), np.inf, values).reshape(made.y_rep.shape[:2])
+    notes = list(made.notes)
+    beyond = int(np.count_nonzero(~np.isfinite(rows).all(axis=-1)))
+    if beyond:
+        notes.append(
+            f"{beyond} of {len(rows)} draws imply values that no floating-point number holds: the "
+            "prior is far too wide for such data"
+        )
+    if made.verdict is not None and not made.verdict.passed:
+        notes.append(
+            "the diagnostics of these draws fail, so the chains may not have seen the whole prior; "
+            "narrower priors are easier to sample"
+        )
+    return replace(made, statistics=found, notes=tuple(notes))
+
+
+WIDE = 0.98
+"""Probability of the wider interval: how far the prior goes at all."""
 
 
 def _usual(data: Data, counts: bool) -> dict[str, Function]:
     names = ["mean", "sd", "minimum", "maximum", *(["zeros"] if counts else [])]
-    usual = {name: STATISTICS[name].function for name in names}
-    if counts:
-        usual[STATISTICS["zeros"].meaning] = usual.pop("zeros")
+    called = {"zeros": STATISTICS["zeros"].meaning}
+    usual = {called.get(name, name): STATISTICS[name].function for name in names}
     groups = data.by_group
     if groups is not None and len(groups) > 1 and len(groups) < data.num_obs:
         by_group = np.zeros((data.num_obs, len(groups)))

@@ -139,15 +139,13 @@ def sbc(
         made = prior(program, data, draws=number, seed=chosen, **setup, **design)
     if made.y_rep is None:
         made.program.require(Capability.Y_REP)
-    where = {"out": out, "executor": executor, "workers": workers, "engine": engine}
     tasks = list(_tasks(made, sims, given, thin, quantities))
-    fitted = batch(tasks, seed=chosen, cmdstan=cmdstan, **where)
-    own = simulate is None and not posterior and made.drawn_by != "numpy"
+    where = {"out": out, "executor": executor, "workers": workers, "engine": engine}
     found = Calibration(
-        fitted,
+        batch(tasks, seed=chosen, cmdstan=cmdstan, **where),
         made.program.name,
         chosen,
-        simulator_is_program=own,
+        simulator_is_program=simulate is None and not posterior and made.drawn_by != "numpy",
         is_posterior=posterior,
         of_simulation=made.notes if posterior else (),
         sha256=made.program.source.sha256,
@@ -174,17 +172,16 @@ def _tasks(
     observed = design.observed
     shape = np.shape(design.values[observed])
     whole = program.source.blocks.data[observed].is_int
-    own = set(program.declaration.priors) | set(program.python.choices)
-    own |= {program.declaration.roles.prior_only}
+    prior_only = program.declaration.roles.prior_only
+    own = {*program.declaration.priors, *program.python.choices, prior_only}
     fixed = {name: v for name, v in program.stan_values(design).items() if name not in own}
-    if program.declaration.roles.prior_only in program.source.blocks.data:
-        fixed[program.declaration.roles.prior_only] = 0
-    parameters = [name for name in made.draws if name in program.source.blocks.draws]
-    parameters = [name for name in parameters if name not in program.internal]
+    if prior_only in program.source.blocks.data:
+        fixed[prior_only] = 0
     every = max(1, made.y_rep.shape[0] * made.y_rep.shape[1] // sims)
     true = {
-        name: made.draws[name].reshape(-1, *made.draws[name].shape[2:])[::every]
-        for name in parameters
+        name: draws.reshape(-1, *draws.shape[2:])[::every]
+        for name, draws in made.draws.items()
+        if name in program.source.blocks.draws and name not in program.internal
     }
     y = made.y_rep.reshape(-1, made.y_rep.shape[-1])[::every]
     how = {"thin": thin, "functions": list(more)}
@@ -251,13 +248,12 @@ def simulate_from_posterior(
     fit = fit_data(program, data, options, priors=priors, engine=chosen)
     y_new = program.y_rep(fit.draws, fit.data, np.random.default_rng([options.seed, 3]))
     y_new = y_new[..., -num_obs:]
-    y_old = np.broadcast_to(values.y, y_new.shape)
-    whole = fit.data
+    both = np.concatenate([np.broadcast_to(values.y, y_new.shape), y_new], -1)
     if leaves_out:
-        whole = replace(whole, values={**whole.values, role: np.zeros(2 * num_obs, np.int64)})
+        unmasked = {**fit.data.values, role: np.zeros(2 * num_obs, np.int64)}
+        whole = replace(fit.data, values=unmasked)
     else:
-        whole = _twice(program, whole, size)
-    both = np.concatenate([y_old, y_new], -1)
+        whole = _twice(program, fit.data, size)
     note = (
         "the diagnostics of the fit to the observed data fail, so the parameters that were drawn "
         "from it may not be its posterior's"

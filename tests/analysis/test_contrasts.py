@@ -117,7 +117,6 @@ def test_vectors_of_different_elements_are_not_combined():
         ("mu_plant[1", "the bracket after mu_plant is not closed"),
         ("mu[1]", "is not allowed"),
         ("__import__('os')", "is not a function of expressions; choose one of abs"),
-        ("mu.__class__", "is not allowed; use numbers"),
         ("mu.mean()", "is not a function of expressions"),
         ("(lambda: mu)()", "is not a function of expressions"),
         ("[mu for mu in (1,)]", "is not allowed"),
@@ -144,7 +143,7 @@ def test_vectors_of_different_elements_are_not_combined():
         ("-" * 80 + "mu", "nested too deeply"),
         ("mu" + " + mu" * 1000, "it has more than 2000 characters"),
     ],
-    ids=range(36),
+    ids=range(35),
 )
 def test_what_is_not_of_the_grammar_is_refused(fit, text, message):
     with pytest.raises(ConfigError) as caught:
@@ -163,13 +162,7 @@ def test_numbers_have_intervals_and_errors(fit):
     found = pyflowers.contrast(fit, "mu_plant[3] - mu_plant[1]", "mu_plant[1] > 3")
     draws = (fit.draws["mu_plant"][..., 2] - fit.draws["mu_plant"][..., 0])[..., None]
     row = found.numbers().loc["mu_plant[3] - mu_plant[1]"]
-    for column, prob in (
-        ("5%", 0.05),
-        ("25%", 0.25),
-        ("median", 0.5),
-        ("75%", 0.75),
-        ("95%", 0.95),
-    ):
+    for column, prob in {"5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95}.items():
         assert row[column] == pytest.approx(np.quantile(draws, prob))
     assert row["mcse"] == pytest.approx(convergence.mcse_quantile(draws, 0.5)[0])
     assert row["mcse_95%"] == pytest.approx(convergence.mcse_quantile(draws, 0.95)[0])
@@ -197,13 +190,8 @@ def test_what_always_holds_has_no_error_that_could_be_estimated(fit):
     assert row["probability"] == 1
     assert np.isnan(row["mcse"])
     (record,) = pyflowers.contrast(fit, "mu_plant[1] > 0").records()
-    assert record == {
-        "expression": "mu_plant[1] > 0",
-        "kind": "condition",
-        "probability": 1.0,
-        "mcse": None,
-        "ess": None,
-    }
+    found = {"probability": 1.0, "mcse": None, "ess": None}
+    assert record == {"expression": "mu_plant[1] > 0", "kind": "condition", **found}
 
 
 def test_labels_that_are_odd_are_named_as_they_are():

@@ -343,31 +343,34 @@ def test_a_p_value_is_not_said_to_be_0_or_1(p, size, text):
     assert PredictiveCheck("x", "x", p, 0.0, 0.0, np.zeros(size)).p_text == text
 
 
+def beta(a, b):
+    return np.random.default_rng(1).beta(a, b, 300)
+
+
 @pytest.mark.parametrize(
-    ("a", "b", "words"),
+    ("u", "words"),
     [
-        (0.5, 0.5, r"the counts of flowers vary more than the model predicts: [34]\d% of them"),
-        (2.0, 2.0, r"the counts of flowers vary less than the model predicts: \d% of them"),
-        (1.5, 1.0, r"predictions are too low: 6\d% of the counts of flowers are above"),
-        (1.0, 1.5, r"predictions are too high: 3\d% of the counts of flowers are above"),
+        (
+            beta(0.5, 0.5),
+            r"the counts of flowers vary more than the model predicts: [34]\d% of them",
+        ),
+        (beta(2.0, 2.0), r"the counts of flowers vary less than the model predicts: \d% of them"),
+        (beta(1.5, 1.0), r"predictions are too low: 6\d% of the counts of flowers are above"),
+        (beta(1.0, 1.5), r"predictions are too high: 3\d% of the counts of flowers are above"),
+        # The mean and the spread of these are those of uniform values.
+        (
+            0.5 + np.repeat([-1, 1], 150) * np.sqrt(1 / 12),
+            "50% of the counts of flowers lie below their predicted 21% quantile$",
+        ),
     ],
-    ids=["U", "hump", "low", "high"],
+    ids=["U", "hump", "low", "high", "no simple shape"],
 )
-def test_the_shape_of_the_pits_says_what_is_wrong(a, b, words):
+def test_the_shape_of_the_pits_says_what_is_wrong(u, words):
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
-    u = np.random.default_rng(1).beta(a, b, 300)
     pit = LooPit(u, np.arange(300), 300, 2000, np.zeros(300), 0.7)
     finding, advice = checks.of_pits(fit, pit)
     assert re.match(words, finding)
     assert advice
-
-
-def test_pits_of_no_simple_shape_are_described_where_they_are_farthest():
-    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
-    u = 0.5 + np.repeat([-1, 1], 150) * np.sqrt(1 / 12)  # mean and spread of uniform values
-    pit = LooPit(u, np.arange(300), 300, 2000, np.zeros(300), 0.7)
-    finding, _ = checks.of_pits(fit, pit)
-    assert finding == "50% of the counts of flowers lie below their predicted 21% quantile"
 
 
 @pytest.mark.parametrize(
@@ -452,10 +455,7 @@ def test_a_program_without_log_lik_has_the_other_checks(own_program):
     assert any("loo_pit is left out, as the program has no log_lik" in n for n in found.notes)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["epil", "pumps", "rats", "seeds"],
-)
+@pytest.mark.parametrize("name", ["epil", "pumps", "rats", "seeds"])
 def test_the_examples_of_bugs_are_checked_predicted_and_contrasted(name):
     how = {**SAMPLER, "draws": 1000, "warmup": 1000}
     fit = pyflowers.fit(program_of(name), table_of(name), seed=1, **how)
