@@ -309,7 +309,12 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
         "reading": record.data.reading,
     }
     try:
-        values = _kept_values(program, {**constant, **groups.get("observed_data", {})})
+        kept, block = {**constant, **groups.get("observed_data", {})}, program.source.blocks.data
+        values: dict[str, Any] = {}
+        for name, variable in block.items():
+            array = kept.get(_beside_labels(name, block), kept.get(name))
+            if array is not None:
+                values[name] = array.item() if variable.ndim == array.ndim == 0 else array
         row = _of_rows_named(_ROW, program, declared.label_columns)
         if not columns and row not in constant:  # there was no table
             dims = dims_of(declared, program.source.blocks)
@@ -331,16 +336,6 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
         return Data.of_table(declared, values, labels, table, dict(columns), **about)
     except (KeyError, IndexError, ValueError) as error:
         raise DataError(f"{path}: its data cannot be read ({error}); fit again") from error
-
-
-def _kept_values(program: Program, kept: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    block = program.source.blocks.data
-    for name, variable in block.items():
-        array = kept.get(_beside_labels(name, block), kept.get(name))
-        if array is not None:
-            values[name] = array.item() if variable.ndim == 0 and array.ndim == 0 else array
-    return values
 
 
 def _cells(

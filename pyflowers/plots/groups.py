@@ -71,9 +71,8 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     shown, note = _extremes(-levels[2])
     names = [labels_of(found)[0][i] for i in shown]
     figure, ax = _rows(names, fit.data.name_of(own_dims(found)[0]), theme)
-    handles = _intervals(ax, levels[:, shown], theme, fit.interval)
     ax.set_xlabel(fitted(fit.program.unit_of(quantity, fit.data) or quantity, 3.4))
-    style.legend(figure, handles)
+    style.legend(figure, _intervals(ax, levels[:, shown], theme, fit.interval))
     top, bottom = (element_names(found)[int(np.argmax(s * levels[2]))] for s in (1, -1))
     alt = (
         f"Forest plot of {quantity} of {fit.name}: the largest median is {levels[2].max():.3g} of "
@@ -106,8 +105,7 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     observed, num = groups.observed, groups.observed.size
     levels = groups.quantiles(_probs(fit.interval))
     width = np.maximum(levels[4] - levels[0], 1e-300)
-    shown = np.argsort(-np.abs(observed - levels[2]) / width, kind="stable")[:MOST_ROWS]
-    shown = np.sort(shown)
+    shown = np.sort(np.argsort(-np.abs(observed - levels[2]) / width, kind="stable")[:MOST_ROWS])
     inside = (observed >= levels[1]) & (observed <= levels[3])
     notes = []
     if inside.mean() > MOST_INSIDE:
@@ -159,7 +157,7 @@ def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
     groups, note = _extremes(-levels[2, :num]) if num > MOST_ROWS else (np.arange(num), "")
     shown = np.concatenate([groups, np.arange(num, len(names))])
     figure, ax = _rows([names[i] for i in shown], "", theme)
-    handles = _intervals(ax, levels[:, shown], theme, fit.interval)
+    style.legend(figure, _intervals(ax, levels[:, shown], theme, fit.interval))
     # A new group's tail may be so long that nothing else could be read.
     low, inner_low, _, inner_high, high = levels[:, shown]
     span = float(inner_high.max() - inner_low.min()) or 1.0
@@ -170,7 +168,6 @@ def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
     beyond = "Intervals go on beyond the axis; the table has their ends." if is_beyond else ""
     titles = " and ".join(part.title for part in parts)
     ax.set_xlabel(fitted(f"{observed_unit(fit)}, {titles}", 4.4))
-    style.legend(figure, handles)
     alt = (
         f"Predictions of {fit.name} for the {titles}: medians from {levels[2].min():.3g} to "
         f"{levels[2].max():.3g}, with intervals of 50% and {percent(fit.interval)}."

@@ -329,11 +329,9 @@ def _colours(theme: Theme, num_chains: int) -> list[str]:
 def _chain_legend(figure: StyledFigure, num_chains: int, theme: Theme) -> None:
     """Name the chains once, above all panels; past the palette colours repeat and names stop."""
     if 1 < num_chains <= len(theme.chains):
-        handles = [
-            Line2D([], [], color=colour, lw=2, label=f"chain {i + 1}")
-            for i, colour in enumerate(theme.chains[:num_chains])
-        ]
-        style.legend(figure, handles, handlelength=1.2)
+        colours = enumerate(theme.chains[:num_chains], 1)
+        lines = [Line2D([], [], color=colour, lw=2, label=f"chain {i}") for i, colour in colours]
+        style.legend(figure, lines, handlelength=1.2)
 
 
 @styled
@@ -356,9 +354,8 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     """
     shown, note = choose(fit, MOST_PAIRED, parameters)
     has_divergences, num = "divergent__" in fit.stats, len(shown)
-    diverging = np.zeros(shown[0].draws.shape, dtype=bool)
-    if has_divergences:
-        diverging = np.asarray(fit.stats["divergent__"], dtype=bool)
+    none = np.zeros(shown[0].draws.shape)
+    diverging = np.asarray(fit.stats.get("divergent__", none), dtype=bool)
     fine = np.flatnonzero(~diverging)
     step = max(1, fine.size // MOST_POINTS)
     fine = fine[::step]
@@ -387,14 +384,12 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
             if j == 0 and i > 0:
                 ax.set_ylabel(names[i], fontsize=8)
         ax.set_xlabel(names[j], fontsize=8)
-    total = int(diverging.sum())
+    total, told = int(diverging.sum()), f"{diverging.size} draws"
     if has_divergences:
         label = f"divergent: {total}"
         style.legend(figure, [Line2D([], [], ls="", marker="x", color=theme.alarm, label=label)])
-        told = f"{total} of {diverging.size} transitions diverged and are marked"
-        told = told if total else f"none of {diverging.size} transitions diverged"
-    else:
-        told = f"{diverging.size} draws"
+        told = f"{total or 'none'} of {diverging.size} transitions diverged"
+        told += " and are marked" if total else ""
     which = "draws that did not diverge" if total else "draws"
     points = f"One in {step} of the {which} is shown." if step > 1 else ""
     alt = f"Pair plot of {_names(shown)} of {fit.name}: {told}.{_strongest(shown)}"
@@ -483,11 +478,8 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         If the program declares none.
     """
     fit.program.require(Capability.PRIOR_DENSITY)
-    priors = {
-        name: prior
-        for name in map(str, fit.posterior)
-        if (prior := fit.program.prior_of(name, fit.data.values)) is not None
-    }
+    found = {n: fit.program.prior_of(n, fit.data.values) for n in map(str, fit.posterior)}
+    priors = {name: prior for name, prior in found.items() if prior is not None}
     shown, note = choose(fit, MOST_PRIORS, list(priors))
     figure, axes = panels(len(shown), 2, 1.75, theme)
     sentences = []
@@ -495,8 +487,8 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     for ax, element in zip(axes, shown, strict=True):
         prior, sd = priors[_variable(element.name)], float(element.draws.std())
         declared = fit.program.log_axis(element.name)
-        logarithmic = element.is_heavy if declared is None else declared
-        logarithmic = bool(element.draws.min() > 0 and logarithmic)
+        asked = element.is_heavy if declared is None else declared
+        logarithmic = bool(element.draws.min() > 0 and asked)
         _prior_panel(ax, element, prior, logarithmic, theme)
         style.title(ax, element.name, 2, fit.program.unit_of(element.name, fit.data))
         _, low, high = np.quantile(element.draws, probs)
@@ -510,9 +502,8 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         Line2D([], [], color=theme.prior, ls=style.DASHED, label="prior"),
     ]
     style.legend(figure, handles)
-    return finish(
-        figure, f"Prior and posterior densities of {fit.name}. {' '.join(sentences)}", note
-    )
+    alt = f"Prior and posterior densities of {fit.name}. {' '.join(sentences)}"
+    return finish(figure, alt, note)
 
 
 def _prior_panel(

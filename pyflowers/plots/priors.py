@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pyflowers.analysis.prior_sensitivity import Sensitivity
     from pyflowers.analysis.priors import PriorPredictive
 
+Values = Mapping[str, tuple[NDArray[np.float64], str]]
+"""Draws of each panel, and their unit."""
+
 MOST_PANELS = 8
 BINS = 40
 SHOWN = (0.025, 0.975)
@@ -46,13 +49,12 @@ def prior_parameters(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
     """
     quantities = sorted(prior.parameters.values(), key=lambda quantity: bool(own_dims(quantity)))
     values = {
-        name: np.ravel(flat(quantity)[:, :, i])
+        name: (np.ravel(flat(quantity)[:, :, i]), prior.program.unit_of(name, prior.data))
         for quantity in quantities
         for i, name in enumerate(element_names(quantity)[:MOST_PANELS])
     }
-    units = {name: prior.program.unit_of(name, prior.data) for name in values}
     total = sum(len(element_names(quantity)) for quantity in quantities)
-    return _histograms(values, units, total, f"Prior draws of {prior.name}", prior.interval, theme)
+    return _histograms(prior, f"Prior draws of {prior.name}", values, total, theme)
 
 
 @styled
@@ -73,11 +75,13 @@ def prior_implied(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
     """
     if prior.y_rep is None:
         prior.program.require(Capability.Y_REP)
-    values = {name: np.ravel(each) for name, each in prior.statistics.items()}
     unit = prior.data.value_name
-    units = {name: "" if name.startswith("share") else unit for name in values}
+    values = {
+        name: (np.ravel(each), "" if name.startswith("share") else unit)
+        for name, each in prior.statistics.items()
+    }
     what = f"Statistics of the data that the prior of {prior.name} implies"
-    return _histograms(values, units, len(values), what, prior.interval, theme)
+    return _histograms(prior, what, values, len(values), theme)
 
 
 def prior_figures(prior: PriorPredictive, suffix: str = "png") -> dict[str, Figure]:
@@ -89,22 +93,18 @@ def prior_figures(prior: PriorPredictive, suffix: str = "png") -> dict[str, Figu
 
 
 def _histograms(
-    values: Mapping[str, NDArray[np.float64]],
-    units: Mapping[str, str],
-    total: int,
-    what: str,
-    interval: float,
-    theme: Theme,
+    prior: PriorPredictive, what: str, values: Values, total: int, theme: Theme
 ) -> StyledFigure:
     names = list(values)[:MOST_PANELS]
     figure, axes = style.panels(len(names), 2, 1.55, theme)
     sentences = []
-    probs = list(interval_quantiles(interval).values())
+    probs = list(interval_quantiles(prior.interval).values())
     for ax, name in zip(axes, names, strict=True):
-        middle, low, high = np.quantile(values[name], probs, method="inverted_cdf")
-        _histogram(ax, values[name], middle, theme)
-        style.title(ax, name, 2, units[name])
-        inner = f"{percent(interval)} between {low:.3g} and {high:.3g}"
+        draws, unit = values[name]
+        middle, low, high = np.quantile(draws, probs, method="inverted_cdf")
+        _histogram(ax, draws, middle, theme)
+        style.title(ax, name, 2, unit)
+        inner = f"{percent(prior.interval)} between {low:.3g} and {high:.3g}"
         sentences.append(f"{name}: median {middle:.3g}, {inner}.")
     note = "Each panel shows the middle 95% of the draws; the line is their median."
     if total > len(names):

@@ -36,10 +36,8 @@ _FALLBACKS = (
     *("Noto Sans Devanagari", "Noto Emoji", "WenQuanYi Zen Hei", "Hiragino Sans"),
     *("Microsoft YaHei", "Malgun Gothic", "Arial Unicode MS", "Symbola"),
 )
-_HARMLESS = (
-    r"Glyph .* missing from font",
-    r"Matplotlib currently does not support .* natively",
-)
+_HARMLESS = r"Glyph .* missing from font|Matplotlib currently does not support .* natively"
+"""What is said of a user's label whose glyph or script a font lacks: it draws a box."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ class StyledFigure(Figure):
 
     def draw(self, renderer: Any) -> None:
         """Draw in the figure's own theme."""
-        with applied(self.theme), _any_glyph():
+        with applied(self.theme):
             super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
@@ -129,7 +127,7 @@ class StyledFigure(Figure):
         """Save the figure, laid out first: matplotlib would draw all of it once more for that."""
         engine = self.get_layout_engine()
         if engine is not None:
-            with applied(self.theme), _any_glyph():
+            with applied(self.theme):
                 engine.execute(self)
         self._laid_out = True
         try:
@@ -141,18 +139,10 @@ class StyledFigure(Figure):
 
 
 @contextmanager
-def _any_glyph() -> Iterator[None]:
-    """Let a font that lacks a glyph of a user's label draw a box, without an error."""
-    with warnings.catch_warnings():
-        for message in _HARMLESS:
-            warnings.filterwarnings("ignore", message=message)
-        yield
-
-
-@contextmanager
 def applied(theme: Theme) -> Iterator[None]:
-    """Apply the style to what is made and drawn inside the block."""
-    with mpl.rc_context(_settings(theme)):
+    """Apply the style to what is made and drawn inside the block, without harmless warnings."""
+    with mpl.rc_context(_settings(theme)), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=_HARMLESS)
         yield
 
 
@@ -240,10 +230,8 @@ def fitted(text: str, inches: float, *, size: float = 9.0, bold: bool = False) -
 def text_width(text: str, *, size: float = 9.0, bold: bool = False) -> float:
     """Return how wide a text is drawn, in inches."""
     font = font_manager.FontProperties(size=size, weight="bold" if bold else "normal")
-    with _any_glyph():
-        width, _, _ = _RULER.get_text_width_height_descent(text, font, ismath=False)
-    inches: float = float(width) / float(_RULER.dpi)
-    return inches
+    width, _, _ = _RULER.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / POINTS
 
 
 def panel_width(columns: int) -> float:
@@ -303,7 +291,10 @@ def _fonts() -> tuple[str, ...]:
     return ("DejaVu Sans", *(name for name in _FALLBACKS if name in installed))
 
 
-_RULER: Any = RendererAgg(1, 1, 72)  # type: ignore[no-untyped-call]
+POINTS = 72
+"""In an inch."""
+
+_RULER: Any = RendererAgg(1, 1, POINTS)  # type: ignore[no-untyped-call]
 """Measures texts; nothing is drawn on it."""
 
 
@@ -315,13 +306,12 @@ def _settings(theme: Theme) -> Any:
     own |= dict.fromkeys([*inked, "xtick.labelcolor", "ytick.labelcolor"], theme.ink)
     own |= dict.fromkeys(["axes.edgecolor", "xtick.color", "ytick.color"], theme.muted)
     own |= dict.fromkeys(["figure.facecolor", "savefig.facecolor"], theme.paper)
-    own |= dict.fromkeys(["axes.spines.right", "axes.spines.top", "legend.frameon"], False)
+    without = ("axes.formatter.useoffset", "axes.spines.right", "axes.spines.top")
+    own |= dict.fromkeys([*without, "legend.frameon", "text.parse_math"], False)
     return own | {
         "axes.axisbelow": True,
         "axes.facecolor": "none",
-        "axes.formatter.useoffset": False,
         "axes.grid": True,
-        "axes.labelsize": 9,
         "axes.linewidth": 0.7,
         "axes.titlelocation": "left",
         "axes.titlesize": 9.5,
@@ -337,7 +327,6 @@ def _settings(theme: Theme) -> Any:
         "pdf.fonttype": 42,
         "svg.fonttype": "none",
         "svg.hashsalt": "pyflowers",
-        "text.parse_math": False,
         "xtick.labelsize": 8,
         "ytick.labelsize": 8,
     }

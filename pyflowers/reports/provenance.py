@@ -107,6 +107,8 @@ def tables(material: Material) -> list[ReportTable]:
 def _run(record: RunRecord) -> dict[str, Any]:
     centered = {True: "centred", False: "non-centred", None: "the program's own"}[record.centered]
     columns = ", ".join(dict.fromkeys(record.data.columns.values()))
+    messages = record.messages
+    rejected = "not reported by the engine" if messages is None else sum(messages.values())
     return {
         **record.options.model_dump(exclude_unset=True),
         "parametrisation": centered,
@@ -117,31 +119,21 @@ def _run(record: RunRecord) -> dict[str, Any]:
         "program SHA-256": record.program.sha256,
         "engine": record.engine.name,
         "engine's key": record.engine.key,
-        "rejected proposals": (
-            "not reported by the engine"
-            if record.messages is None
-            else sum(record.messages.values())
-        ),
+        "rejected proposals": rejected,
         "seconds of sampling": f"{record.times.wall_seconds:.2f}",
     }
 
 
 def _agree(fits: Sequence[Fit]) -> bool:
     """Whether all fits have the same options, data and columns, and priors that do not conflict."""
-    first = fits[0].record
-    same = all(
-        fit.record.options == first.options
-        and fit.record.data.source == first.data.source
-        and fit.record.engine.name == first.engine.name
+    settings = [(f.record.options, f.record.data.source, f.record.engine.name) for f in fits]
+    priors = {name: value for fit in fits for name, value in fit.record.priors.items()}
+    return all(
+        own == settings[0]
         and _roles(fit) == _roles(fits[0])
         and not fit.record.program.include_paths
-        for fit in fits
-    )
-    values: dict[str, Any] = {}
-    return same and all(
-        values.setdefault(name, value) == value
-        for fit in fits
-        for name, value in fit.record.priors.items()
+        and priors | fit.record.priors == priors
+        for fit, own in zip(fits, settings, strict=True)
     )
 
 
@@ -158,11 +150,8 @@ def _roles(fit: Fit) -> dict[str, str]:
     """Return what the user calls group, time and value, where the declaration has other names."""
     data = fit.data
     roles = {"group": data.group, "time": data.time, "value": data.value}
-    return {
-        role: data.name_of(column)
-        for role, column in roles.items()
-        if column and data.name_of(column) != column
-    }
+    called = {role: data.name_of(column) for role, column in roles.items() if column}
+    return {role: name for role, name in called.items() if name != roles[role]}
 
 
 def _options(fit: Fit, priors: Mapping[str, float]) -> list[str]:
@@ -170,17 +159,14 @@ def _options(fit: Fit, priors: Mapping[str, float]) -> list[str]:
     source = record.data.source
     if source and source != str(fit.program.example):
         words += ["--data", shown_path(source) if Path(source).suffix else FRAME]
-    others = {
-        column: name
-        for column, name in record.data.columns.items()
-        if name != column and name not in roles.values()
-    }
+    columns = record.data.columns.items()
+    others = [(c, name) for c, name in columns if name not in (c, *roles.values())]
     usual = SamplerOptions.of(seed=record.options.seed).model_dump()
     options = record.options.model_dump(exclude_unset=True).items()
     changed = {key: value for key, value in options if key == "seed" or value != usual[key]}
     for key, value in roles.items():
         words += _each(key, [value])
-    words += _each("column", [f"{column}={name}" for column, name in others.items()])
+    words += _each("column", [f"{column}={name}" for column, name in others])
     for key, value in (record.data.reading | changed).items():
         words += _each(key, value if isinstance(value, tuple) else [value])
     words += ["--engine", record.engine.name]

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from pyflowers import plots
 from pyflowers.analysis.calibration import Calibration
-from pyflowers.analysis.checks import PredictiveChecks
+from pyflowers.analysis.checks import PredictiveCheck, PredictiveChecks
 from pyflowers.analysis.elpd import ModelLoo
 from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_method
 from pyflowers.analysis.prior_sensitivity import Sensitivity
@@ -26,6 +26,7 @@ from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, varies
 from pyflowers.fits.verdict import Check
 from pyflowers.plots import methods
+from pyflowers.plots.groups import observed_unit
 from pyflowers.plots.predictive import half_width
 from pyflowers.programs import Capability, Data
 from pyflowers.reports.markup import (
@@ -36,7 +37,6 @@ from pyflowers.reports.markup import (
     isolated,
     number,
     summary_number,
-    upper_first,
     verdict_cell,
 )
 from pyflowers.reports.material import Material
@@ -76,14 +76,8 @@ def question(material: Material) -> dict[str, Any]:
         "is_table": data.has_table and data.observed,
         "columns": columns,
         "of_groups": bool(means and data.group),
-        "counted": _mean_unit(counts[0]) if counts else "",
+        "counted": observed_unit(counts[0]) if counts else "",
     }
-
-
-def _mean_unit(fit: Fit) -> str:
-    """Return the unit of a group's mean, such as flowers per month."""
-    mean = fit.program.declaration.roles.group_mean
-    return fit.program.unit_of(mean, fit.data) or fit.data.value_name
 
 
 def answer(material: Material) -> dict[str, Any]:
@@ -95,7 +89,7 @@ def answer(material: Material) -> dict[str, Any]:
         names = dict(zip(rows, fit.data.by_group.names, strict=True))
         rows = _named(rows, medians)
         groups = {"num": len(names), "names": {row: names[row] for row in rows}}
-        groups |= {"labels": fit.data.by_group, "unit": _mean_unit(fit)}
+        groups |= {"labels": fit.data.by_group, "unit": observed_unit(fit)}
     ordered = sorted((q for q in left.values() if varies(q).any()), key=_size)[:MOST_QUANTITIES]
     half = half_width(fit.interval)
     return {
@@ -153,10 +147,9 @@ def banner(material: Material) -> dict[str, Any]:
             isinstance(sensitivity, Sensitivity) and bool(sensitivity.part.failed)
         ),
     }
-    trusted = [
-        material.verdicts[f.name].trusted and material.is_calibrated(f) for f in material.fits
-    ]
-    passed = [material.verdicts[f.name].passed and material.is_calibrated(f) for f in material.fits]
+    judged = [(material.verdicts[f.name], material.is_calibrated(f)) for f in material.fits]
+    trusted = [found.trusted and calibrated for found, calibrated in judged]
+    passed = [found.passed and calibrated for found, calibrated in judged]
     found = {
         "flaw": next((flaw for flaw, applies in flaws.items() if applies), ""),
         "doubts": [part.name for part in (verdict.prior, verdict.data) if part.failed],
@@ -313,20 +306,18 @@ def formulas(fit: Fit) -> list[str]:
     return [*lines, *(f"{name} ~ {prior.text}" for name, prior in priors.items() if prior)]
 
 
+def _p_value(check: PredictiveCheck) -> Markup:
+    shown = check.p_text.removeprefix("p ").removeprefix("= ")
+    return verdict_cell(number(check.p_value, shown), check.passed)
+
+
 def checks_table(material: Material) -> ReportTable:
     """Return the p-value of each predictive check and model."""
     columns = [{c.name: c for c in found.checks} for found in material.checks.values()]
     rows = []
     for name in dict.fromkeys(name for column in columns for name in column):
         found = [column.get(name) for column in columns]
-        cells = [
-            verdict_cell(
-                number(c.p_value, c.p_text.removeprefix("p ").removeprefix("= ")), c.passed
-            )
-            if c
-            else Markup("–")
-            for c in found
-        ]
+        cells = [_p_value(check) if check else Markup("–") for check in found]
         meaning = next(check.meaning for check in found if check)
         rows.append([code(name), *cells, isolated(meaning)])
     head = ["Check", *material.checks, "Statistic"]
@@ -463,27 +454,6 @@ def drawn_by(material: Material) -> str:
     """Return the sampler of the fits."""
     names = dict.fromkeys(METHOD_NAMES[reference_method(fit)] for fit in material.fits)
     return " and ".join(names)
-
-
-def titles(material: Material, has_methods: bool) -> dict[str, str]:
-    """Return the headings of the sections by id, in order; without methods, none of them."""
-    alone = len(material.fits) == 1
-    has_vb = len(without_vb(material)) < len(material.fits)
-    against = "closed-form VB" if has_vb else "other methods"
-    sampler = upper_first(drawn_by(material))
-    of_methods = {"methods": f"{sampler} against {against}"} if has_methods else {}
-    return {
-        "answer": "The question and the answer",
-        "verdict": f"The verdict: can {'this fit' if alone else 'these fits'} be trusted?",
-        "data": "The data",
-        "models": "The model" if alone else "Each model",
-        "checks": f"Would the {'model' if alone else 'models'} produce data like these?",
-        "comparison": "How well the model predicts" if alone else "The models side by side",
-        **of_methods,
-        "sensitivity": "What depends on the prior",
-        "calibration": "Is the computation right?",
-        "provenance": "Provenance",
-    }
 
 
 def without_vb(material: Material) -> list[str]:

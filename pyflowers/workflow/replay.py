@@ -252,19 +252,14 @@ def data_changes(before: Data, now: Data) -> list[str]:
     return changes
 
 
-def _by_key(data: Data) -> dict[tuple[str, ...], tuple[int, dict[str, Any]]]:
+def _by_key(data: Data) -> dict[tuple[str, ...], tuple[int, dict[Any, Any]]]:
     """Return each row's position and cells by what tells it apart."""
-    rows: list[dict[str, Any]] = [
-        {str(name): value for name, value in row.items()}
-        for row in to_frame(data).to_dict(orient="records")
-    ]
-    keys = [labels.of_rows for labels in (data.by_group, data.by_time) if labels is not None]
-    if len(keys) == 2:
-        return {
-            (str(group), str(time)): (i, rows[i])
-            for i, (group, time) in enumerate(zip(*keys, strict=True))
-        }
-    return {(str(i),): (i, row) for i, row in enumerate(rows)}
+    rows = to_frame(data).to_dict(orient="records")
+    keys: list[tuple[str, ...]] = [(str(i),) for i in range(len(rows))]
+    if data.by_group is not None and data.by_time is not None:
+        labels = zip(data.by_group.of_rows, data.by_time.of_rows, strict=True)
+        keys = [(str(group), str(time)) for group, time in labels]
+    return {key: (i, row) for i, (key, row) in enumerate(zip(keys, rows, strict=True))}
 
 
 def _at(data: Data, row: int, key: tuple[str, ...]) -> str:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -16,23 +17,6 @@ from pyflowers.fits.record import FORMAT, RunRecord, plain_inits, read_record
 def folder(tmp_path_factory):
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 4), draws=50)
     return fit.save(tmp_path_factory.mktemp("record") / "run")
-
-
-@pytest.fixture
-def damaged(folder, tmp_path):
-    """The run's folder with another ``run.json``."""
-
-    def with_text(text):
-        import shutil
-
-        target = tmp_path / "run"
-        if not target.exists():
-            shutil.copytree(folder, target)
-        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-        (target / "run.json").write_bytes(data)
-        return target
-
-    return with_text
 
 
 def test_a_record_comes_back_as_it_was(folder, lecture_fits):
@@ -106,48 +90,50 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "message"), DAMAGES)
-def test_a_damaged_record_is_one_sentence(folder, damaged, path, value, message):
-    target = damaged(edited(folder, path, value))
+NO_RECORD = "it is not a run folder (run.json: "
+TEXTS = [
+    ("", NO_RECORD),
+    ("{", NO_RECORD),
+    (b"\xff\xfe\x00", NO_RECORD),
+    ("[" * 100_000, NO_RECORD),
+    ('{"format": ' + "1" * 5000 + "}", NO_RECORD),
+    ("[]", "its format is None and this pyflowers reads 2"),
+    ("3", "its format is None"),
+    ("null", "its format is None"),
+    ("{}", "its format is None"),
+    ('{"format": 2}', "the key program is missing"),
+]
+
+
+def refusal(folder, target, text):
+    """What is said of the run with another ``run.json``."""
+    shutil.copytree(folder, target)
+    (target / "run.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(DataError) as caught:
         pyflowers.Fit.load(target)
     output = str(caught.value)
-    assert output.startswith(str(target))
-    assert message in output
     assert "\n" not in output
+    assert output.startswith(str(target))
+    return output
+
+
+@pytest.mark.parametrize(("path", "value", "message"), DAMAGES)
+def test_a_damaged_record_is_one_sentence(folder, tmp_path, path, value, message):
+    output = refusal(folder, tmp_path / "run", edited(folder, path, value))
+    assert message in output
     assert output.endswith("fit again")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "it is not a run folder (run.json: "),
-        ("{", "it is not a run folder (run.json: "),
-        (b"\xff\xfe\x00", "it is not a run folder (run.json: "),
-        ("[" * 100_000, "it is not a run folder (run.json: "),
-        ('{"format": ' + "1" * 5000 + "}", "it is not a run folder (run.json: "),
-        ("[]", "its format is None and this pyflowers reads 2"),
-        ("3", "its format is None"),
-        ("null", "its format is None"),
-        ("{}", "its format is None"),
-        ('{"format": 2}', "the key program is missing"),
-    ],
-    ids=lambda text: str(text)[:12],
-)
-def test_what_is_no_record_is_one_sentence(damaged, text, message):
-    target = damaged(text)
-    with pytest.raises(DataError) as caught:
-        pyflowers.Fit.load(target)
-    output = str(caught.value)
+@pytest.mark.parametrize(("text", "message"), TEXTS, ids=lambda text: str(text)[:12])
+def test_what_is_no_record_is_one_sentence(folder, tmp_path, text, message):
+    output = refusal(folder, tmp_path / "run", text)
     assert message in output
-    assert "\n" not in output
     assert len(output) < 600
 
 
-def test_deep_nesting_in_a_record_is_one_sentence(folder, damaged):
+def test_deep_nesting_in_a_record_is_one_sentence(folder, tmp_path):
     deep = edited(folder, "inits", "DEEP").replace('"DEEP"', "[" * 100_000 + "]" * 100_000)
-    with pytest.raises(DataError):
-        pyflowers.Fit.load(damaged(deep))
+    refusal(folder, tmp_path / "run", deep)
 
 
 def test_a_folder_that_is_not_there(tmp_path):

@@ -78,18 +78,16 @@ def test_columns_of_other_names(executables):
 # --- Seeds and options ----------------------------------------------------------------------------
 
 
-def test_a_seed_repeats_the_draws_and_zero_is_one(executables):
-    fits = [pyflowers.fit("iid_normal", frame(), seed=seed, **QUICK) for seed in (0, 0, 1)]
-    assert fits[0].options.seed == 0
-    assert same(fits[0], fits[1])
-    assert not same(fits[0], fits[2])
-    assert_array_equal(fits[0].posterior_predictive(), fits[1].posterior_predictive())
-
-
-def test_a_seed_that_was_not_given_is_recorded_and_repeats(executables):
-    fit = pyflowers.fit("iid_normal", frame(), **QUICK)
-    again = pyflowers.fit("iid_normal", frame(), seed=fit.record.options.seed, **QUICK)
-    assert same(fit, again)
+def test_a_seed_repeats_the_draws_and_one_that_was_not_given_is_recorded(executables):
+    zero, again, one, drawn = (
+        pyflowers.fit("iid_normal", frame(), seed=seed, **QUICK) for seed in (0, 0, 1, None)
+    )
+    assert zero.options.seed == 0
+    assert same(zero, again)
+    assert not same(zero, one)
+    assert_array_equal(zero.posterior_predictive(), again.posterior_predictive())
+    by_record = pyflowers.fit("iid_normal", frame(), seed=drawn.record.options.seed, **QUICK)
+    assert same(drawn, by_record)
 
 
 def test_drawn_seeds_cover_the_whole_range():
@@ -344,10 +342,8 @@ def test_one_failed_chain_of_several_is_an_error_too(own_program):
     reached = np.sort(fine.draws["x"].max(1))
     limit = float(reached[-2:].mean())
     assert (reached > limit).sum() == 1
-    alone = [
-        pyflowers.fit(program, {"limit": 1e9}, **{**how, "chains": n}).num_chains for n in (1, 4)
-    ]
-    assert alone == [1, 4]
+    alone = pyflowers.fit(program, {"limit": 1e9}, **{**how, "chains": 1})
+    assert alone.num_chains == 1
     with pytest.raises(FitError, match="this chain had no luck"):
         pyflowers.fit(program, {"limit": limit}, **how)
 
@@ -385,8 +381,7 @@ def test_a_whole_number_that_was_not_set_is_not_an_enormous_one(own_program, eng
     summary = fit.summary()
     assert summary.loc[["k", "r"], "mean"].isna().all()
     assert summary.attrs["notes"] == [
-        "k: some draws are missing or infinite",
-        "r: some draws are missing or infinite",
+        f"{name}: some draws are missing or infinite" for name in ("k", "r")
     ]
 
 
@@ -418,8 +413,7 @@ def test_failed_generated_quantities_are_not_rejected_proposals(own_program, tmp
     assert fit.summary().loc[["z", "odds"]].drop(columns="median").isna().all(axis=None)
     loaded = pyflowers.Fit.load(fit.save(tmp_path / "run"))
     assert loaded.summary().attrs["notes"] == [
-        "z: some draws are missing or infinite",
-        "odds: some draws are missing or infinite",
+        f"{name}: some draws are missing or infinite" for name in ("z", "odds")
     ]
 
 
@@ -506,10 +500,8 @@ def test_threads_leave_the_environment_and_the_log_as_they_were(executables, mon
         thread.start()
     for thread in threads:
         thread.join()
-    assert {name: fit.num_draws for name, fit in done.items()} == {
-        "iid_normal": 4000,
-        "multilevel_poisson": 50,
-    }
+    found = {name: fit.num_draws for name, fit in done.items()}
+    assert found == {"iid_normal": 4000, "multilevel_poisson": 50}
     assert dict(os.environ) == before
     logging.getLogger("cmdstanpy").warning("heard again")
     assert "heard again" in caplog.text
