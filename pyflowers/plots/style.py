@@ -93,7 +93,7 @@ DARK = Theme(
     alarm="#ff8a3d",
     chains=("#56b4e8", "#e69f01", "#2bc499", "#e29ac3", "#9ad4f5", "#ff8a3c"),
 )
-# No two roles of a theme share a colour: the report tells roles apart by it, see report/figures.py.
+# No two roles of a theme share a colour: the report tells roles apart by it, see reports/embed.py.
 
 Axes = Any
 """``matplotlib.axes.Axes``, whose annotations are narrower than what it takes."""
