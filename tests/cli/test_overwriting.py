@@ -1,6 +1,7 @@
 """Nothing but the same inputs replaces a run without --overwrite."""
 
 import hashlib
+import json
 import shutil
 
 import pytest
@@ -124,16 +125,22 @@ def test_overwrite_replaces_another_run(project, tmp_path):
     assert Fit.load(run).options.seed == 2
 
 
+def of_another_version(run):
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**record, "format": 99}))
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (of_another_version, "cannot be read"),
         (
             lambda run: (run / "run.json").write_text('{"format": 1, "options": {}}'),
-            "cannot be read",
+            "which no earlier run wrote",
         ),
         (lambda run: (run / "run.json").unlink(), "which no earlier run wrote"),
     ],
-    ids=["of another version", "without a record"],
+    ids=["of another version", "without a list of files", "without a record"],
 )
 def test_a_run_that_cannot_be_read_is_kept(project, sampled, tmp_path, damage, message):
     run = tmp_path / "run"
