@@ -6,9 +6,10 @@ that it did not write stays. The path is resolved first: links and ``..`` lead w
 would go, and everything after that is done with the real path.
 
 A staging folder ``.pyflowers-….tmp`` holds ``new``, what is being written, and for the moment of
-replacement ``old``, what stood there. Its process locks it with flock, which the kernel releases
-when the process ends for any reason. So a staging folder whose lock is free was left by a kill, and
-:func:`recover` puts ``old`` back if nothing has taken its place, and clears the rest.
+replacement ``old``, what stood there; a folder that holds anything else is the user's. Its process
+locks it with flock, which the kernel releases when the process ends for any reason. So a staging
+folder whose lock is free was left by a kill, and :func:`recover` puts ``old`` back if nothing has
+taken its place, and clears the rest.
 """
 
 from __future__ import annotations
@@ -330,9 +331,12 @@ def temporary_folder() -> Iterator[Path]:
     remedy = "free space, or set TMPDIR to another folder"
     with naming(parent, sentence, remedy):
         recover(parent)
-        # The folder is tried while it holds what may have filled the disk.
-        with staging(parent) as folder, naming(folder, sentence, remedy):
-            yield folder
+        with staging(parent) as aside:
+            folder = aside / "new"
+            folder.mkdir()
+            # It is tried while it holds what may have filled the disk.
+            with naming(folder, sentence, remedy):
+                yield folder
 
 
 @contextmanager
@@ -374,15 +378,17 @@ def _why_not(folder: Path) -> str:
 
 
 def _is_staging(folder: Path) -> bool:
-    """Whether a path is a staging folder of this user, by its name and owner."""
+    """Whether a path is a staging folder of this user, by its name, owner and contents."""
     if not (folder.name.startswith(PREFIX) and folder.name.endswith(SUFFIX)):
         return False
     try:
-        found = folder.lstat()
+        if folder.is_symlink() or (
+            hasattr(os, "geteuid") and folder.lstat().st_uid != os.geteuid()
+        ):
+            return False
+        return all(path.name in ("new", "old") for path in folder.iterdir())
     except OSError:
         return False
-    is_own = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
-    return is_own and folder.is_dir() and not folder.is_symlink()
 
 
 def _lock(folder: Path) -> int | None:

@@ -324,7 +324,7 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path):
     assert not unfinished(tmp_path)
 
 
-@pytest.mark.parametrize("name", [".pyflowers-notes", "pyflowers-notes.tmp"])
+@pytest.mark.parametrize("name", [".pyflowers-notes", ".pyflowers-0123abcd.tmp"])
 def test_a_folder_of_the_user_that_looks_like_a_leftover_is_kept(tmp_path, name):
     (tmp_path / name).mkdir()
     (tmp_path / name / "notes.md").write_text("mine")
@@ -344,7 +344,7 @@ def test_the_temporary_folder_of_a_killed_process_goes_with_the_next(tmp_path, m
     assert die_after(10**9, work)
     assert len(list(tmp_path.iterdir())) == 2
     with temporary_folder() as folder:
-        assert {path.name for path in tmp_path.iterdir()} == {"pyflowers-mine", folder.name}
+        assert {path.name for path in tmp_path.iterdir()} == {"pyflowers-mine", folder.parent.name}
     assert [path.name for path in tmp_path.iterdir()] == ["pyflowers-mine"]
 
 

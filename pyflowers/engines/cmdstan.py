@@ -150,10 +150,11 @@ def running(
     FitError
         If Stan stops, with what it said, `what` before it.
     """
-    cmdstanpy = import_cmdstanpy()
-    # Adding a filter twice adds it once, so that nothing has to be remembered between calls.
-    logging.getLogger("cmdstanpy").addFilter(_is_wanted)
     with temporary_folder() as folder, mortal(executable.path, folder) as program:
+        # Its import makes a folder under TMPDIR, too, so that has been tried before.
+        cmdstanpy = import_cmdstanpy()
+        # Adding a filter twice adds it once, so that nothing has to be remembered between calls.
+        logging.getLogger("cmdstanpy").addFilter(_is_wanted)
         _calls.append(None)
         try:
             options = {
