@@ -65,6 +65,18 @@ _HOMES = {
 
 __all__ = sorted(" ".join(_HOMES.values()).split())
 
+_RENAMED = {
+    "calibrate": "sbc",
+    "calibration": "analysis",
+    "checks": "analysis",
+    "compare_methods": "compare",
+    "compare_models": "loo",
+    "prior_predictive": "prior",
+    "prior_sensitivity": "sensitivity",
+    "priors": "analysis",
+    "run_many": "batch",
+}
+"""Names of 0.2.0."""
 _MODULES = ("exact", "plots", "samplers", "vb")
 
 
@@ -81,7 +93,8 @@ def __getattr__(name: str) -> Any:
         from pyflowers.versions import version
 
         return version("pyflowers")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    now = f"; it is called {_RENAMED[name]} now" if name in _RENAMED else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{now}")
 
 
 def __dir__() -> list[str]:

@@ -8,8 +8,8 @@ The threads of BLAS spin while they wait for each other. Were there as many in e
 are cores, small problems would take ten times as long, so each process has one. That holds for
 libraries which are loaded before the fork: import SciPy first where tasks need it.
 
-Python's garbage collector leaves alone what was there before the fork: to look through it, again
-and again, takes a tenth of the time of a figure, and copies the pages that parent and child share.
+In the children Python's garbage collector leaves alone what was there before the fork: to look
+through it copies the pages that parent and child share.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from pyflowers.cores import limited, usable_cores
-from pyflowers.errors import FitError
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -49,8 +49,6 @@ def each(tasks: Sequence[Callable[[], T]]) -> list[T]:
     ------
     Exception
         The first that a task raised.
-    FitError
-        If a process was killed.
     """
     return beside(_nothing, tasks)[1]
 
@@ -76,8 +74,6 @@ def beside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[R, 
     ------
     Exception
         As from `work`, or the first that a task raised.
-    FitError
-        If a process was killed.
     """
     from threadpoolctl import threadpool_limits
 
@@ -107,13 +103,10 @@ def beside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[R, 
             children = [pool.submit(_taken) for _ in range(num - 1)]  # which forks all of them
             done, results = work(), take()
             for child in children:
-                results |= child.result()
+                with suppress(BrokenProcessPool):  # it was killed: what it owes is done here
+                    results |= child.result()
+            results |= {i: task() for i, task in enumerate(tasks) if i not in results}
         pool.shutdown()
-    except BrokenProcessPool as error:
-        raise FitError(
-            "a process that shared the work was killed, perhaps for lack of memory; try again with "
-            "fewer other programs running"
-        ) from error
     finally:
         os.close(lifeline)  # which ends the children that still work
         for pipe in (parent_ended, queue):

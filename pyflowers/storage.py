@@ -6,10 +6,11 @@ that it did not write stays. The path is resolved first: links and ``..`` lead w
 would go, and everything after that is done with the real path.
 
 A staging folder ``.pyflowers-….tmp`` holds ``new``, what is being written, and for the moment of
-replacement ``old``, what stood there; a folder that holds anything else is the user's. Its process
-locks it with flock, which the kernel releases when the process ends for any reason. So a staging
-folder whose lock is free was left by a kill, and :func:`recover` puts ``old`` back if nothing has
-taken its place, and clears the rest.
+replacement ``old``, what stood there, with ``own.json``, the files of it that are pyflowers' own;
+a folder that holds anything else is the user's. Its process locks ``lock`` with flock, which the
+kernel releases when the process ends for any reason. So a staging folder whose lock is free was
+left by a kill, and :func:`recover` puts ``old`` back if nothing has taken its place, and clears the
+rest, unless that holds a file which pyflowers did not write.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -35,6 +36,7 @@ if sys.platform != "win32":
 
 PREFIX, SUFFIX = ".pyflowers-", ".tmp"
 
+_CONTENTS = {"lock", "new", "old", "own.json", "gone"}
 _PROBE_BYTES = 1024**2
 _FULL = os.strerror(errno.ENOSPC)
 
@@ -189,11 +191,7 @@ def new_folder(path: str | Path, kind: FolderKind) -> Iterator[Path]:
             yield new
             _list_files(new, kind.record)
             check_folder(path, kind)  # the work may have taken hours
-            put_in_place(aside, target)
-            old = aside / "old" / target.name
-            for name in kind.foreign(old):  # came since the check
-                (target / name).parent.mkdir(parents=True, exist_ok=True)
-                (old / name).rename(target / name)
+            put_in_place(aside, target, kind.files(target))
 
 
 @contextmanager
@@ -209,9 +207,11 @@ def new_file(path: str | Path, kind: FileKind) -> Iterator[Path]:
     with writing(path, kind.name):
         target.parent.mkdir(parents=True, exist_ok=True)
         with staging(target.parent) as aside:
-            yield aside / "new"
+            new = aside / "new"
+            yield new
             check_file(path, kind)
-            (aside / "new").replace(target)
+            if target.exists() or not _appear(new, target):
+                new.replace(target)
 
 
 @contextmanager
@@ -254,9 +254,14 @@ def staging(parent: Path) -> Iterator[Path]:
     """
     while True:
         folder = Path(tempfile.mkdtemp(SUFFIX, PREFIX, parent))
-        lock = _lock(folder)
-        if folder.exists():
-            break  # else another process took it for a leftover before it was locked
+        try:
+            lock = _lock(folder)
+            break
+        except (BlockingIOError, FileNotFoundError):
+            continue  # another process took it for a leftover before it was locked
+        except OSError:  # the disk is full
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
     try:
         yield folder
     finally:
@@ -265,14 +270,23 @@ def staging(parent: Path) -> Iterator[Path]:
             os.close(lock)
 
 
-def put_in_place(aside: Path, target: Path) -> None:
-    """Rename `target`, a path beside `aside`, to ``aside/old/NAME``, and ``aside/new`` to it."""
+def put_in_place(aside: Path, target: Path, own: Iterable[str]) -> None:
+    """Rename ``aside/new`` to `target`, a path beside `aside`, after what is there to ``old``.
+
+    Files of `target` that are not in `own`, which came since it was checked, are moved back.
+    """
+    new, old = aside / "new", aside / "old" / target.name
     if target.exists():
-        (aside / "new").chmod(target.stat().st_mode & 0o7777)
-        old = aside / "old" / target.name
+        new.chmod(target.stat().st_mode & 0o7777)
+        own = sorted(own)
+        (aside / "own.json").write_text(json.dumps(own), encoding="utf-8")
         old.parent.mkdir()
         target.rename(old)
-    (aside / "new").rename(target)
+    new.rename(target)
+    for name in set(files_in(old)).difference(own):
+        if not os.path.lexists(target / name):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (old / name).rename(target / name)
 
 
 def recover(parent: Path) -> None:
@@ -288,14 +302,19 @@ def leftovers(parent: Path) -> list[Path]:
     return []
 
 
-def clear_leftover(folder: Path) -> bool:
-    """Put back and clear what is in a staging folder unless its process lives; whether it did."""
-    lock = _lock(folder)
+def clear_leftover(folder: Path) -> str:
+    """Put back and clear what is in a staging folder; return what forbids it, nothing if done."""
+    try:
+        lock = _lock(folder)
+    except BlockingIOError:
+        return "in use"
+    except OSError as error:
+        return f"it cannot be removed ({error.strerror})"
     if lock is None:
-        return False
-    _clear(folder)
+        return "perhaps in use: there are no locks on this file system"
+    kept = _clear(folder)
     os.close(lock)
-    return not folder.exists()
+    return kept
 
 
 def files_in(folder: Path) -> list[str]:
@@ -386,34 +405,67 @@ def _is_staging(folder: Path) -> bool:
             hasattr(os, "geteuid") and folder.lstat().st_uid != os.geteuid()
         ):
             return False
-        return all(path.name in ("new", "old") for path in folder.iterdir())
+        return {path.name for path in folder.iterdir()} <= _CONTENTS
     except OSError:
         return False
 
 
 def _lock(folder: Path) -> int | None:
-    """Lock a staging folder; None if a process holds it, or where the system has no such locks."""
+    """Lock a staging folder; None where the system has no such locks.
+
+    Raises
+    ------
+    BlockingIOError
+        If a process holds it.
+    FileNotFoundError
+        If it is gone.
+    """
     if sys.platform == "win32":
         return None
-    try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return None
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        (folder / "lock").stat()  # it may have been removed before it was locked
+    except (BlockingIOError, FileNotFoundError):
+        os.close(lock)
+        raise
     except OSError:
         os.close(lock)
         return None
     return lock
 
 
-def _clear(folder: Path) -> None:
-    """Put back what a staging folder took away and did not replace, and remove the folder."""
-    with suppress(OSError):
+def _clear(folder: Path) -> str:
+    """Put back what was taken away and not replaced, and remove a staging folder.
+
+    Returns what forbids it: a file in ``old`` that pyflowers did not write, or the system.
+    """
+    try:
         for old in folder.glob("old/*"):
             if not os.path.lexists(folder.parent / old.name):
                 old.rename(folder.parent / old.name)
+                continue
+            own = json.loads((folder / "own.json").read_text(encoding="utf-8"))
+            foreign = sorted(set(files_in(old)).difference(own))
+            if foreign:
+                return f"kept, because it contains {foreign[0]}, which pyflowers did not write"
+        if (folder / "old").exists():
+            (folder / "old").rename(folder / "gone")  # which is not put back
         shutil.rmtree(folder)
+    except OSError as error:
+        return f"it cannot be removed ({error.strerror})"
+    return ""
+
+
+def _appear(source: Path, target: Path) -> bool:
+    """Give a file a name that nothing has; return False where the file system has no links."""
+    try:
+        target.hardlink_to(source)
+    except FileExistsError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 def _resolved(path: str | Path, name: str) -> Path:
@@ -442,8 +494,11 @@ def _probe(folder: Path) -> None:
         folder = folder.parent
     if not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, f"{folder} is {_what(folder)}")
-    with staging(folder):
-        pass
+    try:
+        with staging(folder):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror} in {folder}") from error
 
 
 def _list_files(folder: Path, record: str) -> None:

@@ -13,7 +13,6 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pyflowers import parallel
-from pyflowers.errors import FitError
 from pyflowers.parallel import beside, each
 
 
@@ -92,10 +91,15 @@ def test_an_error_reaches_the_caller(processes, place):
         beside(work, tasks)
 
 
-def test_a_child_that_is_killed_is_one_sentence(monkeypatch):
+def test_what_a_killed_child_owes_is_done_here(monkeypatch):
     monkeypatch.setattr(parallel, "_usable", lambda: 2)
-    with pytest.raises(FitError, match="a process that shared the work was killed, perhaps for"):
-        beside(slowly, [lambda: os.kill(os.getpid(), signal.SIGKILL)])
+    here = os.getpid()
+
+    def die_elsewhere():
+        return slowly() if os.getpid() == here else os.kill(os.getpid(), signal.SIGKILL)
+
+    assert each([die_elsewhere] * 3) == [here] * 3
+    assert beside(slowly, [die_elsewhere]) == (here, [here])
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are seen in /proc")

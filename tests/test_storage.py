@@ -320,7 +320,7 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path):
         write_thing(tmp_path / "thing", NEW)
         assert (aside / "new").is_dir()
         assert storage.leftovers(tmp_path) == [aside]
-        assert not storage.clear_leftover(aside)
+        assert storage.clear_leftover(aside) == "in use"
     assert not unfinished(tmp_path)
 
 
@@ -479,3 +479,74 @@ def test_the_property_fails_for_a_writer_that_destroys(run, tmp_path, monkeypatc
     save_run(run, tmp_path / "run")
     after = snapshot(tmp_path)
     assert [path.name for path, state in before.items() if after.get(path) != state] == ["notes.md"]
+
+
+# --- What comes between ---------------------------------------------------------------------------
+
+
+def late(function, monkeypatch, folder):
+    """Let a note of the user's come between the last check and the renames, and call a function."""
+    real = storage.put_in_place
+
+    def put(aside, target, own):
+        own = list(own)
+        (folder / "notes.md").write_text("mine")
+        real(aside, target, own)
+
+    monkeypatch.setattr(storage, "put_in_place", put)
+    function()
+
+
+def test_a_file_that_comes_at_the_last_moment_is_in_the_new_folder(tmp_path, monkeypatch):
+    write_thing(tmp_path / "thing", OLD)
+    late(lambda: write_thing(tmp_path / "thing", NEW), monkeypatch, tmp_path / "thing")
+    assert texts(tmp_path / "thing") == {**NEW, "notes.md": "mine"}
+    assert not unfinished(tmp_path)
+
+
+def test_a_file_that_comes_at_the_last_moment_outlives_a_kill(tmp_path, monkeypatch):
+    for num_events in range(10_000):
+        folder = tmp_path / str(num_events)
+        write_thing(folder / "thing", OLD)
+        killed = die_after(
+            num_events,
+            lambda folder=folder: late(
+                lambda: write_thing(folder / "thing", NEW), monkeypatch, folder / "thing"
+            ),
+        )
+        storage.recover(folder)
+        notes = [path.read_text() for path in folder.rglob("notes.md")]
+        assert notes in ([], ["mine"])
+        assert notes or (folder / "thing" / "a").read_text() == "old"
+        if not killed:
+            break
+    assert (folder / "thing" / "notes.md").read_text() == "mine"
+
+
+def test_what_a_kill_half_removed_does_not_come_back(tmp_path):
+    """A run that was replaced is not put back when the new one has been moved away."""
+    for num_events in range(10_000):
+        folder = tmp_path / str(num_events)
+        write_thing(folder / "thing", OLD)
+        killed = die_after(num_events, lambda folder=folder: write_thing(folder / "thing", NEW))
+        if (folder / "thing").exists() and texts(folder / "thing") == NEW:
+            (folder / "thing").rename(folder / "moved")
+            storage.recover(folder)
+            assert not (folder / "thing").exists() or texts(folder / "thing") == OLD
+        if not killed:
+            break
+
+
+def test_a_staging_folder_that_another_process_takes_is_made_again(tmp_path, monkeypatch):
+    taken, real = [], storage._lock
+
+    def lock(folder):
+        if not taken:
+            taken.append(folder)
+            raise BlockingIOError
+        return real(folder)
+
+    monkeypatch.setattr(storage, "_lock", lock)
+    with storage.staging(tmp_path) as aside:
+        assert aside != taken[0]
+        assert aside.is_dir()

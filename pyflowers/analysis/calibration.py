@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from pyflowers.convergence import ess_bulk
 from pyflowers.display import Line, Shown, heading, in_file, verdict
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.posterior import stacked
+from pyflowers.fits.posterior import name_in, stacked
 from pyflowers.programs import Capability
 from pyflowers.records import Record
 from pyflowers.storage import FileKind, check_file, new_file, read_json
@@ -48,6 +48,18 @@ def _is_own(path: Path) -> bool:
 
 
 _KIND = FileKind("calibration", _is_own)
+
+
+def check_files(folder: str | Path, names: Iterable[str] = ()) -> None:
+    """Refuse a folder that has files of a calibration's names which are not pyflowers' own.
+
+    Raises
+    ------
+    ConfigError
+        Naming the file.
+    """
+    for name in (FILE, *names):
+        check_file(Path(folder) / name, _KIND)
 
 
 class _Record(Record):
@@ -137,20 +149,20 @@ class Calibration(Shown):
         """
         folder, figures = self.batch.folder, dict(plots or {})
         made = ("calibration.csv", *figures) if figures else ()
-        for name in (FILE, *made):
-            check_file(folder / name, _KIND)
+        check_files(folder, made)
         earlier = read_json(folder / FILE).get("files", ())
         files = tuple(dict.fromkeys([*earlier, *made]))
         fields = _Record.model_fields.keys() - {"files"}
         record = _Record(**{name: getattr(self, name) for name in fields}, files=files)
+        # First, so that what an interruption leaves is known as ours.
+        with new_file(folder / FILE, _KIND) as new:
+            new.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
         if figures:
             with new_file(folder / "calibration.csv", _KIND) as new:
                 self.table().to_csv(new)
         for name, figure in figures.items():
             with new_file(folder / name, _KIND) as new:
                 figure.savefig(new, dpi=150, format=Path(name).suffix[1:])
-        with new_file(folder / FILE, _KIND) as new:
-            new.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
     @cached_property
     def _all(self) -> pd.DataFrame:
@@ -333,7 +345,7 @@ def of_fit(
        quantities shapes sensitivity, Bayesian Analysis, for the likelihood as a test quantity.
     """
     table = ranks(fit, true, thin)
-    draws = stacked(fit.posterior[list(true)])
+    draws = stacked(fit.posterior[[name_in(fit.posterior, name) for name in true]])
     divergent = int(np.sum(fit.stats.get("divergent__", 0)))
     parts = [{**table, "mean": draws.mean((0, 1)), "sd": draws.std((0, 1), ddof=1)}]
     rng = np.random.default_rng([fit.options.seed, 4])

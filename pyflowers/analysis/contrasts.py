@@ -29,7 +29,7 @@ from pyflowers import convergence
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits
-from pyflowers.fits.posterior import element_names, flat, labels_of, own_dims
+from pyflowers.fits.posterior import element_names, flat, labels_of, name_in, own_dims
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -276,10 +276,11 @@ class _Evaluation:
         """Return a quantity as a whole, or an element found before."""
         if name in self.found:
             return self.found[name]
-        if name not in self.posterior.data_vars:
+        own = name_in(self.posterior, name)
+        if own not in self.posterior.data_vars:
             known = ", ".join(map(str, self.posterior)) or "nothing"
             raise self.error(f"the posterior has no {name!r}; it has {known}")
-        quantity = self.posterior[name]
+        quantity = self.posterior[own]
         return _Value(quantity.values, labels_of(quantity))
 
     def both(self, op: ast.AST, left: _Value, right: _Value) -> _Value:
@@ -413,7 +414,7 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
         Whose posterior it is.
     *expressions : str
         Such as ``mu_plant[3] - mu_plant[1]``, ``mu_plant[3] > mu_plant[1]`` or
-        ``rank(mu_plant)``, where rank 1 is the largest; see :mod:`.expressions`.
+        ``rank(mu_plant)``, where rank 1 is the largest; see the head of this module.
     interval : float, optional
         Probability of the wider interval that is shown; that of the fit by default.
 

@@ -19,7 +19,14 @@ from pyflowers.display import INTERVAL, Line, Shown, heading, in_file, interval_
 from pyflowers.engines.approximate import METHODS, Approximation, approximate, k_hat_verdict
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.posterior import STREAMED, dataset, element_names, stacked, varies
+from pyflowers.fits.posterior import (
+    STREAMED,
+    dataset,
+    element_names,
+    stacked,
+    variable_name,
+    varies,
+)
 from pyflowers.fits.sampling import fit
 from pyflowers.programs import COMPARED, Capability, Data, Program, find_program
 from pyflowers.progress import stage
@@ -360,7 +367,9 @@ def _reference(reference: Fit) -> MethodResult:
 
 def _approximation(reference: Fit, method: str, done: Approximation) -> MethodResult:
     program, data = reference.program, reference.data
-    posterior = dataset({name: done.draws[name] for name in map(str, reference.posterior)}, data)
+    known = reference.posterior.data_vars
+    draws = {n: done.draws[n] for n in done.draws if variable_name(n, done.draws) in known}
+    posterior = dataset(draws, data)[list(known)]
     draws = {str(name): quantity.values for name, quantity in posterior.items()}
     first = next(iter(draws.values()))
     # Pathfinder's draws are resampled, so that they repeat: what counts are the different ones.

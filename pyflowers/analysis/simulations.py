@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from pyflowers.analysis.calibration import Calibration, of_fit
+from pyflowers.analysis.calibration import Calibration, check_files, of_fit
 from pyflowers.analysis.priors import PriorPredictive, prior
 from pyflowers.batches import Batch, Keep, Task, batch
 from pyflowers.engines import Engine, SamplerOptions, find_engine, new_seed
@@ -111,6 +111,7 @@ def sbc(
     """
     if isinstance(sims, bool) or not isinstance(sims, int) or sims < 1:
         raise ConfigError(f"sims must be a whole number of at least 1, was {sims!r}")
+    check_files(out)
     chosen = _seed_of(out) if seed is None else seed
     # Of these only what is given goes to the tasks: an engine refuses options that it does not use.
     given = dict(options or {})

@@ -27,9 +27,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.digests import digest_of, sha256_file
-from pyflowers.errors import ConfigError, FitError
+from pyflowers.errors import ConfigError, FitError, PyflowersError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.posterior import element_names, flat, stacked
+from pyflowers.fits.posterior import element_names, flat, name_in, stacked
 from pyflowers.programs.declaration import free_name
 from pyflowers.records import storable_text
 
@@ -104,12 +104,15 @@ class Keep:
             If the function's file is not the one that was planned with, or the function fails or
             returns no table.
         """
-        function = self._function()
+        function = None
         try:
+            function = self._function()
             return _columns(function(fit, **self.options))
         except MemoryError:
             raise
         except Exception as error:
+            if function is None and isinstance(error, PyflowersError):
+                raise
             reason = str(error) or "no message"
             raise FitError(f"keep {self.name}: {type(error).__name__}: {reason}") from error
 
@@ -260,7 +263,10 @@ def packed(columns: Columns) -> bytes:
 
 def unpacked(raw: bytes) -> NDArray[Any]:
     """Return the rows that :func:`packed` has packed; ValueError if it is none of that."""
-    rows: NDArray[Any] = np.lib.format.read_array(io.BytesIO(raw), allow_pickle=False)
+    # NumPy limits headers, which name the columns, for fear of files that are not ours.
+    rows: NDArray[Any] = np.lib.format.read_array(
+        io.BytesIO(raw), allow_pickle=False, max_header_size=len(raw)
+    )
     return rows
 
 
@@ -382,8 +388,10 @@ def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
 
 
 def _known(fit: Fit, names: Sequence[str]) -> list[str]:
-    for name in names:
-        if name not in fit.posterior.data_vars:
+    """Return what the posterior calls quantities, all of them by default."""
+    called = [name_in(fit.posterior, name) for name in names]
+    for name, own in zip(names, called, strict=True):
+        if own not in fit.posterior.data_vars:
             have = ", ".join(map(str, fit.posterior))
             raise ConfigError(f"{name} is no quantity of {fit.name}; it has {have}")
-    return list(names) or list(map(str, fit.posterior))
+    return called or list(map(str, fit.posterior))

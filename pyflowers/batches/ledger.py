@@ -6,10 +6,10 @@ together, in one transaction: whatever ends the client, a row that says ``done``
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -27,6 +27,9 @@ from pyflowers.batches.keep import frame_of, unpacked
 from pyflowers.batches.task import Job, Outcome
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.records import storable_text
+
+if sys.platform != "win32":
+    import fcntl
 
 FILE = "ledger.sqlite"
 KIND = 0x70796662
@@ -60,7 +63,12 @@ CREATE TABLE tasks (
     error TEXT,
     finished REAL
 );
-CREATE TABLE kept (task INTEGER NOT NULL REFERENCES tasks, name TEXT NOT NULL, rows BLOB NOT NULL);
+CREATE TABLE kept (
+    task INTEGER NOT NULL REFERENCES tasks,
+    name TEXT NOT NULL,
+    rows BLOB NOT NULL,
+    PRIMARY KEY (task, name)
+);
 """
 
 JUDGED = """CASE WHEN tasks.outcome <> 'done' THEN tasks.outcome
@@ -132,6 +140,7 @@ class Ledger:
     def remember(self, values: Mapping[str, str]) -> None:
         """Keep values of the batch itself."""
         with writing(self.folder), self._database:
+            self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany("REPLACE INTO batch VALUES (?, ?)", values.items())
 
     def state(self, key: str) -> tuple[str, int]:
@@ -192,7 +201,7 @@ class Ledger:
                 map(self._row, self._unwritten),
             )
             self._database.executemany(
-                "INSERT INTO kept SELECT id, ?, ? FROM tasks WHERE key = ?",
+                "REPLACE INTO kept SELECT id, ?, ? FROM tasks WHERE key = ?",
                 [
                     (n, rows, each.key)
                     for each in self._unwritten
@@ -302,7 +311,8 @@ def _check_format(database: sqlite3.Connection, folder: Path) -> None:
     if (kind, found) != (KIND, FORMAT):
         raise ConfigError(
             f"{folder / FILE}: it is not a ledger that this pyflowers can read (format {found}, "
-            f"not {FORMAT}; pyflowers 0.2 wrote format 1); name another folder"
+            f"not {FORMAT}); read one of format 1 with pyflowers 0.2, or run the batch in another "
+            "folder"
         )
 
 

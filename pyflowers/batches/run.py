@@ -209,7 +209,7 @@ def _running(given: Any, workers: int | None) -> Iterator[Executor]:
         raise ConfigError(
             "workers: it applies to this machine only; leave it out when you give an executor"
         )
-    elif type(given).__module__.startswith("distributed"):
+    elif type(given).__module__.partition(".")[0] == "distributed":
         from pyflowers.batches.cluster import Cluster
 
         executor = Cluster(given)

@@ -17,9 +17,15 @@ from pyflowers.engines import Engine, ProcessLostError, find_engine
 from pyflowers.engines.cmdstan import CmdStanEngine
 from pyflowers.engines.stanli import interpret_here
 from pyflowers.engines.workers import serve
-from pyflowers.errors import PyflowersError, ToolchainError
+from pyflowers.errors import FitError, PyflowersError, ToolchainError
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Program, find_program
+
+LONGEST_ALARM = 1e9
+"""Seconds; the system's timers take no more than some centuries."""
+
+LARGEST_TABLE = 900_000_000
+"""Bytes of what is kept of one fit; SQLite holds 10⁹ in a cell."""
 
 
 def perform(job: Job) -> Outcome:
@@ -28,7 +34,10 @@ def perform(job: Job) -> Outcome:
     lost = False
     try:
         shipment, engine_key, arguments, kept = pickle.loads(job.work)
-        program, engine, own_key = _ready(shipment)
+        ready = _ready(shipment)
+        if isinstance(ready, PyflowersError):
+            raise ready
+        program, engine, own_key = ready
         if own_key != engine_key:
             raise ToolchainError(
                 f"this worker's {engine.name} is not the one that the batch was planned with: "
@@ -36,10 +45,16 @@ def perform(job: Job) -> Outcome:
             )
         started = time.perf_counter()
         # The system ends this process when the time is up, whatever it is doing.
-        signal.setitimer(signal.ITIMER_REAL, job.time_limit or 0)
+        signal.setitimer(signal.ITIMER_REAL, min(float(job.time_limit or 0), LONGEST_ALARM))
         fit = fit_data(program, engine=engine, cores=1, **arguments)
         columns = {each.name: each.table_of(fit) for each in kept}
-        tables = {name: packed(table) for name, table in columns.items() if table}
+        tables = {name: packed(values) for name, values in columns.items() if values}
+        for name, table in tables.items():
+            if len(table) > LARGEST_TABLE:
+                raise FitError(
+                    f"keep {name}: its {len(table):,} bytes are too many for the ledger; keep "
+                    "fewer draws or quantities"
+                )
         verdict = ", ".join(each.name for each in fit.verdict.failed) or "passed"
         # The versions that tell results of one installation from those of another.
         packages = {name: fit.record.packages[name] for name in ("numpy", "pyflowers")}
@@ -57,15 +72,22 @@ def perform(job: Job) -> Outcome:
 
 
 @lru_cache(maxsize=64)
-def _ready(shipment: bytes) -> tuple[Program, Engine, str]:
-    """Unpack a program and its engine, load it, and return the engine's key as well."""
+def _ready(shipment: bytes) -> tuple[Program, Engine, str] | PyflowersError:
+    """Unpack a program and its engine, load it, and return the engine's key as well.
+
+    What cannot be loaded once is not tried again, so that a machine without a compiler says so of
+    each task at once.
+    """
     named, engine = pickle.loads(shipment)
-    # This machine's CmdStan may be in another place.
-    if isinstance(engine, CmdStanEngine) and not engine.cmdstan.path.is_dir():
-        embedded = engine.cmdstan.origin == "embedded"
-        engine = find_engine("cmdstan", "embedded" if embedded else None)
-    program = find_program(named)
-    return program, engine, engine.load(program).key
+    try:
+        # This machine's CmdStan may be in another place.
+        if isinstance(engine, CmdStanEngine) and not engine.cmdstan.path.is_dir():
+            embedded = engine.cmdstan.origin == "embedded"
+            engine = find_engine("cmdstan", "embedded" if embedded else None)
+        program = find_program(named)
+        return program, engine, engine.load(program).key
+    except PyflowersError as error:
+        return error
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ def vb_command(
     if exact is not None:
         kl = f"so KL(q ‖ posterior) = {record['kl']:.6f}"
         lines.insert(3, f"log evidence {exact.log_evidence:.6f}, {kl}")
-    lines += ["note: pyflowers compare shows by how much", *(f"note: {note}" for note in notes)]
+    lines += [f"note: {note}" for note in notes]
     return finish("vb", Lines(lines), record, out, lambda: {"vb.csv": table})
 
 
@@ -205,10 +205,12 @@ def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
     data instead, under any prior. Run the command again to continue where it stopped. Exit status 3
     means that a quantity is not calibrated.
     """
+    from pyflowers.analysis.calibration import check_files
     from pyflowers.analysis.simulations import sbc
     from pyflowers.engines import SamplerOptions
     from pyflowers.plots import calibration
 
+    check_files(out, ("calibration.csv", "calibration.png"))
     names = SamplerOptions.fields() - {"seed"}
     sampler = {name: value for name, value in given(options).items() if name in names}
     more = {name: value for name, value in given(options).items() if name not in names}

@@ -14,9 +14,11 @@ import pickle
 import queue
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, Any, cast
 from weakref import WeakSet
 
@@ -27,6 +29,9 @@ MOST_IDLE = 2
 """Workers kept for later; more exist while as many threads ask at once."""
 
 SECONDS_TO_STOP = 2.0
+
+_STARTED = b"<started>"
+"""What a worker writes to its errors before it answers its first question."""
 
 
 class WorkerEndedError(Exception):
@@ -55,18 +60,18 @@ class Worker:
     """
 
     def __init__(self, module: str, **environment: str) -> None:
+        # A file, because a pipe that nobody reads holds the process up when it is full.
+        self._errors = _scratch()
         self._process = subprocess.Popen(
             module_command(module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._errors,
             start_new_session=True,
             env=module_environment(**environment),
         )
         self._to = cast(IO[bytes], self._process.stdin)
         self.answers = cast(IO[bytes], self._process.stdout)
-        self._errors = cast(IO[bytes], self._process.stderr)
-        self._has_answered = False
         _open.add(self)
 
     @property
@@ -99,15 +104,15 @@ class Worker:
             message = pickle.load(self.answers)
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             self._end()
-            written = b"" if self._has_answered else self._errors.read().strip()
+            self._errors.seek(0)
+            written = self._errors.read().strip()
             self.kill()
-            if written:
+            if written and not written.endswith(_STARTED):
                 reason = written.decode("utf-8", "replace").splitlines()[-1]
                 raise ToolchainError(
                     f"a worker process could not start ({reason}); reinstall pyflowers"
                 ) from error
             raise WorkerEndedError(self._process.returncode) from error
-        self._has_answered = True
         return message
 
     def stop(self) -> None:
@@ -138,6 +143,14 @@ class Worker:
     def _end(self) -> None:
         self.terminate()
         self._process.wait()
+
+
+def _scratch() -> IO[bytes]:
+    """Return a file for what a worker says until it has started, or one that keeps nothing."""
+    try:
+        return cast(IO[bytes], tempfile.TemporaryFile())
+    except OSError:
+        return Path(os.devnull).open("r+b")
 
 
 _open: WeakSet[Worker] = WeakSet()
@@ -206,7 +219,8 @@ def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> Non
             os._exit(0)
 
     answer = begin(send)
-    os.dup2(nowhere, 2)  # until now it says why the worker could not start
+    os.write(2, _STARTED)  # what it said until now is not why it ends later
+    os.dup2(nowhere, 2)
     threading.Thread(target=receive, daemon=True).start()
     for question in iter(questions.get, None):
         send(answer(question))

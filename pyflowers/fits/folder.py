@@ -20,7 +20,7 @@ import pandas as pd
 
 from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits import idata
-from pyflowers.fits.record import FILE, RunRecord, read_record, run_changes
+from pyflowers.fits.record import FILE, ProgramRecord, RunRecord, read_record, run_changes
 from pyflowers.programs import Program
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.shipped import example_of, python_of
@@ -137,9 +137,17 @@ def program_of(record: RunRecord, folder: Path) -> Program:
     """
     about = record.program
     where = f"{folder / FILE}: program.declaration"
+    declaration = Declaration.parse(about.declaration, where, DataError, "fit again")
+    try:
+        return _program(about, declaration, where)
+    except ConfigError as error:  # it does not fit the text, as after an edit by hand
+        raise DataError(f"{error}; fit again") from error
+
+
+def _program(about: ProgramRecord, declaration: Declaration, where: str) -> Program:
     return Program(
         Source(Path(about.path), {name: text.encode() for name, text in about.files.items()}),
-        Declaration.parse(about.declaration, where, DataError, "fit again"),
+        declaration,
         where,
         about.reference,
         tuple(map(Path, about.include_paths)),

@@ -80,6 +80,14 @@ def variable_name(name: str, known: Container[str]) -> str:
     return free_name(f"{name}_", known) if name in OF_DRAWS else name
 
 
+def name_in(posterior: xr.Dataset, name: str) -> str:
+    """Return what a quantity that Stan calls `name` is called in a posterior that is there."""
+    if name not in OF_DRAWS:
+        return name
+    called = [other for other in map(str, posterior.data_vars) if other.rstrip("_") == name]
+    return max(called, key=len, default=name)
+
+
 def labels_of_rows(dims: Container[str], data: Data) -> Arrays:
     """Return the labels of each row as coordinates, where rows are a dimension."""
     if OBS not in dims:

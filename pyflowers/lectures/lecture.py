@@ -143,7 +143,7 @@ def check_folder(folder: Path, name: str) -> None:
 
 
 def _kind(name: str) -> FolderKind:
-    """Return what the folder of an example is to :mod:`pyflowers.outputs`."""
+    """Return what the folder of an example is to :mod:`pyflowers.storage`."""
 
     def files_before_lists(folder: Path) -> list[str]:
         text = (folder / "findings.md").read_text(encoding="utf-8", errors="replace")

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.posterior import element_names, flat, varies
+from pyflowers.fits.posterior import element_names, flat, name_in, varies
 from pyflowers.plots import style
 from pyflowers.plots.style import LIGHT, Axes, StyledFigure, Theme, finish, fitted, panels, styled
 from pyflowers.programs import Capability
@@ -105,7 +105,7 @@ def choose(
     """
     quantities = list(fit.posterior.values())
     draws = {name: flat(q)[:, :, i] for q in quantities for i, name in enumerate(element_names(q))}
-    names = list(draws) if parameters is None else _asked(list(draws), parameters)
+    names = list(draws) if parameters is None else _asked(fit, list(draws), parameters)
     if not names:
         raise ConfigError(
             "plots: there are no parameters to plot; name some, or fit a program that has some"
@@ -133,14 +133,15 @@ def _variable(name: str) -> str:
     return name.partition("[")[0]
 
 
-def _asked(names: list[str], parameters: Sequence[str]) -> list[str]:
+def _asked(fit: Fit, names: list[str], parameters: Sequence[str]) -> list[str]:
     if not isinstance(parameters, Iterable):
         raise ConfigError(
             f"parameters: a {type(parameters).__name__} is not a list of names, such as ['mu']"
         )
     wanted: dict[str, None] = {}
     for parameter in [parameters] if isinstance(parameters, str) else parameters:
-        found = [name for name in names if parameter in (name, _variable(name))]
+        own = name_in(fit.posterior, parameter)
+        found = [name for name in names if own in (name, _variable(name))]
         if not found:
             raise ConfigError(
                 f"parameter {parameter!r}: the fit has no parameter of that name; it has "
@@ -198,7 +199,7 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     Raises
     ------
     ConfigError
-        If the fit has no such parameter.
+        If the fit has no such parameter, or none at all.
     """
     shown, note = choose(fit, MOST_PANELS, parameters)
     num_chains, num_draws = shown[0].draws.shape
@@ -240,7 +241,7 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     Raises
     ------
     ConfigError
-        If the fit has no such parameter.
+        If the fit has no such parameter, or none at all.
     """
     shown, note = choose(fit, MOST_PANELS, parameters)
     figure, axes = panels(len(shown), 2, 1.35, theme, sharex=True)
@@ -350,7 +351,7 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     Raises
     ------
     ConfigError
-        If the fit has no such parameter, or only one.
+        If the fit has no such parameter, or none at all.
     """
     shown, note = choose(fit, MOST_PAIRED, parameters)
     has_divergences, num = "divergent__" in fit.stats, len(shown)

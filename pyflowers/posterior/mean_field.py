@@ -146,7 +146,8 @@ class VBResult(Shown):
             heading("mean field", "a product of independent distributions"),
             self.table(),
             state,
-            "note: a mean field ignores correlations, so it understates the spread",
+            "note: a mean field ignores correlations, so it understates the spread; see "
+            "pyflowers compare",
         ]
 
     def logpdf(self, name: str, x: npt.ArrayLike) -> FloatArray:

@@ -595,7 +595,9 @@ class Program(Shown):
 
     def _about(self, parameter: str) -> Parameter:
         """Return what is declared of a parameter or of the one that it is an element of."""
-        return self.declaration.parameters.get(parameter.partition("[")[0], Parameter())
+        declared, name = self.declaration.parameters, parameter.partition("[")[0]
+        # A posterior calls `draw` and `chain` by these names and an underline.
+        return declared.get(name) or declared.get(name.rstrip("_"), Parameter())
 
     def _hyperparameters(self, parameter: str) -> list[str]:
         """Return the hyperparameters in a parameter's prior."""

@@ -125,8 +125,10 @@ def _run(record: RunRecord) -> dict[str, Any]:
 
 
 def _agree(fits: Sequence[Fit]) -> bool:
-    """Whether all fits have the same options, data and columns, and priors that do not conflict."""
-    settings = [(f.record.options, f.record.data.source, f.record.engine.name) for f in fits]
+    """Whether fits have the same options, interval, data, columns, and priors without conflict."""
+    settings = [
+        (f.record.options, f.record.data.source, f.record.engine.name, f.interval) for f in fits
+    ]
     priors = {name: value for fit in fits for name, value in fit.record.priors.items()}
     return all(
         own == settings[0]

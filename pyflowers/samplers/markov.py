@@ -39,7 +39,8 @@ def _probabilities(name: str, value: ArrayLike, ndim: int) -> FloatArray:
     totals = np.atleast_1d(array.sum(axis=-1))
     wrong = np.flatnonzero(np.abs(totals - 1) > 1e-12)
     if wrong.size:
-        raise ConfigError(f"{name} must sum to 1, but row {wrong[0]} sums to {totals[wrong[0]]}")
+        rows, its = ("'s rows", f"row {wrong[0]} ") if ndim == 2 else ("", "")
+        raise ConfigError(f"{name}{rows} must sum to 1, but {its}sums to {totals[wrong[0]]}")
     return array
 
 

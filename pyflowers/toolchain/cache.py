@@ -12,7 +12,7 @@ import json
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
@@ -26,6 +26,8 @@ from pyflowers.errors import ToolchainError
 from pyflowers.storage import files_in, naming, put_in_place, recover, staging
 
 MANIFEST = "manifest.json"
+HEADERS = "headers.json"
+"""Headers are many and needed to compile only, so they have a manifest of their own."""
 
 
 class Care(Enum):
@@ -38,24 +40,36 @@ class Care(Enum):
 
 def write_manifest(folder: Path) -> None:
     """Record every file and link in `folder`."""
-    entries = {name: _entry(folder / name) for name in files_in(folder)}
-    (folder / MANIFEST).write_text(json.dumps(entries, indent=0), encoding="utf-8")
+    names = files_in(folder)
+    headers = [name for name in names if name.startswith("include/")]
+    others = [name for name in names if not name.startswith("include/")]
+    if headers:
+        _write(folder, HEADERS, headers)
+        others.append(HEADERS)
+    _write(folder, MANIFEST, others)
+
+
+def _write(folder: Path, manifest: str, names: Iterable[str]) -> None:
+    entries = {name: _entry(folder / name) for name in names}
+    (folder / manifest).write_text(json.dumps(entries, indent=0), encoding="utf-8")
 
 
 def find_damage(folder: Path, care: Care) -> str | None:
     """Return the first file that is not as it was recorded, with what is wrong; None if all are."""
-    try:
-        entries = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if not entries:
-            return f"{MANIFEST} lists nothing"
-        for name, (kind, *recorded) in entries.items():
-            if care is Care.RUN and name.startswith("include/"):
-                continue
-            damage = _KINDS[kind](f"{folder}/{name}", care, *recorded)
-            if damage:
-                return f"{name} {damage}"
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        return f"{MANIFEST} cannot be read"
+    manifests = [MANIFEST]
+    for manifest in manifests:
+        try:
+            entries = json.loads((folder / manifest).read_text(encoding="utf-8"))
+            if not entries:
+                return f"{manifest} lists nothing"
+            for name, (kind, *recorded) in entries.items():
+                damage = _KINDS[kind](f"{folder}/{name}", care, *recorded)
+                if damage:
+                    return f"{name} {damage}"
+            if HEADERS in entries and care is not Care.RUN:
+                manifests.append(HEADERS)
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            return f"{manifest} cannot be read"
     return None
 
 
@@ -201,7 +215,7 @@ def appearing(folder: Path) -> Iterator[Path]:
         _close(new)
         if folder.is_symlink() or folder.is_file():
             folder.unlink()
-        put_in_place(aside, folder)
+        put_in_place(aside, folder, files_in(folder))
 
 
 def _close(folder: Path) -> None:

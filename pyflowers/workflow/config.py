@@ -20,7 +20,7 @@ from pyflowers.engines import SamplerOptions
 from pyflowers.engines.base import EngineName
 from pyflowers.errors import ConfigError
 from pyflowers.fits.record import RunRecord, read_record
-from pyflowers.programs import LECTURE, find_program
+from pyflowers.programs import LECTURE, Program, find_program
 from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.records import Record, read_toml, within_record
 
@@ -267,11 +267,18 @@ class Experiment(Models):
             output = output.model_copy(update={"report": None})
         return self.model_copy(update={"models": (program,), "priors": priors, "output": output})
 
+    def programs(self) -> list[Program]:
+        """Open the models; only programs of one's own include files."""
+        return [
+            find_program(name, self.include_paths if name.endswith(".stan") else ())
+            for name in self.models
+        ]
+
     def _spread(self, priors: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """Give each model those priors that it has, beside its own."""
         known = {Path(name).stem: priors.keys() for name in self.models}
         if len(known) > 1:  # a single one says itself what it does not have
-            opened = [find_program(name, self.include_paths) for name in self.models]
+            opened = self.programs()
             known = {program.name: program.declaration.priors.keys() for program in opened}
         for prior in priors:
             if not any(prior in names for names in known.values()):

@@ -130,9 +130,8 @@ def repair(folders: Sequence[Path]) -> Iterator[Leftover]:
     places += [place for folder in folders for place in (folder, folder.parent)]
     for place in dict.fromkeys(place.resolve() for place in (*places, temporary)):
         for left in leftovers(place):
-            is_gone = clear_leftover(left)
-            state = "cleared" if is_gone else "in use, or it cannot be removed"
-            yield Leftover(left, state, is_gone)
+            kept = clear_leftover(left)
+            yield Leftover(left, kept or "cleared", not kept)
 
 
 def _program_of(folder: Path) -> str:

@@ -184,10 +184,7 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
 
 def _tasks(experiment: Experiment) -> list[_Task]:
     """Open, read and check everything before the first chain runs."""
-    opened = [
-        find_program(name, experiment.include_paths if name.endswith(".stan") else ())
-        for name in experiment.models
-    ]
+    opened = experiment.programs()
     for name in experiment.priors.keys() - {program.name for program in opened}:
         find_program(name).resolve_priors(experiment.priors[name])
     tasks = []

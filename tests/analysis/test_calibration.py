@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import pyflowers
 from pyflowers.analysis.calibration import Calibration
@@ -252,3 +253,20 @@ def test_a_thousand_simulations(name, tmp_path):
     )
     assert found.num_fits == 1000
     assert found.failed == []
+
+
+def test_a_calibration_that_was_interrupted_is_written_again(tmp_path):
+    found = calibrated("iid_normal", "iid_normal", tmp_path / "sbc", 2)
+    figure = Figure(figsize=(1, 1))
+
+    class Interrupting:
+        def savefig(self, *_, **__):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        found.save({"calibration.png": Interrupting()})
+    found.save({"calibration.png": figure})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "calibration.json").write_text("mine")
+    with pytest.raises(ConfigError, match=r"calibration\.json: it already exists"):
+        calibrated("iid_normal", "iid_normal", tmp_path / "other", 2)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflowers.batches.keep import Keep, keeps
+from pyflowers.batches.keep import Keep, frame_of, keeps, packed, unpacked
 from pyflowers.batches.task import seed_of
 from pyflowers.digests import digest_of
 from pyflowers.errors import ConfigError, FitError
@@ -199,3 +199,10 @@ def test_what_cannot_be_kept(what, sentence):
 def test_two_tables_of_one_name():
     with pytest.raises(ConfigError, match="two tables have this name"):
         keeps(["draws:a", "draws:b"])
+
+
+def test_a_table_of_many_columns_comes_back():
+    columns = {f"theta[{i}]": np.arange(3.0) + i for i in range(1_000)}
+    back = frame_of(unpacked(packed(columns)))
+    assert list(back) == list(columns)
+    assert back["theta[999]"].tolist() == [999.0, 1000.0, 1001.0]

@@ -505,3 +505,9 @@ def test_any_table_survives_the_way_through_a_frame(cells):
     assert back["plant"].tolist() == frame["plant"].tolist()
     assert back["month"].tolist() == frame["month"].astype(str).tolist()
     assert np.array_equal(back["flowers"], frame["flowers"])
+
+
+def test_labels_that_differ_visibly_are_not_noted():
+    table = column(["a", "b", "á", "aa"])
+    table.labels("x")
+    assert table.notes == []

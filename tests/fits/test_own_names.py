@@ -9,7 +9,8 @@ import pytest
 from synthetic_fits import same
 
 import pyflowers
-from pyflowers.batches.keep import draws
+from pyflowers.analysis.calibration import of_fit
+from pyflowers.batches.keep import draws, ranks
 from pyflowers.cli.main import main
 from pyflowers.fits.idata import arviz
 from pyflowers.programs import Program
@@ -208,3 +209,12 @@ def test_parameters_may_be_called_as_something_else_is(own_program, tmp_path):
     above = fit.draws["class"][..., 0] > fit.draws["lambda"]
     expected = [(fit.draws["lambda"] > 0).mean(), above.mean()]
     np.testing.assert_allclose(shares["probability"], expected)
+    # By Stan's name as well as by that of the posterior
+    one, other = (pyflowers.contrast(back, f"{name} > 0") for name in ("draw", "draw_"))
+    share = (fit.draws["draw"] > 0).mean()
+    np.testing.assert_allclose([c.conditions()["probability"] for c in (one, other)], share)
+    found = ranks(back, {"chain": 0.0, "draw": 0.0})
+    assert found["rank"].tolist() == [(fit.draws[name] < 0).sum() for name in ("chain", "draw")]
+    assert of_fit(back, {"draw": 0.0}, 1)["mean"] == pytest.approx(fit.draws["draw"].mean())
+    line = pyflowers.plots.trace_first_chain(back, "draw").axes[0].lines[0]
+    np.testing.assert_array_equal(line.get_ydata(), fit.draws["draw"][0])

@@ -248,3 +248,13 @@ ERRORS = [
 def test_what_it_refuses(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.slow
+def test_a_few_dozen_plants():
+    rng = np.random.default_rng(4)
+    sizes = rng.integers(3, 30, 36)
+    groups = [rng.normal(m, 2, n) for m, n in zip(rng.normal(5, 2, 36), sizes, strict=True)]
+    assert fit_normal_model(groups, DEFAULT).refinement <= 1e-5
+    counts = [np.floor(np.abs(y)) for y in groups]
+    assert fit_poisson_model(counts, DEFAULT).refinement <= 1e-5

@@ -246,3 +246,30 @@ def test_distribution_functions_are_proper(x, prior):
         ends = posterior.quantile(name, p)
         assert np.all(np.diff(ends) > 0)
         np.testing.assert_allclose(posterior.cdf(name, ends), p, atol=1e-9)
+
+
+@pytest.mark.parametrize(("x", "prior"), CASES[:2])
+def test_evidence_is_that_of_another_quadrature_in_two_dimensions(x, prior):
+    posterior = NormalExact(x, prior)
+    low, high = posterior.quantile("sigma2", [1e-12, 1 - 1e-12])
+    theta = posterior.quantile("theta", [1e-12, 1 - 1e-12])
+    value, _ = integrate.nquad(
+        lambda u, t: math.exp(log_joint(x, prior, t, u) - posterior.log_evidence),
+        [np.log([low, high]), theta],
+        opts={"epsabs": 1e-9, "epsrel": 1e-9, "limit": 100},
+    )
+    assert value == pytest.approx(1, abs=1e-8)
+
+
+@given(
+    x=st.lists(st.floats(-1e3, 1e3), max_size=20),
+    tau0=st.floats(1e-3, 1e6),
+    nu0=st.floats(0.2, 100),
+    sigma0=st.floats(1e-2, 1e3),
+)
+@settings(max_examples=60, deadline=None)
+def test_elbo_stays_below_the_evidence(x, tau0, nu0, sigma0):
+    x = np.round(np.array(x), 6)
+    prior = NormalPrior(0.5, tau0, nu0, sigma0)
+    evidence = NormalExact(x, prior).log_evidence
+    assert fit_normal(x, prior).elbo <= evidence + 1e-9 * max(1, abs(evidence))

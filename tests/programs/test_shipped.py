@@ -301,3 +301,36 @@ def test_three_files_make_a_shipped_program(cmdstan, tmp_path):
     where, output = run("-c", code).splitlines()
     assert Path(where).is_relative_to(tmp_path)
     assert output.startswith("(4, 1000, 12) {'rate_scale': 5.0} ['constant_data', 'log_likelihood'")
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "message"),
+    [
+        ("multilevel_poisson", [[1, 2, -2]], "row 3: flowers is -2, but counts cannot be negative"),
+        ("multilevel_poisson", [[1, 2.5, 2]], "row 2: flowers is 2.5, but counts are whole"),
+        ("multilevel_poisson", [[2**31, 1]], "row 1: flowers is 2147483648, but Stan holds counts"),
+    ],
+)
+def test_data_that_a_program_cannot_use_are_refused(name, rows, message):
+    with pytest.raises(DataError) as caught:
+        filled(name, rows)
+    assert message in str(caught.value)
+
+
+def test_the_largest_count_and_real_values_are_allowed():
+    assert filled("multilevel_poisson", [[2**31 - 1], [0]])[1] == []
+    assert filled("iid_normal", [[-1.5, 2e9]])[1] == []
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of means of nothing
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"N": 0, "P": 1, "y": [], "plant": []},
+        *({"N": 4, "P": 2, "y": [1, bad, 2, 3], "plant": [1, 2, 2, 2]} for bad in (np.nan, np.inf)),
+    ],
+)
+def test_a_block_without_numbers_is_refused_in_a_sentence(block):
+    program = find_program("multilevel_normal")
+    with pytest.raises(DataError, match="of the 3 observations that the flat prior"):
+        program.fill(program.read(block), program.resolve_priors(None))

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import digamma, polygamma
 from scipy.stats import ks_2samp
 
-from pyflowers.samplers import Gamma, LinearRegression, Mass
+from pyflowers.samplers import MALA, Gamma, LinearRegression, Mass
 
 
 class Gaussian:
@@ -142,3 +142,10 @@ def check_chains_are_independent(kernel, target):
     binomial = rates.mean() * (1 - rates.mean()) / num_chains
     assert 0.1 < rates.mean() < 0.9
     assert rates.var() < 2 * binomial
+
+
+class FullDrift(MALA):
+    """Drift ε where Langevin has ε/2: Metropolis–Hastings corrects any drift, but not to HMC."""
+
+    def _drifted(self, state):
+        return state.position + self.step_size * self.mass.velocity(state.gradient)

@@ -27,7 +27,16 @@ from pyflowers.samplers import (
 )
 from pyflowers.samplers.metropolis import MetropolisInfo, MetropolisState
 
-from .checks import CORRELATED, CORRELATED_MASS, LINE, MAX_TESTS, SKEWED, SKEWED_MASS, is_exact
+from .checks import (
+    CORRELATED,
+    CORRELATED_MASS,
+    LINE,
+    MAX_TESTS,
+    SKEWED,
+    SKEWED_MASS,
+    FullDrift,
+    is_exact,
+)
 
 GAMMA = Gamma([0.8, 3.0], [1.0, 2.0])
 BIMODAL = NormalMixture.lecture_hmc()
@@ -243,5 +252,10 @@ def test_a_tenth_of_an_sd_is_seen(shift, exact):
     assert is_exact(Shifted(SKEWED, shift), SKEWED) is exact
 
 
+def test_full_drift_is_exact_all_the_same():
+    """Why the draws alone cannot tell it: Metropolis–Hastings corrects any drift."""
+    assert is_exact(FullDrift(SKEWED, 0.3, SKEWED_MASS), SKEWED)
+
+
 def test_no_more_exactness_tests_than_the_rate_allows():
-    assert len(CASES) + len(PLANTED) + 2 <= MAX_TESTS
+    assert len(CASES) + len(PLANTED) + 3 <= MAX_TESTS

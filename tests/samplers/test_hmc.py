@@ -27,6 +27,7 @@ from .checks import (
     CORRELATED_MASS,
     SKEWED,
     SKEWED_MASS,
+    FullDrift,
     check_chains_are_independent,
     check_state_is_fresh,
 )
@@ -180,13 +181,6 @@ def test_mass(mass, matrix):
     assert np.allclose(mass.velocity(some), velocity)
     assert np.allclose(mass.momentum(velocity), some)
     assert np.allclose(mass.kinetic_energy(some), 0.5 * (some * velocity).sum(axis=1))
-
-
-class FullDrift(MALA):
-    """Drift ε where Langevin has ε/2: Metropolis–Hastings corrects any drift, but not to HMC."""
-
-    def _drifted(self, state):
-        return state.position + self.step_size * self.mass.velocity(state.gradient)
 
 
 @pytest.mark.parametrize(

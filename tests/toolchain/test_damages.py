@@ -78,7 +78,7 @@ STAN = [
     *[("lib/libsundials_cvodes.a", how) for how in (halved, deleted)],
     *[(HEADER, how) for how in (halved, emptied, deleted)],
     *[(EIGEN, how) for how in (garbled, deleted)],
-    *[(name, deleted) for name in ("include", "lib", "")],
+    *[(name, deleted) for name in ("include", "lib", "headers.json", "")],
     *[("manifest.json", how) for how in (deleted, halved, text("[]"))],
     ("", replaced_by_file),
 ]

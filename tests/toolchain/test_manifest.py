@@ -7,6 +7,7 @@ import stat
 import pytest
 
 from pyflowers.toolchain.cache import (
+    HEADERS,
     MANIFEST,
     Care,
     find_damage,
@@ -73,11 +74,12 @@ DAMAGES = [
     ("bin", leading_elsewhere, "bin leads elsewhere"),
     ("bin", os.unlink, "bin is missing"),
     *(
-        (name, with_text(text), f"{name} (cannot be read|lists nothing)")
-        for name in (MANIFEST,)
+        (name, with_text(text), f"{name} (cannot be read|lists nothing|has)")
+        for name in (MANIFEST, HEADERS)
         for text in ("", "[]", "{}", "3", "[[3]]", '{"stanc": 1}', '{"stanc": ["x"]}', "{" * 99999)
     ),
     (MANIFEST, os.unlink, f"{MANIFEST} cannot be read"),
+    (HEADERS, os.unlink, f"{HEADERS} is missing"),
 ]
 
 

@@ -111,7 +111,7 @@ def interpret_here() -> None:
 
 @contextmanager
 def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
-    """Yield what shows each :class:`Progress`: a bar for each chain."""
+    """Yield what shows each :class:`ChainProgress`: a bar for each chain."""
     if not chains:
         yield lambda _: None
         return

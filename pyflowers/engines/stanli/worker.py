@@ -33,7 +33,7 @@ class Interpreter:
     Parameters
     ----------
     report : callable
-        Takes each :class:`~pyflowers.engines.stanli.Progress`.
+        Takes each :class:`~pyflowers.engines.stanli.ChainProgress`.
     """
 
     def __init__(self, report: Callable[[ChainProgress], None] = lambda _: None) -> None:
