@@ -127,12 +127,14 @@ def judged(words, files, folder, *, may_succeed=False, says="", encoding="utf-8"
 @pytest.mark.parametrize("group", TABLE["group"], ids=lambda group: group["name"])
 def test_a_bad_input_is_one_sentence_and_nothing_is_written(group, run_folder, tmp_path):
     how = {key: group[key] for key in ("may_succeed", "says", "encoding") if key in group}
-    wrong = {}
+    wrong, says = {}, how.get("says")
     for number, (name, words, files) in enumerate(cases(group)):
         folder = tmp_path / str(number)
         folder.mkdir()
         if "run" in words:
             shutil.copytree(run_folder, folder / "run")
+        if isinstance(says, list):
+            how["says"] = says[number]
         wrong[name] = judged(words, files, folder, **how)
         shutil.rmtree(folder)
     assert {name: said for name, said in wrong.items() if said} == {}

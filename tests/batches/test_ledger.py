@@ -268,3 +268,16 @@ def test_damage_is_a_sentence(tmp_path):
     broken = Outcome("key 0", tables={"t": b"nonsense"})
     with pytest.raises(DataError, match=r"a table t is damaged .*; run the batch in a new folder"):
         finished(tmp_path / "broken", broken).table("t")
+
+
+def test_outcomes_that_are_written_again_are_there_once(tmp_path):
+    """As after Ctrl-C between the end of a transaction and what follows it."""
+    ledger = Ledger(tmp_path / "out")
+    ledger.expect(job(0), again=False)
+    ledger.take(done(0))
+    noted = list(ledger._unwritten)
+    ledger.write()
+    ledger._unwritten += noted
+    ledger.write()
+    ledger.close()
+    assert Batch(tmp_path / "out").table("t")["a"].tolist() == [0.0]

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from pyflowers.engines import EngineLacksError, SamplerOptions, find_engine, workers
-from pyflowers.errors import CompileError, ConfigError, FitError
+from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.programs import Program, find_program
 
 QUICK = SamplerOptions(seed=1, chains=2, warmup=100, draws=50)
@@ -284,3 +284,14 @@ def test_importing_the_engines_imports_no_engine():
 
 def test_a_shipped_program_is_ready_at_once():
     assert find_engine("stanli").load(find_program("iid_normal")).engine == "stanli"
+
+
+def test_what_a_worker_prints_at_its_start_neither_stops_it_nor_counts():
+    """More than a pipe holds, as with PYTHONVERBOSE, or a line of the system's linker."""
+    worker = workers.Worker("pyflowers.engines.stanli.worker", PYTHONVERBOSE="1")
+    worker.send(None)
+    with pytest.raises(workers.WorkerEndedError):
+        worker.receive()
+    missing = workers.Worker("pyflowers.engines.nothing")
+    with pytest.raises(ToolchainError, match=r"could not start \(.*No module named pyflowers.eng"):
+        missing.receive()
