@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for tools that read code
     from pyflowers.analysis.calibration import Calibration as Calibration
+    from pyflowers.analysis.calibration import sbc as sbc
     from pyflowers.analysis.checks import check as check
     from pyflowers.analysis.contrasts import contrast as contrast
     from pyflowers.analysis.elpd import leave_one_group_out as leave_one_group_out
@@ -22,7 +23,6 @@ if TYPE_CHECKING:  # the same names, for tools that read code
     from pyflowers.analysis.prior_sensitivity import sensitivity as sensitivity
     from pyflowers.analysis.priors import PriorPredictive as PriorPredictive
     from pyflowers.analysis.priors import prior as prior
-    from pyflowers.analysis.simulations import sbc as sbc
     from pyflowers.batches import Batch as Batch
     from pyflowers.batches import Keep as Keep
     from pyflowers.batches import Task as Task

@@ -22,8 +22,7 @@ _HOMES = {
     "predictions": "Prediction Predictions predict",
     "prior_sensitivity": "THRESHOLD Sensitivity sensitivity",
     "priors": "PriorPredictive prior",
-    "calibration": "Calibration",
-    "simulations": "sbc",
+    "calibration": "Calibration sbc",
     "statistics": "STATISTICS Statistic",
 }
 

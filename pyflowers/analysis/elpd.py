@@ -41,11 +41,10 @@ References
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -103,24 +102,31 @@ class ModelElpd:
         return float(np.sqrt(np.sum(np.square(self.mcse))))
 
     @property
-    def columns(self) -> Mapping[str, float]:
+    def columns(self) -> dict[str, float]:
         """The columns of the table that only some comparisons have."""
         return {"refits": self.terms.size}
 
 
-M = TypeVar("M", bound=ModelElpd)
-
-
 @dataclass(frozen=True, repr=False)
-class _Comparison(Shown, Generic[M]):
+class ElpdComparison(Shown):
     """Models of the same data, the best first."""
 
-    models: tuple[M, ...]
+    models: tuple[ModelElpd, ...]
 
     @property
-    def best(self) -> M:
+    def best(self) -> ModelElpd:
         """The model with the largest elpd."""
         return self.models[0]
+
+    @property
+    def left_out(self) -> str:
+        """What is left out, in words."""
+        raise NotImplementedError
+
+    @property
+    def cautions(self) -> list[str]:
+        """The limitations of the comparison, a sentence each."""
+        raise NotImplementedError
 
     def table(self) -> pd.DataFrame:
         """Return a row for each model, the best first."""
@@ -140,17 +146,7 @@ class _Comparison(Shown, Generic[M]):
     def contents(self) -> list[Line]:
         """Return the table and its limitations."""
         notes = (f"note: {caution}" for caution in self.cautions)
-        return [heading("elpd", f"one of {self._left_out}"), self.table(), *notes]
-
-    @property
-    @abstractmethod
-    def cautions(self) -> list[str]:
-        """Return the limitations of the comparison, a sentence each."""
-
-    @property
-    @abstractmethod
-    def _left_out(self) -> str:
-        """What is left out, in words."""
+        return [heading("elpd", f"one of {self.left_out}"), self.table(), *notes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,80 +198,82 @@ class ModelLoo(ModelElpd):
         return int((self.k_hat > self.good_k).sum()) - self.refitted.size
 
     @property
-    def columns(self) -> Mapping[str, float]:
+    def columns(self) -> dict[str, float]:
         """The columns of the table that only PSIS-LOO has."""
         own = {"p_loo": self.p_loo, "weight": self.weight, "worst k": self.worst_k}
         return {**own, "refits": self.refitted.size}
 
 
 @dataclass(frozen=True, repr=False)
-class LooComparison(_Comparison[ModelLoo]):
+class LooComparison(ElpdComparison):
     """Models of the same data, the best first."""
 
+    models: tuple[ModelLoo, ...]
     num_obs: int
 
     @property
-    def _left_out(self) -> str:
+    def left_out(self) -> str:
+        """What is left out, in words."""
         return f"{self.num_obs} observations left out at a time"
 
     @property
     def cautions(self) -> list[str]:
-        """Return the limitations of the comparison, a sentence each."""
-        sentences = []
-        if self.num_obs < FEW_OBSERVATIONS and len(self.models) > 1:
-            sentences.append(
+        """The limitations of the comparison, a sentence each."""
+        best, *others = self.models
+        close = [m.name for m in others if abs(m.difference) < SMALL_DIFFERENCE]
+        noisy = [m.name for m in others if abs(m.difference) < 2 * np.hypot(m.mcse, best.mcse)]
+        few = self.num_obs < FEW_OBSERVATIONS and len(others) > 0
+        of_all = (
+            (
+                few,
                 f"{self.num_obs} observations are too few for this conclusion: below about "
                 f"{FEW_OBSERVATIONS} the standard error of a difference is itself unreliable and "
-                "most often too small (Sivula et al. 2020)."
-            )
-        close = [m.name for m in self.models[1:] if abs(m.difference) < SMALL_DIFFERENCE]
-        if close:
-            sentences.append(
+                "most often too small (Sivula et al. 2020).",
+            ),
+            (
+                close,
                 f"The difference to {' and '.join(close)} is below {SMALL_DIFFERENCE:g}: such "
-                f"models predict about equally well."
-            )
-        error = self.best.mcse
-        others = self.models[1:]
-        noisy = [m.name for m in others if abs(m.difference) < 2 * np.hypot(m.mcse, error)]
-        if noisy:
-            sentences.append(
+                "models predict about equally well.",
+            ),
+            (
+                noisy,
                 f"The difference to {' and '.join(noisy)} is within its Monte Carlo error, so that "
-                "other draws may rank these models otherwise: fit them again with more draws."
-            )
-        for model in self.models:
-            sentences.extend(self._of_model(model))
-        return sentences
+                "other draws may rank these models otherwise: fit them again with more draws.",
+            ),
+        )
+        sentences = [sentence for applies, sentence in of_all if applies]
+        return sentences + [each for model in self.models for each in self._of_model(model)]
 
     def _of_model(self, model: ModelLoo) -> list[str]:
         """Return the limitations of one model's estimate, and what they say of the model."""
+        name, num = model.name, model.num_parameters
         sentences = []
         if model.num_bad:
             remedy = model.no_refit or "pyflowers loo fits again without each of them"
             sentences.append(
-                f"{model.name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
+                f"{name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
                 f"{model.good_k:.2f}, so its elpd is likely too high; {remedy}."
             )
         if model.failed.size:
             sentences.append(
-                f"{model.name}: {model.failed.size} of {model.refitted.size} refits failed their "
+                f"{name}: {model.failed.size} of {model.refitted.size} refits failed their "
                 f"diagnostics, without observation {first_ten(model.failed + 1)}; {AGAIN}."
             )
         # p_loo is known up to its standard error: of a good model it is about the number of its
         # parameters where the prior says little, and above it in half of the data sets.
-        if model.p_loo - 2 * model.p_loo_se > model.num_parameters:
+        if model.p_loo - 2 * model.p_loo_se > num:
             sentences.append(
-                f"{model.name}: p_loo {model.p_loo:.3g} is above the number of its parameters, "
-                f"{model.num_parameters}, so the model is likely misspecified: observations may "
-                "vary more than it allows, for example (Vehtari et al. 2017); see pyflowers check."
+                f"{name}: p_loo {model.p_loo:.3g} is above the number of its parameters, {num}, so "
+                "the model is likely misspecified: observations may vary more than it allows, for "
+                "example (Vehtari et al. 2017); see pyflowers check."
             )
         elif (model.k_hat > model.good_k).any():
             sentences.append(
-                f"{model.name}: its {model.num_parameters} parameters are many for "
-                f"{self.num_obs} observations, so a large k-hat need not mean that it is wrong."
-                if model.num_parameters > self.num_obs / 5
-                else f"{model.name}: a large k-hat of a model of few parameters, here "
-                f"{model.num_parameters}, points to outliers or misspecification; see pyflowers "
-                "check."
+                f"{name}: its {num} parameters are many for {self.num_obs} observations, so a "
+                "large k-hat need not mean that it is wrong."
+                if num > self.num_obs / 5
+                else f"{name}: a large k-hat of a model of few parameters, here {num}, points to "
+                "outliers or misspecification; see pyflowers check."
             )
         return sentences
 
@@ -372,33 +370,26 @@ def _psis(fit: Fit, refit: bool) -> tuple[NDArray[np.float64], dict[str, Any]]:
             no_refit = str(error)
     refitted = np.array([each.rows[0] for each in found], dtype=np.int64)
     elpd[refitted] = [each.elpd for each in found]
-    errors = [_error_of_draws(changes.reshape(log_lik.shape[:2])), *(each.mcse for each in found)]
+    of_draws = 0.0
+    if np.ptp(changes):
+        ess = ess_mean(changes.reshape(*log_lik.shape[:2], 1))[0]
+        of_draws = num_draws * changes.std() / np.sqrt(ess)
+    errors = [of_draws, *(each.mcse for each in found)]
+    names = fit.program.source.blocks.parameters
+    num_parameters = len(element_names(fit.posterior))
+    if all(name in fit.draws for name in names):  # or all quantities, where draws lack some
+        num_parameters = sum(int(np.prod(fit.draws[name].shape[2:])) for name in names)
     return elpd, {
         "mcse": float(np.linalg.norm(errors)) if refitted.size == bad.size else np.nan,
         "p_loo": float((within - elpd).sum()),
         "p_loo_se": error_of_sum(within - elpd),
-        "num_parameters": _num_parameters(fit),
+        "num_parameters": num_parameters,
         "k_hat": k_hat,
         "good_k": limit,
         "refitted": refitted,
         "failed": np.array([each.rows[0] for each in found if not each.passed], dtype=np.int64),
         "no_refit": no_refit,
     }
-
-
-def _error_of_draws(changes: NDArray[np.float64]) -> float:
-    """Return the standard error of a sum over draws, given what each adds, (chain, draw)."""
-    if not np.ptp(changes):
-        return 0.0
-    return float(changes.size * changes.std() / np.sqrt(ess_mean(changes[..., None])[0]))
-
-
-def _num_parameters(fit: Fit) -> int:
-    """Count the program's parameters, or where draws lack some, all quantities of its posterior."""
-    names = fit.program.source.blocks.parameters
-    if all(name in fit.draws for name in names):
-        return sum(int(np.prod(fit.draws[name].shape[2:])) for name in names)
-    return len(element_names(fit.posterior))
 
 
 def first_ten(names: Iterable[object]) -> str:
@@ -471,7 +462,7 @@ class ModelGroups(ModelElpd):
 
 
 @dataclass(frozen=True, repr=False)
-class GroupComparison(_Comparison[ModelGroups]):
+class GroupComparison(ElpdComparison):
     """Models of the same data, the best first.
 
     Attributes
@@ -484,16 +475,18 @@ class GroupComparison(_Comparison[ModelGroups]):
         Their labels.
     """
 
+    models: tuple[ModelGroups, ...]
     column: str
     groups: tuple[str, ...]
 
     @property
-    def _left_out(self) -> str:
+    def left_out(self) -> str:
+        """What is left out, in words."""
         return f"{len(self.groups)} groups left out at a time ({self.column})"
 
     @property
     def cautions(self) -> list[str]:
-        """Return the limitations of the comparison, a sentence each."""
+        """The limitations of the comparison, a sentence each."""
         sentences = []
         if len(self.groups) < FEW_GROUPS and len(self.models) > 1:
             sentences.append(

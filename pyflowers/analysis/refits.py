@@ -24,15 +24,15 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.convergence import ess_mean
-from pyflowers.cores import usable_cores
+from pyflowers.cores import in_order
 from pyflowers.engines import Engine, find_engine
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
@@ -203,40 +203,32 @@ def predict_held_out(
     PyflowersError
         If a refit does not finish.
     """
-    chosen = engine or _engine_of(fit)
+    if engine is None:
+        made = fit.record.engine
+        is_embedded = made.versions.get("cmdstan", "").startswith("embedded")
+        engine = find_engine(made.name, "embedded" if is_embedded else None)
+
+    def predict(part: HeldOut) -> HeldOutDensity:
+        # A seed of its own, which is the same again whatever else is left out.
+        state = np.random.SeedSequence([fit.options.seed, *part.rows.tolist()])
+        seed = int(state.generate_state(1, np.uint32)[0])
+        again = fit_data(
+            fit.program,
+            part.training,
+            fit.options.model_copy(update={"seed": seed}),
+            priors=fit.record.priors if fit.data.has_table else None,
+            centered=None,
+            engine=engine,
+            cores=1,
+        )
+        whole = part.log_density(fit.draws, of_whole=True)
+        found = log_ratio(part.log_density(again.draws), whole)
+        advance()
+        return HeldOutDensity(part.rows, *found, again.diagnostics.passed)
+
     # Everything is checked before anything is sampled.
     parts = [hold_out(fit.program, fit.data, rows) for rows in held_out]
-
-    def one(part: HeldOut) -> HeldOutDensity:
-        found = _predict(fit, part, chosen)
-        advance()
-        return found
-
-    with ThreadPoolExecutor(usable_cores()) as executor:
-        waiting = [executor.submit(one, part) for part in parts]
-        try:
-            return [future.result() for future in waiting]
-        except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _predict(fit: Fit, part: HeldOut, engine: Engine) -> HeldOutDensity:
-    # A seed of its own, which is the same again whatever else is left out.
-    state = np.random.SeedSequence([fit.options.seed, *part.rows.tolist()])
-    seed = int(state.generate_state(1, np.uint32)[0])
-    again = fit_data(
-        fit.program,
-        part.training,
-        fit.options.model_copy(update={"seed": seed}),
-        priors=fit.record.priors if fit.data.has_table else None,
-        centered=None,
-        engine=engine,
-        cores=1,
-    )
-    whole = part.log_density(fit.draws, of_whole=True)
-    found = log_ratio(part.log_density(again.draws), whole)
-    return HeldOutDensity(part.rows, *found, again.diagnostics.passed)
+    return list(in_order([partial(predict, part) for part in parts]))
 
 
 def log_ratio(without: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple[float, float]:
@@ -257,15 +249,6 @@ def log_ratio(without: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple
         before, ratio = ratio, float(upper.mean() / lower.mean())
         if abs(ratio - before) <= 1e-12 * ratio:
             break
-    return top + float(np.log(ratio)), float(np.hypot(_error(upper), _error(lower)))
-
-
-def _error(values: NDArray[np.float64]) -> float:
-    """Return the standard error of the log of a mean."""
-    return float(values.std() / np.sqrt(ess_mean(values[..., None])[0]) / values.mean())
-
-
-def _engine_of(fit: Fit) -> Engine:
-    made = fit.record.engine
-    is_embedded = made.versions.get("cmdstan", "").startswith("embedded")
-    return find_engine(made.name, "embedded" if is_embedded else None)
+    # The standard error of the log of a mean, of both.
+    errors = [v.std() / np.sqrt(ess_mean(v[..., None])[0]) / v.mean() for v in (upper, lower)]
+    return top + float(np.log(ratio)), float(np.hypot(*errors))

@@ -212,8 +212,7 @@ def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
     data instead, under any prior. Run the command again to continue where it stopped. Exit status 3
     means that a quantity is not calibrated.
     """
-    from pyflowers.analysis.calibration import check_files
-    from pyflowers.analysis.simulations import sbc
+    from pyflowers.analysis.calibration import check_files, sbc
     from pyflowers.engines import SamplerOptions
     from pyflowers.plots import calibration
 

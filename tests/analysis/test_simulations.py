@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pyflowers
-from pyflowers.analysis.simulations import simulate_from_posterior
+from pyflowers.analysis.calibration import simulate_from_posterior
 from pyflowers.cli.main import main
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
