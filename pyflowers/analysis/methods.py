@@ -165,24 +165,21 @@ class Comparison(Shown):
             intervals, and exists where the sd does not.
         """
         reference = self.results[self.reference].quantities
-        parts = []
+        low, high = reference.columns[1:3]
+        parts = {}
         for name, result in self.results.items():
-            part = result.quantities.copy()
-            part["sd_ratio"] = part["sd"] / reference["sd"]
-            relative = (part["sd_mcse"] / part["sd"]) ** 2
-            relative += (reference["sd_mcse"] / reference["sd"]) ** 2
-            part["sd_ratio_mcse"] = part["sd_ratio"] * np.sqrt(relative)
-            if name == self.reference:
-                part["sd_ratio_mcse"] = 0.0 * part["sd_ratio"]
-            _, low, high = reference.columns[:3]
-            width = reference[high] - reference[low]
-            part["width_ratio"] = (part[high] - part[low]) / width
-            part.insert(0, "method", name)
-            parts.append(part.drop(columns="sd_mcse").reset_index(names="parameter"))
-        order = {name: i for i, name in enumerate(reference.index)}
-        table = pd.concat(parts, ignore_index=True)
-        table = table.sort_values("parameter", key=lambda c: c.map(order), kind="stable")
-        return table.set_index(["parameter", "method"])
+            part = result.quantities
+            ratio = part["sd"] / reference["sd"]
+            variances = [(each["sd_mcse"] / each["sd"]) ** 2 for each in (part, reference)]
+            is_reference = name == self.reference
+            parts[name] = part.drop(columns="sd_mcse").assign(
+                sd_ratio=ratio,
+                sd_ratio_mcse=0.0 * ratio if is_reference else ratio * np.sqrt(sum(variances)),
+                width_ratio=(part[high] - part[low]) / (reference[high] - reference[low]),
+            )
+        table = pd.concat(parts, names=["method", "parameter"]).swaplevel()
+        order = [(element, name) for element in reference.index for name in parts]
+        return table.reindex(pd.MultiIndex.from_tuples(order, names=table.index.names))
 
     def methods(self) -> pd.DataFrame:
         """Return the overall results of each method, a row for each."""

@@ -286,13 +286,14 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
             f"the likelihood of {fit.name} is not scaled, as the program has no log_lik: "
             f"{Capability.LOG_LIK.remedy}"
         )
-    notes += [scaled.note for scaled in components if scaled.note]
+    notes += [each.note for each in components if each.note]
     distances, found = [pd.DataFrame(columns=[each.component for each in components])], []
     for names, ascending, order in _blocks(fit):
+        block = (names, ascending, order, fit.interval)
         with np.errstate(invalid="ignore"):
-            each = {c.component: _sensitivity(c, ascending, order) for c in components}
-            found += [_conclusions(c, ascending, order, names, fit.interval) for c in components]
-        distances.append(pd.DataFrame(each, index=names))
+            scaled = {each.component: _scaled_block(each, *block) for each in components}
+        found += [moved for _, moved in scaled.values()]
+        distances.append(pd.DataFrame({name: away for name, (away, _) in scaled.items()}, names))
     whole, shifts, moves = distances[0], pd.Series(dtype=float), pd.DataFrame()
     if found:
         conclusions = pd.concat(found)
@@ -373,19 +374,15 @@ def cumulative_jensen_shannon(ascending: FloatArray, weights: FloatArray) -> Flo
 
 def _distance(p: FloatArray, q: FloatArray, widths: FloatArray) -> FloatArray:
     """Return D for distribution functions that are constant between draws."""
+    from scipy.special import rel_entr
+
     middle = (p + q) / 2
-    divergence = (widths * (_relative(p, middle) + _relative(q, middle))).sum(axis=0)
+    divergence = (widths * (rel_entr(p, middle) + rel_entr(q, middle))).sum(axis=0) / np.log(2)
     bound = (widths * (p + q)).sum(axis=0)
     # The terms in ∫ (Q − P) of the two directions cancel.
     with np.errstate(invalid="ignore"):
         squared = np.where(bound > 0, divergence / bound, 0.0)
     return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
-
-
-def _relative(p: FloatArray, middle: FloatArray) -> FloatArray:
-    """Return p log2(p / middle), which is 0 at p = 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(p > 0, p * np.log2(p / middle), 0.0)
 
 
 def conclusions(
@@ -448,25 +445,14 @@ def _blocks(fit: Fit) -> Iterator[tuple[pd.Index, FloatArray, NDArray[np.intp]]]
             yield elements[start : start + step], np.take_along_axis(block, order, 0), order
 
 
-def _sensitivity(scaled: Scaled, ascending: FloatArray, order: NDArray[np.intp]) -> FloatArray:
-    if scaled.refusal:
-        return np.full(ascending.shape[1], np.nan)
-    sides = [
-        cumulative_jensen_shannon(ascending, scaled.weights[alpha][order]) / abs(np.log2(alpha))
-        for alpha in LOCAL
-    ]
-    finite = np.isfinite(ascending).all(axis=0)
-    return np.where(finite, np.mean(sides, axis=0), np.nan)
-
-
-def _conclusions(
+def _scaled_block(
     scaled: Scaled,
+    names: pd.Index,
     ascending: FloatArray,
     order: NDArray[np.intp],
-    names: pd.Index,
     interval: float,
-) -> pd.DataFrame:
-    """Return the conclusions at each power and their change for a doubling.
+) -> tuple[FloatArray, pd.DataFrame]:
+    """Return sensitivities, and the conclusions at each power and their change for a doubling.
 
     ``unit`` is the sd of a normal distribution with the same 90% interval, which a posterior
     without a variance has, too.
@@ -474,8 +460,14 @@ def _conclusions(
     equal = np.full(ascending.shape, 1 / len(ascending))
     posterior = conclusions(ascending, equal, interval)
     at = dict.fromkeys((*LOCAL, *SHOWN), np.full_like(posterior, np.nan))
+    away = dict.fromkeys(LOCAL, np.full(len(names), np.nan))
     for alpha, weights in scaled.weights.items():
         at[alpha] = conclusions(ascending, weights[order], interval)
+        if alpha in LOCAL:
+            moved = cumulative_jensen_shannon(ascending, weights[order])
+            away[alpha] = moved / abs(np.log2(alpha))
+    finite = np.isfinite(ascending).all(axis=0)
+    distances = np.where(finite, np.mean(list(away.values()), axis=0), np.nan)
     low, high = LOCAL
     slope = (at[high] - at[low]) / (np.log2(high) - np.log2(low))
     _, lower, upper = conclusions(ascending, equal, 0.9)[:, :3].T
@@ -489,7 +481,8 @@ def _conclusions(
         [[scaled.component], names, names_of(interval)],
         names=["component", "parameter", "conclusion"],
     )
-    return pd.DataFrame({name: np.ravel(each) for name, each in columns.items()}, index)
+    moves = pd.DataFrame({name: np.ravel(each) for name, each in columns.items()}, index)
+    return distances, moves
 
 
 def _judged(found: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Simultaneous bands of uniform values: their coverage is exact, and what is not uniform leaves."""
 
 import itertools
+from math import comb
 
 import numpy as np
 import pytest
@@ -28,16 +29,10 @@ def test_the_probability_is_that_of_every_path_added_up():
         if np.all(increments >= 0) and np.all((path >= lower) & (path <= upper)):
             ways, left = 1.0, num
             for size, share in zip(increments, steps, strict=True):
-                ways *= _choose(left, size) * share**size
+                ways *= comb(left, size) * share**size
                 left -= size
             total += ways
     assert inside_probability(num, points, lower, upper) == pytest.approx(total, rel=1e-12)
-
-
-def _choose(n, k):
-    from math import comb
-
-    return comb(n, k)
 
 
 def test_limits_that_hold_everything_have_probability_one():

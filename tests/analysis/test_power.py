@@ -59,45 +59,33 @@ def many(make, num, seed, **how):
     return (make(np.random.default_rng([seed, i]), **how) for i in range(num))
 
 
-def test_counts_that_vary_more_within_groups_are_found():
-    failed, _ = failures("multilevel_poisson", many(ticks, 5, 1, phi=PHI), "dispersion_within")
-    assert failed == 5
-
-
-def test_counts_that_do_not_pass():
-    failed, _ = failures("multilevel_poisson", many(ticks, 5, 2), "dispersion_within")
-    assert failed == 0
-
-
-@pytest.mark.slow
-def test_the_power_of_dispersion_within_groups():
-    failed, _ = failures("multilevel_poisson", many(ticks, 100, 3, phi=PHI), "dispersion_within")
-    print(f"dispersion_within fails on {failed} of 100 negative binomial tables")
-    assert failed >= 95
-
-
-@pytest.mark.slow
-def test_the_false_alarms_of_dispersion_within_groups():
-    failed, others = failures("multilevel_poisson", many(ticks, 500, 4), "dispersion_within")
-    print(f"dispersion_within fails on {failed} of 500 Poisson tables, another check on {others}")
-    assert failed <= 10
+@pytest.mark.parametrize(
+    ("num", "seed", "phi", "fewest", "most"),
+    [
+        (5, 1, PHI, 5, 5),
+        (5, 2, None, 0, 0),
+        pytest.param(100, 3, PHI, 95, 100, marks=pytest.mark.slow),
+        pytest.param(500, 4, None, 0, 10, marks=pytest.mark.slow),
+    ],
+)
+def test_dispersion_within_groups_fails_where_counts_vary_more(num, seed, phi, fewest, most):
+    tables = many(ticks, num, seed, phi=phi)
+    failed, others = failures("multilevel_poisson", tables, "dispersion_within")
+    print(f"dispersion_within fails on {failed} of {num} tables, another check on {others}")
+    assert fewest <= failed <= most
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "counts", "rho"),
-    [("multilevel_poisson", True, 0.8), ("multilevel_normal", False, 0.4)],
+    ("name", "num", "seed", "counts", "rho", "fewest", "most"),
+    [
+        ("multilevel_poisson", 100, 5, True, 0.8, 95, 100),
+        ("multilevel_normal", 100, 5, False, 0.4, 95, 100),
+        ("multilevel_normal", 500, 6, False, 0, 0, 10),
+    ],
 )
-def test_the_power_of_autocorrelation(name, counts, rho):
-    tables = many(series, 100, 5, rho=rho, counts=counts)
-    failed, _ = failures(name, tables, "autocorrelation")
-    print(f"{name}: autocorrelation fails on {failed} of 100 tables with autocorrelation {rho}")
-    assert failed >= 95
-
-
-@pytest.mark.slow
-def test_the_false_alarms_of_autocorrelation():
-    tables = many(series, 500, 6, rho=0, counts=False)
-    failed, others = failures("multilevel_normal", tables, "autocorrelation")
-    print(f"autocorrelation fails on {failed} of 500 normal tables, another check on {others}")
-    assert failed <= 10
+def test_autocorrelation_fails_where_there_is_some(name, num, seed, counts, rho, fewest, most):
+    tables = many(series, num, seed, rho=rho, counts=counts)
+    failed, others = failures(name, tables, "autocorrelation")
+    print(f"{name}: it fails on {failed} of {num} tables with {rho}, another check on {others}")
+    assert fewest <= failed <= most

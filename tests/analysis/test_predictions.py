@@ -55,42 +55,26 @@ def quantiles_of(draws):
     return np.quantile(draws, PROBS, method="inverted_cdf")
 
 
-def test_iid_normal_predicts_as_quadrature_does():
-    draws = part(lecture_fit("iid_normal"), "next month")
+@pytest.mark.parametrize(
+    ("name", "title", "element", "exact"),
+    [
+        ("iid_normal", "next month", (), lambda found: found),
+        *(
+            (name, "next month", plant, lambda found, plant=plant: found[0][plant])
+            for name in ("multilevel_normal", "multilevel_poisson")
+            for plant in range(3)
+        ),
+        ("multilevel_normal", "mean of a new plant", 0, lambda found: found[1]),
+        ("multilevel_poisson", "new plant", 0, lambda found: found[1]),
+    ],
+)
+def test_predictions_are_those_of_quadrature(name, title, element, exact):
+    draws = part(lecture_fit(name), title)[:, :, *np.atleast_1d(element).astype(int)]
     values = quantiles_of(draws)
-    exact = quadrature("iid_normal")(values)
-    assert np.abs(errors(draws, values, exact)).max() < 4
-    assert np.allclose(exact, PROBS, atol=0.03)  # the values are where they are meant to be
-
-
-@pytest.mark.parametrize("plant", [0, 1, 2])
-def test_next_month_of_multilevel_normal(plant):
-    draws = part(lecture_fit("multilevel_normal"), "next month")[..., plant]
-    values = quantiles_of(draws)
-    exact = quadrature("multilevel_normal")[0][plant](values)
-    assert np.abs(errors(draws, values, exact)).max() < 4
-
-
-def test_mean_of_a_new_plant_of_multilevel_normal():
-    draws = part(lecture_fit("multilevel_normal"), "mean of a new plant")[..., 0]
-    values = quantiles_of(draws)
-    exact = quadrature("multilevel_normal")[1](values)
-    assert np.abs(errors(draws, values, exact)).max() < 4
-
-
-@pytest.mark.parametrize("plant", [0, 1, 2])
-def test_next_month_of_multilevel_poisson(plant):
-    draws = part(lecture_fit("multilevel_poisson"), "next month")[..., plant]
-    values = quantiles_of(draws)
-    exact = quadrature("multilevel_poisson")[0][plant](values)
-    assert np.abs(errors(draws, values, exact)).max() < 4
-
-
-def test_a_new_plant_of_multilevel_poisson():
-    draws = part(lecture_fit("multilevel_poisson"), "new plant")[..., 0]
-    values = quantiles_of(draws)
-    exact = quadrature("multilevel_poisson")[1](values)
-    assert np.abs(errors(draws, values, exact)).max() < 4
+    probs = exact(quadrature(name))(values)
+    assert np.abs(errors(draws, values, probs)).max() < 4
+    if name == "iid_normal":
+        assert np.allclose(probs, PROBS, atol=0.03)  # the values are where they are meant to be
 
 
 def test_the_comparison_would_find_a_population_that_is_left_out():
