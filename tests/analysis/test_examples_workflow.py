@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-
-from pyflowers.cli.main import main
+from command_line import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SAMPLER = ["--chains", "2", "--warmup", "400", "--draws", "400", "--adapt-delta", "0.95"]
@@ -26,12 +25,6 @@ CONTRASTS = {
     "rats": "rank(beta)",
     "seeds": "sigma > 0.3",
 }
-
-
-def run(*words):
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    return ended.value.code or 0
 
 
 def few_groups(name, folder):

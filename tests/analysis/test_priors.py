@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import run
 from scipy import stats
 
 import pyflowers
 from pyflowers import plots
 from pyflowers.analysis.priors import prior
-from pyflowers.cli.main import main
 from pyflowers.engines.base import NUTS_USES
 from pyflowers.fits.idata import arviz
 from pyflowers.programs import find_program, shipped_names
@@ -229,12 +229,6 @@ def test_a_prior_that_is_far_too_wide_is_shown_and_said():
     made = prior("multilevel_poisson", seed=1)
     assert not np.isnan(made.implied().to_numpy()).any()
     assert any("far too wide" in note for note in made.notes)
-
-
-def run(*words):
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    return ended.value.code or 0
 
 
 def test_a_folder_holds_draws_tables_and_figures(tmp_path, capsys):

@@ -10,11 +10,11 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import run
 
 import pyflowers
 from pyflowers.analysis.elpd import leave_one_group_out, loo, stacking_weights
 from pyflowers.analysis.refits import hold_out, predict_held_out
-from pyflowers.cli.main import main
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program
 from pyflowers.resources import flowers_csv
@@ -285,9 +285,3 @@ def test_the_command(tmp_path, capsys):
     record = json.loads(capsys.readouterr().out)
     assert set(record["models"]["iid_normal"]["terms"]) == {"1", "2", "3"}
     assert run("loo", words[0], "--column", "plant") == 2
-
-
-def run(*words):
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    return ended.value.code or 0
