@@ -372,7 +372,17 @@ def _check_pit(
         why = f"as the program has no log_lik: {Capability.LOG_LIK.remedy}"
         notes.append(f"{LOO_PIT} is left out, {why}")
         return None
-    pit = loo_pit(fit, rng)
+    num_draws = fit.num_chains * fit.num_draws
+    rows = evenly(fit.data.num_obs, max(1, MOST_VALUES // num_draws))
+    log_lik = fit.program.log_lik(fit.draws, fit.data, rows)
+    y_rep = fit.program.y_rep(fit.draws, fit.data, rng, rows)
+    log_weights, k_hat = held_out_weights(fit, log_lik)
+    weights = np.exp(log_weights)
+    replicated, y = np.moveaxis(y_rep, -1, 0).reshape(rows.size, -1), fit.data.y[rows, None]
+    below = np.sum(weights, axis=1, where=replicated < y)
+    equal = np.sum(weights, axis=1, where=replicated == y)
+    values = np.clip(below + rng.random(rows.size) * equal, 0, 1)
+    pit = LooPit(values, rows, fit.data.num_obs, num_draws, k_hat, good_k(num_draws))
     words = ("", "") if _passes(LOO_PIT, pit.p_value) else of_pits(fit, pit)
     about = (LOO_PIT, "PITs of leave-one-out prediction", pit.p_value, np.nan, np.nan, np.empty(0))
     found.append(PredictiveCheck(*about, *words))
@@ -443,36 +453,6 @@ class LooPit:
     def num_bad(self) -> int:
         """PITs whose k-hat is too large."""
         return int((self.k_hat > self.good_k).sum())
-
-
-def loo_pit(fit: Fit, rng: np.random.Generator) -> LooPit:
-    """Return the PITs of a fit's observations under leave-one-out prediction.
-
-    Parameters
-    ----------
-    fit : Fit
-        Of a program with ``log_lik``, ``y_rep`` and observed data.
-    rng : Generator
-        Draws v, and where the program is written in NumPy the replicated values.
-
-    Raises
-    ------
-    ConfigError
-        If the program lacks one of these.
-    """
-    for capability in (Capability.LOG_LIK, Capability.Y_REP, Capability.OBSERVED):
-        fit.program.require(capability)
-    num_draws = fit.num_chains * fit.num_draws
-    rows = evenly(fit.data.num_obs, max(1, MOST_VALUES // num_draws))
-    log_lik = fit.program.log_lik(fit.draws, fit.data, rows)
-    y_rep = fit.program.y_rep(fit.draws, fit.data, rng, rows)
-    log_weights, k_hat = held_out_weights(fit, log_lik)
-    weights = np.exp(log_weights)
-    replicated, y = np.moveaxis(y_rep, -1, 0).reshape(rows.size, -1), fit.data.y[rows, None]
-    below = np.sum(weights, axis=1, where=replicated < y)
-    equal = np.sum(weights, axis=1, where=replicated == y)
-    values = np.clip(below + rng.random(rows.size) * equal, 0, 1)
-    return LooPit(values, rows, fit.data.num_obs, num_draws, k_hat, good_k(num_draws))
 
 
 def evenly(total: int, most: int | None) -> NDArray[np.int64]:

@@ -115,54 +115,36 @@ def predict(fit: Fit, *, seed: int | None = None, interval: float | None = None)
     fit.program.require(Capability.Y_NEW)
     seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
     notes: list[str] = []
-    if fit.program.python.new_data is None:
-        roles = fit.program.declaration.roles
-        group = fit.data.name_of(fit.data.group) if fit.data.group else "group"
+    group = fit.data.name_of(fit.data.group) if fit.data.group else "group"
+    new_data, roles = fit.program.python.new_data, fit.program.declaration.roles
+    if new_data is None:
         titles = {roles.y_new: "new data", roles.y_new_group: f"new {group}"}
         parts = [
             Prediction(title, dataset({name: fit.draws[name]}, fit.data)[name])
             for name, title in titles.items()
             if name in fit.draws
         ]
-    else:
-        rng = np.random.default_rng([seed, 4])
-        parts = [_next(fit, rng), *_new_group(fit, rng, notes)]
-    return Predictions(fit, tuple(parts), seed, tuple(notes))
-
-
-def _next(fit: Fit, rng: np.random.Generator) -> Prediction:
-    """Draw the next observation of each group; of a program without group means, of any."""
-    new_data = fit.program.python.new_data
-    assert new_data is not None  # predict asks
-    data = fit.data
-    title = f"next {data.name_of(data.time)}" if data.time else "new observation"
-    mean = fit.posterior.data_vars.get(fit.program.declaration.roles.group_mean)
-    if mean is None:
-        values = new_data.y_at(fit.draws, fit.data, np.zeros(1, dtype=np.int64), rng)
-        return Prediction(title, _labelled("y_new", values[..., 0]))
-    groups = np.arange(mean.values.shape[2])
-    values = new_data.y_at(fit.draws, fit.data, groups, rng)
-    return Prediction(title, mean.copy(data=values).rename("y_new"))
-
-
-def _new_group(fit: Fit, rng: np.random.Generator, notes: list[str]) -> list[Prediction]:
-    """Draw a group from the population, and an observation of it."""
-    new_data = fit.program.python.new_data
-    assert new_data is not None  # predict asks
-    if new_data.new_groups is None:
-        return []
-    group = fit.data.name_of(fit.data.group) if fit.data.group else "group"
-    label = f"{NEW} {group}"
-    drawn = new_data.new_groups(fit.draws, fit.data, 1, rng)
-    mean = fit.program.declaration.roles.group_mean
-    found = [Prediction(f"mean of a new {group}", _labelled(mean, drawn[mean], label))]
-    refused = new_data.no_new_group(fit.data)
-    if refused:
-        notes.append(f"no observation of a new {group} is predicted: {refused}")
-        return found
+        return Predictions(fit, tuple(parts), seed, ())
+    rng = np.random.default_rng([seed, 4])
     first = np.zeros(1, dtype=np.int64)
-    values = new_data.y_at({**fit.draws, **drawn}, fit.data, first, rng)
-    return [Prediction(f"new {group}", _labelled("y_new", values, label)), *found]
+    next_time = f"next {fit.data.name_of(fit.data.time)}" if fit.data.time else "new observation"
+    mean = fit.posterior.data_vars.get(roles.group_mean)
+    groups = first if mean is None else np.arange(mean.shape[2])
+    values = new_data.y_at(fit.draws, fit.data, groups, rng)
+    one = _labelled("y_new", values[..., 0])
+    parts = [Prediction(next_time, one if mean is None else mean.copy(data=values).rename("y_new"))]
+    if new_data.new_groups is not None:
+        label = f"{NEW} {group}"
+        drawn = new_data.new_groups(fit.draws, fit.data, 1, rng)
+        refused = new_data.no_new_group(fit.data)
+        if refused:
+            notes.append(f"no observation of a new {group} is predicted: {refused}")
+        else:
+            values = new_data.y_at({**fit.draws, **drawn}, fit.data, first, rng)
+            parts.append(Prediction(f"new {group}", _labelled("y_new", values, label)))
+        its_mean = _labelled(roles.group_mean, drawn[roles.group_mean], label)
+        parts.append(Prediction(f"mean of a new {group}", its_mean))
+    return Predictions(fit, tuple(parts), seed, tuple(notes))
 
 
 def _labelled(name: str, values: Any, *groups: str) -> xr.DataArray:
