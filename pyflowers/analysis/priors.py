@@ -188,7 +188,7 @@ def prior(
     opened = find_program(program, tuple(map(str, include_paths)))
     opened.require(Capability.PRIOR_ONLY)
     reading |= {"group": group, "time": time, "value": value}
-    design = opened.read_design(data, columns=columns, **reading)
+    design = opened.read(data, columns=columns, design_only=True, **reading)
     _refuse_infinite(opened, priors or {})
     values = opened.resolve_priors(priors, design)
     for name, remedy in opened.improper_priors({**design.values, **values}).items():
@@ -223,7 +223,8 @@ def _in_numpy(
 ) -> PriorPredictive:
     prior = program.python.prior
     assert prior is not None  # the caller asked
-    whole = program.fill_design(design, values)
+    # Without observations there are no checks of them.
+    whole = replace(design, values={**design.values, **values})
     found = dict(prior.draw(whole, num_draws, np.random.default_rng([seed, 2])))
     y_rep = found.pop(program.declaration.roles.y_rep, None)
     if y_rep is None and program.python.pointwise is not None:
