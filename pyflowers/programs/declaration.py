@@ -627,8 +627,46 @@ def draft(variable: Variable, block: Declared) -> str:
     return f"{variable.name} = {line}"
 
 
-def entry(source: Kind) -> str:
-    """Return a source as it stands in a file."""
-    keys = source.model_dump(exclude_defaults=True, exclude={"order"})
-    parts = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())
-    return f"{{ {', '.join(parts)} }}"
+TO_FILL_IN = "# to be filled in"
+"""Marks the lines of a drafted declaration that only the user can complete."""
+
+
+def drafted(program: str, columns: Collection[str], blocks: Blocks) -> str:
+    """Return a declaration for a program and a table: what is known, and what to fill in.
+
+    Parameters
+    ----------
+    program : str
+        The name of the program's file.
+    columns : collection of str
+        The table's columns.
+    blocks : Blocks
+        What the program declares.
+    """
+    known = Declaration().with_columns(blocks, columns).with_sizes(blocks).data
+    lines = [
+        f"# How a table becomes the data of {program}. The columns of the table:",
+        f"# {', '.join(' '.join(column.split()) for column in columns)}",
+        *('title = ""', 'story = ""', "", "[data]"),
+    ]
+    priors, observable = [], []
+    for name, variable in blocks.data.items():
+        if name in known:
+            keys = known[name].model_dump(exclude_defaults=True, exclude={"order"}).items()
+            entry = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys)
+            lines.append(f"{name} = {{ {', '.join(entry)} }}")
+        elif not variable.ndim and not variable.is_int:
+            priors.append(f"{name} = 1.0  {TO_FILL_IN}: a default")
+        else:
+            lines.append(f"{draft(variable, blocks.data)}  {TO_FILL_IN}")
+        is_constant = isinstance(known.get(name), Value)
+        if variable.ndim and not is_constant and not variable.is_index(blocks.data):
+            observable.append(name)
+    if priors:
+        lines += ["", "[priors]  # scalars of the data block, changed with --prior", *priors]
+    if Roles().observed not in blocks.data:
+        choice = f'"..."  {TO_FILL_IN}: {", ".join(observable)}'
+        choice = f'"{observable[0]}"' if len(observable) == 1 else choice
+        lines += ["", "[roles]  # the data variable that the model describes"]
+        lines += [f"observed = {choice}"]
+    return "\n".join(lines) + "\n"
