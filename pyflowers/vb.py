@@ -6,11 +6,11 @@ from pyflowers.posterior.distributions import (
     Normal,
     NormalPrior,
     ScaledInvChiSquare,
+    SufficientStatistics,
 )
 from pyflowers.posterior.mean_field import NotConvergedWarning, State, VBResult
 from pyflowers.posterior.mean_field_multilevel import MultilevelVB, fit_multilevel_normal
 from pyflowers.posterior.mean_field_normal import NormalVB, fit_normal
-from pyflowers.posterior.statistics import SufficientStatistics
 
 __all__ = [
     "Distribution",

@@ -47,11 +47,12 @@ from pyflowers.posterior.distributions import (
     MultilevelPrior,
     Normal,
     ScaledInvChiSquare,
+    SufficientStatistics,
     as_floats,
+    checked_labels,
     log_constant,
 )
 from pyflowers.posterior.mean_field import State, VBResult, check_stop_rule, warn_not_converged
-from pyflowers.posterior.statistics import SufficientStatistics, checked_labels
 
 _PARAMETER_TOL = 1e-9
 _PLAIN_SWEEPS = 3  # between extrapolations

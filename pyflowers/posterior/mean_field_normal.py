@@ -57,11 +57,11 @@ from pyflowers.posterior.distributions import (
     Normal,
     NormalPrior,
     ScaledInvChiSquare,
+    SufficientStatistics,
     as_floats,
     log_constant,
 )
 from pyflowers.posterior.mean_field import State, VBResult, check_stop_rule, warn_not_converged
-from pyflowers.posterior.statistics import SufficientStatistics
 
 _POLISH_STEPS = 60
 _POLISHED = 1e-15  # of |log G(s) - log s|: a few units in the last place

@@ -37,6 +37,7 @@ from pyflowers.posterior.distributions import (
     FloatArray,
     Normal,
     NormalPrior,
+    SufficientStatistics,
     as_floats,
     checked_probability,
     log_constant,
@@ -46,7 +47,6 @@ from pyflowers.posterior.mean_field_normal import Problem
 from pyflowers.posterior.multilevel_draws import ExactDraws, checked_num
 from pyflowers.posterior.multilevel_marginals import MultilevelExact
 from pyflowers.posterior.normal_plants import draw_plants
-from pyflowers.posterior.statistics import SufficientStatistics
 
 _GRID_POINTS = 401
 _LARGEST_LOG = 600.0  # of an sd, far out in tails that are hardly integrable
