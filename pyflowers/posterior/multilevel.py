@@ -21,8 +21,8 @@ of its parameter's 5 to 95 % range.
 **Draws.** Given (mu, sigma2) the plants are independent. So (mu, sigma2) is drawn from its
 marginal, the plants integrated out (:mod:`.hyper`), and then each plant from its own conditional,
 all by rejection. Each draw is exact, up to quadrature and rounding errors, and independent of all
-others: R-hat and effective sample sizes have nothing to find. All randomness comes from the generator
-given: the same seed gives the same draws. Draws of many plants need not be held at once:
+others: R-hat and effective sample sizes have nothing to find. All randomness comes from the
+generator given: the same seed gives the same draws. Draws of many plants need not be held at once:
 
     sampler = PoissonSampler(totals, counts)
     hyper = sampler.draw_hyper(1000, rng)
