@@ -10,7 +10,7 @@ from typing import Any
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.record import RunRecord
+from pyflowers.fits.folder import RunRecord
 from pyflowers.programs import LECTURE
 from pyflowers.reports.markup import ReportTable, code
 from pyflowers.reports.material import Material
