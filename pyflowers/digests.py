@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import pickle
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
@@ -35,46 +36,27 @@ def digest_of(value: Any) -> str:
         Numbers, texts, arrays, and mappings and sequences of them; anything else counts by its
         pickle.
     """
-    total = hashlib.sha256()
-    _feed(total, value)
-    return total.hexdigest()
+    return digest(json.dumps(_plain(value), sort_keys=True))
 
 
-def _feed(total: Any, value: Any) -> None:
-    """Feed a value with its type and length, so that no two values give the same bytes."""
-    if value is None or isinstance(value, bool | np.bool_):
-        _put(total, "constant", str(value).encode())
-    elif isinstance(value, int | np.integer):
-        _put(total, "int", str(int(value)).encode())
-    elif isinstance(value, float | np.floating):
-        _put(total, "float", float(value).hex().encode())
-    elif isinstance(value, str | Path):
-        _put(total, "text", str(value).encode("utf-8", "surrogatepass"))
-    elif isinstance(value, bytes):
-        _put(total, "bytes", value)
-    elif isinstance(value, Mapping):
-        _put(total, "mapping", str(len(value)).encode())
-        for name in sorted(value, key=str):
-            _feed(total, str(name))
-            _feed(total, value[name])
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        _feed_array(total, value)
-    elif isinstance(value, Set):
-        _feed(total, sorted(value, key=str))
-    elif isinstance(value, Sequence | np.ndarray):
-        _put(total, "list", str(len(value)).encode())
-        for each in value:
-            _feed(total, each)
-    else:
-        _put(total, "pickle", pickle.dumps(value, protocol=4))
-
-
-def _feed_array(total: Any, values: np.ndarray[Any, Any]) -> None:
-    """Feed numbers as 64-bit ones in one byte order, so that their storage does not matter."""
-    wide = values.astype("<f8" if values.dtype.kind == "f" else "<i8")
-    _put(total, f"array {wide.dtype.str} {wide.shape}", np.ascontiguousarray(wide).tobytes())
-
-
-def _put(total: Any, kind: str, raw: bytes) -> None:
-    total.update(f"{kind} {len(raw)}:".encode())
-    total.update(raw)
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it, so that no two values are the same text."""
+    for kind, same in ((np.bool_, bool), (np.integer, int), (np.floating, float)):
+        if isinstance(value, kind):
+            return same(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        # Numbers of 64 bits in one byte order, so that their storage does not matter.
+        wide = np.ascontiguousarray(value, "<f8" if value.dtype.kind == "f" else "<i8")
+        content = hashlib.sha256(wide.tobytes()).hexdigest()
+        return {"array": [wide.dtype.str, value.shape, content]}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, Set):
+        return _plain(sorted(value, key=str))
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, bytes):
+        return [_plain(part) for part in value]
+    return {"pickle": hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()}

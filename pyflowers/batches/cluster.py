@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from pyflowers.batches.pool import Pool
+from pyflowers.batches.run import Pool
 from pyflowers.batches.task import Job, Outcome
 from pyflowers.errors import ConfigError, ToolchainError
 
@@ -62,18 +62,18 @@ class Cluster:
         self._seen = time.monotonic()
 
     def room(self) -> int:
-        """See :class:`~pyflowers.batches.pool.Pool`."""
+        """See :class:`~pyflowers.batches.Pool`."""
         self._count_threads()
         given = len(self._under_way) + len(self._again)
         return max(0, max(1, self._threads) * AHEAD - given)
 
     def submit(self, job: Job) -> None:
-        """See :class:`~pyflowers.batches.pool.Pool`."""
+        """See :class:`~pyflowers.batches.Pool`."""
         self._again.append(job)
         self._hand_over()
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """See :class:`~pyflowers.batches.pool.Pool`."""
+        """See :class:`~pyflowers.batches.Pool`."""
         self._refuse_absence()
         self._hand_over()
         outcomes = []
@@ -84,7 +84,7 @@ class Cluster:
         return outcomes
 
     def abandon(self) -> None:
-        """See :class:`~pyflowers.batches.pool.Pool`."""
+        """See :class:`~pyflowers.batches.Pool`."""
         futures = [future for _, future in self._under_way.values()]
         self._under_way.clear()
         self._again.clear()
@@ -93,7 +93,7 @@ class Cluster:
                 self._client.cancel(futures, force=True)
 
     def close(self) -> None:
-        """See :class:`~pyflowers.batches.pool.Pool`."""
+        """See :class:`~pyflowers.batches.Pool`."""
         self.abandon()
 
     def _count_threads(self) -> None:

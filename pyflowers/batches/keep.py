@@ -33,9 +33,6 @@ from pyflowers.fits.posterior import element_names, flat, name_in, stacked
 from pyflowers.programs.declaration import free_name
 from pyflowers.records import storable_text
 
-Columns = dict[str, NDArray[Any]]
-"""A table: columns of equal length, of numbers, truth values or texts."""
-
 BUILT_IN = {name: f"pyflowers.batches.keep:{name}" for name in ("summary", "draws", "ranks")}
 """What can be kept by a short name."""
 
@@ -81,25 +78,34 @@ class Keep:
             has_names = name in BUILT_IN and colon
             given = cls(name, {"names": names.split(",")}) if has_names else cls(given)
         elif not isinstance(given, Keep):
-            given = cls(_reference(given))
+            module = getattr(given, "__module__", None)
+            name = getattr(given, "__qualname__", "")
+            if not module or module == "__main__" or not name.isidentifier():
+                raise ConfigError(
+                    f"keep {name or given!r}: the workers cannot import it; move it to the top "
+                    "level of a module of its own"
+                )
+            given = cls(f"{module}:{name}")
         reference = BUILT_IN.get(given.function, given.function)
         function_of(reference)
-        table = given.name or reference.rpartition(":")[2]
+        module, _, name = reference.partition(":")
+        table = given.name or name
         if not table.isidentifier():
             raise ConfigError(f"keep {table!r}: a table's name is letters, digits and underscores")
-        return cls(reference, dict(given.options), table, _code_of(_module(reference)))
+        return cls(reference, dict(given.options), table, _code_of(module))
 
     @property
     def digest(self) -> str:
         """Digest of the function's file, its name and its options."""
-        module, _, function = self.function.partition(":")
-        return digest_of([self.code, module, function, self.options, self.name])
+        return digest_of([self.code, self.function, self.options, self.name])
 
-    def table_of(self, fit: Fit) -> Columns:
-        """Return the table of one fit.
+    def table_of(self, fit: Fit) -> bytes:
+        """Return the table of one fit, packed.
 
         Raises
         ------
+        ConfigError
+            If the function cannot be imported.
         FitError
             If the function's file is not the one that was planned with, or the function fails or
             returns no table.
@@ -107,7 +113,7 @@ class Keep:
         function = None
         try:
             function = self._function()
-            return _columns(function(fit, **self.options))
+            return packed(function(fit, **self.options))
         except MemoryError:
             raise
         except Exception as error:
@@ -118,7 +124,7 @@ class Keep:
 
     def _function(self) -> Callable[..., Any]:
         """Import the function that was planned with: again, if this process has an older one."""
-        module = _module(self.function)
+        module = self.function.partition(":")[0]
         if self.code and _imported.get(module) != self.code:
             was_here = module in sys.modules
             function_of(self.function)
@@ -158,20 +164,6 @@ def function_of(reference: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _reference(function: Any) -> str:
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
-    if not module or module == "__main__" or not name.isidentifier():
-        raise ConfigError(
-            f"keep {name or function!r}: the workers cannot import it; move it to the top level of "
-            "a module of its own"
-        )
-    return f"{module}:{name}"
-
-
-def _module(reference: str) -> str:
-    return reference.partition(":")[0]
-
-
 def _code_of(module: str) -> str:
     """Return a digest of a module's file as it is now, which a notebook's user may have edited."""
     file = getattr(import_module(module), "__file__", None)
@@ -190,8 +182,16 @@ _imported: dict[str, str] = {}
 """Digest of each module's file as this process has imported it to keep something."""
 
 
-def _columns(table: Any) -> Columns:
-    """Return a table's columns, a DataFrame's index among them, single values repeated."""
+def packed(table: Any) -> bytes:
+    """Return a DataFrame or a mapping of columns in NumPy's own format; nothing without columns.
+
+    A row of fields follows another; single values are repeated, and texts are UTF-8.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no table, or one that could not be read again.
+    """
     if isinstance(table, pd.DataFrame):
         whole = _with_index(table)
         given = [(str(name), whole.iloc[:, i].to_numpy()) for i, name in enumerate(whole)]
@@ -199,13 +199,27 @@ def _columns(table: Any) -> Columns:
         given = [(str(name), values) for name, values in table.items()]
     else:
         raise TypeError(f"it returned a {type(table).__name__}; return a DataFrame or a mapping")
-    _check_names([name for name, _ in given])
-    arrays = {name: _array(name, values) for name, values in given}
-    lengths = {len(values) for values in arrays.values() if values.ndim}
+    for name, times in Counter(name for name, _ in given).items():
+        if name in OWN_COLUMNS:
+            raise ValueError(f"its column {name} is called as one of the batch's own; rename it")
+        if times > 1:
+            raise ValueError(f"{times} of its columns, or of its index, are {name}; rename them")
+        if "\0" in name:
+            raise ValueError(f"its column {name!r} has a NUL character in its name; rename it")
+    columns = {name: _array(name, values) for name, values in given}
+    lengths = {len(values) for values in columns.values() if values.ndim}
     if len(lengths) > 1:
         raise ValueError(f"its columns have {sorted(lengths)} rows; make them equally long")
-    rows = lengths.pop() if lengths else 1
-    return {name: np.broadcast_to(v, (rows,)).copy() for name, v in arrays.items()}
+    if not columns:
+        return b""
+    # A field may not be called by an empty text.
+    fields = {f"_{storable_text(name)}": values for name, values in columns.items()}
+    rows = np.empty(lengths.pop() if lengths else 1, [(n, v.dtype) for n, v in fields.items()])
+    for name, values in fields.items():
+        rows[name] = values
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, rows, version=(3, 0), allow_pickle=False)
+    return buffer.getvalue()
 
 
 def _with_index(table: pd.DataFrame) -> pd.DataFrame:
@@ -218,47 +232,23 @@ def _with_index(table: pd.DataFrame) -> pd.DataFrame:
     return plain.reset_index(allow_duplicates=True)
 
 
-def _check_names(names: Sequence[str]) -> None:
-    for name, times in Counter(names).items():
-        if name in OWN_COLUMNS:
-            raise ValueError(f"its column {name} is called as one of the batch's own; rename it")
-        if times > 1:
-            raise ValueError(f"{times} of its columns, or of its index, are {name}; rename them")
-        if "\0" in name:
-            raise ValueError(f"its column {name!r} has a NUL character in its name; rename it")
-
-
 def _array(name: str, values: Any) -> NDArray[Any]:
+    """Return a column, or the single value of one, in one of the types that are kept."""
     array = np.asarray(values)
+    kind = array.dtype.kind
     if array.ndim > 1:
         raise ValueError(f"its column {name} has {array.ndim} dimensions; give it one")
-    if array.dtype.kind == "u" and array.max(initial=0) > LARGEST:
+    if kind == "u" and array.max(initial=0) > LARGEST:
         raise ValueError(
             f"its column {name} has a number above {LARGEST}; give it as text or float"
         )
-    if array.dtype.kind in "biuf":
-        return array.astype({"f": "f8", "b": "?"}.get(array.dtype.kind, "i8"))
+    if kind in "biuf":
+        return array.astype({"f": "f8", "b": "?"}.get(kind, "i8"))
     texts = [str(each) for each in np.atleast_1d(array)]
     if any("\0" in text for text in texts):
         raise ValueError(f"its column {name} has a text with a NUL character; remove it")
-    return np.array(texts, dtype=object).reshape(array.shape)
-
-
-def packed(columns: Columns) -> bytes:
-    """Return a table in NumPy's own format, a row of fields after another; texts are UTF-8."""
-    plain = {}
-    for name, values in columns.items():
-        if values.dtype == object:
-            raw = [text.encode("utf-8", "backslashreplace") for text in values]
-            values = np.array(raw, np.bytes_)
-        plain[f"_{storable_text(name)}"] = values  # a field may not be called by an empty text
-    rows = len(next(iter(plain.values())))
-    table = np.empty(rows, [(name, values.dtype) for name, values in plain.items()])
-    for name, values in plain.items():
-        table[name] = values
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, table, version=(3, 0), allow_pickle=False)
-    return buffer.getvalue()
+    raw = [text.encode("utf-8", "backslashreplace") for text in texts]
+    return np.array(raw, np.bytes_).reshape(array.shape)
 
 
 def unpacked(raw: bytes) -> NDArray[Any]:

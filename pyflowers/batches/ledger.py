@@ -13,15 +13,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from pyflowers.batches.keep import frame_of, unpacked
 from pyflowers.batches.task import Job, Outcome
@@ -46,7 +45,7 @@ SECONDS_TO_WAIT = 60.0
 _TABLES = f"""
 PRAGMA application_id = {KIND};
 PRAGMA user_version = {FORMAT};
-CREATE TABLE batch (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE batch (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE tasks (
     id INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,
@@ -55,11 +54,11 @@ CREATE TABLE tasks (
     position INTEGER NOT NULL,
     run INTEGER NOT NULL,
     seed INTEGER NOT NULL,
-    outcome TEXT NOT NULL CHECK (outcome IN ('waiting', 'done', 'failed')),
+    verdict TEXT NOT NULL DEFAULT 'waiting',
+    failed_checks TEXT,
     seconds REAL,
     attempts INTEGER,
     versions TEXT,
-    verdict TEXT,
     error TEXT,
     finished REAL
 );
@@ -71,24 +70,15 @@ CREATE TABLE kept (
 );
 """
 
-JUDGED = """CASE WHEN tasks.outcome <> 'done' THEN tasks.outcome
-WHEN tasks.verdict = 'passed' THEN 'passed' ELSE 'doubtful' END"""
-"""What users are told of a task: ``passed``, ``doubtful``, ``failed`` or ``waiting``.
-
-The column ``verdict`` holds ``passed`` or the diagnostics that fail, as :class:`Outcome` does.
-"""
-
-
 RECENT = 100
 """Outcomes from whose times the present rate is told."""
 
-_FAILED_CHECKS = "CASE WHEN tasks.outcome = 'done' THEN nullif(tasks.verdict, 'passed') END"
+_OF_THIS_RUN = "run = (SELECT value FROM batch WHERE name = 'run')"
 
 _LEDGER = f"""
-SELECT name, program, outcome, {JUDGED} AS verdict, {_FAILED_CHECKS} AS failed_checks,
-       seed, seconds, attempts, error, versions, key
-FROM tasks
-WHERE run = ? ORDER BY position
+SELECT name, program, iif(verdict IN ('passed', 'doubtful'), 'done', verdict) AS outcome, verdict,
+       failed_checks, seed, seconds, attempts, error, versions, key
+FROM tasks WHERE {_OF_THIS_RUN} ORDER BY position
 """
 
 
@@ -108,71 +98,76 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._expected: dict[str, tuple[Any, ...]] = {}
-        self._again: list[str] = []
-        self._unwritten: list[Outcome] = []
-        self._bytes = 0
-        self._written = time.monotonic()
-        with writing(folder):
-            _refuse_foreign(folder)
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(folder)
-            try:
-                self._database = sqlite3.connect(
-                    folder / FILE, isolation_level=None, timeout=SECONDS_TO_WAIT
+        self._bytes, self._written = 0, time.monotonic()
+        with writing(folder), ExitStack() as opened:
+            if folder.exists() and not folder.is_dir():
+                raise ConfigError(f"batch folder {folder}: it is a file; name a folder")
+            if folder.is_dir() and not is_batch(folder) and any(folder.iterdir()):
+                raise ConfigError(
+                    f"batch folder {folder}: it contains something other than a batch; name "
+                    "another folder"
                 )
-                self._begin()
-            except BaseException:
-                self.close()
-                raise
+            folder.mkdir(parents=True, exist_ok=True)
+            opened.callback(os.close, _locked(folder))
+            connection = sqlite3.connect(folder / FILE, timeout=SECONDS_TO_WAIT)
+            self._database = opened.enter_context(closing(connection))
+            # Or else those who read would wait for the end of a large transaction.
+            self._database.execute("PRAGMA cache_spill = OFF")
+            if self._database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
+                self._database.executescript(f"BEGIN; {_TABLES} COMMIT;")
+            _check_format(self._database, folder)
+            self.run = _values(self._database).get("run", 0) + 1
+            self.remember({"run": self.run})
+            self.close = opened.pop_all().close
 
-    def _begin(self) -> None:
-        if self._database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
-            self._database.executescript(f"BEGIN; {_TABLES} COMMIT;")
-        _check_format(self._database, self.folder)
-        self.run = int(self.value("run") or 0) + 1
-        self.remember({"run": str(self.run)})
+    @property
+    def seed(self) -> int | None:
+        """The batch's seed, if an earlier run had one."""
+        return _values(self._database).get("seed")
 
-    def value(self, name: str) -> str | None:
-        """Return a value of the batch itself by its name."""
-        return batch_value(self._database, name)
-
-    def remember(self, values: Mapping[str, str]) -> None:
+    def remember(self, values: Mapping[str, float | None]) -> None:
         """Keep values of the batch itself."""
-        with writing(self.folder), self._database:
-            self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany("REPLACE INTO batch VALUES (?, ?)", values.items())
+        for each in values.items():
+            self._execute("REPLACE INTO batch VALUES (?, ?)", *each)
+        self.write()
 
     def state(self, key: str) -> tuple[str, int]:
         """Return what is known of a task and the run that last asked for it.
 
         ``passed``, ``doubtful``, ``failed`` or ``waiting``; ``new`` and 0 without any.
         """
-        if key in self._expected:
-            return "waiting", self.run
-        found = self._database.execute(f"SELECT {JUDGED}, run FROM tasks WHERE key = ?", (key,))
+        found = self._database.execute("SELECT verdict, run FROM tasks WHERE key = ?", (key,))
         return found.fetchone() or ("new", 0)
 
     def expect(self, job: Job, *, again: bool) -> None:
         """Note that a task belongs to this run, and whether an earlier outcome no longer counts."""
         name, program = storable_text(job.name), storable_text(job.program)
-        self._expected[job.key] = job.key, name, program, job.position, self.run, job.seed
+        self._execute(
+            "INSERT INTO tasks (key, name, program, position, run, seed) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (key) DO UPDATE SET "
+            "name = excluded.name, position = excluded.position, run = excluded.run",
+            *(job.key, name, program, job.position, self.run, job.seed),
+        )
         if again:
-            self._again.append(job.key)
+            forget = "UPDATE tasks SET verdict = 'waiting', error = NULL WHERE key = ?"
+            self._execute(forget, job.key)
         self._write_if_due()
 
     def take(self, outcome: Outcome) -> None:
         """Note an outcome; it is written with others, once they are old or large enough."""
-        self._unwritten.append(outcome)
-        self._bytes += sum(map(len, outcome.tables.values()))
+        # Before the row: whatever comes between the two, a row that says done has its tables.
+        for name, rows in outcome.tables.items():
+            put = "REPLACE INTO kept SELECT id, ?, ? FROM tasks WHERE key = ?"
+            self._execute(put, name, rows, outcome.key)
+            self._bytes += len(rows)
+        self._execute(
+            "UPDATE tasks SET verdict = ?, failed_checks = ?, seconds = ?, attempts = ?, "
+            "versions = ?, error = ?, finished = ? WHERE key = ?",
+            *(outcome.verdict, outcome.failed_checks or None, outcome.seconds, outcome.attempts),
+            *(json.dumps(dict(outcome.versions), sort_keys=True),),
+            *(storable_text(outcome.error) or None, time.time(), outcome.key),
+        )
         self._write_if_due()
-
-    def _write_if_due(self) -> None:
-        if (
-            time.monotonic() - self._written > SECONDS_BETWEEN_WRITES
-            or self._bytes > BYTES_BETWEEN_WRITES
-        ):
-            self.write()
 
     def write(self) -> None:
         """Write what was noted, all or nothing.
@@ -182,54 +177,19 @@ class Ledger:
         ConfigError
             If the disk is full or the folder is gone; the ledger is unchanged.
         """
-        self._written = time.monotonic()
-        with writing(self.folder), self._database:
-            self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany(
-                "INSERT INTO tasks (key, name, program, position, run, seed, outcome) "
-                "VALUES (?, ?, ?, ?, ?, ?, 'waiting') ON CONFLICT (key) DO UPDATE SET "
-                "name = excluded.name, position = excluded.position, run = excluded.run",
-                self._expected.values(),
-            )
-            self._database.executemany(
-                "UPDATE tasks SET outcome = 'waiting', error = NULL WHERE key = ?",
-                [(key,) for key in self._again],
-            )
-            self._database.executemany(
-                "UPDATE tasks SET outcome = ?, seconds = ?, attempts = ?, versions = ?, "
-                "verdict = ?, error = ?, finished = ? WHERE key = ?",
-                map(self._row, self._unwritten),
-            )
-            self._database.executemany(
-                "REPLACE INTO kept SELECT id, ?, ? FROM tasks WHERE key = ?",
-                [
-                    (n, rows, each.key)
-                    for each in self._unwritten
-                    for n, rows in each.tables.items()
-                ],
-            )
-        self._expected.clear()
-        self._again.clear()
-        self._unwritten.clear()
-        self._bytes = 0
+        self._bytes, self._written = 0, time.monotonic()
+        with writing(self.folder):
+            self._database.commit()
 
-    def close(self) -> None:
-        """Close the file."""
-        if hasattr(self, "_database"):
-            self._database.close()
-        os.close(self._lock)
+    def _write_if_due(self) -> None:
+        seconds = time.monotonic() - self._written
+        if seconds > SECONDS_BETWEEN_WRITES or self._bytes > BYTES_BETWEEN_WRITES:
+            self.write()
 
-    def _row(self, outcome: Outcome) -> tuple[Any, ...]:
-        return (
-            "failed" if outcome.error else "done",
-            outcome.seconds,
-            outcome.attempts,
-            json.dumps(dict(outcome.versions), sort_keys=True),
-            outcome.verdict or None,
-            storable_text(outcome.error) or None,
-            time.time(),
-            outcome.key,
-        )
+    def _execute(self, statement: str, *values: Any) -> None:
+        """Execute a statement in the transaction that :meth:`write` ends."""
+        with writing(self.folder):
+            self._database.execute(statement, values)
 
 
 def is_batch(folder: Path) -> bool:
@@ -278,10 +238,9 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
         ) from error
 
 
-def batch_value(database: sqlite3.Connection, name: str) -> str | None:
-    """Return a value of the batch itself from a ledger, by its name."""
-    row = database.execute("SELECT value FROM batch WHERE name = ?", (name,)).fetchone()
-    return None if row is None else str(row[0])
+def _values(database: sqlite3.Connection) -> dict[str, Any]:
+    """Return the values of the batch itself: its run, seed, total and when it was started."""
+    return dict(database.execute("SELECT name, value FROM batch").fetchall())
 
 
 @contextmanager
@@ -313,15 +272,6 @@ def _check_format(database: sqlite3.Connection, folder: Path) -> None:
             f"{folder / FILE}: it is not a ledger that this pyflowers can read (format {found}, "
             f"not {FORMAT}); read one of format 1 with pyflowers 0.2, or run the batch in another "
             "folder"
-        )
-
-
-def _refuse_foreign(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"batch folder {folder}: it is a file; name a folder")
-    if folder.is_dir() and not is_batch(folder) and any(folder.iterdir()):
-        raise ConfigError(
-            f"batch folder {folder}: it contains something other than a batch; name another folder"
         )
 
 
@@ -411,31 +361,29 @@ class Batch:
     def progress(self) -> Progress:
         """Its progress, which can be asked for while the batch runs."""
         with reading(self.folder) as database:
-            run = batch_value(database, "run") or "0"
+            known = _values(database)
             counts = database.execute(
-                f"SELECT {JUDGED}, {_FAILED_CHECKS}, count(*) FROM tasks WHERE run = ? "
-                "GROUP BY 1, 2",
-                (run,),
+                f"SELECT verdict, failed_checks, count(*) FROM tasks WHERE {_OF_THIS_RUN} "
+                "GROUP BY 1, 2"
             ).fetchall()
             last = database.execute(
-                "SELECT finished FROM tasks WHERE run = ? AND finished > ? "
+                f"SELECT finished FROM tasks WHERE {_OF_THIS_RUN} AND finished > ? "
                 "ORDER BY finished DESC LIMIT ?",
-                (run, float(batch_value(database, "started") or 0), RECENT),
+                (known.get("started", 0), RECENT),
             ).fetchall()
-            total = batch_value(database, "total")
         running = is_running(self.folder)
-        verdicts: Counter[str] = Counter()
-        checks: Counter[str] = Counter()
+        verdicts, checks = Counter[str](), Counter[str]()
         for verdict, failing, number in counts:
             verdicts[verdict] += number
             checks.update(dict.fromkeys(failing.split(", ") if failing else (), number))
+        since = (time.time() if running else last[0][0]) - last[-1][0] if last else 0
         return Progress(
             verdicts["passed"],
             verdicts["doubtful"],
             verdicts["failed"],
             dict(checks.most_common()),
-            int(total) if total else None,
-            _rate([when for (when,) in last], running),
+            known.get("total"),
+            (len(last) - 1) / since if len(last) > 1 and since > 0 else None,
             running,
         )
 
@@ -443,8 +391,7 @@ class Batch:
     def seed(self) -> int | None:
         """Its seed; None if it was ended before it had one."""
         with reading(self.folder) as database:
-            known = batch_value(database, "seed")
-        return None if known is None else int(known)
+            return _values(database).get("seed")
 
     def ledger(self) -> pd.DataFrame:
         """Return a row for each task, in the batch's order, indexed by name.
@@ -455,8 +402,7 @@ class Batch:
         ``key``.
         """
         with reading(self.folder) as database:
-            run = batch_value(database, "run")
-            found = database.execute(_LEDGER, (run,))
+            found = database.execute(_LEDGER)
             columns = [each[0] for each in found.description]
             # Not pandas.read_sql_query, whose error for a damaged file is its own.
             frame = pd.DataFrame.from_records(found.fetchall(), columns=columns, coerce_float=True)
@@ -491,59 +437,39 @@ class Batch:
             If one is damaged.
         """
         with reading(self.folder) as database:
-            run = batch_value(database, "run")
             found = database.execute(
-                f"SELECT tasks.name, {JUDGED}, rows FROM kept JOIN tasks ON tasks.id = kept.task "
-                "WHERE run = ? AND outcome = 'done' AND kept.name = ? ORDER BY position",
-                (run, name),
+                "SELECT tasks.name, verdict, rows FROM kept JOIN tasks ON tasks.id = kept.task "
+                f"WHERE {_OF_THIS_RUN} AND verdict IN ('passed', 'doubtful') AND kept.name = ? "
+                "ORDER BY position",
+                (name,),
             ).fetchall()
         if not found:
-            self._refuse(name)
+            failures = self.failures
+            if len(failures) and not self.progress.done:
+                raise ConfigError(
+                    f"{self.folder}: no task is done, and {len(failures)} failed, the first with: "
+                    f"{failures.iloc[0]}"
+                )
+            raise ConfigError(
+                f"{self.folder}: no task that is done has a table {name}; name what was kept"
+            )
         try:
-            tables = [(task, verdict, unpacked(rows)) for task, verdict, rows in found]
+            parts = [(task, verdict, unpacked(rows)) for task, verdict, rows in found]
         except (ValueError, EOFError) as error:
             raise DataError(
                 f"{self.folder / FILE}: a table {name} is damaged ({error}); run the batch in a "
                 "new folder"
             ) from error
-        frames = [_frame(list(alike)) for _, alike in groupby(tables, _kinds)]
+        frames = []
+        for _, alike in groupby(parts, lambda part: _kinds(part[2].dtype)):
+            tasks, verdicts, rows = zip(*alike, strict=True)
+            lengths = list(map(len, rows))
+            table = frame_of(np.concatenate(rows))
+            table.insert(0, "verdict", np.repeat(np.array(verdicts, object), lengths))
+            table.insert(0, "task", np.repeat(np.array(tasks, object), lengths))
+            frames.append(table)
         return pd.concat(frames, ignore_index=True)
 
-    def _refuse(self, name: str) -> NoReturn:
-        ledger = self.ledger()
-        failures = self.failures
-        if len(failures) and not (ledger["outcome"] == "done").any():
-            raise ConfigError(
-                f"{self.folder}: no task is done, and {len(failures)} failed, the first with: "
-                f"{failures.iloc[0]}"
-            )
-        raise ConfigError(
-            f"{self.folder}: no task that is done has a table {name}; name what was kept"
-        )
 
-
-_Part = tuple[str, str, NDArray[Any]]
-"""A task, its verdict and its rows."""
-
-
-def _kinds(part: _Part) -> list[tuple[str, str]]:
-    kinds = part[2].dtype
-    return [(name, kinds[name].kind) for name in kinds.names or ()]
-
-
-def _frame(parts: list[_Part]) -> pd.DataFrame:
-    """Return the table of tasks whose columns are alike."""
-    tasks, verdicts, rows = zip(*parts, strict=True)
-    table = frame_of(np.concatenate(rows))
-    lengths = [len(each) for each in rows]
-    table.insert(0, "verdict", np.repeat(np.array(verdicts, object), lengths))
-    table.insert(0, "task", np.repeat(np.array(tasks, object), lengths))
-    return table
-
-
-def _rate(finished: list[float], running: bool) -> float | None:
-    """Return tasks a second from when the last ones were written, newest first."""
-    if len(finished) < 2:
-        return None
-    since = (time.time() if running else finished[0]) - finished[-1]
-    return (len(finished) - 1) / since if since > 0 else None
+def _kinds(columns: np.dtype[Any]) -> list[tuple[str, str]]:
+    return [(name, columns[name].kind) for name in columns.names or ()]

@@ -1,40 +1,90 @@
-"""``pyflowers.batch``: tasks in, a ledger and tables out, without losing results."""
+"""``pyflowers.batch``: tasks in, a ledger and tables out, without losing results.
+
+What runs jobs is a :class:`Pool` of processes here, or a Dask cluster
+(:mod:`pyflowers.batches.cluster`). An outcome is the same whatever runs it; only its seconds and
+attempts differ.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sized
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from pyflowers.batches.ledger import SECONDS_BETWEEN_WRITES, Batch, Ledger
-from pyflowers.batches.pool import Pool
 from pyflowers.batches.task import Job, Outcome, Planner, Task, check_limit
+from pyflowers.cores import usable_cores
 from pyflowers.engines import Engine, SamplerOptions, find_engine, new_seed
+from pyflowers.engines.workers import Worker, WorkerEndedError
 from pyflowers.errors import ConfigError
 from pyflowers.progress import logger
 from pyflowers.storage import recover
 
-Count = Callable[..., None]
-"""Counts a task by its verdict for the bar of progress."""
+if TYPE_CHECKING:
+    from pyflowers.batches.cluster import Cluster
+
+AHEAD = 2
+"""Jobs for each worker: one under way, and one that is ready when that has ended."""
+
+_MODULE = "pyflowers.batches.worker"
+
+_ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "STAN_NUM_THREADS"), "1"
+)
+"""One core a fit: no library of a worker starts threads of its own."""
 
 
-@runtime_checkable
-class Executor(Protocol):
-    """What runs jobs: this machine's cores, or a Dask cluster.
+class Pool:
+    """Worker processes, one for each core; they start when there is work and stay until closed.
 
-    An outcome is the same whatever runs it; only its seconds and attempts differ.
+    Parameters
+    ----------
+    num_workers : int, optional
+        How many; the usable cores by default.
+
+    Raises
+    ------
+    ConfigError
+        If it is no such number.
     """
 
+    def __init__(self, num_workers: int | None = None) -> None:
+        number = usable_cores() if num_workers is None else num_workers
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ConfigError(f"workers must be a whole number of at least 1, was {number!r}")
+        self._num_workers = number
+        self._idle: list[Worker] = []
+        self._busy: dict[Worker, tuple[Job, int]] = {}
+        self._waiting: deque[tuple[Job, int]] = deque()
+        self._is_ending = False
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pids(self) -> list[int]:
+        """The workers' process numbers."""
+        return [worker.pid for worker in (*self._idle, *self._busy)]
+
     def room(self) -> int:
-        """Return how many jobs it can take now; more would only wait there."""
+        """Return how many jobs it can take now; more would only wait."""
+        return max(0, self._num_workers * AHEAD - len(self._busy) - len(self._waiting))
 
     def submit(self, job: Job) -> None:
         """Take a job."""
+        self._waiting.append((job, 1))
+        self._hand_out()
 
     def wait(self, seconds: float) -> list[Outcome]:
         """Return outcomes as soon as there are some, and none after so many seconds.
@@ -42,21 +92,71 @@ class Executor(Protocol):
         Raises
         ------
         ToolchainError
-            If no job can be run any more.
+            If workers cannot even start.
         """
+        workers: dict[Any, Worker] = {worker.answers: worker for worker in self._busy}
+        outcomes = []
+        for answers in wait(list(workers), seconds):
+            outcomes += self._received(workers[answers])
+        self._hand_out()
+        return outcomes
 
     def abandon(self) -> None:
         """Forget the jobs in progress, and end the processes that run them."""
+        for worker in self._busy:
+            worker.kill()
+        self._busy.clear()
+        self._waiting.clear()
+
+    def end(self) -> None:
+        """End the processes from another thread than the one that waits."""
+        self._is_ending = True
+        for worker in (*self._idle, *self._busy):
+            worker.terminate()
 
     def close(self) -> None:
-        """Close it, leaving no process, thread or file."""
+        """End the processes and leave no handle open."""
+        self.abandon()
+        for worker in self._idle:
+            worker.send(None)
+        for worker in self._idle:
+            worker.stop()
+        self._idle.clear()
+
+    def _hand_out(self) -> None:
+        """Give waiting jobs to idle workers, and start workers for them."""
+        while self._waiting and len(self._busy) < self._num_workers and not self._is_ending:
+            while self._idle and not self._idle[-1].is_alive:
+                self._idle.pop().kill()
+            worker = self._idle.pop() if self._idle else Worker(_MODULE, **_ONE_THREAD)
+            self._busy[worker] = self._waiting.popleft()
+            worker.send(self._busy[worker][0])
+
+    def _received(self, worker: Worker) -> list[Outcome]:
+        """Return a worker's outcome; begin again if the worker was lost."""
+        job, attempt = self._busy[worker]
+        try:
+            outcome: Outcome = worker.receive()
+            self._idle.append(worker)
+        except WorkerEndedError as ended:
+            reason = f"its worker process {ended}; run it alone with pyflowers fit to see why"
+            outcome = Outcome(job.key, reason, lost=True)
+            if job.time_limit is not None and ended.status == -signal.SIGALRM:
+                limit = f"its time limit of {job.time_limit:g} s"
+                reason = f"it exceeded {limit}; raise the limit, or take fewer draws"
+                outcome = Outcome(job.key, reason, seconds=job.time_limit)
+        del self._busy[worker]
+        if outcome.lost and attempt <= job.retries and not self._is_ending:
+            self._waiting.appendleft((job, attempt + 1))
+            return []
+        return [replace(outcome, attempts=attempt)]
 
 
 def batch(
     tasks: Iterable[Task],
     *,
     out: str | Path,
-    executor: Executor | Any = None,
+    executor: Any = None,
     seed: int | None = None,
     engine: str | Engine = "auto",
     cmdstan: str | Path | None = None,
@@ -75,7 +175,7 @@ def batch(
         Taken one by one as workers are free, so that it may be a generator of millions.
     out : path
         The batch's folder, which holds its ledger and what was kept.
-    executor : Executor or distributed.Client, optional
+    executor : Pool, distributed.Client or Cluster, optional
         Where to fit, such as a :class:`~pyflowers.batches.Pool` that stays open between batches; by
         default a pool on this machine's cores.
     seed : int, optional
@@ -112,81 +212,64 @@ def batch(
         SamplerOptions.of(seed=seed)
     chosen = find_engine(engine, cmdstan)
     total = len(tasks) if isinstance(tasks, Sized) else None
-    with _running(executor, workers) as runner:
-        ledger = Ledger(folder)
-        try:
-            known = ledger.value("seed")
-            batch_seed = seed if seed is not None else int(known) if known else new_seed()
-            planner = Planner(batch_seed, chosen, time_limit, retries)
-            ledger.remember(
-                {
-                    "seed": str(batch_seed),
-                    "total": "" if total is None else str(total),
-                    "started": str(time.time()),
-                }
-            )
-            with _shown(total) as count:
-                jobs = _jobs(tasks, planner, ledger, count, retry_failed)
-                number = _run(jobs, runner, ledger, count)
-            ledger.remember({"total": str(number)})
-        finally:
-            ledger.close()
+    with (
+        _running(executor, workers) as runner,
+        closing(Ledger(folder)) as ledger,
+        _shown(total) as count,
+    ):
+        known = ledger.seed
+        batch_seed = seed if seed is not None else new_seed() if known is None else known
+        ledger.remember({"seed": batch_seed, "total": total, "started": time.time()})
+        planner = Planner(batch_seed, chosen, time_limit, retries)
+        number = _run(tasks, planner, runner, ledger, count, retry_failed)
+        ledger.remember({"total": number})
     return Batch(folder)
 
 
-def _jobs(
+def _run(
     tasks: Iterable[Task],
     planner: Planner,
+    runner: Pool | Cluster,
     ledger: Ledger,
-    count: Count,
+    count: Callable[..., None],
     retry_failed: bool,
-) -> Iterator[Job | None]:
-    """Yield the tasks that are to be run, and None for each that has an outcome."""
-    for position, task in enumerate(tasks):
-        job = planner.plan(task, position)
-        state, run = ledger.state(job.key)
-        if run == ledger.run:
-            logger.warning(
-                "task %s: it is the same as an earlier one and is not run twice; to run it "
-                "twice, give it another repeat",
-                job.name,
-            )
-            continue
-        again = state == "failed" and retry_failed
-        ledger.expect(job, again=again)
-        if state in ("passed", "doubtful", "failed") and not again:
-            count(state, earlier=True)
-            yield None
-        elif job.refused:
-            refused = Outcome(job.key, job.refused)
-            ledger.take(refused)
-            count(refused.judged)
-            yield None
-        else:
-            yield job
-
-
-def _run(jobs: Iterator[Job | None], executor: Executor, ledger: Ledger, count: Count) -> int:
-    """Run jobs and return the number of tasks; what is done is written whatever ends this."""
+) -> int:
+    """Run tasks and return their number; what is done is written whatever ends this."""
     number = under_way = 0
-    exhausted = False
+
+    def receive() -> int:
+        outcomes = runner.wait(SECONDS_BETWEEN_WRITES)
+        for outcome in outcomes:
+            ledger.take(outcome)
+            count(outcome.verdict)
+        return len(outcomes)
+
     try:
-        while under_way or not exhausted:
-            while not exhausted and executor.room():
-                try:
-                    job = next(jobs)
-                except StopIteration:
-                    exhausted = True
-                    break
-                number += 1
-                if job is not None:
-                    executor.submit(job)
-                    under_way += 1
-            if under_way:
-                for outcome in executor.wait(SECONDS_BETWEEN_WRITES):
-                    under_way -= 1
-                    ledger.take(outcome)
-                    count(outcome.judged)
+        for position, task in enumerate(tasks):
+            job = planner.plan(task, position)
+            known, run = ledger.state(job.key)
+            if run == ledger.run:
+                logger.warning(
+                    "task %s: it is the same as an earlier one and is not run twice; to run it "
+                    "twice, give it another repeat",
+                    job.name,
+                )
+                continue
+            number += 1
+            again = known == "failed" and retry_failed
+            ledger.expect(job, again=again)
+            if known in ("passed", "doubtful", "failed") and not again:
+                count(known, earlier=True)
+            elif job.refused:
+                ledger.take(Outcome(job.key, job.refused))
+                count("failed")
+            else:
+                runner.submit(job)
+                under_way += 1
+            while not runner.room():
+                under_way -= receive()
+        while under_way:
+            under_way -= receive()
         ledger.write()
     except BaseException as error:
         with suppress(ConfigError):  # the disk is full: that is the error under way
@@ -200,7 +283,7 @@ def _run(jobs: Iterator[Job | None], executor: Executor, ledger: Ledger, count: 
 
 
 @contextmanager
-def _running(given: Any, workers: int | None) -> Iterator[Executor]:
+def _running(given: Any, workers: int | None) -> Iterator[Pool | Cluster]:
     """Yield what runs the jobs, and leave nothing under way; what was given stays open."""
     executor = given
     if given is None:
@@ -213,7 +296,7 @@ def _running(given: Any, workers: int | None) -> Iterator[Executor]:
         from pyflowers.batches.cluster import Cluster
 
         executor = Cluster(given)
-    elif not isinstance(given, Executor):
+    elif not hasattr(given, "room"):
         raise ConfigError(
             f"executor: a {type(given).__name__} runs no tasks; give a pyflowers.batches.Pool or a "
             "distributed.Client"
@@ -231,7 +314,7 @@ def _running(given: Any, workers: int | None) -> Iterator[Executor]:
 
 
 @contextmanager
-def _shown(total: int | None) -> Iterator[Count]:
+def _shown(total: int | None) -> Iterator[Callable[..., None]]:
     """Show finished, doubtful and failed fits, rate and time left, where stderr is a terminal."""
     from tqdm import tqdm
 

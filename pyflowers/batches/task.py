@@ -138,12 +138,12 @@ class Outcome:
         The task's.
     error : str
         Why it failed, in one sentence; empty if it is done.
+    failed_checks : str
+        The diagnostics that failed, or empty.
     seconds : float
         Wall time of the fit and of what is kept of it.
     versions : mapping of str to str
         Engine, versions of Stan and of packages.
-    verdict : str
-        ``passed``, or the diagnostics that failed.
     tables : mapping of str to bytes
         What is kept, packed.
     attempts : int
@@ -154,19 +154,17 @@ class Outcome:
 
     key: str
     error: str = ""
+    failed_checks: str = ""
     seconds: float = 0.0
     versions: Mapping[str, str] = field(default_factory=dict)
-    verdict: str = ""
     tables: Mapping[str, bytes] = field(default_factory=dict)
     attempts: int = 1
     lost: bool = False
 
     @property
-    def judged(self) -> str:
-        """``passed``, ``doubtful`` or ``failed``, as the ledger tells them apart."""
-        if self.error:
-            return "failed"
-        return "passed" if self.verdict == "passed" else "doubtful"
+    def verdict(self) -> str:
+        """``passed``; ``doubtful`` if a diagnostic failed; or ``failed``."""
+        return "failed" if self.error else "doubtful" if self.failed_checks else "passed"
 
 
 class Planner:

@@ -11,7 +11,6 @@ import signal
 import time
 from functools import lru_cache
 
-from pyflowers.batches.keep import packed
 from pyflowers.batches.task import Job, Outcome
 from pyflowers.engines import Engine, ProcessLostError, find_engine
 from pyflowers.engines.cmdstan import CmdStanEngine
@@ -47,19 +46,18 @@ def perform(job: Job) -> Outcome:
         # The system ends this process when the time is up, whatever it is doing.
         signal.setitimer(signal.ITIMER_REAL, min(float(job.time_limit or 0), LONGEST_ALARM))
         fit = fit_data(program, engine=engine, cores=1, **arguments)
-        columns = {each.name: each.table_of(fit) for each in kept}
-        tables = {name: packed(values) for name, values in columns.items() if values}
+        tables = {each.name: table for each in kept if (table := each.table_of(fit))}
         for name, table in tables.items():
             if len(table) > LARGEST_TABLE:
                 raise FitError(
                     f"keep {name}: its {len(table):,} bytes are too many for the ledger; keep "
                     "fewer draws or quantities"
                 )
-        verdict = ", ".join(each.name for each in fit.verdict.failed) or "passed"
+        failed = ", ".join(each.name for each in fit.verdict.failed)
         # The versions that tell results of one installation from those of another.
         packages = {name: fit.record.packages[name] for name in ("numpy", "pyflowers")}
         versions = {"engine": fit.record.engine.name, **fit.record.engine.versions, **packages}
-        return Outcome(job.key, "", time.perf_counter() - started, versions, verdict, tables)
+        return Outcome(job.key, "", failed, time.perf_counter() - started, versions, tables)
     except PyflowersError as error:
         reason, lost = str(error), isinstance(error, ProcessLostError)
     except MemoryError:
@@ -68,7 +66,7 @@ def perform(job: Job) -> Outcome:
         reason = f"{type(error).__name__}: {error}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return Outcome(job.key, reason, time.perf_counter() - started, lost=lost)
+    return Outcome(job.key, reason, seconds=time.perf_counter() - started, lost=lost)
 
 
 @lru_cache(maxsize=64)

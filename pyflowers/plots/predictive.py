@@ -25,7 +25,7 @@ from pyflowers.plots import style
 from pyflowers.plots.groups import observed_unit
 from pyflowers.plots.posterior import GRID, kernel_density
 from pyflowers.plots.style import LIGHT, Axes, Theme, finish, fitted, label, panels, styled
-from pyflowers.programs import Capability, Draws
+from pyflowers.programs import Capability
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
@@ -91,13 +91,11 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
 
 def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
     """Return replicated data sets, shape (replicate, N), the same every time."""
-    from pyflowers.analysis.checks import blocks, chosen_draws
-
-    def make(draws: Draws, rng: np.random.Generator) -> NDArray[np.float64]:
-        return fit.program.y_rep(draws, fit.data, rng)
+    from pyflowers.analysis.checks import evenly, replicates_of
 
     rng = np.random.default_rng([fit.options.seed, stream])
-    return np.concatenate([made for _, made in blocks(fit, chosen_draws(fit, most), make, rng)])
+    positions = evenly(fit.num_chains * fit.num_draws, most)
+    return np.concatenate([*replicates_of(fit, positions, rng)])
 
 
 def _rootogram(

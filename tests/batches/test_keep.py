@@ -25,7 +25,7 @@ def returned(fit):
 
 
 def kept(table):
-    return Keep.of(returned).table_of(table)
+    return frame_of(unpacked(Keep.of(returned).table_of(table)))
 
 
 INDICES = [
@@ -45,19 +45,13 @@ INDICES = [
 @pytest.mark.parametrize(("index", "expected"), INDICES, ids=range(len(INDICES)))
 def test_an_index_is_kept_unless_it_counts_the_rows(index, expected):
     found = kept(FRAME if index is None else FRAME.set_axis(index))
-    assert {name: values.tolist() for name, values in found.items()} == {
-        **expected,
-        "mean": [1.5, 2.5],
-    }
+    assert found.to_dict("list") == {**expected, "mean": [1.5, 2.5]}
     assert list(found) == [*expected, "mean"]
 
 
 def test_an_index_beside_a_column_of_its_name_and_columns_of_two_levels():
     found = kept(pd.DataFrame({"index": [1, 2]}, index=["a", "b"]))
-    assert {name: values.tolist() for name, values in found.items()} == {
-        "level_0": ["a", "b"],
-        "index": [1, 2],
-    }
+    assert found.to_dict("list") == {"level_0": ["a", "b"], "index": [1, 2]}
     found = kept(pd.DataFrame([[1, 2]], index=["a"], columns=TWO_LEVELS))
     assert list(found) == ["index", "('a', 1)", "('b', 2)"]
 
@@ -167,12 +161,13 @@ def test_an_edited_file_is_noticed_by_a_process_that_has_imported_it(tmp_path, m
     file = tmp_path / "mine_edited.py"
     file.write_text("def f(fit):\n    return {'n': 1}\n")
     before = Keep.of("mine_edited:f")
-    assert before.table_of(None)["n"].tolist() == [1]
+    one, two = packed({"n": [1]}), packed({"n": [2]})
+    assert before.table_of(None) == one
     file.write_text("def f(fit):\n    return {'n': 1 + 1}\n")
     after = Keep.of("mine_edited:f")
     assert after.digest != before.digest
-    assert before.table_of(None)["n"].tolist() == [1]  # planned with what is still there
-    assert after.table_of(None)["n"].tolist() == [2]
+    assert before.table_of(None) == one  # planned with what is still there
+    assert after.table_of(None) == two
     with pytest.raises(FitError, match="keep f: the file of mine_edited was edited since the task"):
         before.table_of(None)
     file.unlink()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +63,7 @@ def note(ledger, *outcomes):
 
 def done(i, **columns):
     tables = {"t": packed(columns or {"a": np.array([float(i)])})}
-    return Outcome(f"key {i}", "", 1.0, {"v": "1"}, "passed", tables)
+    return Outcome(f"key {i}", seconds=1.0, versions={"v": "1"}, tables=tables)
 
 
 def failed(i):
@@ -114,20 +114,43 @@ def test_texts_that_are_not_utf_8(tmp_path):
     }
 
 
-def test_a_row_and_its_tables_are_known_together(tmp_path, monkeypatch):
+@pytest.mark.parametrize("moment", ["done", "rows"])
+def test_a_row_and_its_tables_are_known_together(tmp_path, monkeypatch, moment):
+    """Whatever comes between them, as Ctrl-C may, and after which what was noted is written."""
+    whole = Ledger._execute
+
+    def broken(self, statement, *values):
+        if statement.startswith("UPDATE tasks SET verdict = ?") == (moment == "done"):
+            raise KeyboardInterrupt
+        whole(self, statement, *values)
+
     ledger = Ledger(tmp_path / "out")
     note(ledger, done(0))
+    ledger.expect(job(1), again=False)
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "_row", lambda *_: (1, 2))
-        ledger.expect(job(1), again=False)
-        ledger.take(done(1))
-        with pytest.raises(ConfigError, match=r"cannot be written .*it goes on where it stopped"):
-            ledger.write()
+        patch.setattr(Ledger, "_execute", broken)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.take(done(1))
     assert ledger.state("key 1")[0] == "waiting"
+    ledger.write()
     assert Batch(tmp_path / "out").table("t")["a"].tolist() == [0.0]
+    ledger.take(done(1))
     ledger.write()
     ledger.close()
     assert Batch(tmp_path / "out").table("t")["a"].tolist() == [0.0, 1.0]
+
+
+def test_a_write_that_fails_may_be_tried_again(tmp_path):
+    with closing(Ledger(tmp_path / "out")) as ledger:
+        note(ledger, done(0))
+        ledger._database.execute("PRAGMA max_page_count = 1")
+        large = done(1, a=np.zeros(100_000))
+        ledger.expect(job(1), again=False)
+        with pytest.raises(ConfigError, match=r"cannot be written .*it goes on where it stopped"):
+            ledger.take(large)
+        ledger.write()
+        assert Batch(tmp_path / "out").table("t")["a"].tolist() == [0.0]
+        assert Batch(tmp_path / "out").progress.done == 1
 
 
 @pytest.mark.parametrize("number", [1, 99])
@@ -145,7 +168,7 @@ def test_a_ledger_of_another_format(tmp_path, number):
 
 def test_progress_of_a_running_batch(tmp_path):
     ledger = Ledger(tmp_path / "out")
-    ledger.remember({"total": "10", "started": "0"})
+    ledger.remember({"total": 10, "started": 0})
     note(ledger, done(0), done(1), done(2), failed(3))
     progress = Batch(tmp_path / "out").progress
     assert (progress.done, progress.failed, progress.total) == (3, 1, 10)
@@ -170,10 +193,8 @@ def test_what_a_killed_client_leaves_can_be_read_and_resumed(tmp_path, moment):
         "from test_ledger import *\n"
         "ledger = Ledger(Path(sys.argv[1])); note(ledger, failed(0))\n"
         "if sys.argv[3] == 'within':\n"
-        "    ledger._database.execute('PRAGMA cache_size = 1')\n"
-        "    Ledger._row = lambda *_: os.kill(os.getpid(), 9)\n"
+        "    ledger._database.execute('PRAGMA cache_spill = 1')\n"
         "    for i in range(2000): ledger.expect(job(i), again=False)\n"
-        "    note(ledger, failed(0))\n"
         "os.kill(os.getpid(), 9)"
     )
     words = [sys.executable, "-c", code, str(tmp_path / "out"), HERE, moment]
@@ -268,16 +289,3 @@ def test_damage_is_a_sentence(tmp_path):
     broken = Outcome("key 0", tables={"t": b"nonsense"})
     with pytest.raises(DataError, match=r"a table t is damaged .*; run the batch in a new folder"):
         finished(tmp_path / "broken", broken).table("t")
-
-
-def test_outcomes_that_are_written_again_are_there_once(tmp_path):
-    """As after Ctrl-C between the end of a transaction and what follows it."""
-    ledger = Ledger(tmp_path / "out")
-    ledger.expect(job(0), again=False)
-    ledger.take(done(0))
-    noted = list(ledger._unwritten)
-    ledger.write()
-    ledger._unwritten += noted
-    ledger.write()
-    ledger.close()
-    assert Batch(tmp_path / "out").table("t")["a"].tolist() == [0.0]

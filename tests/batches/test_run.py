@@ -13,7 +13,7 @@ import pytest
 import pyflowers
 from pyflowers import Batch, ConfigError, Keep, Task, batch
 from pyflowers.batches.ledger import FILE, Ledger
-from pyflowers.batches.pool import Pool
+from pyflowers.batches.run import Pool
 from pyflowers.engines.workers import close_workers
 
 QUICK = {"chains": 2, "warmup": 100, "draws": 50}
