@@ -34,12 +34,13 @@ from pyflowers.fits.posterior import (
     text,
     variable_name,
 )
-from pyflowers.fits.record import RunRecord
 from pyflowers.programs import Data, Program
 from pyflowers.programs.declaration import OBS, dims_of, free_name
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from pyflowers.fits.folder import RunRecord
 
 STAT_NAMES = {
     "lp__": "lp",

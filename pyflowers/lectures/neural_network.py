@@ -55,8 +55,7 @@ import numpy as np
 
 from pyflowers.display import format_number
 from pyflowers.fits.diagnostics import diagnose
-from pyflowers.fits.posterior import dataset
-from pyflowers.fits.summary import summarize
+from pyflowers.fits.posterior import dataset, summarize
 from pyflowers.fits.verdict import Part
 from pyflowers.lectures import measures
 from pyflowers.lectures.lecture import Lecture, Row, Settings

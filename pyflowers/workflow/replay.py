@@ -14,8 +14,8 @@ from pyflowers.display import format_number
 from pyflowers.engines import find_engine
 from pyflowers.errors import CompileError, ConfigError, DataError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.folder import engine_changes, value_changes
 from pyflowers.fits.posterior import element_names, stacked
-from pyflowers.fits.record import engine_changes, value_changes
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import to_frame
