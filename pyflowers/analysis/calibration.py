@@ -30,7 +30,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -148,6 +148,7 @@ class Calibration(Shown):
     of_simulation: tuple[str, ...] = ()
     sha256: str = ""
     priors: Mapping[str, float] = field(default_factory=dict)
+    prob: ClassVar[float] = PROB
 
     @classmethod
     def load(cls, folder: str | Path) -> Calibration:

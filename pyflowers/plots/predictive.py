@@ -10,6 +10,7 @@ Computing 32(32), section 2.3, for the difference of distribution functions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
     from pyflowers.analysis.checks import PredictiveCheck, PredictiveChecks
     from pyflowers.analysis.ecdf import Band
-    from pyflowers.analysis.elpd import LooComparison
+    from pyflowers.analysis.elpd import LooComparison, ModelLoo
 
 MOST_REPLICATES = 1000
 """Replicated data sets of which a figure is made, evenly spaced over all draws."""
@@ -68,12 +69,9 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     ConfigError
         If the program has no ``y_rep``, or nothing is observed.
     """
-    fit.program.require(Capability.Y_REP)
-    fit.program.require(Capability.OBSERVED)
-    y, most = fit.data.y, min(MOST_REPLICATES, max(50, MOST_VALUES // fit.data.num_obs))
-    y_rep = _replicates(fit, most, stream=2)
-    figure = style.new_figure(2.9, theme)
-    ax = figure.subplots()
+    y_rep = _replicates(fit, MOST_REPLICATES, stream=2)
+    y = fit.data.y
+    figure, (ax,) = panels(1, 1, 2.35, theme)
     is_count = fit.program.counts and min(float(y.min()), float(y_rep.min())) >= 0
     draw = _rootogram if is_count else _distribution
     outside, num, what = draw(ax, y, y_rep, fit.interval, theme)
@@ -93,6 +91,9 @@ def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
     """Return replicated data sets, shape (replicate, N), the same every time."""
     from pyflowers.analysis.checks import evenly, replicates_of
 
+    fit.program.require(Capability.Y_REP)
+    fit.program.require(Capability.OBSERVED)
+    most = min(most, max(50, MOST_VALUES // fit.data.num_obs))
     rng = np.random.default_rng([fit.options.seed, stream])
     positions = evenly(fit.num_chains * fit.num_draws, most)
     return np.concatenate([*replicates_of(fit, positions, rng)])
@@ -112,8 +113,8 @@ def _rootogram(
     middle, low, high = np.quantile(counts, list(interval_quantiles(interval).values()), axis=0)
     x = (edges[1:] + edges[:-1]) / 2
     ax.bar(x, observed, width * 0.86, color=theme.grid, ec=theme.muted, lw=0.6, label="observed")
-    named = f"predicted, {percent(interval)}"
-    ax.vlines(x, low, high, color=theme.model, lw=2.2, alpha=0.55, label=named)
+    predicted = f"predicted, {percent(interval)}"
+    ax.vlines(x, low, high, color=theme.model, lw=2.2, alpha=0.55, label=predicted)
     ax.plot(x, middle, "o", ms=3.6, color=theme.model, label="predicted, median", clip_on=False)
     ax.set_yscale("function", functions=(lambda v: np.sqrt(np.maximum(v, 0)), np.square))
     ax.set_ylim(0, max(float(observed.max()), float(high.max())) * 1.15)
@@ -166,21 +167,17 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     ConfigError
         If the program has no ``y_rep``, nothing is observed, or it describes counts.
     """
-    fit.program.require(Capability.Y_REP)
-    fit.program.require(Capability.OBSERVED)
+    replicated_data = _replicates(fit, NUM_DENSITIES, stream=5)
     if fit.program.counts:
-        raise ConfigError(
-            f"plots: {fit.name} describes counts, which have no density; draw the rootogram, "
-            "plots.predictive"
-        )
+        why = "describes counts, which have no density; draw the rootogram, plots.predictive"
+        raise ConfigError(f"plots: {fit.name} {why}")
     y = fit.data.y
     low, high = np.quantile(y, (0.01, 0.99))
     margin = 0.8 * (high - low) or 1.0
     grid = np.linspace(low - margin, high + margin, GRID)
-    densities = [kernel_density(row, grid) for row in _replicates(fit, NUM_DENSITIES, stream=5)]
+    densities = [kernel_density(row, grid) for row in replicated_data]
     observed = kernel_density(y, grid)
-    figure = style.new_figure(2.7, theme)
-    ax = figure.subplots()
+    figure, (ax,) = panels(1, 1, 2.15, theme)
     thin: dict[str, Any] = {"color": theme.model, "lw": 0.7, "alpha": 0.35}
     replicated, *_ = [ax.plot(grid, density, **thin)[0] for density in densities]
     replicated.set_label(f"{len(densities)} replicated data sets")
@@ -283,8 +280,7 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
     checks.fit.program.require(Capability.LOG_LIK)
     assert checks.pit is not None  # a program with log_lik has them
     assert checks.of_pits is not None
-    figure = style.new_figure(2.7, theme)
-    ax = figure.subplots()
+    figure, (ax,) = panels(1, 1, 2.15, theme)
     inside = _ecdf_difference(ax, checks.pit.values, checks.pit.band, theme)
     ax.set_ylabel("ECDF − uniform")
     ax.set_xlabel(f"PIT of {fitted(checks.fit.data.value_name, 2.5)} under leave-one-out")
@@ -352,9 +348,14 @@ def _ecdf_difference(ax: Axes, values: NDArray[np.float64], band: Band, theme: T
     return inside
 
 
-def half_width(interval: float) -> float:
-    """Return half the width of a normal distribution's interval, in standard deviations."""
-    return NormalDist().inv_cdf((1 + interval) / 2)
+def elpd_intervals(models: Sequence[ModelLoo], interval: float) -> NDArray[np.float64]:
+    """Return each model's elpd difference to the best between the ends of its normal interval."""
+    half = NormalDist().inv_cdf((1 + interval) / 2)
+    rows = [
+        (m.difference - half * m.difference_se, m.difference, m.difference + half * m.difference_se)
+        for m in models
+    ]
+    return np.reshape(rows, (-1, 3))
 
 
 @styled
@@ -374,18 +375,16 @@ def elpd_differences(
     """
     models = comparison.models
     rows = np.arange(len(models))
-    figure = style.new_figure(0.75 + 0.36 * len(models), theme)
-    ax = figure.subplots()
-    difference = np.array([model.difference for model in models])
-    half = half_width(interval) * np.array([model.difference_se for model in models])
+    figure, (ax,) = panels(1, 1, 0.2 + 0.36 * len(models), theme)
+    low, difference, high = elpd_intervals(models, interval).T
     ax.axvline(0, color=theme.muted, lw=0.9, ls=style.DASHED)
-    ax.hlines(rows, difference - half, difference + half, color=theme.model, lw=2.2)
+    ax.hlines(rows, low, high, color=theme.model, lw=2.2)
     ax.plot(difference, rows, "o", ms=6, color=theme.model)
     ax.set_yticks(rows, [label(model.name, 32) for model in models])
     ax.set_ylim(len(models) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
-    shown = f"{percent(interval)} interval (right is better)"
-    ax.set_xlabel(f"elpd difference to the best model, {shown}")
+    about = f"{percent(interval)} interval (right is better)"
+    ax.set_xlabel(f"elpd difference to the best model, {about}")
     differences = "; ".join(
         f"{m.name} {m.difference:.3g} (standard error {m.difference_se:.3g})" for m in models[1:]
     )
