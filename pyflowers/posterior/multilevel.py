@@ -642,7 +642,8 @@ class PoissonSampler(MultilevelSampler):
             refuse(~whole, values, name, WHOLE)
         rule = "must be 0, as there are no months"
         refuse((counts == 0) & (totals > 0), totals, "totals", rule)
-        plants = PoissonPlants(prior or MultilevelPrior(), counts, totals)
+        prior = MultilevelPrior() if prior is None else prior
+        plants = PoissonPlants(prior, counts, totals)
         super().__init__(plants, -sum_log_factorials)
 
 
@@ -677,7 +678,7 @@ class NormalSampler(MultilevelSampler):
         prior: MultilevelPrior | None = None,
         plants: Sequence[Hashable] | None = None,
     ) -> None:
-        prior = prior or MultilevelPrior()
+        prior = MultilevelPrior() if prior is None else prior
         checked_labels(statistics, prior, plants)
         self.statistics, columns = statistics, (statistics.num, statistics.mean, statistics.ss)
         super().__init__(NormalPlants(prior, *columns))
