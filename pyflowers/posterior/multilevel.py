@@ -545,7 +545,7 @@ class MultilevelSampler:
         self.names = ("mu", "sigma2", *plants.names)
         self.prior, self.num_plants = plants.prior, plants.size
         # Plants with equal statistics are computed once.
-        seen = plants.some(plants.seen).merged()
+        seen = plants.merged()
         self._plants, self._hyper = plants, HyperSampler(*located(seen))
         self.log_evidence = self._hyper.log_evidence + seen.log_constant + log_constant
         self._proposals = self._drawn = 0
