@@ -11,18 +11,18 @@ the sampling converged
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for tools that read code
-    from pyflowers.analysis import Calibration as Calibration
-    from pyflowers.analysis import PriorPredictive as PriorPredictive
-    from pyflowers.analysis import Sensitivity as Sensitivity
-    from pyflowers.analysis import check as check
-    from pyflowers.analysis import compare as compare
-    from pyflowers.analysis import contrast as contrast
-    from pyflowers.analysis import leave_one_group_out as leave_one_group_out
-    from pyflowers.analysis import loo as loo
-    from pyflowers.analysis import predict as predict
-    from pyflowers.analysis import prior as prior
-    from pyflowers.analysis import sbc as sbc
-    from pyflowers.analysis import sensitivity as sensitivity
+    from pyflowers.analysis.calibration import Calibration as Calibration
+    from pyflowers.analysis.checks import check as check
+    from pyflowers.analysis.contrasts import contrast as contrast
+    from pyflowers.analysis.elpd import leave_one_group_out as leave_one_group_out
+    from pyflowers.analysis.elpd import loo as loo
+    from pyflowers.analysis.methods import compare as compare
+    from pyflowers.analysis.predictions import predict as predict
+    from pyflowers.analysis.prior_sensitivity import Sensitivity as Sensitivity
+    from pyflowers.analysis.prior_sensitivity import sensitivity as sensitivity
+    from pyflowers.analysis.priors import PriorPredictive as PriorPredictive
+    from pyflowers.analysis.priors import prior as prior
+    from pyflowers.analysis.simulations import sbc as sbc
     from pyflowers.batches import Batch as Batch
     from pyflowers.batches import Keep as Keep
     from pyflowers.batches import Task as Task

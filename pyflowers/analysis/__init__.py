@@ -10,39 +10,10 @@ posterior; the prior and a posterior's sensitivity to it; simulation-based calib
 ['mu', 'sigma2', 'log_lik']
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:  # the same names, for tools that read code
-    from pyflowers.analysis.calibration import Calibration as Calibration
-    from pyflowers.analysis.checks import PredictiveCheck as PredictiveCheck
-    from pyflowers.analysis.checks import PredictiveChecks as PredictiveChecks
-    from pyflowers.analysis.checks import check as check
-    from pyflowers.analysis.contrasts import Contrasts as Contrasts
-    from pyflowers.analysis.contrasts import contrast as contrast
-    from pyflowers.analysis.elpd import GroupComparison as GroupComparison
-    from pyflowers.analysis.elpd import LooComparison as LooComparison
-    from pyflowers.analysis.elpd import ModelGroups as ModelGroups
-    from pyflowers.analysis.elpd import ModelLoo as ModelLoo
-    from pyflowers.analysis.elpd import leave_one_group_out as leave_one_group_out
-    from pyflowers.analysis.elpd import loo as loo
-    from pyflowers.analysis.methods import METHOD_NAMES as METHOD_NAMES
-    from pyflowers.analysis.methods import Comparison as Comparison
-    from pyflowers.analysis.methods import MethodResult as MethodResult
-    from pyflowers.analysis.methods import compare as compare
-    from pyflowers.analysis.methods import reference_method as reference_method
-    from pyflowers.analysis.predictions import Prediction as Prediction
-    from pyflowers.analysis.predictions import Predictions as Predictions
-    from pyflowers.analysis.predictions import predict as predict
-    from pyflowers.analysis.prior_sensitivity import THRESHOLD as THRESHOLD
-    from pyflowers.analysis.prior_sensitivity import Sensitivity as Sensitivity
-    from pyflowers.analysis.prior_sensitivity import sensitivity as sensitivity
-    from pyflowers.analysis.priors import PriorPredictive as PriorPredictive
-    from pyflowers.analysis.priors import prior as prior
-    from pyflowers.analysis.simulations import sbc as sbc
-    from pyflowers.analysis.statistics import STATISTICS as STATISTICS
-    from pyflowers.analysis.statistics import Statistic as Statistic
-
-# A module is never called like something that this package exports.
+# A module is never called like something that this package exports. Tools that read code find the
+# types of these names in their modules, or in pyflowers.
 _HOMES = {
     "checks": "PredictiveCheck PredictiveChecks check",
     "contrasts": "Contrasts contrast",

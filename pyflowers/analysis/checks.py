@@ -46,9 +46,9 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -58,25 +58,19 @@ from pyflowers import convergence
 from pyflowers.analysis import ecdf
 from pyflowers.analysis.statistics import (
     FloatArray,
-    GroupCodes,
+    Function,
     GroupMeans,
+    Groups,
     Statistic,
-    consecutive,
-    farthest,
     find_statistics,
-    group_codes,
-    lag_statistic,
-    outlier_statistic,
-    within_statistic,
 )
 from pyflowers.convergence import good_k
-from pyflowers.data import Labels
 from pyflowers.display import Line, Shown, format_number, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.verdict import Check, Part, Verdict
-from pyflowers.programs import Capability, Draws
+from pyflowers.programs import Capability, Data, Draws
 
 LIMIT = 0.005
 """A p-value below it, or as near to 1, fails."""
@@ -148,6 +142,17 @@ class PredictiveCheck:
             return f"p > {1 - least:.10g}"
         return f"p = {format_number(self.p_value)}"
 
+    @property
+    def judged(self) -> Check:
+        """The check as the verdict has it."""
+        limit = PIT_LIMIT if self.name == LOO_PIT else LIMIT
+        relation, threshold = ("≥", limit) if self.p_value < 0.5 else ("≤", 1 - limit)
+        return Check(
+            *(self.name, self.p_value, threshold, relation, self.passed, ""),
+            *("Gelman, Meng and Stern (1996)", self.advice),
+            f"{self.finding} ({self.name}, {self.p_text})",
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictiveChecks(Shown):
@@ -195,7 +200,8 @@ class PredictiveChecks(Shown):
     def verdict(self) -> Verdict:
         """The verdict on the fit, with what these checks found of the data."""
         claim = f"the model reproduces the data in these {len(self.checks)} respects"
-        return self.fit.verdict.also(Part("data", tuple(map(_judged, self.checks)), claim=claim))
+        judged = tuple(each.judged for each in self.checks)
+        return self.fit.verdict.also(Part("data", judged, claim=claim))
 
     def table(self) -> pd.DataFrame:
         """Return a row for each check: observed, median and interval of replicated values, p, mcse.
@@ -227,17 +233,6 @@ class PredictiveChecks(Shown):
             self.verdict.line,
             f"replicated data sets: {self.num_replicates}",
         ]
-
-
-def _judged(found: PredictiveCheck) -> Check:
-    """Return a check as the verdict has it."""
-    limit = PIT_LIMIT if found.name == LOO_PIT else LIMIT
-    relation, threshold = ("≥", limit) if found.p_value < 0.5 else ("≤", 1 - limit)
-    return Check(
-        *(found.name, found.p_value, threshold, relation, found.passed, ""),
-        *("Gelman, Meng and Stern (1996)", found.advice),
-        f"{found.finding} ({found.name}, {found.p_text})",
-    )
 
 
 def check(
@@ -279,47 +274,39 @@ def check(
         raise ConfigError(f"replicates must be a whole number of at least 2, was {replicates!r}")
     chosen = fit.options if seed is None else SamplerOptions.of(seed=seed)
     rng = np.random.default_rng([chosen.seed, 3])
-    positions = chosen_draws(fit, replicates)
-    labels = fit.data.by_group
-    codes = group_codes(labels, fit.data.num_obs)
-    wanted = [*find_statistics(statistics, fit.program.counts), *_within_groups(fit, codes)]
-    values = {each.name: np.empty(positions.size) for each in wanted}
-    means = np.empty((positions.size, codes.sizes.size))
-
-    def make(draws: Draws, rng: np.random.Generator) -> FloatArray:
-        return fit.program.y_rep(draws, fit.data, rng)
-
-    for place, y_rep in blocks(fit, positions, make, rng):
-        for each in wanted:
-            values[each.name][place] = each.function(y_rep)
-        if labels is not None:
-            means[place] = codes.means(y_rep)
-    whole = positions.size == fit.num_chains * fit.num_draws
-    shape = (fit.num_chains, fit.num_draws) if whole else (1, positions.size)
-    found = [_check(fit, each, values[each.name], shape) for each in wanted]
+    positions = evenly(fit.num_chains * fit.num_draws, replicates)
+    labels, counts = fit.data.by_group, fit.program.counts
+    by_group = Groups.of(labels, fit.data.num_obs, counts)
+    wanted = find_statistics(statistics, counts)
+    if 1 < by_group.sizes.size < fit.data.num_obs:
+        name = "dispersion_within" if counts else "sd_within"
+        meaning = f"{'variance over mean' if counts else 'standard deviation'} within groups"
+        wanted.append(Statistic(name, by_group.within, meaning))
+    if fit.data.by_time is not None:
+        pairs = by_group.consecutive(fit.data.by_time.codes)
+        if pairs.size:
+            lagged = partial(by_group.autocorrelation, pairs=pairs)
+            wanted.append(Statistic("autocorrelation", lagged, "autocorrelation at lag 1"))
+    functions = [by_group.means, *(each.function for each in wanted)]
+    means, *values = _of_replicates(functions, replicates_of(fit, positions, rng))
+    is_all = positions.size == fit.num_chains * fit.num_draws
+    shape = (fit.num_chains, fit.num_draws) if is_all else (1, positions.size)
+    found = [_check(fit, *each, shape) for each in zip(wanted, values, strict=True)]
     notes: list[str] = []
     groups = None
     if labels is not None:
-        groups = GroupMeans(labels, codes.means(fit.data.y[None])[0], means)
-        _check_groups(fit, labels, positions, shape, rng, found, notes)
+        groups = GroupMeans(labels, by_group.means(fit.data.y[None])[0], means)
+        _check_groups(fit, by_group, positions, shape, rng, found, notes)
     pit = _check_pit(fit, rng, found, notes)
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
 
 
-def _within_groups(fit: Fit, codes: GroupCodes) -> list[Statistic]:
-    """Return the statistics of values about the mean of their group."""
-    found = []
-    if 1 < codes.sizes.size < fit.data.num_obs:
-        counts = fit.program.counts
-        name = "dispersion_within" if counts else "sd_within"
-        meaning = f"{'variance over mean' if counts else 'standard deviation'} within groups"
-        found.append(Statistic(name, within_statistic(codes, counts), meaning))
-    if fit.data.by_time is not None:
-        pairs = consecutive(codes, fit.data.by_time.codes)
-        if pairs.size:
-            statistic = lag_statistic(codes, pairs)
-            found.append(Statistic("autocorrelation", statistic, "autocorrelation at lag 1"))
-    return found
+def _of_replicates(
+    functions: Sequence[Function], replicates: Iterable[FloatArray]
+) -> list[FloatArray]:
+    """Return what each function says of all replicated data sets, which come block by block."""
+    parts = [[function(y_rep) for function in functions] for y_rep in replicates]
+    return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
 
 def _passes(name: str, p: float) -> bool:
@@ -343,7 +330,7 @@ def _check(
 
 def _check_groups(
     fit: Fit,
-    labels: Labels,
+    by_group: Groups,
     positions: NDArray[np.int64],
     shape: tuple[int, int],
     rng: np.random.Generator,
@@ -351,33 +338,30 @@ def _check_groups(
     notes: list[str],
 ) -> None:
     """Add the check of groups against their population, where the program has one."""
-    new_data = fit.program.python.new_data
-    if new_data is None or new_data.new_groups is None:
+    new_data, labels = fit.program.python.new_data, fit.data.by_group
+    if new_data is None or new_data.new_groups is None or labels is None:
         return
     refused = new_data.no_new_group(fit.data)
     if refused or len(labels) < 3:
         notes.append(f"{GROUP_OUTLIER} is left out: {refused or 'it needs at least three groups'}")
         return
     new_groups, y_at = new_data.new_groups, new_data.y_at
-    codes = group_codes(labels, fit.data.num_obs)
-    statistic = outlier_statistic(codes, fit.program.counts)
 
-    def make(draws: Draws, rng: np.random.Generator) -> FloatArray:
-        anew = new_groups(draws, fit.data, len(labels), rng)
-        return y_at({**draws, **anew}, fit.data, labels.codes, rng)
+    def make(draws: Draws, data: Data, rng: np.random.Generator) -> FloatArray:
+        anew = new_groups(draws, data, len(labels), rng)
+        return y_at({**draws, **anew}, data, labels.codes, rng)
 
     most = max(2, MOST_GROUPED // fit.data.num_obs)
     if most < positions.size:
         notes.append(f"{GROUP_OUTLIER}: {most} data sets with new groups represent all")
-        positions = positions[_evenly(positions.size, most)]
-        shape = (1, most)
-    replicated = np.empty(positions.size)
-    for place, y_rep in blocks(fit, positions, make, rng):
-        replicated[place] = statistic(y_rep)
+        positions, shape = positions[evenly(positions.size, most)], (1, most)
+    (values,) = _of_replicates([by_group.outlier], replicates_of(fit, positions, rng, make))
     meaning = f"distance of the most distant {labels.column}"
-    label = labels.names[farthest(codes, fit.data.y, fit.program.counts)]
+    means = by_group.comparable_means(fit.data.y[None])[0]
+    label = labels.names[int(np.argmax(np.abs(means - means.mean())))]
     who = label if labels.are_titles else f"{labels.column} {label}"
-    found.append(_check(fit, Statistic(GROUP_OUTLIER, statistic, meaning), replicated, shape, who))
+    statistic = Statistic(GROUP_OUTLIER, by_group.outlier, meaning)
+    found.append(_check(fit, statistic, values, shape, who))
 
 
 def _check_pit(
@@ -479,7 +463,7 @@ def loo_pit(fit: Fit, rng: np.random.Generator) -> LooPit:
     for capability in (Capability.LOG_LIK, Capability.Y_REP, Capability.OBSERVED):
         fit.program.require(capability)
     num_draws = fit.num_chains * fit.num_draws
-    rows = _evenly(fit.data.num_obs, max(1, MOST_VALUES // num_draws))
+    rows = evenly(fit.data.num_obs, max(1, MOST_VALUES // num_draws))
     log_lik = fit.program.log_lik(fit.draws, fit.data, rows)
     y_rep = fit.program.y_rep(fit.draws, fit.data, rng, rows)
     log_weights, k_hat = held_out_weights(fit, log_lik)
@@ -491,7 +475,7 @@ def loo_pit(fit: Fit, rng: np.random.Generator) -> LooPit:
     return LooPit(values, rows, fit.data.num_obs, num_draws, k_hat, good_k(num_draws))
 
 
-def _evenly(total: int, most: int | None) -> NDArray[np.int64]:
+def evenly(total: int, most: int | None) -> NDArray[np.int64]:
     """Return all of so many positions, or `most` that are spread evenly."""
     if most is None or most >= total:
         return np.arange(total)
@@ -662,33 +646,29 @@ BLOCK_VALUES = 1_000_000
 """Replicated values in memory at once: 8 MB, and a few times that while they are made. Larger
 blocks are slower: freed memory goes back to the system, which returns it page by page."""
 
-MAKE = Callable[[Draws, np.random.Generator], FloatArray]
 
-
-def chosen_draws(fit: Fit, most: int | None) -> NDArray[np.int64]:
-    """Return positions of draws, chains one after the other: all, or `most` evenly spaced."""
-    return _evenly(fit.num_chains * fit.num_draws, most)
-
-
-def blocks(
-    fit: Fit, positions: NDArray[np.int64], make: MAKE, rng: np.random.Generator
-) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield replicated data sets with their places among `positions`, shape (R, N) each.
+def replicates_of(
+    fit: Fit,
+    positions: NDArray[np.int64],
+    rng: np.random.Generator,
+    make: Callable[[Draws, Data, np.random.Generator], FloatArray] | None = None,
+) -> Iterator[FloatArray]:
+    """Yield replicated data sets, shape (R, N), some at a time.
 
     Parameters
     ----------
     fit : Fit
         Has the draws.
     positions : array of int
-        Which draws, see :func:`chosen_draws`.
-    make : callable
-        (draws, rng) to data sets, shape (chain, draw, N).
+        Which draws, chains one after the other.
     rng : Generator
         Advances from block to block.
+    make : callable, optional
+        (draws, data, rng) to data sets, shape (chain, draw, N); the program's ``y_rep`` by default.
     """
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in fit.draws.items()}
     step = max(1, BLOCK_VALUES // max(1, fit.data.num_obs))
     for begin in range(0, positions.size, step):
-        place = slice(begin, min(begin + step, positions.size))
-        draws = {name: values[positions[place]][None] for name, values in flat.items()}
-        yield place, make(draws, rng)[0]
+        some = positions[begin : begin + step]
+        draws = {name: values[some][None] for name, values in flat.items()}
+        yield (make or fit.program.y_rep)(draws, fit.data, rng)[0]

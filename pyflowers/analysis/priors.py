@@ -15,7 +15,6 @@ for the convention of ``prior_only``.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from pyflowers.analysis.statistics import STATISTICS, Function
+from pyflowers.analysis.statistics import STATISTICS, FloatArray, Function, Groups
 from pyflowers.display import INTERVAL, Line, Shown, heading, in_file, interval_quantiles, verdict
 from pyflowers.engines import Engine, SamplerOptions, find_engine
 from pyflowers.errors import ConfigError
@@ -35,13 +33,9 @@ from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.verdict import Part
 from pyflowers.programs import Capability, Data, Program, find_program
-from pyflowers.storage import FolderKind, new_folder
 
 if TYPE_CHECKING:
     import xarray as xr
-
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,6 +106,14 @@ class PriorPredictive(Shown):
     def implied(self) -> pd.DataFrame:
         """Return quantiles over draws of each statistic of the implied data."""
         return quantile_table(self.statistics, "statistic", self.interval)
+
+    def save(self, path: Path) -> None:
+        """Write the draws as a netCDF file, with the groups of an ``InferenceData``."""
+        constant = inference_data.to_groups(self.program, self.data, {}, {})["constant_data"]
+        groups = {"prior": self.parameters, "constant_data": constant}
+        if self.y_rep is not None and self.data.num_obs:
+            groups["prior_predictive"] = inference_data.pointwise(self.y_rep, self.data)
+        path.write_bytes(inference_data.to_bytes(groups))
 
     def contents(self) -> list[Line]:
         """Return both tables, their notes, and the verdict on the sampling if there was some."""
@@ -196,12 +198,45 @@ def prior(
             f"{opened.name}: {name} has an improper prior, so nothing can be drawn from it: "
             f"{remedy}"
         )
-    if opened.python.prior is not None:
-        made = _in_numpy(opened, design, values, draws, options.seed)
-    else:
+    in_numpy, roles = opened.python.prior, opened.declaration.roles
+    rng = np.random.default_rng([options.seed, 3])
+    drawn_by, judged, notes = "numpy", None, list[str]()
+    if in_numpy is not None:
+        whole = opened.fill_design(design, values)
+        found = dict(in_numpy.draw(whole, draws, np.random.default_rng([options.seed, 2])))
+        y_rep = found.pop(roles.y_rep, None)
+        can = y_rep is None and opened.python.pointwise is not None
+    else:  # sampled with the likelihood taken out
+        switched = replace(design, values={**design.values, roles.prior_only: 1})
         chosen = find_engine(engine, cmdstan) if isinstance(engine, str) else engine
-        made = _by_engine(opened, design, values, options, chosen, show_progress)
-    return _with_statistics(replace(made, interval=interval), statistics or {})
+        how: dict[str, Any] = {"engine": chosen, "show_progress": show_progress}
+        fit = fit_data(opened, switched, options, priors=values, **how)
+        whole, found, y_rep, can = fit.data, dict(fit.draws), None, opened.can(Capability.Y_REP)
+        drawn_by, judged, notes = fit.record.engine.name, fit.diagnostics, list(fit.record.notes)
+    if can:
+        y_rep = opened.y_rep(found, whole, rng)
+    made = {} if y_rep is None else _statistics(opened, whole, y_rep, statistics or {})
+    if y_rep is None:
+        notes.append(
+            f"the data that the prior implies are not shown, as {opened.name} has no y_rep: "
+            f"{Capability.Y_REP.remedy}"
+        )
+    elif beyond := int(np.count_nonzero(~np.isfinite(y_rep).all(axis=-1))):
+        notes.append(
+            f"{beyond} of {y_rep[..., 0].size} draws imply values that no floating-point number "
+            "holds: the prior is far too wide for such data"
+        )
+    if y_rep is not None and judged is not None and not judged.passed:
+        notes.append(
+            "the diagnostics of these draws fail, so the chains may not have seen the whole prior; "
+            "narrower priors are easier to sample"
+        )
+    return PriorPredictive(
+        *(opened, whole, found, y_rep, made, values, options.seed, drawn_by),
+        verdict=judged,
+        notes=tuple(notes),
+        interval=interval,
+    )
 
 
 def _refuse_infinite(program: Program, priors: Mapping[str, float]) -> None:
@@ -218,60 +253,25 @@ def _refuse_infinite(program: Program, priors: Mapping[str, float]) -> None:
         )
 
 
-def _in_numpy(
-    program: Program, design: Data, values: Mapping[str, float], num_draws: int, seed: int
-) -> PriorPredictive:
-    prior = program.python.prior
-    assert prior is not None  # the caller asked
-    whole = program.fill_design(design, values)
-    found = dict(prior.draw(whole, num_draws, np.random.default_rng([seed, 2])))
-    y_rep = found.pop(program.declaration.roles.y_rep, None)
-    if y_rep is None and program.python.pointwise is not None:
-        y_rep = program.y_rep(found, whole, np.random.default_rng([seed, 3]))
-    return PriorPredictive(program, whole, found, y_rep, {}, values, seed, "numpy")
+WIDE = 0.98
+"""Probability of the wider interval: how far the prior goes at all."""
 
 
-def _by_engine(
-    program: Program,
-    design: Data,
-    values: Mapping[str, float],
-    options: SamplerOptions,
-    engine: Engine,
-    show_progress: bool,
-) -> PriorPredictive:
-    """Sample with the likelihood taken out."""
-    switched = replace(design, values={**design.values, program.declaration.roles.prior_only: 1})
-    fit = fit_data(
-        program, switched, options, priors=values, engine=engine, show_progress=show_progress
-    )
-    rng = np.random.default_rng([options.seed, 3])
-    can = program.can(Capability.Y_REP)
-    return PriorPredictive(
-        program=program,
-        data=fit.data,
-        draws=fit.draws,
-        y_rep=program.y_rep(fit.draws, fit.data, rng) if can else None,
-        statistics={},
-        priors=values,
-        seed=options.seed,
-        drawn_by=fit.record.engine.name,
-        verdict=fit.diagnostics,
-        notes=fit.record.notes,
-    )
-
-
-def _with_statistics(made: PriorPredictive, more: Mapping[str, Function]) -> PriorPredictive:
-    """Compute the statistics of the implied data, and note why they may be unreliable."""
-    if made.y_rep is None:
-        note = (
-            f"the data that the prior implies are not shown, as {made.name} has no y_rep: "
-            f"{Capability.Y_REP.remedy}"
-        )
-        return replace(made, notes=(*made.notes, note))
-    rows = made.y_rep.reshape(-1, made.y_rep.shape[-1])
-    found: dict[str, FloatArray] = {}
+def _statistics(
+    program: Program, data: Data, y_rep: FloatArray, more: Mapping[str, Function]
+) -> dict[str, FloatArray]:
+    """Return the usual and the requested statistics of implied data, shape (chain, draw) each."""
+    names = ["mean", "sd", "minimum", "maximum", *(["zeros"] if program.counts else [])]
+    called = {"zeros": STATISTICS["zeros"].meaning}
+    wanted = {called.get(name, name): STATISTICS[name].function for name in names}
+    labels = data.by_group
+    if labels is not None and 1 < len(labels) < data.num_obs:
+        groups = Groups.of(labels, data.num_obs, program.counts)
+        wanted[f"sd of {labels.column} means"] = lambda y: groups.means(y).std(axis=1, ddof=1)
+    rows = y_rep.reshape(-1, y_rep.shape[-1])
+    found = {}
     with np.errstate(over="ignore", invalid="ignore"):
-        for name, statistic in {**_usual(made.data, made.program.counts), **more}.items():
+        for name, statistic in {**wanted, **more}.items():
             values = np.asarray(statistic(rows), dtype=np.float64)
             if values.shape != (len(rows),):
                 raise ConfigError(
@@ -279,36 +279,8 @@ def _with_statistics(made: PriorPredictive, more: Mapping[str, Function]) -> Pri
                     f"shape ({len(rows)},), and returned shape {values.shape}"
                 )
             # ∞ − ∞ is what an overflow leaves of a spread.
-            found[name] = np.where(np.isnan(values), np.inf, values).reshape(made.y_rep.shape[:2])
-    notes = list(made.notes)
-    beyond = int(np.count_nonzero(~np.isfinite(rows).all(axis=-1)))
-    if beyond:
-        notes.append(
-            f"{beyond} of {len(rows)} draws imply values that no floating-point number holds: the "
-            "prior is far too wide for such data"
-        )
-    if made.verdict is not None and not made.verdict.passed:
-        notes.append(
-            "the diagnostics of these draws fail, so the chains may not have seen the whole prior; "
-            "narrower priors are easier to sample"
-        )
-    return replace(made, statistics=found, notes=tuple(notes))
-
-
-WIDE = 0.98
-"""Probability of the wider interval: how far the prior goes at all."""
-
-
-def _usual(data: Data, counts: bool) -> dict[str, Function]:
-    names = ["mean", "sd", "minimum", "maximum", *(["zeros"] if counts else [])]
-    called = {"zeros": STATISTICS["zeros"].meaning}
-    usual = {called.get(name, name): STATISTICS[name].function for name in names}
-    groups = data.by_group
-    if groups is not None and len(groups) > 1 and len(groups) < data.num_obs:
-        by_group = np.zeros((data.num_obs, len(groups)))
-        by_group[np.arange(data.num_obs), groups.codes] = 1 / groups.counts[groups.codes]
-        usual[f"sd of {groups.column} means"] = lambda y: (y @ by_group).std(axis=1, ddof=1)
-    return usual
+            found[name] = np.where(np.isnan(values), np.inf, values).reshape(y_rep.shape[:2])
+    return found
 
 
 def quantile_table(values: Mapping[str, FloatArray], index: str, interval: float) -> pd.DataFrame:
@@ -328,58 +300,3 @@ def quantile_table(values: Mapping[str, FloatArray], index: str, interval: float
     rows = [np.quantile(np.ravel(each), probs, method="inverted_cdf") for each in values.values()]
     names = pd.Index(list(values), name=index)
     return pd.DataFrame(np.reshape(rows, (-1, len(probs))), index=names, columns=list(quantiles))
-
-
-def _is_own(record: Mapping[str, Any]) -> bool:
-    return {"prior_of", "seed"} <= record.keys()
-
-
-PRIOR_FOLDER = FolderKind("--out", "prior.json", "prior", _is_own)
-
-
-def save_prior(
-    prior: PriorPredictive, folder: str | Path, plots: Mapping[str, Any] | None = None
-) -> Path:
-    """Write the draws and their tables.
-
-    Parameters
-    ----------
-    prior : PriorPredictive
-        What to write.
-    folder : str or Path
-        Where to; what an earlier ``pyflowers prior`` wrote there is replaced.
-    plots : mapping of str to matplotlib.figure.Figure, optional
-        Figures by file name.
-
-    Raises
-    ------
-    ConfigError
-        If the folder holds something else, or cannot be written.
-    """
-    record = {
-        "prior_of": prior.name,
-        "program_sha256": prior.program.source.sha256,
-        "design": prior.data.source,
-        "priors": dict(prior.priors),
-        "seed": prior.seed,
-        "drawn_by": prior.drawn_by,
-        "notes": list(prior.notes),
-    }
-    with new_folder(folder, PRIOR_FOLDER) as new:
-        (new / "draws.nc").write_bytes(inference_data.to_bytes(groups(prior)))
-        prior.summary().to_csv(new / "parameters.csv")
-        prior.implied().to_csv(new / "implied.csv")
-        (new / "prior.json").write_text(json.dumps(record), encoding="utf-8")
-        (new / "plots").mkdir()
-        for name, figure in (plots or {}).items():
-            figure.savefig(new / "plots" / name, dpi=150)
-    return Path(folder)
-
-
-def groups(prior: PriorPredictive) -> dict[str, xr.Dataset]:
-    """Return the draws as the groups of an ``InferenceData``."""
-    found = inference_data.to_groups(prior.program, prior.data, {}, {})
-    made = {"prior": prior.parameters, "constant_data": found["constant_data"]}
-    if prior.y_rep is not None and prior.data.num_obs:
-        made["prior_predictive"] = inference_data.pointwise(prior.y_rep, prior.data)
-    return made

@@ -7,10 +7,9 @@ resembles the one before it in time.
 
 from __future__ import annotations
 
-import sys
+import runpy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
@@ -118,48 +117,37 @@ def find_statistics(
 
 
 def _find(wanted: str | Callable[[FloatArray], float]) -> Statistic:
+    """Return a statistic by its name, by its place, or of a function."""
     if callable(wanted):
         name = getattr(wanted, "__name__", type(wanted).__name__)
         return Statistic(name, _of_each(name, wanted), name)
+    known = ", ".join(STATISTICS)
     if not isinstance(wanted, str):
         raise ConfigError(
             f"statistic {wanted!r}: it is neither a name nor a function of y; choose one of "
-            f"{', '.join(STATISTICS)}, or give a function"
+            f"{known}, or give a function"
         )
     if wanted in STATISTICS:
         return STATISTICS[wanted]
-    module, colon, function = wanted.rpartition(":")
-    if not (colon and module and function):
+    module, _, name = wanted.rpartition(":")
+    if not (module and name):
         raise ConfigError(
-            f"statistic {wanted!r}: there is no statistic of that name; choose one of "
-            f"{', '.join(STATISTICS)}, or give MODULE:FUNCTION"
+            f"statistic {wanted!r}: there is no statistic of that name; choose one of {known}, or "
+            "give MODULE:FUNCTION"
         )
-    called = getattr(_module(module, wanted), function, None)
-    if not callable(called):
-        raise ConfigError(f"statistic {wanted!r}: {module} has no function {function}; correct it")
-    return Statistic(function, _of_each(function, called), function)
-
-
-def _module(name: str, wanted: str) -> object:
-    """Import a module by its name, or a file of Python by its path."""
+    is_file = module.endswith(".py")
+    if is_file and not Path(module).is_file():
+        raise ConfigError(f"statistic {wanted!r}: there is no file {module}; correct the path")
     try:
-        if not name.endswith(".py"):
-            return import_module(name)
-        from importlib.util import module_from_spec, spec_from_file_location
-
-        path = Path(name).resolve()
-        spec = spec_from_file_location(f"_pyflowers_statistics_{path.stem}", path)
-        if spec is None or spec.loader is None or not path.is_file():
-            raise ConfigError(f"statistic {wanted!r}: there is no file {name}; correct the path")
-        module = module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-        return module
-    except ConfigError:
-        raise
+        holds = runpy.run_path(module) if is_file else vars(import_module(module))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"statistic {wanted!r}: {name} cannot be imported ({reason})") from error
+        raise ConfigError(
+            f"statistic {wanted!r}: {module} cannot be imported ({reason})"
+        ) from error
+    if not callable(holds.get(name)):
+        raise ConfigError(f"statistic {wanted!r}: {module} has no function {name}; correct it")
+    return Statistic(name, _of_each(name, holds[name]), name)
 
 
 def _of_each(name: str, function: Callable[[FloatArray], float]) -> Function:
@@ -202,14 +190,10 @@ class GroupMeans:
     observed: FloatArray
     replicated: FloatArray
 
-    def quantiles(self, probs: tuple[float, ...]) -> FloatArray:
-        """Return quantiles of the replicated means, shape (len(probs), group)."""
-        return np.asarray(np.quantile(self.replicated, probs, axis=0))
-
 
 @dataclass(frozen=True, eq=False)
-class GroupCodes:
-    """Positions of the rows' groups, ready to add up.
+class Groups:
+    """The groups of rows, and statistics within and between them of data sets, shape (R, N).
 
     Attributes
     ----------
@@ -217,150 +201,109 @@ class GroupCodes:
         Position of each row's group.
     sizes : array of int, shape (group,)
         Rows of each group.
+    counts : bool
+        Whether the data are counts.
     """
 
     codes: NDArray[np.int64]
     sizes: NDArray[np.int64]
+    counts: bool
+
+    @classmethod
+    def of(cls, labels: Labels | None, num_obs: int, counts: bool) -> Groups:
+        """Return the groups of rows; without labels, all rows are one group."""
+        if labels is None:
+            return cls(np.zeros(num_obs, dtype=np.int64), np.array([num_obs]), counts)
+        return cls(labels.codes, labels.counts, counts)
 
     def means(self, y: FloatArray) -> FloatArray:
-        """Return the mean of each group, shape (R, group), of data sets shaped (R, N)."""
-        if self._in_blocks:
+        """Return the mean of each group, shape (R, group)."""
+        same_size = (self.sizes == self.sizes[0]).all()
+        if same_size and (np.diff(self.codes) >= 0).all():  # one group after the other
             return np.asarray(y.reshape(len(y), self.sizes.size, -1).mean(axis=2))
         sums = np.stack([np.bincount(self.codes, row, self.sizes.size) for row in y])
         return np.asarray(sums / self.sizes)
 
-    @cached_property
-    def _in_blocks(self) -> bool:
-        """Whether rows are those of the first group, then of the second, equally many of each."""
-        same_size = bool((self.sizes == self.sizes[0]).all())
-        return same_size and bool((np.diff(self.codes) >= 0).all())
+    def within(self, y: FloatArray) -> FloatArray:
+        """Return how much values vary about the means of their groups, one of which has two rows.
 
+        Of measurements it is the pooled standard deviation, √(Σ (y − m[p])² / Σ (n[p] − 1)), where
+        m[p] is the mean of group p and n[p] its rows. Of counts it is the index of dispersion,
+        Σ (y − m[p])² / m[p] / Σ (n[p] − 1) over the groups with counts: given the groups' totals
+        its expectation is exactly 1 for Poisson counts, whatever the rates. Without any counts it
+        is 1.
 
-def group_codes(labels: Labels | None, num_obs: int) -> GroupCodes:
-    """Return the groups of rows; without labels, all rows are one group."""
-    if labels is None:
-        return GroupCodes(np.zeros(num_obs, dtype=np.int64), np.array([num_obs]))
-    return GroupCodes(labels.codes, labels.counts)
-
-
-def within_statistic(groups: GroupCodes, counts: bool) -> Function:
-    """Return how much values vary about the means of their groups.
-
-    Of measurements it is the pooled standard deviation, √(Σ (y − m[p])² / Σ (n[p] − 1)), where m[p]
-    is the mean of group p and n[p] its rows. Of counts it is the index of dispersion,
-    Σ (y − m[p])² / m[p] / Σ (n[p] − 1) over the groups with counts: given the groups' totals its
-    expectation is exactly 1 for Poisson counts, whatever the rates. Without any counts it is 1.
-
-    Parameters
-    ----------
-    groups : GroupCodes
-        At least one with two rows.
-    counts : bool
-        Whether the data are counts.
-
-    References
-    ----------
-    Cochran (1954), Some methods for strengthening the common χ² tests, Biometrics 10(4), on the
-    variance test of the Poisson distribution, here added up over groups.
-    """
-
-    def statistic(y: FloatArray) -> FloatArray:
-        means = groups.means(y)
-        squares = groups.means((y - means[:, groups.codes]) ** 2) * groups.sizes
-        if not counts:
-            return np.asarray(np.sqrt(squares.sum(axis=1) / (groups.sizes - 1).sum()))
+        References
+        ----------
+        Cochran (1954), Some methods for strengthening the common χ² tests, Biometrics 10(4), on
+        the variance test of the Poisson distribution, here added up over groups.
+        """
+        means = self.means(y)
+        squares = self.means((y - means[:, self.codes]) ** 2) * self.sizes
+        if not self.counts:
+            return np.asarray(np.sqrt(squares.sum(axis=1) / (self.sizes - 1).sum()))
         some = means > 0
         index = np.divide(squares, means, out=np.zeros_like(means), where=some).sum(axis=1)
-        free = np.where(some, groups.sizes - 1, 0).sum(axis=1)
+        free = np.where(some, self.sizes - 1, 0).sum(axis=1)
         return np.asarray(np.divide(index, free, out=np.ones_like(index), where=free > 0))
 
-    return statistic
+    def consecutive(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return pairs of rows of one group at consecutive times, earlier ones first, shape (2, n).
 
+        Groups with two rows are left out: their deviations are opposite whatever the values.
 
-def consecutive(groups: GroupCodes, times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return pairs of rows of one group at consecutive times, shape (2, pairs), earlier ones first.
+        Parameters
+        ----------
+        times : array of int, shape (N,)
+            Position of each row's time among all times of the table.
+        """
+        order = np.lexsort((times, self.codes))
+        before, after = order[:-1], order[1:]
+        follows = (self.codes[before] == self.codes[after]) & (times[after] - times[before] == 1)
+        return np.stack([before, after])[:, follows & (self.sizes[self.codes[before]] > 2)]
 
-    Groups with two rows are left out: their deviations are opposite whatever the values.
+    def autocorrelation(self, y: FloatArray, pairs: NDArray[np.int64]) -> FloatArray:
+        """Return the mean product of deviations at consecutive times, each from its group's mean.
 
-    Parameters
-    ----------
-    groups : GroupCodes
-        The groups.
-    times : array of int, shape (N,)
-        Position of each row's time among all times of the table.
-    """
-    order = np.lexsort((times, groups.codes))
-    before, after = order[:-1], order[1:]
-    follows = (groups.codes[before] == groups.codes[after]) & (times[after] - times[before] == 1)
-    return np.stack([before, after])[:, follows & (groups.sizes[groups.codes[before]] > 2)]
+        Deviations are divided by the standard deviation of their group, so that it is an
+        autocorrelation at lag 1, and groups that vary much do not outweigh the others.
 
+        Parameters
+        ----------
+        y : array, shape (R, N)
+        pairs : array of int, shape (2, n)
+            See :meth:`consecutive`; at least one.
 
-def lag_statistic(groups: GroupCodes, pairs: NDArray[np.int64]) -> Function:
-    """Return the mean product of deviations at consecutive times, each from its group's mean.
-
-    Deviations are divided by the standard deviation of their group, so that it is an
-    autocorrelation at lag 1, and groups that vary much do not outweigh the others.
-
-    Parameters
-    ----------
-    groups : GroupCodes
-        The groups.
-    pairs : array of int, shape (2, pairs)
-        See :func:`consecutive`; at least one.
-
-    References
-    ----------
-    Box and Jenkins (1976), Time Series Analysis, revised ed., section 2.1.5, for one series.
-    """
-    before, after = pairs
-
-    def statistic(y: FloatArray) -> FloatArray:
-        away = y - groups.means(y)[:, groups.codes]
-        sd = np.sqrt(groups.means(away**2))[:, groups.codes]
+        References
+        ----------
+        Box and Jenkins (1976), Time Series Analysis, revised ed., section 2.1.5, for one series.
+        """
+        away = y - self.means(y)[:, self.codes]
+        sd = np.sqrt(self.means(away**2))[:, self.codes]
         away = np.divide(away, sd, out=np.zeros_like(away), where=sd > 0)
-        return np.asarray((away[:, before] * away[:, after]).mean(axis=1))
+        return np.asarray((away[:, pairs[0]] * away[:, pairs[1]]).mean(axis=1))
 
-    return statistic
+    def outlier(self, y: FloatArray) -> FloatArray:
+        """Return Grubbs' statistic, which tells how far the most distant group is from all.
 
+        With m[p] the mean of group p it is max over p of |m[p] − mean of m| / sd of m, at most
+        (P − 1) / √P. Of counts, m is log(mean + 0.5 / rows): populations of rates are skewed, and
+        a group may have no counts.
 
-def outlier_statistic(groups: GroupCodes, counts: bool) -> Function:
-    """Return Grubbs' statistic, which tells how far the most distant group is from all.
-
-    With m[p] the mean of group p it is max over p of |m[p] − mean of m| / sd of m, at most
-    (P − 1) / √P. Of counts, m is log(mean + 0.5 / rows): populations of rates are skewed, and a
-    group may have no counts.
-
-    Parameters
-    ----------
-    groups : GroupCodes
-        At least three groups.
-    counts : bool
-        Whether the data are counts.
-
-    References
-    ----------
-    Grubbs (1969), Procedures for detecting outlying observations in samples, Technometrics 11(1),
-    section 4.
-    """
-
-    def statistic(y: FloatArray) -> FloatArray:
-        means = _comparable_means(groups, y, counts)
+        References
+        ----------
+        Grubbs (1969), Procedures for detecting outlying observations in samples, Technometrics
+        11(1), section 4.
+        """
+        means = self.comparable_means(y)
         away = np.abs(means - means.mean(axis=1, keepdims=True)).max(axis=1)
         sd = means.std(axis=1, ddof=1)
         return np.asarray(np.divide(away, sd, out=np.zeros_like(away), where=sd > 0))
 
-    return statistic
-
-
-def farthest(groups: GroupCodes, y: FloatArray, counts: bool) -> int:
-    """Return the position of the group that Grubbs' statistic finds in one data set, shape (N,)."""
-    means = _comparable_means(groups, y[None], counts)[0]
-    return int(np.argmax(np.abs(means - means.mean())))
-
-
-def _comparable_means(groups: GroupCodes, y: FloatArray, counts: bool) -> FloatArray:
-    means = groups.means(y)
-    if not counts:
-        return means
-    # A new group's rate, an exponential, may be beyond all numbers, and so may its counts.
-    return np.asarray(np.log(np.minimum(means, np.finfo(float).max) + 0.5 / groups.sizes))
+    def comparable_means(self, y: FloatArray) -> FloatArray:
+        """Return the means that are compared with each other, shape (R, group)."""
+        means = self.means(y)
+        if not self.counts:
+            return means
+        # A new group's rate, an exponential, may be beyond all numbers, and so may its counts.
+        return np.asarray(np.log(np.minimum(means, np.finfo(float).max) + 0.5 / self.sizes))

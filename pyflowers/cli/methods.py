@@ -51,18 +51,18 @@ def prior_command(
     may be missing. Prints quantiles of the parameters and of statistics of the implied data.
     """
     import pyflowers
-    from pyflowers.analysis.priors import save_prior
 
     if table is not None:
         if options["data"] is not None:
             raise click.UsageError("TABLE and --data are the same; give one of them.", ctx)
         options["data"] = table
     prior = pyflowers.prior(**given(options))
-    if out is not None:
-        figures = {} if plots == "none" else pyflowers.plots.prior_figures(prior, plots)
-        save_prior(prior, out, figures)
     record = {
         "program": prior.name,
+        "program_sha256": prior.program.source.sha256,
+        "prior_of": prior.name,
+        "design": prior.data.source,
+        "priors": dict(prior.priors),
         "seed": prior.seed,
         "drawn_by": prior.drawn_by,
         "parameters": rows_of(prior.summary()),
@@ -70,7 +70,14 @@ def prior_command(
         "diagnostics": None if prior.verdict is None else prior.verdict.to_dict(),
         "notes": list(prior.notes),
     }
-    return finish("prior", prior, record, out)
+
+    def files() -> dict[str, Any]:
+        made = {} if plots == "none" else pyflowers.plots.prior_figures(prior, plots)
+        figures = {f"plots/{name}": figure for name, figure in made.items()}
+        tables = {"parameters.csv": prior.summary(), "implied.csv": prior.implied()}
+        return {"draws.nc": prior, **tables, **figures}
+
+    return finish("prior", prior, record, out, files)
 
 
 @click.command("compare")

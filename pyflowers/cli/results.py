@@ -107,6 +107,7 @@ class Lines(Shown):
 
 
 def _write(path: Path, made: Any) -> None:
+    path.parent.mkdir(exist_ok=True)
     if hasattr(made, "to_csv"):
         made.to_csv(path)
     elif hasattr(made, "savefig"):

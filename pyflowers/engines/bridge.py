@@ -1,6 +1,6 @@
 """A program's log density, gradient and transforms, through BridgeStan's C interface.
 
-Two libraries speak it: the one that :mod:`pyflowers.toolchain.library` compiles of a program, and
+Two libraries speak it: the one that :mod:`pyflowers.toolchain.build` compiles of a program, and
 the interpreter stanli's, which runs in a process of its own, since it may crash.
 ``bridgestan.StanModel`` would do as well but for three things: it needs all of the interface, it
 releases Python's lock, which Stan's autodiff stack needs, and a call of it takes ten times as long.
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pyflowers.engines.stanli import MODULE, ask, interpreted, lack
 from pyflowers.engines.workers import Worker
 from pyflowers.programs.source import Source
-from pyflowers.toolchain.library import compile_library
+from pyflowers.toolchain.build import compile_library
 
 FloatArray = NDArray[np.float64]
 
@@ -187,11 +187,11 @@ def compiled(source: Source, data: str, seed: int) -> Bridge:
     Raises
     ------
     CompileError, ToolchainError
-        See :func:`pyflowers.toolchain.library.compile_library`.
+        See :func:`pyflowers.toolchain.build.compile_library`.
     RuntimeError
         If the data are not what the program declares, with Stan's message.
     """
-    path = str(compile_library(source).path)
+    path = str(compile_library(source))
     library, error = _load(path), ctypes.c_char_p()
     model = library.bs_model_construct(data.encode(), seed, ctypes.byref(error))
     if model is None:

@@ -103,7 +103,7 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     if groups is None:
         raise ConfigError(f"plots: the data of {fit.name} have no groups to draw")
     observed, num = groups.observed, groups.observed.size
-    levels = groups.quantiles(_probs(fit.interval))
+    levels = np.quantile(groups.replicated, _probs(fit.interval), axis=0)
     width = np.maximum(levels[4] - levels[0], 1e-300)
     shown = np.sort(np.argsort(-np.abs(observed - levels[2]) / width, kind="stable")[:MOST_ROWS])
     inside = (observed >= levels[1]) & (observed <= levels[3])

@@ -1,10 +1,13 @@
-"""Cached executables: a Stan program in, its executable out, compiled at most once.
+"""What is compiled of a Stan program, at most once: its executable, and a library of its density.
 
-An executable is content-addressed. Its key is made of the program's text with its includes, the
-options for stanc and C++, also those of make's environment, CmdStan's identity and the compiler's
-version; a change in any of them is another executable. It is built away from the program, under a
-lock, moved into place in one step, and checked before each use. Nothing is written beside the
-program.
+Both are content-addressed. The key of an executable is made of the program's text with its
+includes, the options for stanc and C++, also those of make's environment, CmdStan's identity and
+the compiler's version; a change in any of them is another executable. It is built away from the
+program, under a lock, moved into place in one step, and checked before each use. Nothing is written
+beside the program.
+
+The library is the class that stanc generates with the C interface of ``density/density.cpp`` over
+it. It needs Stan's headers and libraries of the embedded toolchain, not CmdStan's front end.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +37,7 @@ from pyflowers.toolchain.compiler import (
     make,
     require_toolchain,
 )
+from pyflowers.toolchain.embedded import VERSION, stan_folder
 from pyflowers.toolchain.locate import CmdStan, find_cmdstan, whole
 from pyflowers.toolchain.processes import ending_children, run
 
@@ -44,6 +48,15 @@ _READ_BY_MAKE = {
 }
 """Variables of the environment that change what CmdStan's makefile compiles. STAN_NUM_THREADS is
 not one of them: CmdStanPy sets it, and executables read it."""
+
+_INTERFACE = Path(__file__).resolve().parent / "density" / "density.cpp"
+
+# Hidden symbols keep the libraries of several programs apart within one process.
+_FLAGS = (
+    *("-std=c++17", "-O3", "-D_REENTRANT", "-DBOOST_DISABLE_ASSERTS"),
+    *("-fPIC", "-shared", "-fvisibility=hidden", "-w"),
+)
+_SUNDIALS = ("cvodes", "idas", "kinsol", "nvecserial")
 
 
 @dataclass(frozen=True)
@@ -110,25 +123,75 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
     CompileError
         With the compiler's message, if it does not compile.
     """
-    cmdstan = whole(cmdstan or find_cmdstan(), Care.RUN)
+    found = whole(cmdstan or find_cmdstan(), Care.RUN)
     key = digest(
         *(source.name, source.sha256, _make_options()),
-        *(cmdstan.version, cmdstan.identity, compiler(), compiler_version()),
+        *(found.version, found.identity, compiler(), compiler_version()),
     )
-    folder = cache_dir() / "executables" / f"{source.safe_name}-{key[:24]}"
-    path = folder / source.safe_name
-    if not _is_sound(path, cmdstan):
-        require_toolchain()
-        with locked(folder):
-            if not _is_sound(path, cmdstan):
-                _build(source, folder, cmdstan)
-    return Executable(path, key, source, cmdstan)
+    path = cache_dir() / "executables" / f"{source.safe_name}-{key[:24]}" / source.safe_name
+
+    def is_sound() -> bool:
+        # One that is linked to libraries of another folder does not count, so that a copied cache
+        # is independent of the original.
+        if _intact_record(path).get("folder") != str(found.path):
+            return False
+        try:
+            done = run([path, "info"], timeout=60)
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return done.returncode == 0 and "stan_version_major" in done.stdout
+
+    def build(temporary: Path) -> Path:
+        whole(found, Care.COMPILE)
+        program = source.write(temporary)
+        check_syntax(source, program, found.stanc)
+        return _make(program, found, includes=len(source.files) > 1)
+
+    about = {"cmdstan": found.version, "folder": str(found.path)}
+    _once(path, is_sound, build, f"Compiling {source.safe_name}", about)
+    return Executable(path, key, source, found)
 
 
-def _make_options() -> str:
-    """Return the options that make takes from the environment as text."""
-    options = {name: value for name, value in os.environ.items() if name in _READ_BY_MAKE}
-    return json.dumps(options, sort_keys=True)
+def compile_library(source: Source) -> Path:
+    """Return the library of a Stan program's log density, compiling it if the cache has none.
+
+    Raises
+    ------
+    ToolchainError
+        If there is no compiler, or the embedded toolchain does not exist for this machine.
+    CompileError
+        With the compiler's message, if it does not compile.
+    """
+    require_toolchain()
+    stan = stan_folder()
+    interface = _INTERFACE.read_text(encoding="utf-8")
+    key = digest(
+        *(source.safe_name, source.sha256, VERSION, str(stan), interface, " ".join(_FLAGS)),
+        *(compiler(), compiler_version()),
+    )
+    name = source.safe_name
+    path = cache_dir() / "libraries" / f"{name}-{key[:24]}" / f"{name}.so"
+
+    def build(temporary: Path) -> Path:
+        stan_folder(care=Care.COMPILE)
+        program = source.write(temporary)
+        header, library = program.with_suffix(".hpp"), program.with_suffix(".so")
+        check_syntax(source, program, stan / "stanc")
+        stanc = [str(stan / "stanc"), f"--include-paths={temporary}", f"--o={header}"]
+        _compile([*stanc, str(program)], source.path.name)
+        archives = [str(stan / "lib" / f"libsundials_{part}.a") for part in _SUNDIALS]
+        arguments = [
+            *(*_FLAGS, "-isystem", str(stan / "include"), "-include", str(header)),
+            *(str(_INTERFACE), *archives, f"-L{stan / 'lib'}", "-ltbb", "-lpthread"),
+            # The library finds TBB where the toolchain has it.
+            *("-Xlinker", "-rpath", "-Xlinker", str(stan / "lib"), "-o", str(library)),
+        ]
+        _compile([*compiler().split(), *arguments], source.path.name)
+        return library
+
+    title = f"Compiling the log density of {source.name}"
+    _once(path, lambda: is_intact(path), build, title, {})
+    return path
 
 
 def compile_sources(
@@ -145,28 +208,19 @@ def compile_sources(
         return list(executor.map(lambda source: compile_source(source, cmdstan=cmdstan), sources))
 
 
+def _make_options() -> str:
+    """Return the options that make takes from the environment as text."""
+    options = {name: value for name, value in os.environ.items() if name in _READ_BY_MAKE}
+    return json.dumps(options, sort_keys=True)
+
+
 def is_intact(path: Path) -> bool:
-    """Whether an executable of the cache is what was recorded when it was built."""
+    """Whether an executable or a library of the cache is what was recorded when it was built."""
     return bool(_intact_record(path))
 
 
-def _is_sound(path: Path, cmdstan: CmdStan) -> bool:
-    """Whether an executable is there, whole, and answers ``info``.
-
-    One that is linked to libraries of another folder does not count, so a copied cache is
-    independent of the original.
-    """
-    if _intact_record(path).get("folder") != str(cmdstan.path):
-        return False
-    try:
-        done = run([path, "info"], timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0 and "stan_version_major" in done.stdout
-
-
 def _intact_record(path: Path) -> dict[str, Any]:
-    """Return what ``build.json`` says of an executable; nothing if the two do not agree."""
+    """Return what ``build.json`` says of a file beside it; nothing if the two do not agree."""
     record = path.parent / "build.json"
     if not (is_own(path.parent) and is_own(record) and is_own(path)):
         return {}  # it is made again
@@ -178,23 +232,28 @@ def _intact_record(path: Path) -> dict[str, Any]:
     return values if agrees else {}
 
 
-def _build(source: Source, folder: Path, cmdstan: CmdStan) -> None:
-    """Compile in a temporary folder whose path make can read, then move into the cache."""
-    title = f"Compiling {source.safe_name}"
-    whole(cmdstan, Care.COMPILE)
-    with temporary_folder() as temporary, stage(title):
-        program = source.write(temporary)
-        check_syntax(source, program, cmdstan.stanc)
-        executable = _make(program, cmdstan, includes=len(source.files) > 1)
-        with appearing(folder) as staging:
-            shutil.copy2(executable, staging / executable.name)
-            (staging / executable.name).chmod(0o755)
-            record = {
-                "sha256": sha256_file(executable),
-                "cmdstan": cmdstan.version,
-                "folder": str(cmdstan.path),
-            }
-            (staging / "build.json").write_text(json.dumps(record), encoding="utf-8")
+def _once(
+    path: Path,
+    is_sound: Callable[[], bool],
+    build: Callable[[Path], Path],
+    title: str,
+    about: dict[str, str],
+) -> None:
+    """Build a file of the cache if it is not sound, in a temporary folder whose path make reads."""
+    if is_sound():
+        return
+    require_toolchain()
+    with locked(path.parent):
+        if is_sound():
+            return
+        with temporary_folder() as temporary, stage(title):
+            built = build(temporary)
+            with appearing(path.parent) as staging:
+                made = staging / path.name
+                shutil.copy2(built, made)
+                made.chmod(0o755)
+                record = json.dumps({"sha256": sha256_file(made), **about})
+                (staging / "build.json").write_text(record, encoding="utf-8")
 
 
 def _make(program: Path, cmdstan: CmdStan, *, includes: bool) -> Path:
@@ -210,9 +269,11 @@ def _make(program: Path, cmdstan: CmdStan, *, includes: bool) -> Path:
             "the folder for temporary files; set TMPDIR to another"
         )
     flags = [f"STANCFLAGS+=--include-paths={program.parent.as_posix()}"] if includes else []
-    done = run([*make().split(), *flags, executable.as_posix()], cwd=cmdstan.path)
-    if done.returncode != 0:
-        raise CompileError(
-            f"{program.name} does not compile:\n{first_errors(done.stdout + done.stderr)}"
-        )
+    _compile([*make().split(), *flags, executable.as_posix()], program.name, cmdstan.path)
     return executable
+
+
+def _compile(command: list[str], name: str, cwd: Path | None = None) -> None:
+    done = run(command, cwd=cwd)
+    if done.returncode != 0:
+        raise CompileError(f"{name} does not compile:\n{first_errors(done.stdout + done.stderr)}")

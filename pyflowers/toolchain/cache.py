@@ -9,10 +9,11 @@ out of date.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
@@ -24,6 +25,8 @@ from platformdirs import user_cache_path
 from pyflowers.digests import sha256_file
 from pyflowers.errors import ToolchainError
 from pyflowers.storage import files_in, naming, put_in_place, recover, staging
+
+logger = logging.getLogger("pyflowers")
 
 MANIFEST = "manifest.json"
 HEADERS = "headers.json"
@@ -44,33 +47,11 @@ def write_manifest(folder: Path) -> None:
     headers = [name for name in names if name.startswith("include/")]
     others = [name for name in names if not name.startswith("include/")]
     if headers:
-        _write(folder, HEADERS, headers)
         others.append(HEADERS)
-    _write(folder, MANIFEST, others)
-
-
-def _write(folder: Path, manifest: str, names: Iterable[str]) -> None:
-    entries = {name: _entry(folder / name) for name in names}
-    (folder / manifest).write_text(json.dumps(entries, indent=0), encoding="utf-8")
-
-
-def find_damage(folder: Path, care: Care) -> str | None:
-    """Return the first file that is not as it was recorded, with what is wrong; None if all are."""
-    manifests = [MANIFEST]
-    for manifest in manifests:
-        try:
-            entries = json.loads((folder / manifest).read_text(encoding="utf-8"))
-            if not entries:
-                return f"{manifest} lists nothing"
-            for name, (kind, *recorded) in entries.items():
-                damage = _KINDS[kind](f"{folder}/{name}", care, *recorded)
-                if damage:
-                    return f"{name} {damage}"
-            if HEADERS in entries and care is not Care.RUN:
-                manifests.append(HEADERS)
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            return f"{manifest} cannot be read"
-    return None
+    for manifest, listed in ((HEADERS, headers), (MANIFEST, others)):
+        if listed:
+            entries = {name: _entry(folder / name) for name in listed}
+            (folder / manifest).write_text(json.dumps(entries, indent=0), encoding="utf-8")
 
 
 def _entry(path: Path) -> list[Any]:
@@ -81,15 +62,32 @@ def _entry(path: Path) -> list[Any]:
     return ["file", found.st_size, found.st_mtime_ns, runs, sha256_file(path)]
 
 
-def _damage_of_link(path: str, _: Care, target: str) -> str:
-    try:
-        return "" if str(Path(path).readlink()) == target else "leads elsewhere"
-    except OSError:
-        return "is missing"
+def find_damage(folder: Path, care: Care) -> str | None:
+    """Return the first file that is not as it was recorded, with what is wrong; None if all are."""
+    manifests = [MANIFEST]
+    for manifest in manifests:
+        try:
+            entries = json.loads((folder / manifest).read_text(encoding="utf-8"))
+            if not entries:
+                return f"{manifest} lists nothing"
+            for name, entry in entries.items():
+                damage = _damage(f"{folder}/{name}", care, *entry)
+                if damage:
+                    return f"{name} {damage}"
+            if HEADERS in entries and care is not Care.RUN:
+                manifests.append(HEADERS)
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            return f"{manifest} cannot be read"
+    return None
 
 
-def _damage_of_file(path: str, care: Care, size: int, time: int, runs: bool, sha256: str) -> str:
+def _damage(path: str, care: Care, kind: str, *recorded: Any) -> str:
+    """Return what is wrong with a file or link; nothing if it is as it was recorded."""
     try:
+        if kind == "link":
+            (target,) = recorded
+            return "" if str(Path(path).readlink()) == target else "leads elsewhere"
+        size, time, runs, sha256 = recorded
         found = os.lstat(path)
         if not stat.S_ISREG(found.st_mode):
             return "is not a file"
@@ -112,7 +110,24 @@ def _damage_of_file(path: str, care: Care, size: int, time: int, runs: bool, sha
     return ""
 
 
-_KINDS: Mapping[str, Callable[..., str]] = {"link": _damage_of_link, "file": _damage_of_file}
+def restore(folder: Path, care: Care, make: Callable[[], None]) -> None:
+    """Let a folder of the cache be made if it is not there, or again if it is damaged.
+
+    Raises
+    ------
+    ToolchainError
+        If another user could write it, or it cannot be made.
+    """
+    require_own(folder)
+    if find_damage(folder, care) is None:
+        return
+    with locked(folder):
+        damage = find_damage(folder, care)
+        if damage is None:
+            return
+        if os.path.lexists(folder):
+            logger.warning("%s is damaged (%s) and is being made again", folder, damage)
+        make()
 
 
 def _is_open_to_others(found: os.stat_result) -> bool:
@@ -212,16 +227,12 @@ def appearing(folder: Path) -> Iterator[Path]:
         new = aside / "new"
         new.mkdir(mode=0o700)
         yield new
-        _close(new)
+        # Nobody else may write into it, whatever the user's mask allows.
+        new.chmod(0o755)
+        for path in new.rglob("*"):
+            mode = path.lstat().st_mode
+            if mode & (stat.S_IWGRP | stat.S_IWOTH) and not stat.S_ISLNK(mode):
+                path.chmod(stat.S_IMODE(mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
         if folder.is_symlink() or folder.is_file():
             folder.unlink()
         put_in_place(aside, folder, files_in(folder))
-
-
-def _close(folder: Path) -> None:
-    """Let nobody else write into a folder, whatever the user's mask allows."""
-    folder.chmod(0o755)
-    for path in folder.rglob("*"):
-        mode = path.lstat().st_mode
-        if mode & (stat.S_IWGRP | stat.S_IWOTH) and not stat.S_ISLNK(mode):
-            path.chmod(stat.S_IMODE(mode) & ~(stat.S_IWGRP | stat.S_IWOTH))

@@ -10,7 +10,6 @@ docs/decisions/0001-embedded-cmdstan.md.
 from __future__ import annotations
 
 import calendar
-import logging
 import os
 import platform
 import shutil
@@ -29,9 +28,8 @@ from pyflowers.toolchain.cache import (
     Care,
     appearing,
     cache_dir,
-    find_damage,
-    locked,
     require_own,
+    restore,
     write_manifest,
 )
 from pyflowers.toolchain.compiler import compiler, compiler_version, make, require_toolchain
@@ -40,8 +38,6 @@ from pyflowers.toolchain.processes import run, started
 VERSION = "2.35.0"
 REQUIREMENT = "httpstan==4.13.0"
 _UNPACKED = ("httpstan/include/", "httpstan/lib/", "httpstan/stanc")
-
-logger = logging.getLogger("pyflowers")
 
 _LINUX = (
     "db96f12cacea0ae8efb6bddbf3061c3536b3503187befda936c6a36c1da7124d",
@@ -91,24 +87,15 @@ def stan_folder(wheel: str | Path | None = None, care: Care = Care.RUN) -> Path:
     """
     pinned = wheel_for(platform.system(), platform.machine())
     folder = cache_dir() / f"stan-{VERSION}-{pinned.digests[0][:16]}"
-    require_own(folder)
-    if find_damage(folder, care) is None:
-        return folder
-    with locked(folder):
-        damage = find_damage(folder, care)
-        if damage is not None:
-            tell_damage(folder, damage)
-            with temporary_folder() as temporary:
-                file = Path(wheel) if wheel is not None else download(pinned, temporary)
-                check_wheel(file, pinned)
-                _unpack(file, folder)
+
+    def make() -> None:
+        with temporary_folder() as temporary:
+            file = Path(wheel) if wheel is not None else download(pinned, temporary)
+            check_wheel(file, pinned)
+            _unpack(file, folder)
+
+    restore(folder, care, make)
     return folder
-
-
-def tell_damage(folder: Path, damage: str) -> None:
-    """Log why something is being made again, if there is something."""
-    if os.path.lexists(folder):
-        logger.warning("%s is damaged (%s) and is being made again", folder, damage)
 
 
 def wheel_for(system: str, machine: str) -> Pinned:
@@ -186,23 +173,17 @@ def _unpack(file: Path, folder: Path) -> None:
         wanted = [name for name in archive.namelist() if name.startswith(_UNPACKED)]
         with stage("Unpacking Stan's headers and libraries", len(wanted)) as advance:
             for name in wanted:
-                _extract(archive, name, staging)
+                extracted = archive.extract(name, staging)
+                # With the time that it has in the archive: to make, what was compiled with headers
+                # is then as good as before when they are unpacked again.
+                time = calendar.timegm((*archive.getinfo(name).date_time, 0, 0, 0))
+                os.utime(extracted, (time, time))
                 advance(1)
         for part in (staging / "httpstan").iterdir():
             part.rename(staging / part.name)
         (staging / "httpstan").rmdir()
         (staging / "stanc").chmod(0o755)
         write_manifest(staging)
-
-
-def _extract(archive: zipfile.ZipFile, name: str, folder: Path) -> None:
-    """Extract a file with the time that it has in the archive.
-
-    To make, what was compiled with headers is then as good as before when they are unpacked again.
-    """
-    extracted = archive.extract(name, folder)
-    time = calendar.timegm((*archive.getinfo(name).date_time, 0, 0, 0))
-    os.utime(extracted, (time, time))
 
 
 DRIVER = Path(__file__).resolve().parent / "driver"
@@ -240,12 +221,7 @@ def install_embedded(
     home = _home(pinned)
     require_own(home)
     stan = stan_folder(wheel, care)
-    if find_damage(home, care) is not None:
-        with locked(home):
-            damage = find_damage(home, care)
-            if damage is not None:
-                tell_damage(home, damage)
-                _make_home(home, stan, jobs or usable_cores())
+    restore(home, care, lambda: _make_home(home, stan, jobs or usable_cores()))
     return home
 
 
@@ -266,13 +242,10 @@ def embedded_home() -> Path | None:
 
 
 def _home(pinned: Pinned) -> Path:
-    return cache_dir() / f"cmdstan-{VERSION}-{_identity(pinned.digests[0])}"
-
-
-def _identity(sha256: str) -> str:
     """Name the front end by what it is made of: the wheel, our sources and the compiler."""
     sources = [path.read_text(encoding="utf-8") for path in _driver_files()]
-    return digest(sha256, compiler(), compiler_version(), *sources)[:16]
+    identity = digest(pinned.digests[0], compiler(), compiler_version(), *sources)[:16]
+    return cache_dir() / f"cmdstan-{VERSION}-{identity}"
 
 
 def _driver_files() -> list[Path]:

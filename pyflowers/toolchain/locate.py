@@ -85,22 +85,15 @@ def whole(cmdstan: CmdStan, care: Care) -> CmdStan:
     return cmdstan
 
 
-def available_cmdstan(path: str | Path | None = None) -> CmdStan | None:
+def available_cmdstan() -> CmdStan | None:
     """Return the CmdStan that :func:`find_cmdstan` would use if it had to make none.
-
-    Parameters
-    ----------
-    path : str or Path, optional
-        As :func:`find_cmdstan` takes it.
 
     Raises
     ------
     ToolchainError
-        If one is named or installed and cannot be used.
+        If one is installed and cannot be used.
     """
-    if path is not None and path != "embedded":
-        return find_cmdstan(path)
-    found = _installed() if path is None else None
+    found = _installed()
     if found is not None:
         return found
     home = embedded_home()

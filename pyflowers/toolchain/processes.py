@@ -168,28 +168,17 @@ def started(
         os.close(listening)
     try:
         yield process
-        _drain(process)
+        if process.poll() is None:
+            process.communicate()  # nobody reads its output any more
     finally:
         lifeline.cut()
-        _bury(process)
-
-
-def _drain(process: subprocess.Popen[str]) -> None:
-    """Wait for a command whose output nobody reads any more."""
-    if process.poll() is None:
-        process.communicate()
-
-
-def _bury(process: subprocess.Popen[str]) -> None:
-    """Wait for a killed child, and kill what its watch did not."""
-    try:
-        process.wait(SECONDS_TO_DIE)
-    except subprocess.TimeoutExpired:
-        with suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
+        try:
+            process.wait(SECONDS_TO_DIE)
+        except subprocess.TimeoutExpired:  # its watch did not kill it
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for stream in filter(None, (process.stdout, process.stderr)):
             stream.close()
 
 

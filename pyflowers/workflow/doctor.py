@@ -79,7 +79,6 @@ def _cmdstan() -> Iterator[Finding]:
 
 
 def _cache() -> Iterator[Finding]:
-    from pyflowers.toolchain import library
     from pyflowers.toolchain.build import is_intact
     from pyflowers.toolchain.cache import Care, cache_dir, find_damage
 
@@ -95,11 +94,10 @@ def _cache() -> Iterator[Finding]:
         damage = find_damage(made, Care.DIGESTS)
         remedy = f"{damage}; pyflowers setup makes it again"
         yield Finding(made.name.rpartition("-")[0], remedy if damage else "whole", damage is None)
-    densities = sorted((folder / "densities").glob("[!.]*"))
-    broken = [path.name for path in executables if not is_intact(path / _program_of(path))]
-    broken += [
-        path.name for path in densities if not library.is_intact(path / f"{_program_of(path)}.so")
-    ]
+    libraries = sorted((folder / "libraries").glob("[!.]*"))
+    built = [path / _program_of(path) for path in executables]
+    built += [path / f"{_program_of(path)}.so" for path in libraries]
+    broken = [path.parent.name for path in built if not is_intact(path)]
     state = f"{', '.join(broken)} broken; rebuilt when next used" if broken else "all sound"
     yield Finding("executables", state, not broken)
     yield Finding("free space", _megabytes(free), free >= LITTLE_SPACE)

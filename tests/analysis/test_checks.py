@@ -15,15 +15,7 @@ import pyflowers
 from pyflowers.analysis import checks
 from pyflowers.analysis.checks import LooPit, PredictiveCheck, _on_k_hat
 from pyflowers.analysis.ecdf import uniform_band
-from pyflowers.analysis.statistics import (
-    STATISTICS,
-    consecutive,
-    find_statistics,
-    group_codes,
-    lag_statistic,
-    outlier_statistic,
-    within_statistic,
-)
+from pyflowers.analysis.statistics import STATISTICS, Groups, find_statistics
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError
 
@@ -116,7 +108,7 @@ def test_one_wild_plant_shows_only_against_the_population():
     (outlier,) = checked("wild_plant").failed
     assert outlier.finding.startswith("plant p3, the most distant plant, is farther from the rest")
     groups = checked("wild_plant").groups
-    low, high = groups.quantiles((0.05, 0.95))[:, 3]
+    low, high = np.quantile(groups.replicated[:, 3], (0.05, 0.95))
     assert low < groups.observed[3] < high
 
 
@@ -177,19 +169,19 @@ def test_statistics_are_what_they_say():
 
 
 def test_the_most_distant_group_is_grubbs_statistic():
-    codes = group_codes(made("good").labels("plant"), NUM_PLANTS * NUM_MONTHS)
+    groups = Groups.of(made("good").labels("plant"), NUM_PLANTS * NUM_MONTHS, counts=False)
     y = np.random.default_rng(1).normal(size=(3, NUM_PLANTS * NUM_MONTHS))
     means = y.reshape(3, NUM_PLANTS, NUM_MONTHS).mean(2)
     away = np.abs(means - means.mean(1, keepdims=True)).max(1) / means.std(1, ddof=1)
-    assert np.allclose(outlier_statistic(codes, counts=False)(y), away)
-    assert np.all(outlier_statistic(codes, counts=False)(np.ones_like(y)) == 0)
+    assert np.allclose(groups.outlier(y), away)
+    assert np.all(groups.outlier(np.ones_like(y)) == 0)
 
 
 def uneven(rng, shape):
     """Four groups in mixed rows, of 1, 2, 4 and 5 rows; values for the data sets of `shape`."""
     labels = table(["a", "b", "c", "d"], 3).labels("plant")
     codes = rng.permutation(np.repeat(np.arange(4), [1, 2, 4, 5]))
-    groups = group_codes(replace(labels, codes=codes), 12)
+    groups = Groups.of(replace(labels, codes=codes), 12, counts=True)
     return groups, codes, rng.poisson(2.0, shape).astype(float)
 
 
@@ -197,9 +189,8 @@ def test_what_varies_within_groups_is_pooled_over_them():
     groups, codes, y = uneven(np.random.default_rng(1), (3, 12))
     y[:, codes == 2] = 0  # a group without counts says nothing of their dispersion
     y[2] = 0
-    for row, sd, index in zip(
-        y, within_statistic(groups, False)(y), within_statistic(groups, True)(y), strict=True
-    ):
+    of_measurements = replace(groups, counts=False)
+    for row, sd, index in zip(y, of_measurements.within(y), groups.within(y), strict=True):
         parts = [row[codes == g] for g in range(4)]
         squares = [((part - part.mean()) ** 2).sum() for part in parts]
         assert sd == pytest.approx(np.sqrt(sum(squares) / 8))
@@ -213,7 +204,7 @@ def test_dispersion_within_groups_of_poisson_counts_is_1_whatever_their_rates():
     groups, codes, _ = uneven(rng, (1, 12))
     rate = np.array([0.3, 100.0, 0.1, 5.0])[codes]
     for factor, expected in ((1, 1), (2, 2)):
-        found = within_statistic(groups, True)(factor * rng.poisson(rate, (20000, 12)))
+        found = groups.within(factor * rng.poisson(rate, (20000, 12)))
         weights = 1 / np.sqrt(found.size)
         assert abs(found.mean() - expected) < 4 * found.std() * weights
 
@@ -225,12 +216,12 @@ def test_autocorrelation_is_of_consecutive_times_within_a_group():
     times[codes == 1] = [0, 1]
     times[codes == 2] = [5, 0, 1, 6]
     times[codes == 3] = [4, 3, 1, 0, 7]
-    pairs = consecutive(groups, times)
+    pairs = groups.consecutive(times)
     expected = {(2, 0, 1), (2, 5, 6), (3, 0, 1), (3, 3, 4)}  # two rows are always opposite
     assert {(codes[a], times[a], times[b]) for a, b in pairs.T} == expected
     assert np.all(codes[pairs[0]] == codes[pairs[1]])
     y[1, codes == 2] = 3.0  # a group that does not vary has no correlation
-    for row, found in zip(y, lag_statistic(groups, pairs)(y), strict=True):
+    for row, found in zip(y, groups.autocorrelation(y, pairs), strict=True):
         products = []
         for a, b in pairs.T:
             own = row[codes == codes[a]]

@@ -56,7 +56,7 @@ def test_an_expression_is_evaluated_in_every_draw(fit, text, expected):
 def test_ranks_count_from_the_largest(fit):
     ranks, draws = value(fit, "rank(mu_plant)"), fit.draws["mu_plant"]
     assert np.array_equal(ranks, 1 + (draws[..., None, :] > draws[..., :, None]).sum(-1))
-    first = element_names(evaluate("rank(mu_plant)", fit.posterior).quantity)
+    first = element_names(evaluate("rank(mu_plant)", fit.posterior))
     assert first == [f"rank(mu_plant)[{label}]" for label in ("rose", "tulip", "iris")]
 
 

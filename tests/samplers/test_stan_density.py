@@ -16,7 +16,7 @@ from pyflowers.programs.source import read_source
 from pyflowers.resources import program_path
 from pyflowers.samplers import HMC, LinearRegression, NormalMixture, StanDensity, run
 from pyflowers.toolchain import compile_program
-from pyflowers.toolchain.library import compile_library
+from pyflowers.toolchain.build import compile_library
 
 RNG = np.random.default_rng(7)
 LINE_X = np.linspace(-1, 1.5, 12)
@@ -291,9 +291,9 @@ def test_no_chains_are_no_work(densities):
 
 def test_the_library_is_built_once_in_a_place_of_its_own(densities, mine):
     first = compile_library(read_source(mine))
-    made = first.path.stat().st_mtime_ns
-    assert compile_library(read_source(mine)).path.stat().st_mtime_ns == made
-    assert first.path != compile_library(find_program("iid_normal").source).path
+    made = first.stat().st_mtime_ns
+    assert compile_library(read_source(mine)).stat().st_mtime_ns == made
+    assert first != compile_library(find_program("iid_normal").source)
     assert [p.name for p in sorted(mine.parent.iterdir())] == ["my model.stan", "twice.stan"]
 
 
@@ -301,8 +301,8 @@ def test_the_library_is_built_once_in_a_place_of_its_own(densities, mine):
 def test_a_broken_library_is_built_again(tmp_path):
     (tmp_path / "normal.stan").write_text("parameters { real x; } model { x ~ normal(0, 2); }\n")
     library = compile_library(read_source(tmp_path / "normal.stan"))
-    library.path.unlink()
-    library.path.write_bytes(b"broken")
+    library.unlink()
+    library.write_bytes(b"broken")
     target = StanDensity(tmp_path / "normal.stan")
     assert np.allclose(target.log_density_gradient(np.array([[4.0]]))[1], -1)
     (tmp_path / "normal.stan").write_text("parameters { real x; } model { x ~ normal(0, 1); }\n")

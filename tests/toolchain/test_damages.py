@@ -16,8 +16,8 @@ from pyflowers.errors import ToolchainError
 from pyflowers.programs.source import read_source
 from pyflowers.toolchain import compile_program, find_cmdstan
 from pyflowers.toolchain import embedded as stan
+from pyflowers.toolchain.build import compile_library
 from pyflowers.toolchain.cache import Care, find_damage
-from pyflowers.toolchain.library import compile_library
 
 PROGRAM = "parameters {{ real x; }} model {{ x ~ normal(0, 1); }} // {0}\n"
 
@@ -100,7 +100,7 @@ EXECUTABLE = [
 ]
 LIBRARY = [
     *[("x.so", how) for how in (halved, deleted, garbled, replaced_by_folder)],
-    *[("x.sha256", how) for how in (emptied, deleted, replaced_by_folder)],
+    *[("build.json", how) for how in (emptied, deleted, replaced_by_folder)],
     ("", replaced_by_file),
 ]
 
@@ -227,10 +227,10 @@ def test_a_damaged_library_is_built_again(cache, built, monkeypatch, name, how):
     monkeypatch.setenv("PYFLOWERS_CACHE", str(cache))
     source = read_source(built)
     library = compile_library(source)
-    how(library.path.parent / name)
+    how(library.parent / name)
     again = compile_library(source)
-    assert again.path == library.path
-    ctypes.CDLL(str(again.path))
+    assert again == library
+    ctypes.CDLL(str(again))
 
 
 @pytest.mark.slow
