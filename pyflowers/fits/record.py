@@ -14,8 +14,8 @@ from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import DataError
 from pyflowers.records import Record
+from pyflowers.resources import version
 from pyflowers.storage import recover
-from pyflowers.versions import version
 
 FORMAT = 2
 """Version of the run folder's layout."""

@@ -53,6 +53,7 @@ from typing import Any
 
 import numpy as np
 
+from pyflowers.cores import each, processes
 from pyflowers.display import format_number
 from pyflowers.fits.diagnostics import diagnose
 from pyflowers.fits.posterior import dataset
@@ -62,7 +63,6 @@ from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import FloatArray, draw_traces, r_hat
 from pyflowers.lectures.networks import Network, RegressionTask, Weights, cubed_sine, denoising
 from pyflowers.lectures.stan import advi, nuts
-from pyflowers.parallel import each, processes
 from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
 from pyflowers.programs import Data
 from pyflowers.progress import stage
@@ -288,7 +288,7 @@ def best_starts(
     ascents : array, shape (chain, ascent)
         Log densities, the best first.
     """
-    import scipy.optimize  # noqa: F401  # before the fork: see pyflowers.parallel
+    import scipy.optimize  # noqa: F401  # before the fork: see pyflowers.cores
 
     num = settings.size(task.num_ascents, FEW_ASCENTS)
     streams = settings.rng(10).spawn(NUM_CHAINS)
