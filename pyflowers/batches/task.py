@@ -23,7 +23,7 @@ from pyflowers.digests import digest_of
 from pyflowers.engines import Engine, SamplerOptions
 from pyflowers.engines.base import read_inits
 from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
-from pyflowers.fits.record import package_versions
+from pyflowers.fits.folder import package_versions
 from pyflowers.programs import Data, Program, find_program, shipped_names
 from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.programs.declaration import Declaration

@@ -101,8 +101,7 @@ def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
     Runs in the folders `replacing` that have other inputs are refused before sampling.
     """
     import pyflowers
-    from pyflowers.fits.folder import refuse_other_run
-    from pyflowers.fits.record import RunRecord
+    from pyflowers.fits.folder import RunRecord, refuse_other_run
 
     def refuse(now: RunRecord) -> None:
         for folder in replacing:

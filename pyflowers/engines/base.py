@@ -7,6 +7,8 @@ An engine loads a program once and samples it often. What it cannot do it says w
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -308,6 +310,25 @@ class Engine(Protocol):
         ConfigError
             If the program lacks the capability that this engine needs.
         """
+
+
+VALUE = re.compile(r" is -?\d[\d.e+-]*(?=[, ]|$)")
+"""A value in what Stan says."""
+
+
+def no_start(reasons: Iterable[str]) -> str:
+    """Return the sentence for chains that found no initial value, and what Stan said of each."""
+    counts = Counter(VALUE.sub(" is …", reason) for reason in reasons)
+    reason = (
+        max(counts, key=counts.__getitem__)
+        if counts
+        else "the log density or its gradient is not finite"
+    )
+    return (
+        f"no starting point found: a chain's initial values were all rejected, most often as "
+        f"{reason!r}; constrain the parameter or correct the data that this is about, or give "
+        "inits from Python"
+    )
 
 
 def variables_of(

@@ -20,9 +20,11 @@ from pyflowers.cores import usable_cores
 from pyflowers.display import INTERVAL
 from pyflowers.engines.base import (
     NUTS_USES,
+    VALUE,
     Keep,
     Sample,
     SamplerOptions,
+    no_start,
     read_inits,
     variables_of,
 )
@@ -212,8 +214,6 @@ def consoles(folder: Path) -> list[str]:
 _SETTING = re.compile(r"\s*\w+ = ")
 _REJECTION = re.compile(r"Informational Message: .* proposal")
 _AT_INITIAL = "  Error evaluating the log probability at the initial value."
-_NOT_FINITE = "the log density or its gradient is not finite"
-_NUMBER = re.compile(r" is -?\d[\d.e+-]*(?=[, ]|$)")
 _STAN_SAID = re.compile(
     r"exception|error|reject|initialization|failed|cannot|must be|not found|does not|no space",
     re.IGNORECASE,
@@ -239,20 +239,9 @@ def count_messages(consoles: Iterable[str]) -> tuple[dict[str, int], dict[str, i
             if re.match("(Exception|Error): ", line) and before != _AT_INITIAL:
                 counts = rejections if _REJECTION.match(before) else failures
                 message = re.sub(r" \(in .*$", "", line.partition(": ")[2]).strip()
-                counts[_NUMBER.sub(" is …", message)] += 1
+                counts[VALUE.sub(" is …", message)] += 1
             before = line
     return dict(rejections), dict(failures)
-
-
-def no_start(reasons: Iterable[str]) -> str:
-    """Return the sentence for chains that found no initial value, and what Stan said of each."""
-    counts = Counter(_NUMBER.sub(" is …", reason) for reason in reasons)
-    reason = max(counts, key=counts.__getitem__) if counts else _NOT_FINITE
-    return (
-        f"no starting point found: a chain's initial values were all rejected, most often as "
-        f"{reason!r}; constrain the parameter or correct the data that this is about, or give "
-        "inits from Python"
-    )
 
 
 def last_words(consoles: Iterable[str], most: int = 6) -> str:

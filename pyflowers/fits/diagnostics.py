@@ -83,7 +83,7 @@ def diagnose(
     stats : mapping of str to array, shape (chain, draw)
         Sampler statistics by Stan's names.
     summary : DataFrame
-        What :func:`pyflowers.fits.summary.summarize` says of these draws.
+        What :func:`pyflowers.fits.posterior.summarize` says of these draws.
     options : SamplerOptions
         How they were sampled.
     independent : mapping of str to float, optional

@@ -21,8 +21,7 @@ from pyflowers.engines import (
 )
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
-from pyflowers.fits.record import (
+from pyflowers.fits.folder import (
     DataRecord,
     EngineRecord,
     ProgramRecord,
@@ -31,6 +30,7 @@ from pyflowers.fits.record import (
     package_versions,
     plain_inits,
 )
+from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import READING
 
