@@ -6,11 +6,17 @@ from pyflowers.posterior.distributions import (
     Normal,
     NormalPrior,
     ScaledInvChiSquare,
+    SufficientStatistics,
 )
-from pyflowers.posterior.mean_field import NotConvergedWarning, State, VBResult
-from pyflowers.posterior.mean_field_multilevel import MultilevelVB, fit_multilevel_normal
-from pyflowers.posterior.mean_field_normal import NormalVB, fit_normal
-from pyflowers.posterior.statistics import SufficientStatistics
+from pyflowers.posterior.mean_field import (
+    MultilevelVB,
+    NormalVB,
+    NotConvergedWarning,
+    State,
+    VBResult,
+    fit_multilevel_normal,
+    fit_normal,
+)
 
 __all__ = [
     "Distribution",

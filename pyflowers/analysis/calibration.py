@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -113,6 +113,7 @@ class Calibration(Shown):
     of_simulation: tuple[str, ...] = ()
     sha256: str = ""
     priors: Mapping[str, float] = field(default_factory=dict)
+    prob: ClassVar[float] = PROB
 
     @classmethod
     def load(cls, folder: str | Path) -> Calibration:

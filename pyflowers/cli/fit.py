@@ -201,7 +201,6 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
 
     Each DIR is a finished run folder; without any, the models are fitted to --data.
     """
-    from pyflowers.analysis.calibration import Calibration
     from pyflowers.fits.fit import Fit
     from pyflowers.reports import check_report
     from pyflowers.workflow.config import Experiment
@@ -210,7 +209,11 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
     check_report(out)
     chosen = from_command_line(ctx)
     run = {name: chosen.pop(name) for name in ("cmdstan", "overwrite") if name in chosen}
-    calibrations = [Calibration.load(folder) for folder in chosen.pop("calibrations", ())]
+    calibrations = []
+    for folder in chosen.pop("calibrations", ()):
+        from pyflowers.analysis.calibration import Calibration  # with all that a batch needs
+
+        calibrations.append(Calibration.load(folder))
     for name in ("folders", "out"):
         chosen.pop(name, None)
     if folders:

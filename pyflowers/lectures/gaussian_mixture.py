@@ -39,10 +39,11 @@ import pandas as pd
 
 from pyflowers.engines.approximate import Approximation
 from pyflowers.fits.diagnostics import R_HAT_AT_MOST
-from pyflowers.lectures.lecture import Lecture, Row, Settings
-from pyflowers.lectures.measures import FloatArray, draw_traces, ess, largest_r_hat, r_hat
-from pyflowers.lectures.stan import Nuts, advi, nuts
-from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
+from pyflowers.fits.fit import Fit
+from pyflowers.lectures import measures
+from pyflowers.lectures.lecture import Lecture, Settings
+from pyflowers.lectures.measures import FloatArray, panel_figure
+from pyflowers.plots.style import LIGHT, Axes, StyledFigure, legend, styled
 from pyflowers.resources import gaussian_mixture_csv
 
 WEIGHTS, MEANS, VARIANCES = (0.5, 0.3, 0.2), (1.0, 5.0, 10.0), (1.0, 2.0, 4.0)
@@ -61,42 +62,40 @@ def gaussian_mixture(settings: Settings) -> Lecture:
     PyflowersError
         If Stan cannot be run.
     """
+    title = "A Gaussian mixture, and the names of its components"
+    lecture = Lecture("gaussian-mixture", title, settings)
     y = pd.read_csv(gaussian_mixture_csv())["y"].to_numpy()
     draws = settings.size(1_000, 300)
     options: dict[str, Any] = {"warmup": draws, "draws": draws}
-    fit = nuts("gaussian_mixture", stan_data(y), settings, **options)
-    approximation = advi("gaussian_mixture", stan_data(y), settings)
+    fit = measures.nuts("gaussian_mixture", stan_data(y), settings, **options)
+    approximation = measures.advi("gaussian_mixture", stan_data(y), settings)
     # Without the order each chain starts at other quantiles of y, so with other labels.
     start = np.quantile(y, (0.2, 0.6, 0.9))
     others = {"mu_ordered": [], "sigma2": [1.0] * 3, "weight": [1 / 3] * 3}
     orders = list(permutations(range(3)))[:4]
-    inits = [{"mu_free": start[list(order)].tolist(), **others} for order in orders]
+    options["inits"] = [{"mu_free": start[list(order)].tolist(), **others} for order in orders]
     unordered = stan_data(y, is_ordered=False)
-    free = nuts("gaussian_mixture", unordered, settings, inits=inits, **options)
-    labels = {"ordered": detect(fit.variable("mu")), "free": detect(free.variable("mu"))}
-    rows = []
-    for name, truth in VARIABLES.items():
-        exact, approximate = fit.variable(name), approximation.draws[name]
-        for k, value in enumerate(truth):
-            rows.append(_row(f"{name}[{k + 1}]", value, exact[..., k], approximate[..., k]))
-    return Lecture(
-        "gaussian-mixture",
-        "A Gaussian mixture, and the names of its components",
-        settings,
-        _findings(fit, free, approximation, labels, rows),
-        {"NUTS, ADVI and the truth": rows},
-        {
-            "posterior": _posterior_figure(fit, approximation),
-            "density": _density_figure(y, fit),
-            "label-switching": _label_figure(free),
-        },
-        {
-            "seconds": fit.fit.record.times.wall_seconds,
-            "iterations": 2 * draws * len(fit.variable("mu")),
-            "k_hat": approximation.k_hat,
-            "labels": {name: vars(found) for name, found in labels.items()},
-        },
+    free = measures.nuts("gaussian_mixture", unordered, settings, **options)
+    ordered, switching = (detect(each.posterior["mu"].values) for each in (fit, free))
+    lecture.results.update(
+        seconds=fit.record.times.wall_seconds,
+        iterations=2 * draws * fit.num_chains,
+        k_hat=approximation.k_hat,
+        labels={"ordered": vars(ordered), "free": vars(switching)},
     )
+    lecture.say(f"NUTS with ordered means: {fit.diagnostics}; {ordered}.")
+    _compare(lecture, fit, approximation)
+    density = _density_draws(free, np.array([MEANS[1]]))[..., 0]
+    lecture.say(
+        f"Without the order, {switching}. Chains start with different labels and change them "
+        f"{switching.within_chains} times.",
+        "What has no label agrees all the same: the density at "
+        f"y = {MEANS[1]:g} has R-hat {measures.r_hat(density):.3f} over those chains.",
+    )
+    lecture.figures["posterior"] = _posterior_figure(fit, approximation)
+    _show_density(lecture, y, fit)
+    _show_labels(lecture, free.posterior["mu"].values)
+    return lecture
 
 
 def simulate() -> pd.DataFrame:
@@ -162,7 +161,7 @@ def detect(means: FloatArray) -> LabelSwitching:
     )
     by_chain = index.reshape(means.shape[:2])
     r_hats = [
-        largest_r_hat({str(k): values[..., k] for k in range(means.shape[-1])})
+        measures.largest_r_hat({str(k): values[..., k] for k in range(means.shape[-1])})
         for values in (means, np.sort(means, axis=-1))
     ]
     return LabelSwitching(
@@ -173,101 +172,98 @@ def detect(means: FloatArray) -> LabelSwitching:
     )
 
 
-def _row(quantity: str, truth: float, draws: FloatArray, approximate: FloatArray) -> Row:
-    return {
-        "quantity": quantity,
-        "truth": truth,
-        "NUTS mean": float(draws.mean()),
-        "NUTS sd": float(draws.std(ddof=1)),
-        "ADVI mean": float(approximate.mean()),
-        "ADVI sd": float(approximate.std(ddof=1)),
-        "ADVI sd / NUTS sd": float(approximate.std() / draws.std()),
-        "R-hat": r_hat(draws),
-        "ESS": ess(draws),
-    }
-
-
-def _findings(
-    fit: Nuts,
-    free: Nuts,
-    approximation: Approximation,
-    labels: dict[str, LabelSwitching],
-    rows: list[Row],
-) -> list[str]:
+def _compare(lecture: Lecture, fit: Fit, approximation: Approximation) -> None:
+    """Set NUTS and ADVI beside the truth."""
+    rows: list[dict[str, Any]] = []
+    for name, truth in VARIABLES.items():
+        for k, value in enumerate(truth):
+            draws = fit.posterior[name].values[..., k]
+            approximate = approximation.draws[name][..., k]
+            rows.append(
+                {
+                    "quantity": f"{name}[{k + 1}]",
+                    "truth": value,
+                    "NUTS mean": float(draws.mean()),
+                    "NUTS sd": float(draws.std(ddof=1)),
+                    "ADVI mean": float(approximate.mean()),
+                    "ADVI sd": float(approximate.std(ddof=1)),
+                    "ADVI sd / NUTS sd": float(approximate.std() / draws.std()),
+                    "R-hat": measures.r_hat(draws),
+                    "ESS": measures.ess(draws),
+                }
+            )
+    lecture.tables["NUTS, ADVI and the truth"] = rows
     off = max(abs(row["truth"] - row["NUTS mean"]) / row["NUTS sd"] for row in rows)
     narrow = min(rows, key=lambda row: float(row["ADVI sd / NUTS sd"]))
-    density = _density_draws(free, np.array([MEANS[1]]))[..., 0]
-    return [
-        f"NUTS with ordered means: {fit.verdict}; {labels['ordered']}.",
+    lecture.say(
         f"The values that the data were drawn with lie within {off:.1f} posterior sds.",
         f"Mean-field ADVI has {narrow['ADVI sd / NUTS sd']:.2f} of NUTS's sd for "
         f"{narrow['quantity']}, its narrowest; its k-hat is {approximation.k_hat:.2f} "
         f"({approximation.k_hat_verdict}).",
-        f"Without the order, {labels['free']}. Chains start with different labels and change them "
-        f"{labels['free'].within_chains} times.",
-        "What has no label agrees all the same: the density at "
-        f"y = {MEANS[1]:g} has R-hat {r_hat(density):.3f} over those chains.",
-    ]
+    )
 
 
-def _density_draws(fit: Nuts, grid: FloatArray) -> FloatArray:
+def _density_draws(fit: Fit, grid: FloatArray) -> FloatArray:
     """Return each draw's density on a grid, shape (chain, draw, grid)."""
-    mu, sigma2, weight = (fit.variable(name)[..., None] for name in ("mu", "sigma2", "weight"))
+    mu, sigma2, weight = (fit.posterior[name].values[..., None] for name in VARIABLES)
     parts = weight * np.exp(-0.5 * (grid - mu) ** 2 / sigma2) / np.sqrt(2 * np.pi * sigma2)
     total: FloatArray = parts.sum(axis=-2)
     return total
 
 
 @styled
-def _posterior_figure(fit: Nuts, approximation: Approximation) -> StyledFigure:
+def _posterior_figure(fit: Fit, approximation: Approximation) -> StyledFigure:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    figure, axes = panels(9, 3, 1.35, LIGHT)
+    methods: dict[str, tuple[str, Any]] = {
+        "NUTS": (LIGHT.model, fit.posterior),
+        "mean-field ADVI": (LIGHT.chains[1], approximation.draws),
+    }
     titles = {"mu": "mean", "sigma2": "variance", "weight": "weight"}
-    for row, (name, truth) in enumerate(VARIABLES.items()):
-        methods = ((fit.variable(name), LIGHT.model), (approximation.draws[name], LIGHT.chains[1]))
-        for k, value in enumerate(truth):
-            ax = axes[3 * row + k]
-            for draws, colour in methods:
-                counts, edges = np.histogram(draws[..., k], bins=40, density=True)
-                ax.stairs(counts, edges, color=colour, fill=True, alpha=0.45)
-                ax.stairs(counts, edges, color=colour, lw=0.8)
-            ax.axvline(value, color=LIGHT.ink, lw=1, ls="--")
-            ax.set_yticks([])
-            ax.set_title(f"{titles[name]} {k + 1}")
-            ax.locator_params(axis="x", nbins=4)
-    handles = [
-        Patch(color=LIGHT.model, alpha=0.6, label="NUTS"),
-        Patch(color=LIGHT.chains[1], alpha=0.6, label="mean-field ADVI"),
-        Line2D([], [], color=LIGHT.ink, ls="--", lw=1, label="truth"),
-    ]
-    figure.legend(handles=handles, loc="outside upper right", ncols=3)
+    shown = {f"{titles[name]} {k + 1}": (name, k) for name in VARIABLES for k in range(3)}
+
+    def histograms(ax: Axes, which: tuple[str, int]) -> None:
+        name, k = which
+        for colour, draws in methods.values():
+            counts, edges = np.histogram(np.asarray(draws[name])[..., k], bins=40, density=True)
+            ax.stairs(counts, edges, color=colour, fill=True, alpha=0.45)
+            ax.stairs(counts, edges, color=colour, lw=0.8)
+        ax.axvline(VARIABLES[name][k], color=LIGHT.ink, lw=1, ls="--")
+        ax.set_yticks([])
+        ax.locator_params(axis="x", nbins=4)
+
     alt = "Histograms of means, variances and weights by NUTS and ADVI, with the true values."
-    return finish(figure, alt)
+    figure = panel_figure(shown, histograms, 1.35, alt, columns=3)
+    handles: list[Any] = [Patch(color=c, alpha=0.6, label=m) for m, (c, _) in methods.items()]
+    legend(figure, [*handles, Line2D([], [], color=LIGHT.ink, ls="--", lw=1, label="truth")])
+    return figure
 
 
-@styled
-def _density_figure(y: FloatArray, fit: Nuts) -> StyledFigure:
-    figure, (ax,) = panels(1, 1, 2.4, LIGHT)
+def _show_density(lecture: Lecture, y: FloatArray, fit: Fit) -> None:
     grid = np.linspace(y.min() - 0.5, y.max() + 0.5, 250)
-    density = _density_draws(fit, grid)[:, ::10].reshape(-1, grid.size)
-    ax.hist(y, bins=60, density=True, color=LIGHT.grid, label="1,000 points")
-    low, high = np.quantile(density, (0.025, 0.975), axis=0)
-    ax.fill_between(grid, low, high, color=LIGHT.model, alpha=0.3, lw=0, label="95% interval")
-    ax.plot(grid, density.mean(axis=0), color=LIGHT.model, label="posterior mean")
-    ax.set(xlabel="y", ylabel="density", title="The density", xlim=(grid[0], grid[-1]))
-    ax.legend(loc="upper right")
-    return finish(figure, "The data's histogram under the posterior of the mixture's density.")
+
+    def density(ax: Axes, draws: FloatArray) -> None:
+        ax.hist(y, bins=60, density=True, color=LIGHT.grid, label="1,000 points")
+        low, high = np.quantile(draws, (0.025, 0.975), axis=0)
+        ax.fill_between(grid, low, high, color=LIGHT.model, alpha=0.3, lw=0, label="95% interval")
+        ax.plot(grid, draws.mean(axis=0), color=LIGHT.model, label="posterior mean")
+        ax.set_xlim(grid[0], grid[-1])
+        ax.legend(loc="upper right")
+
+    shown = {"The density": _density_draws(fit, grid)[:, ::10].reshape(-1, grid.size)}
+    alt = "The data's histogram under the posterior of the mixture's density."
+    lecture.figures["density"] = panel_figure(shown, density, 2.4, alt, labels=("y", "density"))
 
 
-@styled
-def _label_figure(free: Nuts) -> StyledFigure:
-    figure, axes = panels(2, 2, 2.4, LIGHT)
-    draw_traces(axes[0], free.variable("mu")[..., 0], 300)
-    axes[0].set(xlabel="draw", ylabel="y", title="Mean of component 1")
-    draw_traces(axes[1], np.sort(free.variable("mu"), axis=-1)[..., 0], 300)
-    axes[1].set(xlabel="draw", title="Smallest of the means")
-    axes[1].set_ylim(axes[0].get_ylim())
+def _show_labels(lecture: Lecture, mu: FloatArray) -> None:
+    shown = {"Mean of component 1": mu, "Smallest of the means": np.sort(mu, axis=-1)}
+
+    def traces(ax: Axes, means: FloatArray) -> None:
+        measures.draw_traces(ax, means[..., 0], 300)
+
     alt = "Without the order each chain has its own labels; sorted, they agree."
-    return finish(figure, alt, "Four chains, is_ordered = 0.")
+    note, labels = "Four chains, is_ordered = 0.", ("draw", "y")
+    figure = panel_figure(shown, traces, 2.4, alt, note, labels=labels)
+    figure.axes[1].set_ylim(figure.axes[0].get_ylim())
+    lecture.figures["label-switching"] = figure

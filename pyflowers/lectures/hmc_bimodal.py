@@ -14,28 +14,17 @@ References
 
 from __future__ import annotations
 
-from pyflowers.lectures.lecture import Lecture, Settings
-from pyflowers.lectures.measures import (
-    Efficiency,
-    FloatArray,
-    agreement,
-    compare,
-    efficiency,
-    efficiency_figure,
-    ess,
-    largest_r_hat,
-    mixes,
-    most_efficient,
-    statistics,
-    timed_run,
-)
-from pyflowers.lectures.metropolis_bimodal import by_nuts, draw_histogram, exact, starts
-from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
+from pyflowers.lectures import measures
+from pyflowers.lectures.lecture import Lecture, Row, Settings
+from pyflowers.lectures.measures import Draws, Statistics
+from pyflowers.lectures.metropolis_bimodal import by_nuts, exact, histogram, starts
+from pyflowers.plots.style import Axes
 from pyflowers.samplers import HMC, Kernel, Metropolis, NormalMixture, UniformStep
 
 NUM_CHAINS = 4
 NUM_DRAWS = 2_000
 WARMUP = 100
+NUTS = "Stan's NUTS"
 
 
 def hmc_bimodal(settings: Settings) -> Lecture:
@@ -46,75 +35,62 @@ def hmc_bimodal(settings: Settings) -> Lecture:
     PyflowersError
         If Stan's NUTS cannot be run.
     """
+    lecture = Lecture("hmc-bimodal", "Hamiltonian Monte Carlo on two modes", settings)
     target = NormalMixture.lecture_hmc()
     # Each sampler with the evaluations that one of its transitions takes.
-    samplers: dict[str, tuple[Kernel, int]] = {
+    kernels: dict[str, tuple[Kernel, int]] = {
         "Metropolis, step 5": (Metropolis(target, UniformStep(5.0)), 1),
         "HMC, ε = 0.5, L = 10": (HMC(target, 0.5, 10), 10),
         "HMC, ε = 0.2, L = 10": (HMC(target, 0.2, 10), 10),
     }
-    draws: dict[str, FloatArray] = {}
-    costs: list[Efficiency] = []
-    for stream, (name, (kernel, each)) in enumerate(samplers.items()):
-        rng = settings.rng(stream)
-        result, seconds = timed_run(kernel, rng, starts(target), NUM_DRAWS, WARMUP)
-        draws[name] = result.draws[..., 0]
-        costs.append(efficiency(name, result, {"x": draws[name]}, each, seconds))
-    stan = by_nuts(target, settings, NUM_DRAWS)
-    draws["Stan's NUTS"] = stan.variable("x")
-    costs.append(stan.efficiency({"x": draws["Stan's NUTS"]}))
-    per_evaluation, per_second = most_efficient(costs)
-    findings = [
-        *_agreements(draws, target),
-        f"{per_evaluation}.",
-        f"{per_second}; Stan's seconds include writing the draws.",
-    ]
-    return Lecture(
-        "hmc-bimodal",
-        "Hamiltonian Monte Carlo on two modes",
-        settings,
-        findings,
-        {f"{NUM_CHAINS} chains of {NUM_DRAWS:,} draws": [cost.row() for cost in costs]},
-        {"histograms": _histograms(target, draws), "efficiency": efficiency_figure(costs)},
-        {
-            "exact": exact(target),
-            "statistics": {name: statistics(values) for name, values in draws.items()},
-        },
+    draws: dict[str, Draws] = {}
+    costs: list[Row] = []
+    for stream, (name, (kernel, each)) in enumerate(kernels.items()):
+        how = (settings.rng(stream), starts(target), NUM_DRAWS, WARMUP)
+        points, cost = measures.timed_run(kernel, each, *how)
+        draws[name] = {"x": points[..., 0]}
+        costs.append(measures.efficiency(name, draws[name], *cost))
+    fit = by_nuts(target, settings, NUM_DRAWS)
+    draws[NUTS] = {"x": fit.posterior["x"].values}
+    costs.append(measures.efficiency(NUTS, draws[NUTS], *measures.nuts_cost(fit)))
+    statistics = {name: measures.statistics(values["x"]) for name, values in draws.items()}
+    lecture.results.update(exact=exact(target), statistics=statistics)
+    lecture.tables[f"{NUM_CHAINS} chains of {NUM_DRAWS:,} draws"] = costs
+    _say_what_agrees(lecture, draws, exact(target), statistics[NUTS])
+    per_evaluation, per_second = measures.most_efficient(costs)
+    lecture.say(f"{per_evaluation}.", f"{per_second}; Stan's seconds include writing the draws.")
+
+    def panel(ax: Axes, values: Draws) -> None:
+        histogram(target, 2.6, ax, values["x"])
+        text = f"{measures.smallest_ess(values):,.0f} effective"
+        ax.text(0.02, 0.9, text, transform=ax.transAxes)
+
+    alt = "Histograms of four samplers' draws over the exact bimodal density."
+    note = f"Each from {NUM_CHAINS} chains of {NUM_DRAWS:,} draws."
+    labels = ("x", "density")
+    lecture.figures["histograms"] = measures.panel_figure(
+        draws, panel, 1.75, alt, note, columns=2, labels=labels, share="xy"
     )
+    lecture.figures["efficiency"] = measures.efficiency_figure(costs)
+    return lecture
 
 
-def _agreements(draws: dict[str, FloatArray], target: NormalMixture) -> list[str]:
+def _say_what_agrees(
+    lecture: Lecture, draws: dict[str, Draws], known: Statistics, by_stan: Statistics
+) -> None:
     """Compare each sampler that mixes with the exact density and with NUTS; name those that do not.
 
     A chain that rarely crosses between the modes estimates its own Monte Carlo error badly.
     """
-    sentences = []
-    known, by_stan = exact(target), statistics(draws["Stan's NUTS"])
     for name, values in draws.items():
-        if not mixes({"x": values}):
-            sentences.append(
+        if not measures.mixes(values):
+            lecture.say(
                 f"{name} does not mix well enough to be judged: R-hat "
-                f"{largest_r_hat({'x': values}):.3f}, {ess(values):.0f} effective draws of "
-                f"{values.size:,}."
+                f"{measures.largest_r_hat(values):.3f}, {measures.smallest_ess(values):.0f} "
+                f"effective draws of {values['x'].size:,}."
             )
             continue
-        found = statistics(values)
-        sentences.append(agreement(compare("x", found, known), f"{name} and the exact density"))
-        if name != "Stan's NUTS":
-            sentences.append(agreement(compare("x", found, by_stan), f"{name} and Stan's NUTS"))
-    return sentences
-
-
-@styled
-def _histograms(target: NormalMixture, draws: dict[str, FloatArray]) -> StyledFigure:
-    figure, axes = panels(len(draws), 2, 1.75, LIGHT, sharex=True, sharey=True)
-    for ax, (name, values) in zip(axes, draws.items(), strict=True):
-        draw_histogram(ax, target, values, 2.6)
-        ax.set_title(name)
-        ax.text(0.02, 0.9, f"{ess(values):,.0f} effective", transform=ax.transAxes)
-    for ax in axes[2:]:
-        ax.set_xlabel("x")
-    for ax in axes[::2]:
-        ax.set_ylabel("density")
-    alt = "Histograms of four samplers' draws over the exact bimodal density."
-    return finish(figure, alt, f"Each from {NUM_CHAINS} chains of {NUM_DRAWS:,} draws.")
+        for what, reference in (("the exact density", known), (NUTS, by_stan)):
+            if name != what:
+                found = measures.compare_draws(values, {"x": reference})
+                lecture.say(measures.agreement(found, f"{name} and {what}"))

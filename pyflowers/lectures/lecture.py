@@ -71,23 +71,27 @@ class Lecture:
     ----------
     name, title : str
     settings : Settings
-    findings : sequence of str
+    findings : list of str
         Sentences, each with its numbers.
-    tables : mapping of str to sequence of rows
+    tables : dict of str to sequence of rows
         By caption; a row is a mapping from column to value.
-    figures : mapping of str to Figure
+    figures : dict of str to Figure
         By file name without its ending.
-    results : mapping
+    results : dict
         Numbers that are not in the tables, fit for JSON.
     """
 
     name: str
     title: str
     settings: Settings
-    findings: Sequence[str]
-    tables: Mapping[str, Sequence[Row]]
-    figures: Mapping[str, Figure]
-    results: Mapping[str, Any] = field(default_factory=dict)
+    findings: list[str] = field(default_factory=list)
+    tables: dict[str, Sequence[Row]] = field(default_factory=dict)
+    figures: dict[str, Figure] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
+
+    def say(self, *findings: str) -> None:
+        """Add findings."""
+        self.findings.extend(findings)
 
     def markdown(self) -> str:
         """Return the findings, tables and figures as Markdown."""
@@ -102,17 +106,18 @@ class Lecture:
 
     def record(self) -> dict[str, Any]:
         """Return everything but the figures, fit for JSON."""
-        record = {
-            "lecture": self.name,
-            "seed": self.settings.seed,
-            "quick": self.settings.quick,
-            "versions": {package: version(package) for package in ("numpy", "pyflowers")},
-            "findings": list(self.findings),
-            "tables": self.tables,
-            "results": self.results,
-        }
-        found: dict[str, Any] = plain(record)
-        return found
+        record: dict[str, Any] = plain(
+            {
+                "lecture": self.name,
+                "seed": self.settings.seed,
+                "quick": self.settings.quick,
+                "versions": {package: version(package) for package in ("numpy", "pyflowers")},
+                "findings": self.findings,
+                "tables": self.tables,
+                "results": self.results,
+            }
+        )
+        return record
 
     def save(self, folder: str | Path) -> Path:
         """Write ``findings.md``, ``results.json`` and the figures as PNG.
@@ -157,17 +162,16 @@ def _kind(name: str) -> FolderKind:
 
 def _table(rows: Sequence[Row]) -> str:
     """Return rows as a Markdown table, numbers with three significant digits."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    lines = [columns, ["---"] * len(columns)]
-    lines += [[_cell(row.get(column, "")) for column in columns] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _cell(value: Any) -> str:
     from pyflowers.display import format_number
 
-    if isinstance(value, (float, np.floating)):
-        return format_number(float(value))
-    if isinstance(value, (bool, np.bool_)):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, (int, np.integer)) else str(value)
+    def cell(value: Any) -> str:
+        if isinstance(value, (float, np.floating)):
+            return format_number(float(value))
+        if isinstance(value, (bool, np.bool_)):
+            return "yes" if value else "no"
+        return f"{value:,}" if isinstance(value, (int, np.integer)) else str(value)
+
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    lines = [columns, ["---"] * len(columns)]
+    lines += [[cell(row.get(column, "")) for column in columns] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -15,13 +15,12 @@ References
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from pyflowers.lectures.lecture import Lecture, Settings
-from pyflowers.lectures.measures import FloatArray
-from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, plain_ticks, styled
+from pyflowers.lectures.measures import FloatArray, panel_figure
+from pyflowers.plots.style import LIGHT, Axes, StyledFigure, plain_ticks
 from pyflowers.samplers import markov
 
 NUM_STATES = 10
@@ -32,26 +31,36 @@ START = NUM_STATES - 1
 
 def markov_chain(settings: Settings) -> Lecture:
     """Show a chain's matrix, its detailed balance and its way to the limit from every start."""
+    from scipy.stats import chi2
+
+    lecture = Lecture("markov-chain", "A finite Markov chain and its limit", settings)
     weights = np.array([RATE**i / math.factorial(i) for i in range(NUM_STATES)])
     pi = weights / weights.sum()
     matrix = markov.metropolis_matrix(weights, markov.ring_walk(NUM_STATES))
+    balance = markov.detailed_balance_error(matrix, pi)
+    stationary = float(np.abs(markov.stationary_distribution(matrix) - pi).max())
+    lecture.figures["matrix"] = _matrix_figure(matrix, pi)
     paths = np.stack([markov.distributions(matrix, row, NUM_STEPS) for row in np.eye(NUM_STATES)])
+    distance, rate = markov.total_variation(paths, pi), markov.convergence_rate(matrix)
+    lecture.figures["convergence"] = _convergence_figure(distance, bound(pi, rate, NUM_STEPS))
+    lecture.figures["distributions"] = _distributions_figure(paths, pi)
     num_chains = settings.size(20_000, 2_000)
     start = np.full(num_chains, START)
     states = markov.simulate(settings.rng(0), matrix, start, NUM_STEPS)
     counts = np.bincount(states[:, -1], minlength=NUM_STATES)
-    results = {
-        "pi": pi,
-        "matrix": matrix,
-        "detailed_balance_error": markov.detailed_balance_error(matrix, pi),
-        "stationary_error": float(np.abs(markov.stationary_distribution(matrix) - pi).max()),
-        "rate": markov.convergence_rate(matrix),
-        "total_variation": markov.total_variation(paths, pi),
-        "simulated": counts / num_chains,
-        "chi_square": float(((counts - num_chains * pi) ** 2 / (num_chains * pi)).sum()),
-        "num_chains": num_chains,
-    }
-    rows = [
+    chi_square = float(((counts - num_chains * pi) ** 2 / (num_chains * pi)).sum())
+    lecture.say(
+        f"Detailed balance holds to {balance:.1e}, and the stationary distribution solved for "
+        f"equals π to {stationary:.1e}.",
+        f"The second eigenvalue is {rate:.4f}: in the long run the distance to the limit halves "
+        f"every {math.log(2) / -math.log(rate):.1f} steps, whatever the start.",
+        f"After {NUM_STEPS} steps the total variation distance is at most "
+        f"{distance[:, -1].max():.2e}; the slowest start is "
+        f"{int(distance[:, NUM_STEPS // 2].argmax())}.",
+        f"{num_chains:,} simulated chains, all from {START}, have the limit's frequencies "
+        f"(chi-square p = {chi2.sf(chi_square, NUM_STATES - 1):.2f}).",
+    )
+    lecture.tables["States"] = [
         {
             "flowers": state,
             "π": float(pi[state]),
@@ -60,14 +69,11 @@ def markov_chain(settings: Settings) -> Lecture:
         }
         for state in range(NUM_STATES)
     ]
-    figures = {
-        "matrix": _matrix_figure(matrix, pi),
-        "convergence": _convergence_figure(results),
-        "distributions": _distributions_figure(paths, pi),
-    }
-    title = "A finite Markov chain and its limit"
-    tables = {"States": rows}
-    return Lecture("markov-chain", title, settings, _findings(results), tables, figures, results)
+    lecture.results.update(pi=pi, matrix=matrix, detailed_balance_error=balance)
+    lecture.results.update(stationary_error=stationary, rate=rate, total_variation=distance)
+    lecture.results.update(simulated=counts / num_chains, chi_square=chi_square)
+    lecture.results["num_chains"] = num_chains
+    return lecture
 
 
 def bound(pi: FloatArray, rate: float, num_steps: int) -> FloatArray:
@@ -77,67 +83,47 @@ def bound(pi: FloatArray, rate: float, num_steps: int) -> FloatArray:
     return curve
 
 
-def _findings(results: dict[str, Any]) -> list[str]:
-    from scipy.stats import chi2
-
-    distance = results["total_variation"]
-    slowest = int(distance[:, NUM_STEPS // 2].argmax())
-    p_value = float(chi2.sf(results["chi_square"], NUM_STATES - 1))
-    half = math.log(2) / -math.log(results["rate"])
-    return [
-        f"Detailed balance holds to {results['detailed_balance_error']:.1e}, and the stationary "
-        f"distribution solved for equals π to {results['stationary_error']:.1e}.",
-        f"The second eigenvalue is {results['rate']:.4f}: in the long run the distance to the "
-        f"limit halves every {half:.1f} steps, whatever the start.",
-        f"After {NUM_STEPS} steps the total variation distance is at most "
-        f"{distance[:, -1].max():.2e}; the slowest start is {slowest}.",
-        f"{results['num_chains']:,} simulated chains, all from {START}, have the limit's "
-        f"frequencies (chi-square p = {p_value:.2f}).",
-    ]
-
-
-@styled
 def _matrix_figure(matrix: FloatArray, pi: FloatArray) -> StyledFigure:
-    figure, axes = panels(2, 2, 2.75, LIGHT)
-    for ax, values, title, form in (
-        (axes[0], matrix, "Transition matrix, %", "{:.0f}"),
-        (axes[1], pi[:, None] * matrix, "Flow π P, %: symmetric", "{:.1f}"),
-    ):
+    def shades(ax: Axes, shown: tuple[FloatArray, str]) -> None:
+        values, form = shown
         ax.imshow(values, cmap="Blues", vmin=0, vmax=values.max() * 2)
         for i, j in zip(*np.nonzero(values > 5e-4), strict=True):
             ax.text(j, i, form.format(100 * values[i, j]), ha="center", va="center", fontsize=6)
-        ax.set(xlabel="to", title=title, xticks=range(NUM_STATES), yticks=range(NUM_STATES))
+        ax.set(xticks=range(NUM_STATES), yticks=range(NUM_STATES))
         ax.grid(False)
-    axes[0].set_ylabel("from")
+
+    shown = {
+        "Transition matrix, %": (matrix, "{:.0f}"),
+        "Flow π P, %: symmetric": (pi[:, None] * matrix, "{:.1f}"),
+    }
     alt = "The transition matrix in shades, and the flow between states, equal both ways."
-    return finish(figure, alt)
+    return panel_figure(shown, shades, 2.75, alt, labels=("to", "from"))
 
 
-@styled
-def _convergence_figure(results: dict[str, Any]) -> StyledFigure:
-    figure, (ax,) = panels(1, 1, 2.6, LIGHT)
-    steps = np.arange(NUM_STEPS + 1)
-    limit = bound(results["pi"], results["rate"], NUM_STEPS)
-    for colour, start in zip(LIGHT.chains, (0, 3, 5, 9), strict=False):
-        distance = results["total_variation"][start]
-        ax.plot(steps, distance, color=colour, label=f"from {start} flowers")
-        ax.plot(steps, np.minimum(limit[start], 1), color=colour, ls=":", lw=1)
-    ax.set(yscale="log", xlabel="step", ylabel="total variation distance to π")
-    ax.set(xlim=(0, NUM_STEPS), title="From any start to the limit")
-    plain_ticks(ax.yaxis)
-    ax.legend(loc="lower left")
+def _convergence_figure(distances: FloatArray, limit: FloatArray) -> StyledFigure:
+    def curves(ax: Axes, distances: FloatArray) -> None:
+        for colour, start in zip(LIGHT.chains, (0, 3, 5, 9), strict=False):
+            ax.plot(distances[start], color=colour, label=f"from {start} flowers")
+            ax.plot(np.minimum(limit[start], 1), color=colour, ls=":", lw=1)
+        ax.set(yscale="log", xlim=(0, NUM_STEPS))
+        plain_ticks(ax.yaxis)
+        ax.legend(loc="lower left")
+
+    shown = {"From any start to the limit": distances}
     alt = "Total variation distance falls geometrically from every start."
-    return finish(figure, alt, "Dotted: the bound of Diaconis and Stroock (1991).")
+    note = "Dotted: the bound of Diaconis and Stroock (1991)."
+    labels = ("step", "total variation distance to π")
+    return panel_figure(shown, curves, 2.6, alt, note, labels=labels)
 
 
-@styled
 def _distributions_figure(paths: FloatArray, pi: FloatArray) -> StyledFigure:
-    shown = (1, 8, 20, NUM_STEPS)
-    figure, axes = panels(len(shown), 4, 1.75, LIGHT, sharey=True)
-    for ax, step in zip(axes, shown, strict=True):
-        ax.bar(range(NUM_STATES), paths[START, step], color=LIGHT.chains[4])
+    def bars(ax: Axes, probabilities: FloatArray) -> None:
+        ax.bar(range(NUM_STATES), probabilities, color=LIGHT.chains[4])
         ax.step(range(NUM_STATES), pi, where="mid", color=LIGHT.ink)
-        ax.set(xlabel="flowers", title=f"step {step}", xticks=range(0, NUM_STATES, 3))
-    axes[0].set_ylabel("probability")
-    alt = f"The chain's distribution after {', '.join(map(str, shown))} steps, ending on π."
-    return finish(figure, alt, f"All from {START} flowers. Line: π.")
+        ax.set_xticks(range(0, NUM_STATES, 3))
+
+    steps = (1, 8, 20, NUM_STEPS)
+    shown = {f"step {step}": paths[START, step] for step in steps}
+    alt = f"The chain's distribution after {', '.join(map(str, steps))} steps, ending on π."
+    note, labels = f"All from {START} flowers. Line: π.", ("flowers", "probability")
+    return panel_figure(shown, bars, 1.75, alt, note, labels=labels, share="y")

@@ -1,4 +1,4 @@
-"""How good draws are: effective sample size for what they cost, and agreement with a reference.
+"""How good draws are, in numbers and pictures: what an effective draw costs, what agrees with what.
 
 Two estimates agree if they differ by no more than :data:`STANDARD_ERRORS` combined Monte Carlo
 standard errors,
@@ -18,6 +18,7 @@ References
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,9 +27,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers import convergence
+from pyflowers.engines.approximate import Approximation, approximate
 from pyflowers.fits.diagnostics import ESS_PER_CHAIN_AT_LEAST, R_HAT_AT_MOST
-from pyflowers.plots.style import LIGHT, Axes, StyledFigure, finish, new_figure, styled
-from pyflowers.samplers import Kernel, Run, run
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.sampling import fit
+from pyflowers.lectures.lecture import Row, Settings
+from pyflowers.plots import style
+from pyflowers.plots.style import LIGHT, Axes, StyledFigure, finish, panels, styled
+from pyflowers.progress import logger
+from pyflowers.resources import program_path
+from pyflowers.samplers import Kernel, run
+from pyflowers.toolchain import compile_program, find_cmdstan
 
 STANDARD_ERRORS = 5.0
 QUANTILES = (0.05, 0.5, 0.95)
@@ -39,54 +48,6 @@ Draws = Mapping[str, FloatArray]
 
 Statistics = dict[str, tuple[float, float]]
 """Mean, sd and quantiles by name, each with its Monte Carlo standard error."""
-
-
-class Efficiency(NamedTuple):
-    """The value and the cost of draws.
-
-    Attributes
-    ----------
-    sampler : str
-    acceptance : float
-        Mean acceptance rate; for NUTS, of its acceptance statistic.
-    num_draws : int
-        Over all chains.
-    ess : float
-        Bulk effective sample size, of the quantity that has least.
-    evaluations : int
-        Of the gradient, or of the log density by samplers without one, after warm-up.
-    seconds : float
-        Of one core, after warm-up.
-    """
-
-    sampler: str
-    acceptance: float
-    num_draws: int
-    ess: float
-    evaluations: int
-    seconds: float
-
-    @property
-    def per_evaluations(self) -> float:
-        """Effective draws per 1,000 evaluations."""
-        return 1000 * self.ess / self.evaluations
-
-    @property
-    def per_second(self) -> float:
-        """Effective draws per second."""
-        return self.ess / self.seconds
-
-    def row(self) -> dict[str, Any]:
-        """Return it as a row of a table."""
-        return {
-            "sampler": self.sampler,
-            "acceptance": self.acceptance,
-            "draws": self.num_draws,
-            "ESS": self.ess,
-            "evaluations": self.evaluations,
-            "ESS per 1,000 evaluations": self.per_evaluations,
-            "ESS per second": self.per_second,
-        }
 
 
 class Discrepancy(NamedTuple):
@@ -104,37 +65,92 @@ class Discrepancy(NamedTuple):
         return abs(self.z) <= STANDARD_ERRORS
 
 
-def timed_run(
-    kernel: Kernel, rng: np.random.Generator, start: FloatArray, num_draws: int, warmup: int
-) -> tuple[Run, float]:
-    """Run chains and return them with the seconds that the kept draws took."""
-    state = run(kernel, rng, start, 1, max(warmup - 1, 0)).state
-    started = time.perf_counter()
-    result = run(kernel, rng, state.position, num_draws)
-    return result, time.perf_counter() - started
+def nuts(
+    program: str, data: Mapping[str, Any], settings: Settings, *, title: str = "", **options: Any
+) -> Fit:
+    """Fit a program that ships, by name, with Stan's NUTS; `options` are those of a fit.
+
+    With a title its progress is shown: bars on a terminal, a line elsewhere.
+    """
+    if title:
+        logger.info("%s", title)
+    shown = bool(title) and sys.stderr.isatty() and sys.stdout.isatty()
+    options |= {"seed": settings.seed, "cmdstan": settings.cmdstan, "show_progress": shown}
+    return fit(program_path(program), data, **options)
+
+
+def advi(program: str, data: Mapping[str, Any], settings: Settings) -> Approximation:
+    """Approximate a program's posterior by mean-field ADVI."""
+    executable = compile_program(program_path(program), cmdstan=find_cmdstan(settings.cmdstan))
+    return approximate(executable, data, "advi_meanfield", seed=settings.seed)
 
 
 def efficiency(
-    sampler: str, result: Run, draws: Draws, evaluations: int, seconds: float
-) -> Efficiency:
-    """Return what a run cost, judged by some quantities of it.
+    sampler: str, draws: Draws, acceptance: float, evaluations: int, seconds: float
+) -> Row:
+    """Return the value and the cost of draws, as a row of a table.
+
+    Parameters
+    ----------
+    sampler : str
+    draws : Draws
+        The quantity with the smallest bulk ESS counts.
+    acceptance : float
+        Mean acceptance rate; for NUTS, of its acceptance statistic.
+    evaluations : int
+        Of the gradient, or of the log density by samplers without one, after warm-up.
+    seconds : float
+        Of one core, after warm-up.
+    """
+    least = smallest_ess(draws)
+    return {
+        "sampler": sampler,
+        "acceptance": acceptance,
+        "draws": next(iter(draws.values())).size,
+        "ESS": least,
+        "evaluations": evaluations,
+        "ESS per 1,000 evaluations": 1000 * least / evaluations,
+        "ESS per second": least / seconds,
+    }
+
+
+def timed_run(
+    kernel: Kernel,
+    evaluations: int,
+    rng: np.random.Generator,
+    start: FloatArray,
+    num_draws: int,
+    warmup: int,
+) -> tuple[FloatArray, tuple[float, int, float]]:
+    """Run chains; return the draws and their cost, as :func:`efficiency` takes it.
 
     `evaluations` are those of one transition of one chain.
     """
-    num_draws = result.draws.shape[0] * result.draws.shape[1]
-    acceptance = float(result.sample_stats["acceptance_rate"].mean())
-    total = evaluations * num_draws
-    return Efficiency(sampler, acceptance, num_draws, smallest_ess(draws), total, seconds)
+    state = run(kernel, rng, start, 1, max(warmup - 1, 0)).state
+    started = time.perf_counter()
+    result = run(kernel, rng, state.position, num_draws)
+    seconds = time.perf_counter() - started
+    rates = result.sample_stats["acceptance_rate"]
+    return result.draws, (float(rates.mean()), evaluations * rates.size, seconds)
 
 
-def most_efficient(costs: Iterable[Efficiency]) -> tuple[str, str]:
+def nuts_cost(fit: Fit) -> tuple[float, int, float]:
+    """Return what a fit's draws cost, all chains together, as :func:`efficiency` takes it."""
+    seconds = float(sum(chain["sampling"] for chain in fit.record.times.chains))
+    acceptance, gradients = fit.stats["accept_stat__"].mean(), fit.stats["n_leapfrog__"].sum()
+    return float(acceptance), int(gradients), seconds
+
+
+def most_efficient(costs: Iterable[Row]) -> tuple[str, str]:
     """Name the most efficient sampler per evaluation, and per second, each without a full stop."""
-    by_evaluations = max(costs, key=lambda cost: cost.ess / cost.evaluations)
-    by_second = max(costs, key=lambda cost: cost.per_second)
+    first, second = (
+        max(costs, key=lambda row: float(row[column]))
+        for column in ("ESS per 1,000 evaluations", "ESS per second")
+    )
     return (
-        f"Most effective draws per evaluation: {by_evaluations.sampler}, "
-        f"{by_evaluations.per_evaluations:.0f} per 1,000",
-        f"Most per second of one core: {by_second.sampler}, {by_second.per_second:,.0f}",
+        f"Most effective draws per evaluation: {first['sampler']}, "
+        f"{first['ESS per 1,000 evaluations']:.0f} per 1,000",
+        f"Most per second of one core: {second['sampler']}, {second['ESS per second']:,.0f}",
     )
 
 
@@ -201,14 +217,12 @@ def compare(quantity: str, estimates: Statistics, reference: Statistics) -> list
 
 
 def compare_draws(
-    draws: Draws, reference: Draws, heavy_tailed: Sequence[str] = ()
+    draws: Draws, reference: Mapping[str, Statistics], heavy_tailed: Sequence[str] = ()
 ) -> list[Discrepancy]:
-    """Compare each quantity of `draws` with that of `reference`, by quantiles if heavy-tailed."""
+    """Set each quantity's statistics beside its reference's, by quantiles if heavy-tailed."""
     comparisons = []
     for name, values in draws.items():
-        moments = name not in heavy_tailed
-        known = statistics(reference[name], moments)
-        comparisons += compare(name, statistics(values, moments), known)
+        comparisons += compare(name, statistics(values, name not in heavy_tailed), reference[name])
     return comparisons
 
 
@@ -229,28 +243,66 @@ def agreement(comparisons: Sequence[Discrepancy], what: str) -> str:
 
 
 @styled
-def efficiency_figure(costs: Sequence[Efficiency]) -> StyledFigure:
+def panel_figure(
+    shown: Mapping[str, Any],
+    draw: Callable[[Axes, Any], object],
+    height: float,
+    alt: str,
+    note: str = "",
+    *,
+    columns: int | None = None,
+    labels: tuple[str, str] = ("", ""),
+    legend: str = "",
+    share: str = "",
+) -> StyledFigure:
+    """Draw a panel for each thing shown, titled by its key, in rows of `columns`, or in one.
+
+    `labels` are those of x, below the last row, and of y, at the left. `legend` is where to name,
+    above all panels, what the first one shows. `share` has an x or y that all panels share.
+    """
+    columns = columns or len(shown)
+    shared = {"sharex": "x" in share, "sharey": "y" in share}
+    figure, axes = panels(len(shown), columns, height, LIGHT, **shared)
+    for ax, (title, one) in zip(axes, shown.items(), strict=True):
+        ax.set_title(title)
+        draw(ax, one)
+    for ax in axes[-columns:]:
+        ax.set_xlabel(labels[0])
+    for ax in axes[::columns]:
+        ax.set_ylabel(labels[1])
+    if legend:
+        style.legend(figure, axes[0].get_legend_handles_labels()[0], legend)
+    return finish(figure, alt, note)
+
+
+@styled
+def efficiency_figure(costs: Sequence[Row]) -> StyledFigure:
     """Draw effective draws per 1,000 evaluations and per second, a bar a sampler."""
-    figure = new_figure(1.2 + 0.34 * len(costs), LIGHT)
-    left, right = figure.subplots(1, 2, sharey=True)
-    for ax, values, title in (
-        (left, [cost.per_evaluations for cost in costs], "per 1,000 evaluations"),
-        (right, [cost.per_second for cost in costs], "per second of one core"),
-    ):
+    names = [str(row["sampler"]) for row in costs]
+
+    def bars(ax: Axes, column: str) -> None:
+        values = [row[column] for row in costs]
         colours = [LIGHT.chains[i % len(LIGHT.chains)] for i in range(len(costs))]
-        ax.barh([cost.sampler for cost in costs], values, color=colours, height=0.6)
+        ax.barh(names, values, color=colours, height=0.6)
         for row, value in enumerate(values):
             short = f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
             where = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
             ax.annotate(short, (value, row), **where)
-        ax.set(xlim=(0, 1.25 * max(values)), title=title)
+        ax.set(xlim=(0, 1.25 * max(values)))
         ax.grid(False)
         ax.locator_params(axis="x", nbins=4)
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    left.invert_yaxis()
+
+    columns = {
+        "per 1,000 evaluations": "ESS per 1,000 evaluations",
+        "per second of one core": "ESS per second",
+    }
+    best = max(costs, key=lambda row: float(row["ESS per 1,000 evaluations"]))["sampler"]
+    alt = f"Bars of efficiency by sampler; {best} leads per evaluation."
+    figure = panel_figure(columns, bars, 0.65 + 0.34 * len(costs), alt, share="y")
+    figure.axes[0].invert_yaxis()
     figure.suptitle("Effective draws", x=0.01, ha="left", fontsize=9.5, fontweight="bold")
-    best = max(costs, key=lambda cost: cost.per_evaluations).sampler
-    return finish(figure, f"Bars of efficiency by sampler; {best} leads per evaluation.")
+    return figure
 
 
 def draw_traces(ax: Axes, draws: FloatArray, num: int, first: int = 1, width: float = 0.5) -> None:
@@ -259,3 +311,14 @@ def draw_traces(ax: Axes, draws: FloatArray, num: int, first: int = 1, width: fl
         colour = LIGHT.chains[chain % len(LIGHT.chains)]
         ax.plot(np.arange(first, len(values) + first), values, lw=width, color=colour)
     ax.set_xlim(first, min(num, draws.shape[1]))
+
+
+def draw_histogram(
+    ax: Axes, draws: FloatArray, grid: FloatArray, density: FloatArray, bins: int = 60
+) -> None:
+    """Draw draws as a histogram, all of them in its scale, over an exact density on a grid."""
+    counts, edges = np.histogram(draws.ravel(), bins=bins, range=(grid[0], grid[-1]))
+    ax.stairs(counts / (draws.size * np.diff(edges)), edges, fill=True, color=LIGHT.chains[4])
+    ax.plot(grid, density, color=LIGHT.ink, lw=1.3)
+    ax.set_xlim(grid[0], grid[-1])
+    ax.set_ylim(bottom=0)

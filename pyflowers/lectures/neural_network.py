@@ -47,7 +47,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -57,12 +57,12 @@ from pyflowers.display import format_number
 from pyflowers.fits.diagnostics import diagnose
 from pyflowers.fits.posterior import dataset, summarize
 from pyflowers.fits.verdict import Part
+from pyflowers.lectures import measures
 from pyflowers.lectures.lecture import Lecture, Row, Settings
-from pyflowers.lectures.measures import FloatArray, draw_traces, r_hat
+from pyflowers.lectures.measures import FloatArray, draw_traces, panel_figure
 from pyflowers.lectures.networks import Network, RegressionTask, Weights, cubed_sine, denoising
-from pyflowers.lectures.stan import advi, nuts
 from pyflowers.parallel import each, processes
-from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
+from pyflowers.plots.style import LIGHT, Axes
 from pyflowers.programs import Data
 from pyflowers.progress import stage
 from pyflowers.resources import program_path
@@ -92,12 +92,11 @@ def neural_network(settings: Settings) -> Lecture:
     PyflowersError
         If Stan cannot be run.
     """
-    tasks = denoising(settings.rng(0), settings.size(1_000, 200)), cubed_sine(settings.rng(1))
-    findings: list[str] = []
-    tables, figures, results = {}, {}, {}
-    for task in tasks:
+    lecture = Lecture("neural-network", "Bayesian neural networks", settings)
+    points = settings.size(1_000, 200)
+    for task in denoising(settings.rng(0), points), cubed_sine(settings.rng(1)):
         density = open_density(task.network)
-        fit = by_nuts(task, density, settings)
+        fit, ascents = by_nuts(task, density, settings)
         hmc, hmc_log_likelihood = by_hmc(task, density, settings)
         posteriors = (fit, by_advi(task, settings), hmc)
         log_likelihood = {
@@ -106,23 +105,22 @@ def neural_network(settings: Settings) -> Lecture:
         }
         error = symmetry_error(task, density, fit)
         rows = _rows(task, posteriors)
-        findings += _findings(task, posteriors, rows, error)
-        tables[task.title.capitalize()] = rows
-        figures[f"{task.name}-predictions"] = _prediction_figure(task, posteriors)
-        figures[f"{task.name}-likelihood"] = _likelihood_figure(task, log_likelihood)
-        figures[f"{task.name}-weights"] = _weights_figure(task, fit)
-        results[task.name] = {
+        lecture.tables[task.title.capitalize()] = rows
+        lecture.say(*_findings(task, fit, hmc, rows, ascents, error))
+        _show_predictions(lecture, task, posteriors)
+        _show_likelihood(lecture, task, log_likelihood)
+        _show_weights(lecture, task, fit)
+        lecture.results[task.name] = {
             "num_weights": task.network.num_weights,
             "num_copies": task.network.num_copies,
             "symmetry_error": error,
-            "ascents": fit.ascents,
+            "ascents": ascents,
             "verdicts": {one.method: one.verdicts(task) for one in posteriors},
             "mean_log_likelihood": {
                 name: values.mean(axis=1) for name, values in log_likelihood.items()
             },
         }
-    title = "Bayesian neural networks"
-    return Lecture("neural-network", title, settings, findings, tables, figures, results)
+    return lecture
 
 
 @dataclass(frozen=True)
@@ -141,9 +139,6 @@ class NetworkDraws:
         0 where they are not counted.
     acceptance : float
         Mean acceptance rate of the kept draws; not a number for ADVI.
-    ascents : array, shape (chain, ascent)
-        Log densities in which the ascents before NUTS ended, the best of each chain first; empty
-        for the other methods.
     """
 
     method: str
@@ -153,7 +148,6 @@ class NetworkDraws:
     seconds: float
     gradients: int = 0
     acceptance: float = float("nan")
-    ascents: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 
     def functions(self, x: FloatArray) -> FloatArray:
         """Return each draw's f at x, shape (chain, draw, n)."""
@@ -193,11 +187,13 @@ def open_density(network: Network) -> StanDensity:
     return StanDensity(program_path(PROGRAM), network.stan_data())
 
 
-def by_nuts(task: RegressionTask, density: StanDensity, settings: Settings) -> NetworkDraws:
-    """Sample with Stan's NUTS, each chain from the best of several ascents."""
+def by_nuts(
+    task: RegressionTask, density: StanDensity, settings: Settings
+) -> tuple[NetworkDraws, FloatArray]:
+    """Sample with Stan's NUTS, each chain from the best of several ascents; return those too."""
     starts, ascents = best_starts(task, density, settings)
     points = [density.constrain(start) for start in starts]
-    fit = nuts(
+    fit = measures.nuts(
         PROGRAM,
         task.network.stan_data(),
         settings,
@@ -210,16 +206,16 @@ def by_nuts(task: RegressionTask, density: StanDensity, settings: Settings) -> N
         title=f"{task.title}: NUTS",
     )
     names = [name for name, shape in density.dims.items() if 0 not in shape]
-    weights = {name: fit.variable(name) for name in names}
-    wall = float(fit.fit.record.times.wall_seconds)
-    found = (fit.verdict, wall, fit.gradients, fit.acceptance, ascents)
-    return NetworkDraws("NUTS", task.network, weights, *found)
+    weights = {name: fit.posterior[name].values for name in names}
+    acceptance, gradients, _ = measures.nuts_cost(fit)
+    found = (fit.diagnostics, float(fit.record.times.wall_seconds), gradients, acceptance)
+    return NetworkDraws("NUTS", task.network, weights, *found), ascents
 
 
 def by_advi(task: RegressionTask, settings: Settings) -> NetworkDraws:
     """Approximate by mean-field ADVI."""
     with stage(f"{task.title}: ADVI", 1) as advance:
-        found = advi(PROGRAM, task.network.stan_data(), settings)
+        found = measures.advi(PROGRAM, task.network.stan_data(), settings)
         advance(1)
     names = ("hidden_weight", "output_weight", "output_bias", "sigma")
     weights = {name: found.draws[name] for name in names if name in found.draws}
@@ -235,24 +231,28 @@ def by_hmc(
     """
     num = settings.size(2_000, 300)
     started = time.perf_counter()
-    start = density.start(settings.rng(11), NUM_CHAINS, radius=1.0)
+    starts = density.start(settings.rng(11), NUM_CHAINS, radius=1.0)
     streams = settings.rng(12).spawn(NUM_CHAINS)
-    with stage(f"{task.title}: HMC", NUM_CHAINS * num) as advance:
-        at_once = processes(NUM_CHAINS)
-        chains = each(
-            [
-                partial(_hmc_chain, density, rng, at[None], num, lambda n: advance(n * at_once))
-                for rng, at in zip(streams, start, strict=True)
-            ]
-        )
-    draws, accepted = (np.concatenate(parts) for parts in zip(*chains, strict=True))
+    found = _each_chain(
+        f"{task.title}: HMC",
+        num,
+        [partial(_hmc_chain, density, *one, num) for one in zip(streams, starts, strict=True)],
+    )
+    draws, accepted = (np.stack(parts) for parts in zip(*found, strict=True))
     seconds = time.perf_counter() - started
     thinned = density.constrain(draws[:, ::5])
     half = thinned["output_bias"].shape[1] // 2
     kept = {name: values[:, half:] for name, values in thinned.items()}
-    acceptance = float(accepted[:, num // 2 :].mean())
-    found = (judge(kept), seconds, NUM_CHAINS * num * HMC_STEPS, acceptance)
-    return NetworkDraws("HMC", task.network, kept, *found), task.network.log_likelihood(thinned)
+    cost = (seconds, NUM_CHAINS * num * HMC_STEPS, float(accepted[:, num // 2 :].mean()))
+    log_likelihood = task.network.log_likelihood(thinned)
+    return NetworkDraws("HMC", task.network, kept, judge(kept), *cost), log_likelihood
+
+
+def _each_chain(title: str, steps: int, tasks: Sequence[Callable[..., Any]]) -> list[Any]:
+    """Do a task for each chain, at once, and show the progress: a task calls `advance(steps)`."""
+    with stage(title, len(tasks) * steps) as advance:
+        at_once = processes(len(tasks))
+        return list(each([partial(task, lambda n: advance(n * at_once)) for task in tasks]))
 
 
 def _hmc_chain(
@@ -262,17 +262,17 @@ def _hmc_chain(
     num: int,
     advance: Callable[[int], object],
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the draws of one chain, shape (1, num, dim), and its acceptance rates, (1, num)."""
-    kernel = HMC(density, HMC_STEP, HMC_STEPS)
+    """Return the draws of one chain, shape (num, dim), and its acceptance rates, (num,)."""
+    kernel, position = HMC(density, HMC_STEP, HMC_STEPS), start[None]
     draws, accepted = [], []
     for first in range(0, num, HMC_BLOCK):
         block = min(HMC_BLOCK, num - first)
-        done = run(kernel, rng, start, block)
-        draws.append(done.draws)
-        accepted.append(done.sample_stats["acceptance_rate"])
-        start = done.state.position
+        done = run(kernel, rng, position, block)
+        draws.append(done.draws[0])
+        accepted.append(done.sample_stats["acceptance_rate"][0])
+        position = done.state.position
         advance(block)
-    return np.concatenate(draws, axis=1), np.concatenate(accepted, axis=1)
+    return np.concatenate(draws), np.concatenate(accepted)
 
 
 def best_starts(
@@ -290,17 +290,14 @@ def best_starts(
     import scipy.optimize  # noqa: F401  # before the fork: see pyflowers.parallel
 
     num = settings.size(task.num_ascents, FEW_ASCENTS)
-    streams = settings.rng(10).spawn(NUM_CHAINS)
-    with stage(f"{task.title}: looking for starts", NUM_CHAINS * num) as advance:
-        at_once = processes(NUM_CHAINS)
-        found = each(
-            [partial(ascend, density, rng, num, lambda: advance(at_once)) for rng in streams]
-        )
-    return np.stack([end for end, _ in found]), np.stack([heights for _, heights in found])
+    ascents = [partial(ascend, density, rng, num) for rng in settings.rng(10).spawn(NUM_CHAINS)]
+    found = _each_chain(f"{task.title}: looking for starts", num, ascents)
+    starts, heights = (np.stack(parts) for parts in zip(*found, strict=True))
+    return starts, heights
 
 
 def ascend(
-    density: StanDensity, rng: np.random.Generator, num: int, advance: Callable[[], object]
+    density: StanDensity, rng: np.random.Generator, num: int, advance: Callable[[int], object]
 ) -> tuple[FloatArray, FloatArray]:
     """Return where the best of `num` ascents from random starts ended, and all log densities."""
     from scipy.optimize import minimize
@@ -313,7 +310,7 @@ def ascend(
     for start in density.start(rng, num):
         options = {"maxiter": ASCENT_STEPS}
         ends.append(minimize(downhill, start, jac=True, method="L-BFGS-B", options=options))
-        advance()
+        advance(1)
     ends.sort(key=lambda end: float(end.fun))
     heights = -np.array([end.fun for end in ends], dtype=np.float64)
     return np.asarray(ends[0].x, dtype=np.float64), heights
@@ -363,37 +360,41 @@ def _rows(task: RegressionTask, posteriors: Sequence[NetworkDraws]) -> list[Row]
 
 
 def _findings(
-    task: RegressionTask, posteriors: Sequence[NetworkDraws], rows: list[Row], symmetry: float
+    task: RegressionTask,
+    fit: NetworkDraws,
+    hmc: NetworkDraws,
+    rows: list[Row],
+    ascents: FloatArray,
+    symmetry: float,
 ) -> list[str]:
     """Say where NUTS starts, what each verdict is, and why."""
-    fit, approximation, hmc = rows
-    by_stan, _, by_hand = posteriors
-    best, others = by_stan.ascents[:, 0], by_stan.ascents[:, 1:].ravel()
+    of_nuts, of_advi, of_hmc = rows
+    best, others = ascents[:, 0], ascents[:, 1:].ravel()
     heights = ", ".join(f"{height:.1f}" for height in np.sort(best))
     near = int((others > best.max() - NEAR).sum())
     # Neal (2011), section 5.4.4, asks for 0.65.
     too_long = ": ε is too long for this posterior, and chains get stuck"
     return [
-        f"{task.title}: each chain of NUTS starts from the best of {by_stan.ascents.shape[1]} "
+        f"{task.title}: each chain of NUTS starts from the best of {ascents.shape[1]} "
         f"ascents. The chains start at log densities {heights}; of "
         f"the other {others.size} ascents, whose median is {np.median(others):.1f}, {near} came "
         f"within {NEAR:g} of the best.",
         f"{task.title}: NUTS's verdict on f, judged at {len(task.judged)} points among the data, "
-        f"{_brief(by_stan.function_verdict(task.judged))}; its verdict on the weights "
-        f"{_brief(by_stan.verdict)}, since each of their modes has {task.network.num_copies:,} "
+        f"{_brief(fit.function_verdict(task.judged))}; its verdict on the weights "
+        f"{_brief(fit.verdict)}, since each of their modes has {task.network.num_copies:,} "
         "copies, and chains rarely or never cross between them. Two copies of one draw differ by "
         f"{symmetry:.0e} in log density.",
         f"{task.title}: the means of f of NUTS's chains are at most "
-        f"{fit['chains apart, in total sds']:.2f} total sds apart.",
+        f"{of_nuts['chains apart, in total sds']:.2f} total sds apart.",
         f"{task.title}: HMC with ε = {HMC_STEP:g}, L = {HMC_STEPS} accepts "
-        f"{by_hand.acceptance:.0%} in its second half"
-        f"{too_long if by_hand.acceptance < 0.4 else ''}. It took {by_hand.gradients:,} gradients "
-        f"(NUTS {by_stan.gradients:,} after warm-up); its R-hat of f is {hmc['R-hat of f']:.2f}, "
-        f"its mean is off NUTS's by up to {hmc['mean: off NUTS, in its sds']:.1f} posterior sds, "
-        f"its sd is {hmc['sd / NUTS sd']:.2f} of NUTS's.",
+        f"{hmc.acceptance:.0%} in its second half"
+        f"{too_long if hmc.acceptance < 0.4 else ''}. It took {hmc.gradients:,} gradients "
+        f"(NUTS {fit.gradients:,} after warm-up); its R-hat of f is {of_hmc['R-hat of f']:.2f}, "
+        f"its mean is off NUTS's by up to {of_hmc['mean: off NUTS, in its sds']:.1f} posterior "
+        f"sds, its sd is {of_hmc['sd / NUTS sd']:.2f} of NUTS's.",
         f"{task.title}: mean-field ADVI is off by up to "
-        f"{approximation['mean: off NUTS, in its sds']:.1f} posterior sds, its sd is "
-        f"{approximation['sd / NUTS sd']:.2f} of NUTS's: independent weights cannot follow a "
+        f"{of_advi['mean: off NUTS, in its sds']:.1f} posterior sds, its sd is "
+        f"{of_advi['sd / NUTS sd']:.2f} of NUTS's: independent weights cannot follow a "
         "function's posterior.",
     ]
 
@@ -405,13 +406,15 @@ def _brief(verdict: Part | None) -> str:
     return f"fails ({', '.join(f'{c.name} {format_number(c.value)}' for c in verdict.failed)})"
 
 
-@styled
-def _prediction_figure(task: RegressionTask, posteriors: Sequence[NetworkDraws]) -> StyledFigure:
+def _show_predictions(
+    lecture: Lecture, task: RegressionTask, posteriors: Sequence[NetworkDraws]
+) -> None:
     """Draw the predictive mean with ±2 sd, epistemic and total, a panel a method."""
-    figure, axes = panels(len(posteriors), 3, 2.4, LIGHT, sharex=True, sharey=True)
     network, grid = task.network, task.grid
     curve = task.curve(grid)
-    for ax, posterior in zip(axes, posteriors, strict=True):
+    spread = np.ptp(curve)
+
+    def bands(ax: Axes, posterior: NetworkDraws) -> None:
         mean, epistemic, total = posterior.bands(grid)
         for sd, alpha, label in ((total, 0.2, "total"), (epistemic, 0.45, "epistemic")):
             low, high = mean - 2 * sd, mean + 2 * sd
@@ -420,44 +423,45 @@ def _prediction_figure(task: RegressionTask, posteriors: Sequence[NetworkDraws])
         ax.plot(network.x, network.y, ".", color=LIGHT.muted, ms=size, zorder=1.5)
         ax.plot(grid, curve, color=LIGHT.ink, ls="--", lw=0.9, label="truth")
         ax.plot(grid, mean, color=LIGHT.model, label="mean")
-        ax.set(title=posterior.method, xlabel="x", xlim=(grid[0], grid[-1]))
-    spread = np.ptp(curve)
-    axes[0].set_ylim(curve.min() - 0.5 * spread, curve.max() + 0.5 * spread)
-    axes[0].set_ylabel("y")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=4)
+        ax.set_xlim(grid[0], grid[-1])
+        ax.set_ylim(curve.min() - 0.5 * spread, curve.max() + 0.5 * spread)
+
+    shown = {posterior.method: posterior for posterior in posteriors}
     alt = f"Predictive mean and ±2 sd bands of {task.title} by three methods."
-    return finish(figure, alt, "Bands: mean ± 2 sd of f (epistemic) and of y (total).")
+    note = "Bands: mean ± 2 sd of f (epistemic) and of y (total)."
+    labels, legend = ("x", "y"), "upper right"
+    figure = panel_figure(shown, bands, 2.4, alt, note, labels=labels, legend=legend, share="xy")
+    lecture.figures[f"{task.name}-predictions"] = figure
 
 
-@styled
-def _likelihood_figure(
-    task: RegressionTask, log_likelihoods: dict[str, FloatArray]
-) -> StyledFigure:
+def _show_likelihood(
+    lecture: Lecture, task: RegressionTask, log_likelihoods: dict[str, FloatArray]
+) -> None:
     """Draw the training log likelihood per iteration, a panel a method."""
-    figure, axes = panels(len(log_likelihoods), 2, 2.1, LIGHT)
-    titles = {"NUTS": "NUTS, after warm-up", "HMC": "HMC, from random starts"}
-    xlabels = {"NUTS": "draw", "HMC": "every fifth transition"}
-    for ax, (name, values) in zip(axes, log_likelihoods.items(), strict=True):
+
+    def traces(ax: Axes, values: FloatArray) -> None:
         draw_traces(ax, values, values.shape[1], width=0.7)
-        ax.set(xlabel=xlabels[name], title=titles[name])
         settled = values[:, values.shape[1] // 8 :]
         low, high = float(settled.min()), float(settled.max())
         ax.set_ylim(low - 0.15 * (high - low), high + 0.1 * (high - low))
-    axes[0].set_ylabel("training log likelihood")
-    return finish(figure, f"Training log likelihood of {task.title} per iteration, four chains.")
+
+    titles = {"NUTS": "NUTS, after warm-up", "HMC": "HMC, from random starts"}
+    shown = {titles[name]: values for name, values in log_likelihoods.items()}
+    alt = f"Training log likelihood of {task.title} per iteration, four chains."
+    figure = panel_figure(shown, traces, 2.1, alt, labels=("draw", "training log likelihood"))
+    figure.axes[1].set_xlabel("every fifth transition")
+    lecture.figures[f"{task.name}-likelihood"] = figure
 
 
-@styled
-def _weights_figure(task: RegressionTask, fit: NetworkDraws) -> StyledFigure:
+def _show_weights(lecture: Lecture, task: RegressionTask, fit: NetworkDraws) -> None:
     """Draw a weight and the function at a point, four chains each: one fails, one need not."""
-    figure, axes = panels(2, 2, 2.1, LIGHT)
     middle = task.judged[[len(task.judged) // 3]]
     shown = {
         "First hidden weight": fit.weights["hidden_weight"][..., 0],
         f"f({middle[0]:.2f})": fit.functions(middle)[..., 0],
     }
-    for ax, (title, draws) in zip(axes, shown.items(), strict=True):
-        draw_traces(ax, draws, draws.shape[1])
-        ax.set(xlabel="draw", title=f"{title}: R-hat {r_hat(draws):.2f}")
+    titled = {f"{name}: R-hat {measures.r_hat(draws):.2f}": draws for name, draws in shown.items()}
     alt = f"Traces of a weight and of the function of {task.title}: chains differ in the weight."
-    return finish(figure, alt)
+    traces = partial(draw_traces, num=fit.weights["hidden_weight"].shape[1])
+    figure = panel_figure(titled, traces, 2.1, alt, labels=("draw", ""))
+    lecture.figures[f"{task.name}-weights"] = figure

@@ -24,31 +24,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pyflowers.lectures.lecture import Lecture, Row, Settings
-from pyflowers.lectures.measures import (
-    Draws,
-    FloatArray,
-    Statistics,
-    agreement,
-    compare,
-    draw_traces,
-    exact_statistics,
-    largest_r_hat,
-    mixes,
-    smallest_ess,
-    statistics,
-)
-from pyflowers.lectures.stan import nuts
-from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, styled
-from pyflowers.samplers import (
-    SGLD,
-    GaussianStep,
-    Kernel,
-    LinearRegression,
-    Metropolis,
-    handout_noise_sd,
-    run,
-)
+from pyflowers import samplers
+from pyflowers.lectures import measures
+from pyflowers.lectures.lecture import Lecture, Settings
+from pyflowers.lectures.measures import Draws, FloatArray, Statistics, draw_traces, panel_figure
+from pyflowers.plots.style import LIGHT, Axes
+from pyflowers.samplers import SGLD, GaussianStep, Kernel, LinearRegression, Metropolis
 
 TRUTH = {"alpha": -1.0, "beta": 2.0, "sigma": 0.5}
 NUM_POINTS = 30
@@ -70,16 +51,21 @@ def regression(settings: Settings) -> Lecture:
     PyflowersError
         If Stan's NUTS cannot be run.
     """
+    title = "A straight line: three samplers and the exact posterior"
+    lecture = Lecture("regression", title, settings)
     target = simulated_posterior(settings.rng(0))
+    exact = _exact(target)
+    lecture.results.update(x=target.x, y=target.y, truth=TRUTH, exact=exact)
+    handout = samplers.handout_noise_sd
     kernels: dict[str, Kernel] = {
         "Metropolis": Metropolis(target, GaussianStep(METROPOLIS_SCALE)),
         "SGLD": SGLD(target, SGLD_STEP, BATCH_SIZE),
-        "handout's SGLD": SGLD(target, SGLD_STEP, BATCH_SIZE, noise_sd=handout_noise_sd),
-        FULL: SGLD(target, SGLD_STEP, noise_sd=handout_noise_sd),
+        "handout's SGLD": SGLD(target, SGLD_STEP, BATCH_SIZE, noise_sd=handout),
+        FULL: SGLD(target, SGLD_STEP, noise_sd=handout),
     }
     num_draws, start = settings.size(60_000, 20_000), np.tile(START, (NUM_CHAINS, 1))
     paths = {
-        name: run(kernel, settings.rng(stream), start, num_draws).draws
+        name: samplers.run(kernel, settings.rng(stream), start, num_draws).draws
         for stream, (name, kernel) in enumerate(kernels.items(), start=1)
     }
     kept: dict[str, Draws] = {
@@ -87,27 +73,41 @@ def regression(settings: Settings) -> Lecture:
         for name, draws in paths.items()
     }
     data = {"N": target.num_obs, "x": target.x, "y": target.y, "log_flat": 0}
-    stan = nuts("linear_regression", data, settings, draws=settings.size(5_000, 2_000))
-    kept["NUTS"] = {
-        "alpha": stan.variable("alpha"),
-        "beta": stan.variable("beta"),
-        "log_sigma": np.log(stan.variable("sigma")),
-    }
-    exact = _exact(target)
-    rows = [_row(name, draws, exact) for name, draws in kept.items()]
-    return Lecture(
-        "regression",
-        "A straight line: three samplers and the exact posterior",
-        settings,
-        _findings(kept, exact, rows),
-        {"Spread of each posterior, as a part of the exact sd": rows},
+    num_kept = settings.size(5_000, 2_000)
+    stan = measures.nuts("linear_regression", data, settings, draws=num_kept).posterior
+    lines = {name: stan[name].values for name in ("alpha", "beta")}
+    kept["NUTS"] = {**lines, "log_sigma": np.log(stan["sigma"].values)}
+    by_stan = {name: measures.statistics(values) for name, values in kept["NUTS"].items()}
+    for name, reference, what in (
+        ("NUTS", exact, "Stan's NUTS and the exact posterior"),
+        ("Metropolis", exact, "Metropolis and the exact posterior"),
+        ("Metropolis", by_stan, "Metropolis and Stan's NUTS"),
+    ):
+        lecture.say(measures.agreement(measures.compare_draws(kept[name], reference), what))
+    rows = [
         {
-            "burn-in": _burn_in_figure(paths, exact["beta"]),
-            "posteriors": _posterior_figure(target, kept),
-            "line": _line_figure(target, kept["NUTS"]),
-        },
-        {"x": target.x, "y": target.y, "truth": TRUTH, "exact": exact},
+            "sampler": name,
+            **{f"sd of {e}": float(d.std(ddof=1) / exact[e]["sd"][0]) for e, d in draws.items()},
+            "ESS": measures.smallest_ess(draws),
+            "R-hat": measures.largest_r_hat(draws),
+            "mixes": measures.mixes(draws),
+        }
+        for name, draws in kept.items()
+    ]
+    lecture.tables["Spread of each posterior, as a part of the exact sd"] = rows
+    ratio = {row["sampler"]: row["sd of beta"] for row in rows}
+    lecture.say(
+        f"SGLD with noise of variance ε = {SGLD_STEP:g} has {ratio['SGLD']:.2f} of the exact sd of "
+        "beta: mini-batches and the missing accept step leave a small bias.",
+        f"The handout's noise of sd ε leaves {ratio[FULL]:.3f} of it with full gradients, as "
+        f"√ε = {np.sqrt(SGLD_STEP):.3f} says, and {ratio[SHOWN[2]]:.3f} with mini-batches, nearly "
+        "all of which is the mini-batches' own noise: an optimiser, not a sampler.",
+        f"From {START}, the first {BURN_IN:,} draws are burn-in and thrown away.",
     )
+    _show_burn_in(lecture, paths, exact["beta"])
+    _show_posteriors(lecture, target, kept)
+    _show_line(lecture, target, kept["NUTS"])
+    return lecture
 
 
 def simulated_posterior(rng: np.random.Generator) -> LinearRegression:
@@ -129,81 +129,57 @@ def _exact(target: LinearRegression) -> dict[str, Statistics]:
         "log_sigma": lambda p: 0.5 * np.log(sum_of_squares / chi2.isf(p, nu)),
     }
     return {
-        name: exact_statistics(target.mean[i], np.sqrt(target.variance[i]), quantiles[name])
-        for i, name in enumerate(target.names)
+        name: measures.exact_statistics(mean, np.sqrt(variance), quantiles[name])
+        for name, mean, variance in zip(target.names, target.mean, target.variance, strict=True)
     }
 
 
-def _row(name: str, draws: Draws, exact: dict[str, Statistics]) -> Row:
-    spread = {
-        f"sd of {each}": float(values.std(ddof=1) / exact[each]["sd"][0])
-        for each, values in draws.items()
-    }
-    ess, r_hat = smallest_ess(draws), largest_r_hat(draws)
-    return {"sampler": name, **spread, "ESS": ess, "R-hat": r_hat, "mixes": mixes(draws)}
-
-
-def _findings(kept: dict[str, Draws], exact: dict[str, Statistics], rows: list[Row]) -> list[str]:
-    def agree(name: str, reference: dict[str, Statistics], what: str) -> str:
-        comparisons = []
-        for each, values in kept[name].items():
-            comparisons += compare(each, statistics(values), reference[each])
-        return agreement(comparisons, what)
-
-    by_stan = {name: statistics(values) for name, values in kept["NUTS"].items()}
-    ratio = {row["sampler"]: row["sd of beta"] for row in rows}
-    return [
-        agree("NUTS", exact, "Stan's NUTS and the exact posterior"),
-        agree("Metropolis", exact, "Metropolis and the exact posterior"),
-        agree("Metropolis", by_stan, "Metropolis and Stan's NUTS"),
-        f"SGLD with noise of variance ε = {SGLD_STEP:g} has {ratio['SGLD']:.2f} of the exact sd of "
-        "beta: mini-batches and the missing accept step leave a small bias.",
-        f"The handout's noise of sd ε leaves {ratio[FULL]:.3f} of it with full gradients, as "
-        f"√ε = {np.sqrt(SGLD_STEP):.3f} says, and {ratio[SHOWN[2]]:.3f} with mini-batches, nearly "
-        "all of which is the mini-batches' own noise: an optimiser, not a sampler.",
-        f"From {START}, the first {BURN_IN:,} draws are burn-in and thrown away.",
-    ]
-
-
-@styled
-def _burn_in_figure(paths: dict[str, FloatArray], beta: Statistics) -> StyledFigure:
-    figure, axes = panels(len(SHOWN), 3, 2.2, LIGHT, sharey=True)
+def _show_burn_in(lecture: Lecture, paths: dict[str, FloatArray], beta: Statistics) -> None:
     mean, sd = beta["mean"][0], beta["sd"][0]
-    for ax, name in zip(axes, SHOWN, strict=True):
+
+    def traces(ax: Axes, name: str) -> None:
         ax.axhspan(mean - 2 * sd, mean + 2 * sd, color=LIGHT.grid, lw=0)
         draw_traces(ax, paths[name][:4, :, 1], 2 * BURN_IN)
         ax.axvline(BURN_IN, color=LIGHT.ink, lw=0.8, ls="--")
-        ax.set(xlabel="draw", title=name, xticks=(0, BURN_IN, 2 * BURN_IN))
-    axes[0].set_ylabel("beta, four chains")
+        ax.set_xticks((0, BURN_IN, 2 * BURN_IN))
+
     alt = "Traces of beta from a start far away, for Metropolis and for SGLD right and wrong."
-    return finish(figure, alt, "Grey: exact mean ± 2 sd. Dashed: the end of the burn-in.")
+    note = "Grey: exact mean ± 2 sd. Dashed: the end of the burn-in."
+    shown, labels = {name: name for name in SHOWN}, ("draw", "beta, four chains")
+    figure = panel_figure(shown, traces, 2.2, alt, note, labels=labels, share="y")
+    lecture.figures["burn-in"] = figure
 
 
-@styled
-def _posterior_figure(target: LinearRegression, kept: dict[str, Draws]) -> StyledFigure:
-    figure, axes = panels(len(SHOWN) + 1, 4, 1.9, LIGHT, sharex=True)
+def _show_posteriors(lecture: Lecture, target: LinearRegression, kept: dict[str, Draws]) -> None:
     exact = target.marginal("beta")
     grid = np.linspace(exact.ppf(1e-4), exact.ppf(1 - 1e-4), 300)
-    for ax, name in zip(axes, (*SHOWN, "NUTS"), strict=True):
+
+    def histogram(ax: Axes, name: str) -> None:
         ax.hist(kept[name]["beta"].ravel(), bins=50, density=True, color=LIGHT.chains[4])
         ax.plot(grid, exact.pdf(grid), color=LIGHT.ink)
-        ax.set(xlabel="beta", title=name, yticks=[], xlim=(grid[0], grid[-1]))
-    axes[0].set_ylabel("density")
+        ax.set(yticks=[], xlim=(grid[0], grid[-1]))
+
     alt = "Histograms of beta over its exact t density; the handout's SGLD is far too narrow."
-    return finish(figure, alt, "Line: the exact t density.")
+    shown, labels = {name: name for name in (*SHOWN, "NUTS")}, ("beta", "density")
+    note = "Line: the exact t density."
+    figure = panel_figure(shown, histogram, 1.9, alt, note, labels=labels, share="x")
+    lecture.figures["posteriors"] = figure
 
 
-@styled
-def _line_figure(target: LinearRegression, draws: Draws) -> StyledFigure:
-    figure, (ax,) = panels(1, 1, 2.5, LIGHT)
+def _show_line(lecture: Lecture, target: LinearRegression, draws: Draws) -> None:
     grid = np.linspace(-1.1, 1.1, 60)
     alpha, beta = draws["alpha"].ravel(), draws["beta"].ravel()
-    low, high = np.quantile(alpha[:, None] + beta[:, None] * grid, (0.025, 0.975), axis=0)
-    ax.fill_between(grid, low, high, color=LIGHT.model, alpha=0.25, lw=0, label="95% of lines")
-    ax.plot(grid, alpha.mean() + beta.mean() * grid, color=LIGHT.model, label="posterior mean")
-    truth = TRUTH["alpha"] + TRUTH["beta"] * grid
-    ax.plot(grid, truth, color=LIGHT.ink, ls="--", lw=0.9, label="truth")
-    ax.plot(target.x, target.y, "o", color=LIGHT.data, ms=3.5)
-    ax.set(xlabel="x", ylabel="y", title="The points and the line", xlim=(-1.1, 1.1))
-    ax.legend(loc="upper left")
-    return finish(figure, "The points, the true line and the posterior's lines.")
+
+    def line(ax: Axes, lines: FloatArray) -> None:
+        low, high = np.quantile(lines, (0.025, 0.975), axis=0)
+        ax.fill_between(grid, low, high, color=LIGHT.model, alpha=0.25, lw=0, label="95% of lines")
+        ax.plot(grid, alpha.mean() + beta.mean() * grid, color=LIGHT.model, label="posterior mean")
+        truth = TRUTH["alpha"] + TRUTH["beta"] * grid
+        ax.plot(grid, truth, color=LIGHT.ink, ls="--", lw=0.9, label="truth")
+        ax.plot(target.x, target.y, "o", color=LIGHT.data, ms=3.5)
+        ax.set_xlim(grid[0], grid[-1])
+        ax.legend(loc="upper left")
+
+    shown = {"The points and the line": alpha[:, None] + beta[:, None] * grid}
+    alt = "The points, the true line and the posterior's lines."
+    lecture.figures["line"] = panel_figure(shown, line, 2.5, alt, labels=("x", "y"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -211,16 +213,21 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
 
 def comparison_figures(comparison: Comparison, suffix: str = "png") -> dict[str, Figure]:
     """Return every figure that applies to a comparison, by file name."""
-    figures = {
-        f"marginals.{suffix}": method_marginals(comparison),
-        f"intervals.{suffix}": interval_forest(comparison),
-    }
-    if comparison.vb is not None:
-        figures[f"elbo.{suffix}"] = elbo_trace(comparison)
+    makers = figure_makers(comparison)
     if comparison.vb_from_afar is not None:
-        figures[f"ascent_precision.{suffix}"] = coordinate_ascent(comparison)
-        figures[f"ascent_variance.{suffix}"] = coordinate_ascent(comparison, precision=False)
-    return figures
+        makers["ascent_variance"] = partial(coordinate_ascent, comparison, precision=False)
+    return {f"{name}.{suffix}": draw() for name, draw in makers.items()}
+
+
+def figure_makers(comparison: Comparison) -> dict[str, Callable[[], Figure]]:
+    """Return what draws each figure of a comparison that a report shows."""
+    applies = {
+        "marginals": (method_marginals, True),
+        "intervals": (interval_forest, True),
+        "elbo": (elbo_trace, comparison.vb is not None),
+        "ascent_precision": (coordinate_ascent, comparison.vb_from_afar is not None),
+    }
+    return {name: partial(draw, comparison) for name, (draw, does) in applies.items() if does}
 
 
 def shown_elements(comparison: Comparison) -> list[str]:

@@ -10,6 +10,7 @@ Computing 32(32), section 2.3, for the difference of distribution functions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
     from pyflowers.analysis.checks import PredictiveCheck, PredictiveChecks
     from pyflowers.analysis.ecdf import Band
-    from pyflowers.analysis.elpd import LooComparison
+    from pyflowers.analysis.elpd import LooComparison, ModelLoo
 
 MOST_REPLICATES = 1000
 """Replicated data sets of which a figure is made, evenly spaced over all draws."""
@@ -352,9 +353,14 @@ def _ecdf_difference(ax: Axes, values: NDArray[np.float64], band: Band, theme: T
     return inside
 
 
-def half_width(interval: float) -> float:
-    """Return half the width of a normal distribution's interval, in standard deviations."""
-    return NormalDist().inv_cdf((1 + interval) / 2)
+def elpd_intervals(models: Sequence[ModelLoo], interval: float) -> NDArray[np.float64]:
+    """Return each model's elpd difference to the best between the ends of its normal interval."""
+    half = NormalDist().inv_cdf((1 + interval) / 2)
+    rows = [
+        (m.difference - half * m.difference_se, m.difference, m.difference + half * m.difference_se)
+        for m in models
+    ]
+    return np.reshape(rows, (-1, 3))
 
 
 @styled
@@ -376,10 +382,9 @@ def elpd_differences(
     rows = np.arange(len(models))
     figure = style.new_figure(0.75 + 0.36 * len(models), theme)
     ax = figure.subplots()
-    difference = np.array([model.difference for model in models])
-    half = half_width(interval) * np.array([model.difference_se for model in models])
+    low, difference, high = elpd_intervals(models, interval).T
     ax.axvline(0, color=theme.muted, lw=0.9, ls=style.DASHED)
-    ax.hlines(rows, difference - half, difference + half, color=theme.model, lw=2.2)
+    ax.hlines(rows, low, high, color=theme.model, lw=2.2)
     ax.plot(difference, rows, "o", ms=6, color=theme.model)
     ax.set_yticks(rows, [label(model.name, 32) for model in models])
     ax.set_ylim(len(models) - 0.5, -0.5)

@@ -8,8 +8,8 @@ are drawn as the user wrote them: ``$`` is a dollar sign and not mathematics.
 from __future__ import annotations
 
 import functools
+import re
 import textwrap
-import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -93,7 +93,7 @@ DARK = Theme(
     alarm="#ff8a3d",
     chains=("#56b4e8", "#e69f01", "#2bc499", "#e29ac3", "#9ad4f5", "#ff8a3c"),
 )
-# No two roles of a theme share a colour: the report tells roles apart by it, see reports/embed.py.
+# No two roles of a theme share a colour: the report tells roles apart by it, see reports/page.py.
 
 Axes = Any
 """``matplotlib.axes.Axes``, whose annotations are narrower than what it takes."""
@@ -198,11 +198,11 @@ def alt_text(figure: Figure) -> str:
 
 def label(text: str, most: int = 28) -> str:
     """Return a user's label fit to be drawn: one line, no control characters, not too long."""
-    visible = "".join(_visible(character) for character in str(text))
-    if len(visible) <= most:
-        return visible
+    shown = visible(str(text))
+    if len(shown) <= most:
+        return shown
     head = (most - 1) * 2 // 3
-    return f"{visible[:head]}…{visible[len(visible) - (most - 1 - head) :]}"
+    return f"{shown[:head]}…{shown[len(shown) - (most - 1 - head) :]}"
 
 
 def fitted(text: str, inches: float, *, size: float = 9.0, bold: bool = False) -> str:
@@ -277,11 +277,26 @@ def plain_ticks(axis: Any) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def _visible(character: str) -> str:
-    """Show a control character by its picture, as XML and HTML cannot hold it."""
-    if character < " " or character == "\x7f":
-        return "␡" if character == "\x7f" else chr(0x2400 + ord(character))
-    return "�" if unicodedata.category(character) in ("Cc", "Cs", "Cn") else character
+_NO_TEXT = re.compile(
+    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef"
+    + "".join(f"{chr(end - 1)}{chr(end)}" for end in range(0xFFFF, 0x110000, 0x10000))
+    + "]"
+)
+"""Control characters, surrogates and what is never a character: XML and HTML cannot hold them."""
+
+
+def visible(text: str, but: str = "") -> str:
+    """Show control characters, except `but` some, by their pictures."""
+
+    def picture(found: re.Match[str]) -> str:
+        character = found[0]
+        if character in but:
+            return character
+        if character < " ":
+            return chr(0x2400 + ord(character))
+        return "␡" if character == "\x7f" else "�"
+
+    return _NO_TEXT.sub(picture, text)
 
 
 @functools.cache

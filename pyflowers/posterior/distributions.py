@@ -1,4 +1,4 @@
-"""The two families of the closed forms, normal and scaled inverse chi-square, and the priors.
+"""What the closed forms share: two families, the priors, and sufficient statistics of normal data.
 
 Both families hold arrays and broadcast, so that one object is a factor of a single fit, of a batch
 of fits or of all plants at once. The scaled inverse chi-square is written as in Stan: `scale` is s,
@@ -7,6 +7,10 @@ and the density of v = sigma2 with nu degrees of freedom is
     p(v) = (nu/2)^(nu/2) / Γ(nu/2) · s^nu · v^(-(nu/2 + 1)) · exp(-nu s² / (2 v)),
 
 so nu s² / v ~ χ²(nu), E[1/v] = 1/s² and E[log v] = log(nu s² / 2) - ψ(nu/2).
+
+Statistics are all that the closed forms read, so the cost of an update does not depend on the
+number of observations. All is summed about each group's first observation: a mean that is large
+beside the spread costs no digits, and equal observations have a sum of squares of exactly 0.
 
 References
 ----------
@@ -17,6 +21,7 @@ Stan Functions Reference, "Scaled inverse chi-square distribution".
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -54,16 +59,6 @@ def checked_probability(p: npt.ArrayLike) -> FloatArray:
     return p_array
 
 
-def _leading(p: npt.ArrayLike, like: FloatArray) -> FloatArray:
-    """Give `p` trailing axes of length one, to broadcast against `like`."""
-    p_array = as_floats(p)
-    return p_array.reshape(p_array.shape + (1,) * like.ndim)
-
-
-def _draw_shape(size: int | tuple[int, ...], like: FloatArray) -> tuple[int, ...]:
-    return (size if isinstance(size, tuple) else (size,)) + like.shape
-
-
 @dataclass(frozen=True)
 class Normal:
     """Normal distributions.
@@ -92,7 +87,7 @@ class Normal:
         """Quantiles, shape (*shape of p, *shape of the parameters)."""
         from scipy import special
 
-        return as_floats(self.mean + self.sd * special.ndtri(_leading(p, self.mean)))
+        return as_floats(self.mean + np.multiply.outer(special.ndtri(as_floats(p)), self.sd))
 
     def entropy(self) -> FloatArray:
         """Differential entropy, log(2 pi e sd²) / 2."""
@@ -100,7 +95,8 @@ class Normal:
 
     def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
         """Draws, shape (*size, *shape of the parameters)."""
-        return as_floats(self.mean + self.sd * rng.standard_normal(_draw_shape(size, self.mean)))
+        shape = *np.atleast_1d(size), *self.mean.shape
+        return as_floats(self.mean + self.sd * rng.standard_normal(shape))
 
 
 @dataclass(frozen=True)
@@ -148,7 +144,7 @@ class ScaledInvChiSquare:
         x = as_floats(x)
         log_x = np.log(np.where(x > 0, x, 1.0))
         value = log_density_of_log(log_x, self.dof, self.scale) - log_x
-        return as_floats(np.where(x > 0, value, -np.inf))
+        return np.where(x > 0, value, -np.inf)
 
     def cdf(self, x: npt.ArrayLike) -> FloatArray:
         """Probability of a variance up to `x`."""
@@ -165,18 +161,17 @@ class ScaledInvChiSquare:
 
         half = self.dof / 2
         with np.errstate(divide="ignore"):
-            gamma = special.gammainccinv(half, _leading(p, self.dof))
-            return as_floats(half * self.scale**2 / gamma)
+            each = np.multiply.outer(as_floats(p), np.ones_like(half))
+            return as_floats(half * self.scale**2 / special.gammainccinv(half, each))
 
     def entropy(self) -> FloatArray:
         """Differential entropy of sigma2: E[-log density]."""
         half = self.dof / 2
-        constant = log_constant(self.dof, self.scale)
-        return as_floats((half + 1) * self.mean_log + half - constant)
+        return as_floats((half + 1) * self.mean_log + half - log_constant(self.dof, self.scale))
 
     def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
         """Draws, shape (*size, *shape of the parameters)."""
-        chi_square = rng.chisquare(self.dof, size=_draw_shape(size, self.dof))
+        chi_square = rng.chisquare(self.dof, size=(*np.atleast_1d(size), *self.dof.shape))
         # With few degrees of freedom a χ² may underflow to 0: its variance is beyond all numbers.
         with np.errstate(divide="ignore"):
             return as_floats(self.dof * self.scale**2 / chi_square)
@@ -201,8 +196,7 @@ def log_constant(dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
         from scipy import special
 
         log_gamma = special.gammaln(half)
-    constant = half * np.log(half) - log_gamma + 2 * half * log_scale
-    return as_floats(np.where(dof > 0, constant, 0.0))
+    return np.where(dof > 0, half * np.log(half) - log_gamma + 2 * half * log_scale, 0.0)
 
 
 def log_density_of_log(u: FloatArray, dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
@@ -295,3 +289,176 @@ class MultilevelPrior:
                 f"prior sigma2_plant_nu is {nu!r} with sigma2_plant_scale {scale!r}, but both must "
                 "be positive and finite, or -2 and 0 for the flat prior"
             )
+
+
+# Squares of data, and n times them, must neither overflow nor lose digits to underflow.
+LARGEST = 1e150
+SMALLEST_SS = 1e-301
+
+
+@dataclass(frozen=True)
+class SufficientStatistics:
+    """Counts, means and sums of squares, of one or many groups.
+
+    Parameters
+    ----------
+    num : array, shape (...)
+        Number of observations.
+    mean : array, shape (...)
+        Their mean; read as 0 where `num` is 0.
+    ss : array, shape (...)
+        Sum of squared deviations from their own mean.
+
+    Raises
+    ------
+    DataError
+        Where a count is negative or no whole number, a mean or sum of squares is not finite or
+        too extreme to square, or a sum of squares contradicts its count.
+    """
+
+    num: FloatArray
+    mean: FloatArray
+    ss: FloatArray
+
+    def __post_init__(self) -> None:
+        try:
+            num, mean, ss = np.broadcast_arrays(*map(as_floats, (self.num, self.mean, self.ss)))
+        except ValueError as error:
+            raise DataError(
+                f"num, mean and ss must have one shape, but have {np.shape(self.num)}, "
+                f"{np.shape(self.mean)} and {np.shape(self.ss)}"
+            ) from error
+        mean = np.where(num == 0, 0.0, mean)
+        refuse(~(np.isfinite(num) & (num >= 0) & (num == np.floor(num))), num, "num", WHOLE)
+        refuse(~(np.abs(mean) <= LARGEST), mean, "mean", _FINITE)
+        refuse(~((ss >= 0) & (ss <= LARGEST**2 * np.maximum(num, 1))), ss, "ss", _SQUARES)
+        refuse((ss > 0) & (ss < SMALLEST_SS), ss, "ss", _TINY)
+        refuse((ss > 0) & (num <= 1), ss, "ss", "must be 0 when num is 0 or 1")
+        for name, value in (("num", num), ("mean", mean), ("ss", ss)):
+            object.__setattr__(self, name, as_floats(value))
+
+    @classmethod
+    def from_array(cls, x: npt.ArrayLike) -> SufficientStatistics:
+        """Statistics along the last axis.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Observations; leading axes are separate data sets. n may be 0.
+
+        Raises
+        ------
+        DataError
+            If `x` has no axis, or holds a value that is not finite or beyond 1e150.
+        """
+        x = as_floats(x)
+        if x.ndim == 0:
+            raise DataError("x must be an array of observations, but is a single number")
+        num = x.shape[-1]
+        if not num:
+            return cls(*np.zeros((3, *x.shape[:-1])))
+        with np.errstate(over="ignore", invalid="ignore"):
+            beyond = x - x[..., :1]
+            shift = beyond.mean(axis=-1)
+            beyond -= shift[..., None]
+            ss = np.einsum("...i,...i->...", beyond, beyond)
+        if not np.all(np.isfinite(ss)):
+            refuse(~(np.abs(x) <= LARGEST), x, "x", _FINITE)
+        return cls(np.full(ss.shape, float(num)), x[..., 0] + shift, ss)
+
+    @classmethod
+    def from_groups(
+        cls, y: npt.ArrayLike, group: Sequence[Hashable] | npt.NDArray[np.generic]
+    ) -> tuple[SufficientStatistics, tuple[Hashable, ...]]:
+        """Statistics of each group, and the groups' labels in order of appearance.
+
+        Parameters
+        ----------
+        y : array, shape (N,)
+            Observations, in any order.
+        group : sequence, shape (N,)
+            The label of each observation's group.
+
+        Raises
+        ------
+        DataError
+            If the two differ in length or a value is not finite or beyond 1e150.
+        """
+        y, index, labels = grouped(y, group, "groups")
+        refuse(~(np.abs(y) <= LARGEST), y, "y", _FINITE)
+        first = y[np.unique(index, return_index=True)[1]]
+        num = np.bincount(index)
+        beyond = y - first[index]
+        shift = np.bincount(index, beyond) / num
+        ss = np.bincount(index, (beyond - shift[index]) ** 2)
+        return cls(as_floats(num), first + shift, as_floats(ss)), labels
+
+
+def grouped(
+    y: npt.ArrayLike, group: Sequence[Hashable] | npt.NDArray[np.generic], what: str
+) -> tuple[FloatArray, IntArray, tuple[Hashable, ...]]:
+    """Return `y`, the number of each one's group, and the groups' labels as they appear."""
+    y = as_floats(y)
+    number: dict[Hashable, int] = {}
+    labels = group.tolist() if isinstance(group, np.ndarray) else group
+    index = np.asarray([number.setdefault(label, len(number)) for label in labels], dtype=np.intp)
+    if y.shape != index.shape:
+        raise DataError(
+            f"y has shape {y.shape} but its {what} have shape {index.shape}: give one each"
+        )
+    return y, index, tuple(number)
+
+
+WHOLE = "must be a whole number, 0 or more"
+_FINITE = "must be finite and within ±1e150: rescale the data"
+_SQUARES = "must be finite, 0 or more and below 1e300 per observation: rescale the data"
+_TINY = "is too small to hold all its digits: rescale the data"
+
+
+def refuse(bad: BoolArray, value: FloatArray, name: str, rule: str) -> None:
+    """Raise a DataError that names the first bad value and its position, if there is one."""
+    if np.any(bad):
+        where = np.unravel_index(int(np.argmax(bad)), np.shape(bad))
+        place = f"[{', '.join(str(int(i)) for i in where)}]" if where else ""
+        raise DataError(f"{name}{place} is {float(value[where])!r}, but {rule}")
+
+
+def checked_labels(
+    statistics: SufficientStatistics,
+    prior: MultilevelPrior,
+    plants: Sequence[Hashable] | None,
+) -> tuple[Hashable, ...]:
+    """Return the plants' labels, 1 … P if not given, and refuse an improper posterior.
+
+    Integrating sigma2_plant out leaves (S + n (ȳ - mu_plant)²)^(-(n + nu)/2), which needs
+    n + nu > 0 for the tail, and S > 0 for the pole at mu_plant = ȳ. With a proper prior S becomes
+    nu c² + S, and nothing can go wrong.
+
+    Raises
+    ------
+    DataError
+        If the statistics are not those of one or more plants, or naming the first plant whose
+        posterior is improper, and the remedy.
+    ConfigError
+        If there is not one label a plant.
+    """
+    num = statistics.num
+    if num.ndim != 1 or num.size == 0:
+        raise DataError(f"statistics have shape {num.shape}, but must have one entry a plant")
+    labels = tuple(range(1, num.size + 1)) if plants is None else tuple(plants)
+    if len(labels) != num.size:
+        raise ConfigError(f"{len(labels)} plant labels for {num.size} plants")
+    few, constant = num + prior.sigma2_plant_nu <= 0, statistics.ss == 0
+    if prior.sigma2_plant_nu > 0 or not np.any(few | constant):
+        return labels
+    remedy = "give sigma2_plant a proper prior, such as sigma2_plant_nu=1 with sigma2_plant_scale=2"
+    if np.any(few):
+        p = int(np.argmax(few))
+        raise DataError(
+            f"plant {labels[p]}: {num[p]:g} observations leave sigma2_plant without a proper "
+            f"posterior under its flat prior; add observations or {remedy}"
+        )
+    raise DataError(
+        f"plant {labels[int(np.argmax(constant))]}: all observations are equal, which leaves "
+        f"sigma2_plant without a proper posterior under its flat prior; {remedy}"
+    )

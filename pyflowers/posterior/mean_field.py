@@ -1,4 +1,4 @@
-"""What a mean-field fit returns, whichever the model.
+"""Closed-form mean-field variational Bayes by coordinate ascent, of both normal models.
 
 The evidence lower bound of a factorised q is (Bishop 2006, eq. 10.3; Blei et al. 2017, eq. 13)
 
@@ -6,31 +6,118 @@ The evidence lower bound of a factorised q is (Bishop 2006, eq. 10.3; Blei et al
 
 and is given here with every constant, so that ``log evidence - elbo`` is the divergence itself.
 
+**One normal distribution**, with a semi-conjugate prior.
+
+With sigma0 a scale as in Stan's `scaled_inv_chi_square`:
+
+    x_i ~ N(theta, sigma2),  theta ~ N(mu0, tau0²),  sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
+
+theta and sigma2 independent in the prior (BDA3 section 5.3 calls it semi-conjugate). The factors
+of q(theta, sigma2) = q(theta) q(sigma2) that maximise the ELBO one at a time are exp E[log p],
+E over the other factor (Bishop 2006, eq. 10.9), here with S = Σ(x_i - x̄)²
+
+    q(theta)  = N(mu_n, tau_n²),   tau_n² = 1 / (n / sigma_n² + 1 / tau0²),
+                                   mu_n = w x̄ + (1 - w) mu0,   w = (n / sigma_n²) tau_n²,
+    q(sigma2) = scaled-inv-χ²(nu0 + n, sigma_n²),
+                (nu0 + n) sigma_n² = nu0 sigma0² + S + n (x̄ - mu_n)² + n tau_n².
+
+The last two terms are E Σ(x_i - theta)² - S: dropping n tau_n² forgets that theta is uncertain.
+This is *not* Bishop's section 10.1.3 or Murphy's 21.5.1, whose prior theta | sigma2 ~
+N(mu0, sigma2 / kappa0) depends on sigma2: theta's prior then is one more observation of sigma2,
+and the degrees of freedom are nu0 + n + 1.
+
+One sweep of these updates is a map G of the scalar s = sigma_n², and G is increasing: a larger s
+widens q(theta) and pulls it to mu0, and both increase the next s. So from any start the sweeps move
+one way, to the nearest fixed point on that side. Fixed points are the positive roots of a cubic,
+hence one, or two maxima of the ELBO with a saddle between: the ascent starts below all of them or
+above all of them, wherever the higher one is reached.
+
+The stop rule is the usual one, a relative change of the ELBO. As the ELBO is flat to second order
+at its maximum, a change of 1e-10 leaves parameters wrong by up to 1e-5. So the fixed point is then
+polished: Newton's method on the scalar equation log G(s) - log s = 0, which needs two or three
+steps, each a sweep extrapolated by 1 / (1 - d log G / d log s), with a plain sweep wherever that
+slope is 1 or more. One last sweep makes both factors each other's update. The same fixed point is
+reached as by sweeping on for long, with an error of rounding, and the stop rule stays the ELBO's.
+
+Flat limits: tau0 = inf is p(theta) = 1 and nu0 = 0 is p(sigma2) = 1 / sigma2, both unnormalised,
+and ELBO and evidence are then relative to these densities.
+
+**The multilevel normal model**, for P plants, plant p with n_p observations of mean ȳ_p and sum of
+squares S_p about it,
+
+    y[t,p] ~ N(mu_plant[p], sigma2_plant[p]),         mu ~ N(m0, s0²),
+    mu_plant[p] ~ N(mu, sigma2),                      sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
+    sigma2_plant[p] ~ scaled-inv-χ²(nu_p, c²),        flat: nu_p = -2, c = 0,
+
+q factorises over mu, sigma2 and every mu_plant[p] and sigma2_plant[p]. The optimal factor of one
+parameter is exp E[log p(y, parameters)] over the others (Bishop 2006, eq. 10.9). Each appears
+there as a normal or scaled inverse chi-square kernel: the model is conditionally conjugate (Blei
+et al. 2017, section 4.1). Collecting terms, with 1/s² = E[1/sigma2], 1/s_p² = E[1/sigma2_plant]
+and (m, v), (m_p, v_p) the means and variances of q(mu), q(mu_plant[p]):
+
+  * quadratic in mu_plant[p]: -(n_p / s_p²) (ȳ_p - mu_plant)² / 2 - (mu_plant - m)² / (2 s²), so
+        v_p = 1 / (n_p / s_p² + 1 / s²),   m_p = v_p (n_p ȳ_p / s_p² + m / s²);           (1)
+  * in sigma2_plant[p]: -(n_p + nu_p)/2 - 1 times its log, and -1/2 times its inverse times
+        (n_p + nu_p) s_p² = nu_p c² + S_p + n_p ((ȳ_p - m_p)² + v_p),                     (2)
+    a scaled-inv-χ²(n_p + nu_p, s_p²); under the flat prior n_p - 2 degrees of freedom;
+  * quadratic in mu: v = 1 / (P / s² + 1 / s0²),   m = v (Σ m_p / s² + m0 / s0²);         (3)
+  * in sigma2: scaled-inv-χ²(nu0 + P, s²),
+        (nu0 + P) s² = nu0 sigma0² + Σ ((m_p - m)² + v_p + v).                            (4)
+
+A sweep does (1), (2), (3), (4). No update lowers the ELBO. Under a flat (or any improper, nu_p <=
+0) prior on sigma2_plant its density is taken as sigma2_plant^(-(nu_p/2 + 1)), flat: 1. ELBO and
+evidence then carry the units of that density: they compare approximations of one posterior on the
+same data, and must not be used to compare this model with another.
+
 References
 ----------
-Bishop (2006), Pattern Recognition and Machine Learning, section 10.1.
+Bishop (2006), Pattern Recognition and Machine Learning, eq. 10.9 and sections 10.1.1, 10.1.3.
 Blei, Kucukelbir and McAuliffe (2017), Variational inference: a review for statisticians,
 Journal of the American Statistical Association 112(518).
+Murphy (2012), Machine Learning: a Probabilistic Perspective, section 21.5.1.
+Varadhan and Roland (2008), Scandinavian Journal of Statistics 35(2), for the extrapolation.
+Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., sections 5.3, 11.6 and 13.7, which does the
+same for the hierarchical normal model with known group variances (the eight schools).
 """
+
+from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from pyflowers.display import INTERVAL, Line, Shown, element_table, heading, interval_quantiles
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, DataError
 from pyflowers.posterior.distributions import (
+    LOG_2PI,
     BoolArray,
     Distribution,
     FloatArray,
+    MultilevelPrior,
+    Normal,
+    NormalPrior,
+    ScaledInvChiSquare,
+    SufficientStatistics,
+    as_floats,
+    checked_labels,
     checked_probability,
+    log_constant,
 )
+
+_POLISH_STEPS = 60
+_POLISHED = 1e-15  # of |log G(s) - log s|: a few units in the last place
+_PARAMETER_TOL = 1e-9
+_PLAIN_SWEEPS = 3  # between extrapolations
+_RECORD_UP_TO = 100  # plants; states of more are kept on request only
+
+Factors = dict[str, Any]
+"""Each parameter's Normal or ScaledInvChiSquare."""
 
 
 class NotConvergedWarning(RuntimeWarning):
@@ -122,15 +209,11 @@ class VBResult(Shown):
         interval : float
             Probability of the central interval.
         """
-        probs = interval_quantiles(interval)
-        found = {
-            name: {
-                **dict(zip(probs, self.quantile(name, list(probs.values())), strict=True)),
-                "mean": self.mean(name),
-                "sd": self.sd(name),
-            }
-            for name in self.names
-        }
+        probs, found = interval_quantiles(interval), {}
+        for name in self.names:
+            quantiles = self.quantile(name, list(probs.values()))
+            found[name] = dict(zip(probs, quantiles, strict=True))
+            found[name] |= {"mean": self.mean(name), "sd": self.sd(name)}
         axes = {n: [self.coords[d] for d in dims] for n, dims in self.dims.items()}
         return element_table(found, axes)
 
@@ -194,7 +277,33 @@ class VBResult(Shown):
         )
 
 
-def warn_not_converged(converged: BoolArray, num_iter: int) -> None:
+class Model:
+    """Data and prior, and what coordinate ascent asks of them: ``update_NAME`` and ``elbo``."""
+
+    names: ClassVar[tuple[str, ...]]
+    """The factors, in the order of their updates."""
+
+    def elbo(self, q: Factors) -> FloatArray:
+        """Evidence lower bound of any such q, with every constant."""
+        raise NotImplementedError
+
+    def sweep(self, q: Factors, states: list[State] | None) -> Factors:
+        """Update each factor, and keep `states` if given. No update lowers the ELBO."""
+        for name in self.names:
+            q = q | {name: getattr(self, f"update_{name}")(q)}
+            if states is not None:
+                states.append(State(name, q, self.elbo(q)))
+        return q
+
+
+def _check_stop_rule(tol: float, max_iter: int) -> None:
+    if not (isinstance(tol, Real) and 0 < tol < 1):
+        raise ConfigError(f"tol is {tol!r}, but must lie between 0 and 1")
+    if not (isinstance(max_iter, Integral) and max_iter >= 1):
+        raise ConfigError(f"max_iter is {max_iter!r}, but must be a whole number, 1 or more")
+
+
+def _warn_not_converged(converged: BoolArray, num_iter: int) -> None:
     """Warn that the cap was reached; :attr:`VBResult.converged` says where."""
     num = int(np.size(converged) - np.count_nonzero(converged))
     if num:
@@ -206,15 +315,497 @@ def warn_not_converged(converged: BoolArray, num_iter: int) -> None:
         )
 
 
-def check_stop_rule(tol: float, max_iter: int) -> None:
-    """Refuse a tolerance or a cap that makes no sense.
+# One normal distribution
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NormalVB(VBResult):
+    """A fit of :func:`fit_normal`: factors ``theta`` and ``sigma2``.
+
+    Parameters
+    ----------
+    statistics : SufficientStatistics
+        The data that were fitted.
+    prior : NormalPrior
+        The prior that was used.
+    """
+
+    statistics: SufficientStatistics
+    prior: NormalPrior
+
+    def log_q(self, theta: npt.ArrayLike, sigma2: npt.ArrayLike) -> FloatArray:
+        """Log density of q at (theta, sigma2), for contours."""
+        return self.logpdf("theta", theta) + self.logpdf("sigma2", sigma2)
+
+
+@dataclass(frozen=True)
+class Theta(Normal):
+    """q(theta) with its mean's distances, which subtraction would lose to rounding.
+
+    `from_data` and `from_prior` are mu_n - x̄ and mu_n - mu0; 0 where there is no data, or no prior
+    mean.
+    """
+
+    from_data: FloatArray
+    from_prior: FloatArray
+
+
+class NormalModel(Model):
+    """Data and hyperparameters, all of the batch's shape; refuses an improper posterior.
+
+    Integrating theta out given sigma2, then sigma2, shows what is integrable: with n = 0 the
+    posterior is the prior; with nu0 = 0 and S = 0 the density has a pole at theta = x̄; with
+    both priors flat there are nu0 + n - 1 degrees of freedom.
+
+    Attributes
+    ----------
+    known_ss : array
+        What is in (nu0 + n) sigma_n² whatever q(theta) is: nu0 sigma0² + S.
+    precision0 : array
+        Prior precision of theta; 0 if flat.
+    has_conflict : array of bool
+        Where there is both a data mean and a prior mean.
+    conflict : array
+        How far the data's mean is from the prior's; 0 where one of them is missing.
 
     Raises
     ------
     ConfigError
-        Unless ``0 < tol < 1`` and ``max_iter`` is a whole number of at least 1.
+        If the shapes of data and prior do not broadcast.
+    DataError
+        Naming the first data set with an improper posterior, and the prior that would help.
     """
-    if not (isinstance(tol, Real) and 0 < tol < 1):
-        raise ConfigError(f"tol is {tol!r}, but must lie between 0 and 1")
-    if not (isinstance(max_iter, Integral) and max_iter >= 1):
-        raise ConfigError(f"max_iter is {max_iter!r}, but must be a whole number, 1 or more")
+
+    names = ("theta", "sigma2")
+
+    def __init__(self, data: SufficientStatistics, prior: NormalPrior) -> None:
+        hyper = map(as_floats, (prior.mu0, prior.tau0, prior.nu0, prior.sigma0))
+        try:
+            arrays = np.broadcast_arrays(data.num, data.mean, data.ss, *hyper)
+        except ValueError as error:
+            raise ConfigError(
+                f"the prior's shape must broadcast against the batch, {data.num.shape}"
+            ) from error
+        num, self.mean, ss, self.mu0, tau0, nu0, self.sigma0 = map(as_floats, arrays)
+        self.num, self.tau0, self.nu0, self.precision0 = num, tau0, nu0, tau0**-2.0
+        self.has_conflict = (num > 0) & np.isfinite(tau0)
+        self.conflict = np.where(self.has_conflict, self.mean - self.mu0, 0.0)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            self.known_ss = as_floats(ss + np.where(nu0 > 0, nu0 * self.sigma0**2, 0.0))
+            ends = self.known_ss + num * self.conflict**2, num * self.dof / self.known_ss
+        flat = "the posterior is improper under a flat prior with"
+        equal = "one observation or only equal ones: give a positive nu0 and sigma0"
+        extreme = "the scales of data and prior are too extreme to square: rescale both"
+        for bad, what in (
+            (np.isinf(tau0) & (num == 0), f"{flat} no observations: give a finite tau0"),
+            ((nu0 == 0) & (num == 0), f"{flat} no observations: give a positive nu0"),
+            ((nu0 == 0) & (ss == 0), f"{flat} {equal}"),
+            (~np.all(np.isfinite(ends), axis=0), extreme),
+        ):
+            if np.any(bad):
+                place = f"data set {int(np.argmax(bad))}: " if bad.shape else ""
+                raise DataError(place + what)
+
+    @property
+    def dof(self) -> FloatArray:
+        """Degrees of freedom of q(sigma2): nu0 + n, not nu0 + n + 1."""
+        return self.nu0 + self.num
+
+    def update_theta(self, q: Factors) -> Theta:
+        """Optimal q(theta) given q(sigma2)."""
+        data_precision = self.num / q["sigma2"].scale ** 2
+        precision = data_precision + self.precision0
+        w, w0 = data_precision / precision, self.precision0 / precision
+        mean = w * self.mean + w0 * self.mu0
+        return Theta(mean, precision**-0.5, -w0 * self.conflict, w * self.conflict)
+
+    def update_sigma2(self, q: Factors) -> ScaledInvChiSquare:
+        """Optimal q(sigma2) given q(theta)."""
+        return ScaledInvChiSquare(self.dof, np.sqrt(self._squares(q["theta"]) / self.dof))
+
+    def _squares(self, theta: Theta) -> FloatArray:
+        return as_floats(self.known_ss + self.num * (theta.from_data**2 + theta.sd**2))
+
+    def elbo(self, q: Factors) -> FloatArray:
+        """E log p of data, theta and sigma2, plus the entropies of q."""
+        theta, sigma2, flat = q["theta"], q["sigma2"], np.isinf(self.tau0)
+        mean_log, tau0 = sigma2.mean_log, np.where(flat, 1.0, self.tau0)
+        squares = self._squares(theta)
+        log_lik = -0.5 * self.num * (LOG_2PI + mean_log) - 0.5 * squares / sigma2.scale**2
+        z2 = (theta.from_prior / tau0) ** 2 + (theta.sd / tau0) ** 2
+        log_theta = np.where(flat, 0.0, -0.5 * (LOG_2PI + z2) - np.log(tau0))
+        # nu0 sigma0² E[1 / sigma2] is in log_lik already, as a part of known_ss.
+        log_sigma2 = log_constant(self.nu0, self.sigma0) - (self.nu0 / 2 + 1) * mean_log
+        return as_floats(log_lik + log_theta + log_sigma2 + theta.entropy() + sigma2.entropy())
+
+    def polished(self, s: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Solve log G(s) = log s by Newton's method; say where the residual is rounding error."""
+        dof, num, conflict = self.dof, self.num, self.conflict
+        previous = np.full_like(s, np.inf)
+        for _ in range(_POLISH_STEPS):
+            tau2 = 1 / (num / s + self.precision0)
+            misfit = self.precision0 * tau2 * conflict
+            swept = (self.known_ss + num * misfit**2 + num * tau2) / dof
+            residual = np.log1p((swept - s) / s)
+            # d tau2 / d s = n tau2² / s², and d misfit / d tau2 = misfit / tau2.
+            w = num / s * tau2
+            slope = num * (2 * misfit**2 + tau2) * w / (dof * swept)
+            active = (np.abs(residual) > _POLISHED) & (np.abs(residual) < previous)
+            if not np.any(active):
+                break
+            previous = np.where(active, np.abs(residual), previous)
+            step = residual / np.where(slope < 1, 1 - slope, 1.0)
+            s = np.where(active, s * np.exp(np.clip(step, -1, 1)), s)
+        return s, np.abs(residual) <= 1e-13
+
+    def ascend(
+        self, q: Factors, tol: float, max_iter: int, states: list[State] | None = None
+    ) -> tuple[Factors, FloatArray, BoolArray, int]:
+        """Sweep until the ELBO stops changing, then polish the fixed point.
+
+        Returns q, its ELBO, where the ascent converged, and the number of sweeps.
+        """
+        value, num_iter = self.elbo(q), 0
+        if states is not None:
+            states.append(State("start", q, value))
+        still = np.zeros(value.shape, dtype=bool)
+        while not np.all(still) and num_iter < max_iter:
+            before, q = value, self.sweep(q, states)
+            value, num_iter = self.elbo(q), num_iter + 1
+            still = np.abs(value - before) <= tol * np.maximum(1.0, np.abs(value))
+        s, polished = self.polished(q["sigma2"].scale ** 2)
+        end = ScaledInvChiSquare(self.dof, np.where(still, np.sqrt(s), q["sigma2"].scale))
+        q = self.sweep(q | {"sigma2": end}, states)
+        return q, self.elbo(q), still & polished, num_iter + 1
+
+    def best_start(self, tol: float, max_iter: int) -> Factors:
+        """Start where the highest maximum is reached: below all fixed points, or above them all.
+
+        From below is from the data's own variance, from above from w = 0, theta at its prior. The
+        second can win only where the fixed points' cubic
+
+            A n² λ³ + (2 A n a + n² - ν n²) λ² + (A a² + n a² d² + n a - 2 ν n a) λ - ν a² = 0
+
+        in λ = 1 / sigma_n², with A = nu0 sigma0² + S, a = 1 / tau0², d = x̄ - mu0 and ν = nu0 + n,
+        changes its sign three times (Descartes), and is tried only if there is such a data set.
+        """
+        known, num, dof, a = self.known_ss, self.num, self.dof, self.precision0
+        with np.errstate(over="ignore"):
+            third = self.has_conflict & (2 * known * a + num < dof * num)
+            third &= known * a + num * a * self.conflict**2 + num > 2 * dof * num
+
+        def start(ss: FloatArray) -> Factors:
+            sigma2 = ScaledInvChiSquare(dof, np.sqrt(ss / dof))
+            return {"theta": self.update_theta({"sigma2": sigma2}), "sigma2": sigma2}
+
+        if not np.any(third):
+            return start(known)
+        above = known + np.where(third, num * (self.conflict**2 + self.tau0**2), 0.0)
+        lower, higher = (self.ascend(start(ss), tol, max_iter)[1] for ss in (known, above))
+        return start(np.where(third & (higher > lower), above, known))
+
+    def given_start(self, theta: Normal, sigma2: ScaledInvChiSquare) -> Factors:
+        """Return the factors given, of the batch's shape, or refuse them."""
+        values = map(as_floats, (theta.mean, theta.sd, sigma2.dof, sigma2.scale))
+        try:
+            mean, sd, dof, scale = (np.broadcast_to(v, self.num.shape) for v in values)
+        except ValueError as error:
+            raise ConfigError(
+                f"init's shape must broadcast to that of the batch, {self.num.shape}"
+            ) from error
+        good = np.isfinite(mean) & (sd > 0) & (dof > 0) & (scale >= 1e-150) & (scale <= 1e150)
+        if not np.all(good & np.isfinite(sd) & np.isfinite(dof)):
+            raise ConfigError("init must hold a finite mean and a positive sd, dof and scale")
+        from_data = np.where(self.num > 0, mean - self.mean, 0.0)
+        from_prior = np.where(np.isfinite(self.tau0), mean - self.mu0, 0.0)
+        first = Theta(mean, sd, from_data, from_prior)
+        return {"theta": first, "sigma2": ScaledInvChiSquare(dof, scale)}
+
+
+def fit_normal(
+    x: npt.ArrayLike | SufficientStatistics,
+    prior: NormalPrior | None = None,
+    *,
+    init: tuple[Normal, ScaledInvChiSquare] | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 1000,
+    record: bool | None = None,
+) -> NormalVB:
+    """Fit q(theta) q(sigma2) by coordinate ascent.
+
+    Each sweep updates q(theta), then q(sigma2), until the ELBO changes by at most
+    ``tol * max(1, |ELBO|)``. The ELBO is flat to second order at its maximum, so that rule
+    alone would leave parameters wrong in the sixth digit: the sweep's fixed point is then taken to
+    rounding error by Newton's method.
+
+    Parameters
+    ----------
+    x : array, shape (..., n), or SufficientStatistics, shape (...)
+        Observations of one data set, or of a batch along the leading axes.
+    prior : NormalPrior, optional
+        Hyperparameters, which broadcast against the batch; ``NormalPrior()`` if not given.
+    init : (Normal, ScaledInvChiSquare), optional
+        Where to start. The ELBO can have two maxima when prior and data disagree about theta:
+        ascent goes to the one whose basin holds `init`; without it, to the higher.
+    tol : float
+        Relative change of the ELBO at which sweeps stop.
+    max_iter : int
+        Cap on the number of sweeps.
+    record : bool, optional
+        Keep ``elbo_trace`` and ``states``; as given, or for a single data set only.
+
+    Returns
+    -------
+    NormalVB
+
+    Raises
+    ------
+    DataError
+        If the data cannot be used or leave the posterior improper.
+    ConfigError
+        If `tol`, `max_iter`, or the shapes of `prior` or `init` make no sense.
+
+    Warns
+    -----
+    NotConvergedWarning
+        If the cap is met first; ``converged`` then says which fits are concerned.
+    """
+    prior = NormalPrior() if prior is None else prior
+    statistics = x if isinstance(x, SufficientStatistics) else SufficientStatistics.from_array(x)
+    _check_stop_rule(tol, max_iter)
+    model = NormalModel(statistics, prior)
+    shape, states = model.num.shape, list[State]()
+    start = model.given_start(*init) if init else model.best_start(tol, max_iter)
+    record = not shape if record is None else record
+    q, value, converged, num_iter = model.ascend(start, tol, max_iter, states if record else None)
+    _warn_not_converged(converged, num_iter)
+    axes = [f"dataset_{i}" if len(shape) > 1 else "dataset" for i in range(len(shape))]
+    trace = [state.elbo for state in states if state.updated != "theta"]
+    return NormalVB(
+        factors=q,
+        elbo=value,
+        elbo_trace=np.reshape(trace, (-1, *shape)),
+        states=tuple(states),
+        num_iter=num_iter,
+        converged=converged,
+        coords={axis: range(num) for axis, num in zip(axes, shape, strict=True)},
+        dims={"theta": axes, "sigma2": axes},
+        statistics=statistics,
+        prior=prior,
+    )
+
+
+# The multilevel normal model
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MultilevelVB(VBResult):
+    """A fit of :func:`fit_multilevel_normal`.
+
+    Factors ``mu``, ``sigma2`` and, of shape (P,), ``mu_plant`` and ``sigma2_plant``.
+
+    Parameters
+    ----------
+    statistics : SufficientStatistics, shape (P,)
+        The data that were fitted.
+    prior : MultilevelPrior
+        The prior that was used.
+    """
+
+    statistics: SufficientStatistics
+    prior: MultilevelPrior
+
+
+class MultilevelModel(Model):
+    """The plants' statistics and the prior; q(mu), q(sigma2) broadcast between data and plants."""
+
+    names = ("mu_plant", "sigma2_plant", "mu", "sigma2")
+
+    def __init__(self, data: SufficientStatistics, prior: MultilevelPrior) -> None:
+        self.data, self.prior, self.num_plants = data, prior, data.num.size
+        self.dof = self.num_plants + prior.sigma2_nu
+        self.prior_ss = prior.sigma2_nu * prior.sigma2_scale**2
+        self.plant_dof = data.num + prior.sigma2_plant_nu
+        self.plant_prior_ss = prior.sigma2_plant_nu * prior.sigma2_plant_scale**2
+
+    def start(self) -> Factors:
+        """Each plant by itself, and mu and sigma2 from the plants' means."""
+        num, means, seen = self.data.num, self.data.mean, self.data.num > 0
+        scales = np.sqrt((self.plant_prior_ss + self.data.ss) / self.plant_dof)
+        centre = means[seen].mean() if np.any(seen) else self.prior.mu_mean
+        squares = np.sum((means[seen] - centre) ** 2)
+        scale = np.sqrt((self.prior_ss + squares) / self.dof)
+        sds = np.where(seen, scales / np.sqrt(np.maximum(num, 1)), scale)
+        return {
+            "mu": Normal(as_floats(centre), as_floats(scale / np.sqrt(num.size))),
+            "sigma2": ScaledInvChiSquare(as_floats(self.dof), as_floats(scale)),
+            "mu_plant": Normal(np.where(seen, means, centre), sds),
+            "sigma2_plant": ScaledInvChiSquare(self.plant_dof, scales),
+        }
+
+    def update_mu_plant(self, q: Factors) -> Normal:
+        """Equation (1)."""
+        data_precision = self.data.num / q["sigma2_plant"].scale ** 2
+        precision = data_precision + q["sigma2"].scale ** -2.0
+        w = data_precision / precision
+        return Normal(w * self.data.mean + (1 - w) * q["mu"].mean, precision**-0.5)
+
+    def update_sigma2_plant(self, q: Factors) -> ScaledInvChiSquare:
+        """Equation (2)."""
+        ss = self.plant_prior_ss + self._expected_ss(q)
+        return ScaledInvChiSquare(self.plant_dof, np.sqrt(ss / self.plant_dof))
+
+    def update_mu(self, q: Factors) -> Normal:
+        """Equation (3)."""
+        plants_precision = self.num_plants / q["sigma2"].scale ** 2
+        precision = plants_precision + self.prior.mu_sd**-2.0
+        w = plants_precision / precision
+        mean = w * np.mean(q["mu_plant"].mean) + (1 - w) * self.prior.mu_mean
+        return Normal(as_floats(mean), as_floats(precision**-0.5))
+
+    def update_sigma2(self, q: Factors) -> ScaledInvChiSquare:
+        """Equation (4)."""
+        scale = np.sqrt((self.prior_ss + self._expected_plant_ss(q)) / self.dof)
+        return ScaledInvChiSquare(as_floats(self.dof), as_floats(scale))
+
+    def elbo(self, q: Factors) -> FloatArray:
+        """E log p of the data, of mu_plant, of both variances and of mu, plus the entropies."""
+        mu, sigma2, sigma2_plant, prior = q["mu"], q["sigma2"], q["sigma2_plant"], self.prior
+        z2 = ((mu.mean - prior.mu_mean) / prior.mu_sd) ** 2 + (mu.sd / prior.mu_sd) ** 2
+        of_data = self.data.num * (LOG_2PI + sigma2_plant.mean_log)
+        of_data = of_data + self._expected_ss(q) * sigma2_plant.mean_inverse
+        of_plants = self.num_plants * (LOG_2PI + sigma2.mean_log)
+        of_plants = of_plants + self._expected_plant_ss(q) * sigma2.mean_inverse
+        total = -0.5 * (np.sum(of_data) + of_plants + LOG_2PI + z2) - np.log(prior.mu_sd)
+        for factor, nu, scale in (
+            (sigma2, prior.sigma2_nu, prior.sigma2_scale),
+            (sigma2_plant, prior.sigma2_plant_nu, prior.sigma2_plant_scale),
+        ):
+            kernel = (nu / 2 + 1) * factor.mean_log + 0.5 * nu * scale**2 * factor.mean_inverse
+            total = total + np.sum(log_constant(nu, scale) - kernel)
+        return as_floats(total + sum(np.sum(factor.entropy()) for factor in q.values()))
+
+    def _expected_ss(self, q: Factors) -> FloatArray:
+        """E Σ (y - mu_plant)² of each plant."""
+        data, plants = self.data, q["mu_plant"]
+        return as_floats(data.ss + data.num * ((data.mean - plants.mean) ** 2 + plants.sd**2))
+
+    def _expected_plant_ss(self, q: Factors) -> float:
+        """E Σ (mu_plant - mu)²."""
+        mu, plants = q["mu"], q["mu_plant"]
+        deviation = plants.mean - mu.mean
+        return float(deviation @ deviation + np.sum(plants.sd**2) + deviation.size * mu.sd**2)
+
+
+def _extrapolated(q: Factors, log_scales: Sequence[float]) -> Factors:
+    """Return q with the scale of q(sigma2) where the last three of a linear sequence point.
+
+    Aitken's limit x2 + (x2 - x1) r / (1 - r) with r = (x2 - x1) / (x1 - x0), the step cut to
+    factors of e^4; q unchanged where r is not between 0 and 1. The sweep from there is kept only
+    if it raises the ELBO, and only plain sweeps may end the ascent.
+    """
+    first, second = log_scales[-2] - log_scales[-3], log_scales[-1] - log_scales[-2]
+    if first == 0 or not 0 < second / first < 1:
+        return q
+    r = second / first
+    scale = q["sigma2"].scale * np.exp(np.clip(second * r / (1 - r), -4, 4))
+    return q | {"sigma2": ScaledInvChiSquare(q["sigma2"].dof, as_floats(scale))}
+
+
+def _movement(before: Factors, after: Factors) -> float:
+    """Largest relative change of any parameter of q."""
+    moved = []
+    for name, to in after.items():
+        by = before[name]
+        if isinstance(to, Normal):
+            moved.append(np.max(np.abs(by.mean - to.mean) / to.sd + np.abs(by.sd / to.sd - 1)))
+        else:
+            moved.append(np.max(np.abs(by.scale / to.scale - 1)))
+    return float(max(moved))
+
+
+def fit_multilevel_normal(
+    statistics: SufficientStatistics,
+    prior: MultilevelPrior | None = None,
+    *,
+    plants: Sequence[Hashable] | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 10_000,
+    record: bool | None = None,
+) -> MultilevelVB:
+    """Fit the multilevel normal model by coordinate ascent.
+
+    Sweeps go on until the ELBO changes by at most ``tol * max(1, |ELBO|)`` and, because the ELBO
+    is flat to second order at its maximum, no parameter moves by more than 1e-9: means relative
+    to their factor's sd, scales and sds to themselves.
+
+    Parameters
+    ----------
+    statistics : SufficientStatistics, shape (P,)
+        Of each plant; from ``SufficientStatistics.from_groups`` or ``from_array``.
+    prior : MultilevelPrior, optional
+        Hyperparameters; ``MultilevelPrior()`` if not given.
+    plants : sequence, length P, optional
+        The plants' labels, 1 … P if not given.
+    tol : float
+        Relative change of the ELBO at which sweeps may stop.
+    max_iter : int
+        Cap on the number of sweeps.
+    record : bool, optional
+        Keep ``states``; if not given, for 100 plants or fewer. The trace is always kept. Without
+        states the same fixed point is approached faster, by Aitken's extrapolation.
+
+    Returns
+    -------
+    MultilevelVB
+
+    Raises
+    ------
+    DataError
+        If there are no plants, or a plant's posterior is improper under its prior.
+    ConfigError
+        If `tol`, `max_iter` or the number of labels makes no sense.
+
+    Warns
+    -----
+    NotConvergedWarning
+        If the cap is met first.
+    """
+    prior = MultilevelPrior() if prior is None else prior
+    labels = checked_labels(statistics, prior, plants)
+    _check_stop_rule(tol, max_iter)
+    model = MultilevelModel(statistics, prior)
+    record = statistics.num.size <= _RECORD_UP_TO if record is None else record
+    q = model.start()
+    trace, log_scales = [model.elbo(q)], [np.log(q["sigma2"].scale)]
+    states = [State("start", q, trace[0])] if record else None
+    converged = False
+    while not converged and len(trace) <= max_iter:
+        if not record and len(log_scales) > _PLAIN_SWEEPS:
+            # The scale of q(sigma2) is the slow direction where the plants' own noise hides sigma2.
+            trial = model.sweep(_extrapolated(q, log_scales), None)
+            value = model.elbo(trial)
+            if value > trace[-1]:
+                q = trial
+                trace.append(value)
+            log_scales = [np.log(q["sigma2"].scale)]
+            continue
+        before, q = q, model.sweep(q, states)
+        trace.append(model.elbo(q))
+        log_scales.append(np.log(q["sigma2"].scale))
+        still = abs(trace[-1] - trace[-2]) <= tol * np.maximum(1.0, abs(trace[-1]))
+        converged = bool(still and _movement(before, q) <= _PARAMETER_TOL)
+    num_iter = len(trace) - 1
+    _warn_not_converged(np.asarray(converged), num_iter)
+    return MultilevelVB(
+        factors=q,
+        elbo=trace[-1],
+        elbo_trace=as_floats(trace),
+        states=tuple(states or ()),
+        num_iter=num_iter,
+        converged=np.asarray(converged),
+        coords={"plant": labels},
+        dims={"mu_plant": ("plant",), "sigma2_plant": ("plant",)},
+        statistics=statistics,
+        prior=prior,
+    )

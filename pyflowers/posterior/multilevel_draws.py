@@ -31,20 +31,18 @@ from pyflowers.cores import in_order
 from pyflowers.display import INTERVAL, Line, Shown, draws_table, format_number, heading
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.posterior.distributions import (
+    WHOLE,
     FloatArray,
     MultilevelPrior,
+    SufficientStatistics,
     as_floats,
+    checked_labels,
+    refuse,
 )
 from pyflowers.posterior.hyper_density import Plants, located
 from pyflowers.posterior.hyper_draws import HyperDraws, HyperSampler
 from pyflowers.posterior.normal_plants import NormalPlants, draw_plants
 from pyflowers.posterior.poisson_plants import PoissonPlants, central_modes, draw_rates
-from pyflowers.posterior.statistics import (
-    WHOLE,
-    SufficientStatistics,
-    checked_labels,
-    refuse,
-)
 
 _BLOCK = 65_536  # draws of plants that are made together
 

@@ -43,13 +43,16 @@ from pyflowers.posterior.distributions import (
     FloatArray,
     IntArray,
     MultilevelPrior,
+    SufficientStatistics,
     as_floats,
+    checked_labels,
     checked_probability,
+    grouped,
+    refuse,
 )
 from pyflowers.posterior.hyper_density import Density, Plants, zoom
 from pyflowers.posterior.normal_plants import NormalPlants
 from pyflowers.posterior.poisson_plants import PoissonPlants
-from pyflowers.posterior.statistics import SufficientStatistics, checked_labels, grouped, refuse
 
 _SIZES = (64, 96, 144, 216, 324)
 _TOLERANCE = 1e-5

@@ -15,7 +15,7 @@ The quadrature is a composite Gauss-Legendre rule. What makes it safe is that th
 first: panels double in width away from each mode, so no peak is too narrow to be seen, up to a
 width of two and to where the integrand has fallen by e^-45.
 
-Flat limits are those of :mod:`.mean_field_normal`: tau0 = inf is p(theta) = 1, nu0 = 0 is
+Flat limits are those of :mod:`.mean_field`: tau0 = inf is p(theta) = 1, nu0 = 0 is
 p(sigma2) = 1 / sigma2, and the evidence is relative to these densities.
 
 References
@@ -37,16 +37,15 @@ from pyflowers.posterior.distributions import (
     FloatArray,
     Normal,
     NormalPrior,
+    SufficientStatistics,
     as_floats,
     checked_probability,
     log_constant,
 )
-from pyflowers.posterior.mean_field import VBResult
-from pyflowers.posterior.mean_field_normal import Problem
+from pyflowers.posterior.mean_field import NormalModel, VBResult
 from pyflowers.posterior.multilevel_draws import ExactDraws, checked_num
 from pyflowers.posterior.multilevel_marginals import MultilevelExact
 from pyflowers.posterior.normal_plants import draw_plants
-from pyflowers.posterior.statistics import SufficientStatistics
 
 _GRID_POINTS = 401
 _LARGEST_LOG = 600.0  # of an sd, far out in tails that are hardly integrable
@@ -195,7 +194,7 @@ class NormalExact:
         data = x if isinstance(x, SufficientStatistics) else SufficientStatistics.from_array(x)
         if data.num.shape:
             raise DataError(f"x is a batch of {data.num.shape}, but must be one data set")
-        problem = Problem.of(data, NormalPrior() if prior is None else prior)
+        problem = NormalModel(data, NormalPrior() if prior is None else prior)
         if problem.num.shape:
             raise ConfigError("the prior holds arrays, but must be that of one data set")
         self.names: tuple[str, ...] = (location, "sigma2")

@@ -1,20 +1,31 @@
-"""What a report is made of: fits of one table, summarised, compared and judged once."""
+"""What a report is made of: fits of one table, summarised, compared and judged once; its pieces.
+
+A number is printed as the tables of the command line print it, in an HTML ``data`` element. Its
+``value`` is the number itself, and for one that stands in a run folder its attributes say where:
+file, row and column. The tests read the page back and compare.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
+from markupsafe import Markup
 
-from pyflowers.analysis.calibration import Calibration
 from pyflowers.analysis.checks import PredictiveChecks, check
 from pyflowers.analysis.elpd import LooComparison, loo
 from pyflowers.analysis.methods import Comparison
 from pyflowers.analysis.prior_sensitivity import Sensitivity, sensitivity
+from pyflowers.display import format_cell, format_elpd, format_number
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.verdict import Verdict
+from pyflowers.fits.verdict import Check, Verdict
 from pyflowers.programs import Capability
+
+if TYPE_CHECKING:
+    from pyflowers.analysis.calibration import Calibration
 
 MOST_REPLICATED = 100_000_000
 """Replicated values of a model's checks; of larger data fewer data sets are replicated."""
@@ -23,6 +34,8 @@ FEWEST_REPLICATES = 200
 """Replicated data sets of a model's checks however large the data are."""
 
 Comparisons = Mapping[str, Comparison | str]
+
+T = TypeVar("T")
 
 
 class Material:
@@ -79,7 +92,8 @@ class Material:
 
     def examine(self, compare: Callable[[], Comparisons]) -> None:
         """Compute what the figures of the fits do not need."""
-        self.comparisons = compare()
+        compared = compare()
+        self.comparisons = {f.name: compared[f.name] for f in self.fits if f.name in compared}
         self.sensitivities, self.checks, self.unchecked, self.verdicts = {}, {}, {}, {}
         for fit in self.fits:
             verdict, most = fit.verdict, MOST_REPLICATED // max(1, fit.data.num_obs)
@@ -103,24 +117,88 @@ class Material:
 def _refuse(
     fits: Sequence[Fit], refused: Mapping[str, str], calibrations: Sequence[Calibration]
 ) -> None:
-    names = [fit.name for fit in fits]
-    if not names:
+    programs = {fit.name: fit.record.program.sha256 for fit in fits}
+    if not fits:
         why = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise ConfigError(f"report: there is no fit to report{': ' + why if why else ''}")
-    for name in names:
-        if names.count(name) > 1:
+    for name in programs:
+        if sum(fit.name == name for fit in fits) > 1:
             raise ConfigError(f"report: two fits are of {name}; give one of each model")
     if not all(fit.data.describes_same(fits[0].data) for fit in fits):
         raise ConfigError("report: the fits are of different data; make a report for each data set")
-    programs = {fit.name: fit.record.program.sha256 for fit in fits}
     for found in calibrations:
+        what = f"calibration {found.batch.folder}"
         if found.name not in programs:
             raise ConfigError(
-                f"calibration {found.batch.folder}: it is of {found.name}, and the report is "
-                f"of {', '.join(programs)}; leave it out"
+                f"{what}: it is of {found.name}, and the report is of {', '.join(programs)}; leave "
+                "it out"
             )
         if found.sha256 != programs[found.name]:
             raise ConfigError(
-                f"calibration {found.batch.folder}: {found.name} has changed since; run "
-                "pyflowers sbc again into a new folder"
+                f"{what}: {found.name} has changed since; run pyflowers sbc again into a new folder"
             )
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """A table of the page.
+
+    Attributes
+    ----------
+    caption : str
+        What it shows.
+    head : sequence of str
+        A heading for each column.
+    rows : sequence of sequence of str or Markup
+        Cells; the first of a row names it.
+    text_columns : sequence of int
+        Columns that hold text and not numbers.
+    """
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Markup | str]]
+    text_columns: Sequence[int] = ()
+
+
+def side_by_side(columns: Sequence[Mapping[str, T]]) -> dict[str, list[T | None]]:
+    """Return a row for each name that any column has, with what each column has of it."""
+    names = dict.fromkeys(name for column in columns for name in column)
+    return {name: [column.get(name) for column in columns] for name in names}
+
+
+code: Callable[[object], Markup] = Markup("<code>{}</code>").format
+"""Return a name of a program, parameter or command."""
+
+isolated: Callable[[object], Markup] = Markup("<bdi>{}</bdi>").format
+"""Return a user's label so that its writing direction does not touch the text around it."""
+
+
+def number(value: float, text: str | None = None, source: Sequence[str] = ()) -> Markup:
+    """Return a number, and of one in a run folder its source: file, row and column."""
+    shown = format_number(value) if text is None else text
+    traced = Markup(' data-file="{}" data-row="{}" data-column="{}"').format(*source or [""] * 3)
+    data = Markup('<data value="{}"{}>{}</data>')
+    return data.format(repr(float(value)), traced if source else "", shown)
+
+
+def elpd(value: float) -> Markup:
+    """Return an elpd, or what is compared with one."""
+    return number(value, format_elpd(value))
+
+
+def summary_number(fit: Fit, table: pd.DataFrame, row: str, column: str) -> Markup:
+    """Return a number of a fit's ``summary.csv``; `table` is the summary."""
+    value = float(table.loc[row, column])  # type: ignore[arg-type]
+    return number(value, format_cell(column, value), (f"{fit.name}/summary.csv", row, column))
+
+
+def check_number(fit: Fit, check: Check) -> Markup:
+    """Return the value of a check in a fit's ``diagnostics.json``."""
+    return number(check.value, check.number, (f"{fit.name}/diagnostics.json", check.name, "value"))
+
+
+def verdict_cell(shown: Markup, passed: bool) -> Markup:
+    """Return a number and, in words, whether it passed."""
+    kind, word = ("pass", "passed") if passed else ("fail", "FAILED")
+    return Markup('{} <span class="{}">{}</span>').format(shown, kind, word)

@@ -1,23 +1,44 @@
-"""Fits in, one HTML file out: nothing outside it is needed to read it."""
+"""Fits in, one HTML file out: nothing outside it is needed to read it.
+
+Figures are SVG in data URIs: a browser runs no script in an image and lets it load nothing. Each
+colour of the light theme becomes a CSS variable in the SVG, which has another value where dark is
+preferred; text stays text, so that the reader's own fonts show any script.
+"""
 
 from __future__ import annotations
 
+import base64
+import io
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from matplotlib.figure import Figure
 
 from pyflowers import parallel
-from pyflowers.analysis import calibration, checks, elpd
-from pyflowers.analysis.calibration import Calibration
+from pyflowers.analysis import checks, elpd
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit, checked_fits
+from pyflowers.plots import DARK, LIGHT, Theme, alt_text
+from pyflowers.plots.style import visible
 from pyflowers.progress import stage
-from pyflowers.reports import markup, provenance, sections
-from pyflowers.reports.embed import Embedded, embed, visible
+from pyflowers.reports import material, provenance, sections
 from pyflowers.reports.material import Comparisons, Material
 from pyflowers.storage import FileKind, check_file, new_file
+
+if TYPE_CHECKING:
+    from pyflowers.analysis.calibration import Calibration
+
+RASTER_DPI = 130
+"""Resolution of the parts that are images within the SVG: clouds of points."""
+
+LONG_PATH = 10_000
+"""Characters from which a path is a traceplot's, of which a tenth of a point is enough."""
 
 
 def report(
@@ -99,48 +120,12 @@ def render_report(
     fits = checked_fits(fits, "report")
     compare = comparisons if callable(comparisons) else partial(dict, comparisons or {})
     reasons = {k: provenance.without_folders(v, fits) for k, v in (refused or {}).items()}
-    material = Material(fits, reasons, tuple(calibrations))
+    made = Material(fits, reasons, tuple(calibrations))
     with stage("Drawing the report", 2) as advance:
-        first = [sections.drawings(material), *map(sections.fit_drawings, fits)]
-        drawn, *of_fits = _drawn(first, partial(material.examine, compare))
+        figures = _drawn(sections.drawings(made), partial(made.examine, compare))
         advance(1)
-        compared = material.comparisons
-        compared = {fit.name: compared[fit.name] for fit in fits if fit.name in compared}
-        of_methods = [
-            {} if isinstance(found, str) else sections.method_drawings(found)
-            for found in compared.values()
-        ]
-        more, *of_methods_drawn = _drawn([sections.late_drawings(material), *of_methods])
+        figures |= _drawn(sections.late_drawings(made), lambda: None)
         advance(1)
-    page = _environment().get_template("report.html.j2")
-    methods = zip(compared.items(), of_methods_drawn, strict=True)
-    html = page.render(
-        material=material,
-        out=out,
-        figures=drawn | more,
-        chapters=list(zip(fits, of_fits, strict=True)),
-        methods=[(name, found, figures) for (name, found), figures in methods],
-        sections=sections,
-        provenance=provenance,
-        checks=checks,
-        elpd=elpd,
-        calibration=calibration,
-        quantiles=interval_quantiles,
-    )
-    return visible(html)
-
-
-def _drawn(
-    parts: Sequence[sections.Drawings], work: Callable[[], object] = lambda: None
-) -> list[dict[str, Embedded]]:
-    """Draw the figures of all parts in other processes, `work` being done in this one."""
-    tasks = [partial(embed, draw) for part in parts for draw in part.values()]
-    _, figures = parallel.beside(work, tasks)
-    each = iter(figures)
-    return [{name: next(each) for name in part} for part in parts]
-
-
-def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("pyflowers.reports", "templates"),
         autoescape=True,
@@ -148,8 +133,103 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = (markup.code, markup.elpd, markup.isolated, markup.lower_first, markup.number, percent)
-    more = (markup.some, markup.unbroken, markup.upper_first)
-    environment.filters |= {function.__name__: function for function in (*shown, *more)}
-    environment.filters["general"] = "{:g}".format
-    return environment
+    environment.filters |= FILTERS
+    html = environment.get_template("report.html.j2").render(
+        material=made,
+        out=out,
+        figures=figures,
+        sections=sections,
+        pieces=material,
+        provenance=provenance,
+        checks=checks,
+        elpd=elpd,
+        quantiles=interval_quantiles,
+    )
+    return visible(html, but="\t\n")
+
+
+def unbroken(text: str | Markup) -> Markup:
+    """Return a text whose options, such as ``--warmup``, no line break divides."""
+    return Markup(re.sub(r"--[a-z][\w-]*", r'<span class="option">\g<0></span>', str(escape(text))))
+
+
+def some(num: int, what: str) -> str:
+    """Return a number of things in the singular or the plural."""
+    return f"{num} {what}" if num == 1 else f"{num} {what}s"
+
+
+def upper_first(text: str) -> str:
+    """Return a text with a capital, as it begins a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def lower_first(text: str) -> str:
+    """Return a description as it reads within a sentence; names in capitals stay."""
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
+FILTERS: dict[str, Callable[..., str]] = {
+    "code": material.code,
+    "elpd": material.elpd,
+    "general": "{:g}".format,
+    "isolated": material.isolated,
+    "lower_first": lower_first,
+    "number": material.number,
+    "percent": percent,
+    "some": some,
+    "unbroken": unbroken,
+    "upper_first": upper_first,
+}
+
+
+def _drawn(drawings: sections.Drawings, work: Callable[[], object]) -> dict[str, Markup]:
+    """Draw figures in other processes, `work` being done in this one."""
+    _, images = parallel.beside(work, [partial(embed, draw) for draw in drawings.values()])
+    return dict(zip(drawings, images, strict=True))
+
+
+def embed(draw: Callable[[], Figure]) -> Markup:
+    """Draw a figure in the light theme as an image of the page."""
+    figure = draw()
+    raw = base64.b64encode(to_svg(figure).encode()).decode()
+    sizes = (round(float(inches) * 96) for inches in figure.get_size_inches())
+    image = Markup('<img src="data:image/svg+xml;base64,{}" width="{}" height="{}" alt="{}">')
+    return image.format(raw, *sizes, alt_text(figure))
+
+
+def to_svg(figure: Figure) -> str:
+    """Draw a figure of the light theme as SVG for light and dark; equal figures, equal text."""
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(buffer, format="svg", dpi=RASTER_DPI, metadata=nothing)
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]  # no XML prologue, no document type
+    light, dark = _colours(LIGHT), _colours(DARK)
+    # A user's labels stand between tags, escaped, and must not be touched.
+    svg = re.sub(r"<[^>]*>", lambda tag: _slim(tag[0], light), svg)
+    ours, darks = (
+        "".join(f"--{name}:{colour};" for name, colour in colours.items())
+        for colours in (light, dark)
+    )
+    style = f"<style>svg{{{ours}}}@media (prefers-color-scheme:dark){{svg{{{darks}}}}}</style>"
+    end = svg.index(">") + 1
+    return svg[:end] + style + svg[end:]
+
+
+def _slim(tag: str, colours: dict[str, str]) -> str:
+    """Name the colours of a tag, and keep of its coordinates what a screen shows."""
+    if tag.startswith("<!--"):
+        return ""
+    for name, colour in colours.items():
+        tag = tag.replace(colour, f"var(--{name})")
+    if tag.startswith(("<path", "<use")):
+        digits = r"(\.\d)\d+" if len(tag) > LONG_PATH else r"(\.\d\d)\d+"
+        tag = re.sub(digits, r"\1", tag).replace("\nL ", "L").replace(" \n", "")
+    return tag
+
+
+def _colours(theme: Theme) -> dict[str, str]:
+    """Return a theme's colours by the names of their CSS variables."""
+    roles = asdict(theme)
+    chains = roles.pop("chains")
+    return roles | {f"chains{i}": colour for i, colour in enumerate(chains)}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.folder import RunRecord
 from pyflowers.programs import LECTURE
-from pyflowers.reports.markup import ReportTable, code
-from pyflowers.reports.material import Material
+from pyflowers.reports.material import Material, ReportTable, code, side_by_side
 
 FRAME = "data.csv"
 """The file that the command names for data that came from Python and not from a file."""
@@ -31,35 +29,6 @@ def shown_path(path: str | Path) -> str:
     return str(Path(path).relative_to(Path.cwd())) if inside else Path(path).name
 
 
-def command(material: Material, out: Path) -> str:
-    """Return the command that makes the report again, as a shell takes it.
-
-    Fits that one ``pyflowers report`` can make are made by it; others, each with options of its
-    own, have a ``pyflowers fit`` each before a report of their run folders.
-    """
-    fits, refused = material.fits, material.refused
-    calibrations = [shown_path(found.batch.folder) for found in material.calibrations]
-    last = [*_each("calibration", calibrations), "--out", shown_path(out)]
-    if _agree(fits):
-        names = [*(shown_path(fit.record.program.reference) for fit in fits), *refused]
-        models = _each("model", names) if tuple(names) != LECTURE else []
-        priors = {k: v for fit in fits for k, v in _changed_priors(fit).items()}
-        return shlex.join(["pyflowers", "report", *models, *_options(fits[0], priors), *last])
-    folders = [f"{out.stem}_runs/{fit.name}" for fit in fits]
-    commands = []
-    for fit, folder in zip(fits, folders, strict=True):
-        program = fit.record.program
-        words = ["pyflowers", "fit", shown_path(program.reference)]
-        words += _each("include", map(shown_path, program.include_paths))
-        commands.append([*words, *_options(fit, _changed_priors(fit)), "--out", folder])
-    return " && ".join(map(shlex.join, [*commands, ["pyflowers", "report", *folders, *last]]))
-
-
-def _each(option: str, values: Iterable[object]) -> list[str]:
-    """Return an option with each of its values."""
-    return [word for v in values for word in (f"--{option.replace('_', '-')}", str(v))]
-
-
 def without_folders(text: str, fits: Sequence[Fit]) -> str:
     """Return a message without the folders of the data, the user and the current one."""
     sources = [Path(fit.record.data.source or "") for fit in fits]
@@ -69,108 +38,114 @@ def without_folders(text: str, fits: Sequence[Fit]) -> str:
     return text
 
 
-def has_paths(material: Material) -> bool:
-    """Whether the command names files of the user's."""
-    return any(
-        fit.record.program.reference.endswith(".stan")
-        or (Path(fit.record.data.source or "").suffix != "" and "--data" in _options(fit, {}))
-        for fit in material.fits
+def reproduction(material: Material, out: Path) -> dict[str, Any]:
+    """Return the command that makes the report again, as a shell takes it, and what it needs.
+
+    Fits that one ``pyflowers report`` can make are made by it; others, each with options of its
+    own, have a ``pyflowers fit`` each before a report of their run folders.
+    """
+    fits = material.fits
+    programs, sources = [f.record.program for f in fits], [f.record.data.source for f in fits]
+    names, options = [shown_path(p.reference) for p in programs], [_options(fit) for fit in fits]
+    used = {name: value for fit in fits for name, value in fit.record.priors.items()}
+    agree = all(
+        words == options[0] and not program.include_paths and used | fit.record.priors == used
+        for fit, program, words in zip(fits, programs, options, strict=True)
     )
+    commands, priors = list[list[str]](), list[dict[str, float]]()
+    for fit in fits:
+        own, declared = fit.record.priors.items(), fit.program.declaration.priors
+        priors.append({n: v for n, v in own if n in declared and v != declared[n].value})
+    if agree:
+        models = [*names, *material.refused]
+        chosen = _each("model", models) if tuple(models) != LECTURE else []
+        changed = {name: value for own in priors for name, value in own.items()}
+        last = [*chosen, *options[0], *_priors(changed)]
+    else:
+        last = [f"{out.stem}_runs/{fit.name}" for fit in fits]
+        for i, program in enumerate(programs):
+            words = ["pyflowers", "fit", names[i]]
+            words += _each("include", map(shown_path, program.include_paths))
+            commands.append([*words, *options[i], *_priors(priors[i]), "--out", last[i]])
+    last += _each("calibration", (shown_path(c.batch.folder) for c in material.calibrations))
+    commands.append(["pyflowers", "report", *last, "--out", shown_path(out)])
+    return {
+        "command": " && ".join(map(shlex.join, commands)),
+        # Without a suffix the data did not come from a file, so that one is to be made.
+        "needs_file": bool(sources[0]) and not Path(str(sources[0])).suffix,
+        "has_paths": any(
+            program.reference.endswith(".stan") or ("--data" in words and Path(source or "").suffix)
+            for program, source, words in zip(programs, sources, options, strict=True)
+        ),
+    }
 
 
-def needs_file(material: Material) -> bool:
-    """Whether the data did not come from a file, so that the command names one to be made."""
-    source = material.fits[0].record.data.source
-    return bool(source) and not Path(str(source)).suffix
+def _each(option: str, values: Iterable[object]) -> list[str]:
+    """Return an option with each of its values."""
+    return [word for v in values for word in (f"--{option.replace('_', '-')}", str(v))]
+
+
+def _priors(changed: dict[str, float]) -> list[str]:
+    return _each("prior", [f"{name}={prior!r}" for name, prior in changed.items()])
+
+
+def _options(fit: Fit) -> list[str]:
+    """Return a fit's options but priors, where they are not the usual ones."""
+    record, data, words = fit.record, fit.data, list[str]()
+    # What the user calls group, time and value, where the declaration has other names.
+    declared = {"group": data.group, "time": data.time, "value": data.value}
+    called = {role: data.name_of(column) for role, column in declared.items() if column}
+    roles = {role: name for role, name in called.items() if name != declared[role]}
+    source = record.data.source
+    if source and source != str(fit.program.example):
+        words += ["--data", shown_path(source) if Path(source).suffix else FRAME]
+    columns = record.data.columns.items()
+    others = [f"{c}={name}" for c, name in columns if name not in (c, *roles.values())]
+    usual = SamplerOptions.of(seed=record.options.seed).model_dump()
+    options = record.options.model_dump(exclude_unset=True).items()
+    changed = {key: value for key, value in options if key == "seed" or value != usual[key]}
+    for key, value in {**roles, "column": others, **record.data.reading, **changed}.items():
+        words += _each(key, value if isinstance(value, list | tuple) else [value])
+    interval = [f"{fit.interval:g}"] if fit.interval != INTERVAL else []
+    return [*words, "--engine", record.engine.name, *_each("interval", interval)]
 
 
 def tables(material: Material) -> list[ReportTable]:
     """Return what identifies data, programs, options and versions: shared by all fits, and not."""
+    shared, own = [], []
+    for key, found in side_by_side([_run(fit) for fit in material.fits]).items():
+        values = ["–" if value is None else str(value) for value in found]
+        if len(set(values)) == 1:
+            shared.append([key, code(values[0])])
+        else:
+            own.append([key, *map(code, values)])
     names = [fit.name for fit in material.fits]
-    columns = [
-        {**_run(fit.record), **fit.record.engine.versions, **fit.record.packages}
-        for fit in material.fits
-    ]
-    rows = []
-    for key in dict.fromkeys(key for column in columns for key in column):
-        values = [str(column.get(key, "–")) for column in columns]
-        rows.append([key, *map(code, values[:1] if len(set(values)) == 1 else values)])
     every = "The run" if len(names) == 1 else "What all runs share"
-    made = [ReportTable(every, ["", "Value"], [row for row in rows if len(row) == 2], [1])]
-    own = [row for row in rows if len(row) > 2]
+    made = [ReportTable(every, ["", "Value"], shared, [1])]
     if own:
-        head = ["", *names]
-        made.append(ReportTable("What each run has of its own", head, own, range(1, len(head))))
+        columns = range(1, len(names) + 1)
+        made.append(ReportTable("What each run has of its own", ["", *names], own, columns))
     return made
 
 
-def _run(record: RunRecord) -> dict[str, Any]:
+def _run(fit: Fit) -> dict[str, Any]:
+    record = fit.record
     centered = {True: "centred", False: "non-centred", None: "the program's own"}[record.centered]
-    columns = ", ".join(dict.fromkeys(record.data.columns.values()))
     messages = record.messages
-    rejected = "not reported by the engine" if messages is None else sum(messages.values())
     return {
         **record.options.model_dump(exclude_unset=True),
         "parametrisation": centered,
         "data": shown_path(record.data.source or "none"),
         "data SHA-256": record.data.sha256,
-        "columns": columns or "–",
+        "columns": ", ".join(dict.fromkeys(record.data.columns.values())) or "–",
         "program": Path(record.program.path).name,
         "program SHA-256": record.program.sha256,
         "engine": record.engine.name,
         "engine's key": record.engine.key,
-        "rejected proposals": rejected,
+        "rejected proposals": (
+            "not reported by the engine" if messages is None else sum(messages.values())
+        ),
         "seconds of sampling": f"{record.times.wall_seconds:.2f}",
+        **record.engine.versions,
+        **record.packages,
     }
-
-
-def _agree(fits: Sequence[Fit]) -> bool:
-    """Whether fits have the same options, interval, data, columns, and priors without conflict."""
-    settings = [
-        (f.record.options, f.record.data.source, f.record.engine.name, f.interval) for f in fits
-    ]
-    priors = {name: value for fit in fits for name, value in fit.record.priors.items()}
-    return all(
-        own == settings[0]
-        and _roles(fit) == _roles(fits[0])
-        and not fit.record.program.include_paths
-        and priors | fit.record.priors == priors
-        for fit, own in zip(fits, settings, strict=True)
-    )
-
-
-def _changed_priors(fit: Fit) -> dict[str, float]:
-    declared = fit.program.declaration.priors
-    return {
-        name: value
-        for name, value in fit.record.priors.items()
-        if name in declared and value != declared[name].value
-    }
-
-
-def _roles(fit: Fit) -> dict[str, str]:
-    """Return what the user calls group, time and value, where the declaration has other names."""
-    data = fit.data
-    roles = {"group": data.group, "time": data.time, "value": data.value}
-    called = {role: data.name_of(column) for role, column in roles.items() if column}
-    return {role: name for role, name in called.items() if name != roles[role]}
-
-
-def _options(fit: Fit, priors: Mapping[str, float]) -> list[str]:
-    record, roles, words = fit.record, _roles(fit), list[str]()
-    source = record.data.source
-    if source and source != str(fit.program.example):
-        words += ["--data", shown_path(source) if Path(source).suffix else FRAME]
-    columns = record.data.columns.items()
-    others = [(c, name) for c, name in columns if name not in (c, *roles.values())]
-    usual = SamplerOptions.of(seed=record.options.seed).model_dump()
-    options = record.options.model_dump(exclude_unset=True).items()
-    changed = {key: value for key, value in options if key == "seed" or value != usual[key]}
-    for key, value in roles.items():
-        words += _each(key, [value])
-    words += _each("column", [f"{column}={name}" for column, name in others])
-    for key, value in (record.data.reading | changed).items():
-        words += _each(key, value if isinstance(value, tuple) else [value])
-    words += ["--engine", record.engine.name]
-    words += _each("interval", [f"{fit.interval:g}"] if fit.interval != INTERVAL else [])
-    return words + _each("prior", [f"{name}={prior!r}" for name, prior in priors.items()])

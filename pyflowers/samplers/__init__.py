@@ -12,8 +12,8 @@ moves many chains in one call; :func:`run` keeps the draws:
 (4, 2000, 1)
 """
 
-from pyflowers.samplers.hmc import HMC
-from pyflowers.samplers.integrators import (
+from pyflowers.samplers.hmc import (
+    HMC,
     INTEGRATORS,
     ORDERS,
     Integrator,
@@ -28,7 +28,7 @@ from pyflowers.samplers.integrators import (
     trajectory,
 )
 from pyflowers.samplers.kernels import GradLogDensity, Kernel, LogDensity, Run, run
-from pyflowers.samplers.langevin import MALA
+from pyflowers.samplers.langevin import MALA, SGLD, handout_noise_sd, langevin_noise_sd
 from pyflowers.samplers.markov import (
     convergence_rate,
     detailed_balance_error,
@@ -39,16 +39,16 @@ from pyflowers.samplers.markov import (
     stationary_distribution,
     total_variation,
 )
-from pyflowers.samplers.metropolis import Metropolis, MetropolisHastings
-from pyflowers.samplers.proposals import (
+from pyflowers.samplers.metropolis import (
     GaussianStep,
+    Metropolis,
+    MetropolisHastings,
     MultiplicativeStep,
     OneSidedStep,
     SignedStep,
     UniformStep,
 )
 from pyflowers.samplers.rejection import ball_acceptance_rate, propose_in_cube, uniform_in_ball
-from pyflowers.samplers.sgld import SGLD, handout_noise_sd, langevin_noise_sd
 from pyflowers.samplers.stan_density import StanDensity
 from pyflowers.samplers.targets import Gamma, LinearRegression, NormalMixture, StandardNormal
 
@@ -58,16 +58,7 @@ __all__ += ["ball_acceptance_rate", "propose_in_cube", "uniform_in_ball"]
 __all__ += ["Metropolis", "MetropolisHastings"]
 __all__ += ["GaussianStep", "MultiplicativeStep", "OneSidedStep", "SignedStep", "UniformStep"]
 __all__ += ["HMC", "MALA", "SGLD", "handout_noise_sd", "langevin_noise_sd"]
-__all__ += [
-    "INTEGRATORS",
-    "ORDERS",
-    "Integrator",
-    "Mass",
-    "PhasePoint",
-    "euler",
-    "flip",
-    "hamiltonian",
-]
-__all__ += ["leapfrog", "modified_euler", "phase_point", "trajectory"]
+__all__ += ["INTEGRATORS", "ORDERS", "Integrator", "Mass", "PhasePoint", "euler", "flip"]
+__all__ += ["hamiltonian", "leapfrog", "modified_euler", "phase_point", "trajectory"]
 __all__ += ["convergence_rate", "detailed_balance_error", "distributions", "metropolis_matrix"]
 __all__ += ["ring_walk", "simulate", "stationary_distribution", "total_variation"]

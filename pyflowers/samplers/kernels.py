@@ -215,30 +215,21 @@ def start_position(target: object, position: ArrayLike) -> FloatArray:
     return x
 
 
-def start(target: LogDensity, position: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return where the chains start and log π there, or raise ConfigError if they cannot."""
-    x = start_position(target, position)
-    log_density = target.log_density(x)
-    _check_start(x, log_density)
-    return x, log_density
+def start(target: Any, position: ArrayLike, gradient: bool = False) -> tuple[FloatArray, ...]:
+    """Return where the chains start, log π and, if asked for, ∇ log π there, or raise ConfigError.
 
-
-def start_with_gradient(
-    target: GradLogDensity, position: ArrayLike
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return where the chains start, log π and ∇ log π there, or raise ConfigError."""
+    See :class:`LogDensity` and :class:`GradLogDensity` for what the target must have.
+    """
     x = start_position(target, position)
-    log_density, gradient = target.log_density_gradient(x)
-    if np.shape(gradient) != x.shape:
+    values: tuple[FloatArray, ...] = (
+        target.log_density_gradient(x) if gradient else (target.log_density(x),)
+    )
+    if gradient and np.shape(values[1]) != x.shape:
         raise ConfigError(
             f"log_density_gradient must return a gradient of shape {x.shape}, "
-            f"but returned {np.shape(gradient)}"
+            f"but returned {np.shape(values[1])}"
         )
-    _check_start(x, log_density)
-    return x, log_density, gradient
-
-
-def _check_start(x: FloatArray, log_density: FloatArray) -> None:
+    log_density = values[0]
     if np.shape(log_density) != (len(x),):
         raise ConfigError(
             f"log_density must return shape ({len(x)},) for {len(x)} chains, but returned "
@@ -250,3 +241,4 @@ def _check_start(x: FloatArray, log_density: FloatArray) -> None:
             f"chain {unusable[0]} starts where the log density is {log_density[unusable[0]]}: "
             "start it inside the target's support"
         )
+    return x, *values

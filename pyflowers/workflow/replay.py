@@ -191,8 +191,9 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
                 f"{about.source}: the run's data cannot be read again; put the file back"
             )
         return kept, [], [f"{path} is not there: the data kept in the run folder were used"]
+    how: dict[str, Any] = about.reading
     try:
-        now = program.read(path, columns=about.columns, **about.reading)
+        now = program.read(path, columns=about.columns, **how)
     except (DataError, ConfigError) as error:
         return None, [str(error)], []
     return now, data_changes(kept, now), []

@@ -67,11 +67,8 @@ def test_a_seed_decides_everything(example, name):
 
 def test_a_folder_holds_findings_numbers_and_figures(tmp_path):
     folder = SMALL.save(tmp_path / "out")
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "empty.png",
-        "findings.md",
-        "results.json",
-    ]
+    files = ["empty.png", "findings.md", "results.json"]
+    assert sorted(path.name for path in folder.iterdir()) == files
     text = (folder / "findings.md").read_text()
     assert "- One is 1." in text
     assert "| pi | 3.14 | 12,345 | yes |" in text
@@ -91,12 +88,6 @@ def test_a_folder_with_something_else_is_refused(tmp_path, content):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(content)
 
 
-@pytest.mark.parametrize("seed", [-1, 2**32])
-def test_a_seed_that_stan_would_not_take_is_refused(seed):
-    with pytest.raises(ConfigError, match="seed must be a whole number"):
-        Settings(seed=seed)
-
-
 def test_streams_of_one_seed_differ():
     settings = Settings(seed=3)
     first, second = settings.rng(0).random(5), settings.rng(1).random(5)
@@ -112,35 +103,25 @@ def test_the_command_lists_the_examples():
 
 def test_the_command_runs_an_example(tmp_path):
     out = tmp_path / "chain"
-    done = CliRunner().invoke(
-        lecture_command, ["markov-chain", "--quick", "--seed", "5", "--out", out]
-    )
+    arguments = ["markov-chain", "--quick", "--seed", "5", "--out", out]
+    done = CliRunner().invoke(lecture_command, arguments)
     assert done.exit_code == 0, done.output
     assert json.loads((out / "results.json").read_text())["seed"] == 5
     assert "Detailed balance" in done.output
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "message", "status"),
     [
-        ([], "name an example"),
-        (["leapfrog", "--seed", "x"], "not a valid integer"),
+        ([], "name an example", 2),
+        (["leapfrog", "--seed", "x"], "not a valid integer", 2),
+        (["leapfrogs"], "no lecture is named 'leapfrogs': choose one of metropolis", 1),
+        (["leapfrog", "--seed", "-1"], "seed must be a whole number from 0", 1),
+        (["leapfrog", "--seed", str(2**32)], "seed must be a whole number from 0", 1),
     ],
 )
-def test_wrong_usage_is_named(arguments, message):
+def test_errors_say_what_to_do(arguments, message, status):
     done = CliRunner().invoke(lecture_command, arguments)
-    assert done.exit_code == 2
-    assert message in done.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["leapfrogs", "--out", "x"], "no lecture is named 'leapfrogs': choose one of metropolis"),
-        (["leapfrog", "--seed", "-1", "--out", "x"], "seed must be"),
-    ],
-)
-def test_errors_say_what_to_do(arguments, message):
-    done = CliRunner().invoke(lecture_command, arguments)
-    assert isinstance(done.exception, ConfigError)
-    assert message in str(done.exception)
+    assert done.exit_code == status
+    assert status == 2 or isinstance(done.exception, ConfigError)
+    assert message in done.output + str(done.exception)

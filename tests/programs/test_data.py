@@ -388,25 +388,25 @@ def test_the_observed_columns_of_a_design_hold_the_smallest_value_allowed(
     text = f"data {{ int N; {y} }} parameters {{ real mu; }}"
     program = own_program("design", text, declaration={"data": {"y": source} if source else {}})
     frame = pd.DataFrame({"y": [7, 8], "z": [9, 9]})
-    assert to_frame(program.read_design(frame)).to_dict("list") == expected
-    assert program.read_design(frame[["z"]]).num_obs == 2 * len(expected)
+    assert to_frame(program.read(frame, design_only=True)).to_dict("list") == expected
+    assert program.read(frame[["z"]], design_only=True).num_obs == 2 * len(expected)
 
 
 def test_a_column_of_another_name_and_no_observed_variable(own_program):
     text = "data { int N; vector[N] y; vector[N] z; } parameters { real mu; }"
     frame = pd.DataFrame({"z": [7, 8], "w": [9, 9]})
-    found = own_program("design", text).read_design(frame, columns={"y": "w"})
+    found = own_program("design", text).read(frame, columns={"y": "w"}, design_only=True)
     assert (found.y.tolist(), found["z"].tolist()) == ([0, 0], [7, 8])
     none = own_program("none", "data { int N; vector[N] z; } parameters { real mu; }")
-    assert none.read_design(frame)["z"].tolist() == [7, 8]
-    assert dict(none.read_design({"N": 2}).values) == {"N": 2}
+    assert none.read(frame, design_only=True)["z"].tolist() == [7, 8]
+    assert dict(none.read({"N": 2}, design_only=True).values) == {"N": 2}
 
 
 def test_a_block_gets_values_of_the_size_that_it_names(own_program):
     text = "data {{ int N; array[{}] int<lower=1> y; }} parameters {{ real mu; }}"
     program = own_program("block", text.format("N"))
-    found = program.read_design({"N": 3})
+    found = program.read({"N": 3}, design_only=True)
     assert (found.observed, found["y"].dtype, found["y"].tolist()) == ("y", np.int64, [1, 1, 1])
-    assert program.read_design({"N": 2, "y": [4, 5]})["y"].tolist() == [1, 1]
+    assert program.read({"N": 2, "y": [4, 5]}, design_only=True)["y"].tolist() == [1, 1]
     with pytest.raises(DataError, match=r"the size 2 . N of y is not known; add 2 . N to the data"):
-        own_program("block", text.format("2 * N")).read_design({"N": 2})
+        own_program("block", text.format("2 * N")).read({"N": 2}, design_only=True)

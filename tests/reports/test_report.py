@@ -24,7 +24,7 @@ from pyflowers.display import format_cell
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.reports import render_report, report
-from pyflowers.reports.embed import to_svg
+from pyflowers.reports.page import to_svg
 from pyflowers.workflow.experiment import compare_all
 
 
