@@ -43,8 +43,7 @@ from pyflowers.posterior.distributions import (
     log_constant,
 )
 from pyflowers.posterior.mean_field import NormalModel, VBResult
-from pyflowers.posterior.multilevel_draws import ExactDraws, checked_num
-from pyflowers.posterior.multilevel_marginals import MultilevelExact
+from pyflowers.posterior.multilevel import ExactDraws, MultilevelExact, checked_num
 from pyflowers.posterior.normal_plants import draw_plants
 
 _GRID_POINTS = 401
@@ -446,6 +445,6 @@ def draw_normal(
         theta = mean + np.sqrt(variance / num) * rng.standard_normal(size)
     else:
         mu, sigma2 = np.full(size, problem.mu0), problem.tau0**2
-        theta, variance, proposals = draw_plants(num, mean, known_ss, dof, mu, sigma2, rng)
+        theta, variance, proposals = draw_plants(num, mean, known_ss, dof, mu, sigma2, rng=rng)
     draws = {location: theta, "sigma2": variance}
     return ExactDraws(draws, posterior.log_evidence, {"plant_acceptance": size / proposals})

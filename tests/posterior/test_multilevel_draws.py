@@ -16,8 +16,7 @@ from pyflowers.exact import (
     exact_multilevel_poisson,
 )
 from pyflowers.posterior import poisson_plants
-from pyflowers.posterior.hyper_density import Density
-from pyflowers.posterior.hyper_draws import HyperSampler
+from pyflowers.posterior.hyper import Density, HyperSampler
 from pyflowers.vb import MultilevelPrior, NormalPrior, SufficientStatistics
 
 NUM = 40_000
@@ -311,7 +310,7 @@ def test_many_plants_against_few_scouts(monkeypatch):
     """The same draws, whether the region is found by all plants or by some."""
     totals, counts = simulated(400, 3)
     some = PoissonSampler(totals, counts)
-    monkeypatch.setattr("pyflowers.posterior.hyper_density._SCOUTS", 10_000)
+    monkeypatch.setattr("pyflowers.posterior.hyper._SCOUTS", 10_000)
     all_plants = PoissonSampler(totals, counts)
     assert some.log_evidence == pytest.approx(all_plants.log_evidence, abs=1e-4)
     first, second = (s.draw_hyper(NUM, np.random.default_rng(1)) for s in (some, all_plants))

@@ -7,8 +7,9 @@ from scipy import stats
 from pyflowers.errors import FitError
 from pyflowers.posterior import normal_plants, poisson_plants
 from pyflowers.posterior.normal_plants import PlantKernel, draw_log_precisions, draw_plants
-from pyflowers.posterior.poisson_plants import central_modes, draw_log_rates, draw_rates
-from pyflowers.posterior.rejection import log_gamma_draws, until_accepted
+from pyflowers.posterior.plants import log_gamma_draws, until_accepted
+from pyflowers.posterior.poisson_plants import PoissonPlants, draw_log_rates, draw_rates
+from pyflowers.vb import MultilevelPrior
 
 NUM = 5000
 # Kolmogorov's statistic times sqrt(N) is above 2.6 once in 400,000.
@@ -42,10 +43,10 @@ def check_rates(num, total, near=1.0):
     for mu in (-50.0, -5.0, 0.0, 1.5, 6.0):
         for sigma2 in (1e-3, 0.1, 1.0, 10.0, 100.0, 1e6):
             hyper = fill(mu, sigma2)
-            draws = [draw_log_rates(*fill(num, total), *hyper, rng)]  # type: ignore[call-arg]
+            draws = [draw_log_rates(*fill(num, total), *hyper, rng=rng)]
             if sigma2 < 1e6:  # those are too far apart for exp
                 plant = [np.array([float(value)]) for value in (num, total, near)]
-                rates, proposals = draw_rates(*plant[:2], *hyper, plant[2], rng)  # type: ignore[call-arg]
+                rates, proposals = draw_rates(*plant, *hyper, rng=rng)
                 draws.append((np.log(rates[0]), proposals))
 
             def log_density(g, mu=mu, sigma2=sigma2):
@@ -70,11 +71,12 @@ def test_log_rates_with_tangents_near_the_mode(num, total, off):
 def test_log_rates_of_plants_that_want_different_envelopes():
     num, total = np.array([4.0, 4.0, 48.0, 0.0]), np.array([0.0, 25.0, 900.0, 0.0])
     mu, sigma2 = np.repeat([1.5, 2.0, 0.5], NUM), np.repeat([0.5, 0.02, 3.0], NUM)
-    near = central_modes(num, total, mu, sigma2)
-    rates, proposals = draw_rates(num, total, mu, sigma2, near, np.random.default_rng(9))
-    assert rates.shape == (4, 3 * NUM)
+    draw = PoissonPlants(MultilevelPrior(), num, total).drawer(mu, sigma2)
+    found, proposals = draw(slice(None), np.random.default_rng(9))
+    rates = found["mu_plant"]
+    assert rates.shape == (3 * NUM, 4)
     assert rates.size / proposals > 0.5
-    for plant, draws in enumerate(np.log(rates)):
+    for plant, draws in enumerate(np.log(rates.T)):
         for part in np.split(np.arange(3 * NUM), 3):
 
             def log_density(g, n=num[plant], s=total[plant], at=part[0]):
@@ -136,7 +138,7 @@ def test_negative_control_precisions_with_half_the_conflict(monkeypatch):
 def test_a_plant_mean_is_normal_given_its_variance():
     rng = np.random.default_rng(7)
     num, mean, known, dof, mu, sigma2 = 4, 2.5, 13.0, 2.0, 6.0, 3.0
-    x, v, _ = draw_plants(*fill(num, mean, known, dof, mu, sigma2), rng)  # type: ignore[call-arg]
+    x, v, _ = draw_plants(*fill(num, mean, known, dof, mu, sigma2), rng=rng)
     precision = num / v + 1 / sigma2
     z = (x - (num * mean / v + mu / sigma2) / precision) * np.sqrt(precision)
     assert stats.kstest(z, "norm").pvalue > 1e-4
@@ -153,6 +155,6 @@ def test_gamma_draws_of_small_shapes_do_not_underflow():
 
 
 def test_rejection_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr("pyflowers.posterior.rejection._MAX_ROUNDS", 10)
+    monkeypatch.setattr("pyflowers.posterior.plants._MAX_ROUNDS", 10)
     with pytest.raises(FitError, match="2 draws of plants' parameters were rejected"):
         until_accepted(lambda index: (np.zeros(2)[index], np.zeros(2, bool)[index]))

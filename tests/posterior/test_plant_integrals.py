@@ -58,7 +58,7 @@ def poisson_reference(num, total, mu, u):
     ("num", "total"), [(4, 0), (1, 0), (4, 1), (4, 3), (4, 19), (48, 300), (48, 20_000)]
 )
 def test_poisson(num, total):
-    plants = PoissonPlants(np.array([1.0 * num]), np.array([1.0 * total]), np.ones(1))
+    plants = PoissonPlants(PROPER, np.array([1.0 * num]), np.array([1.0 * total]))
     mu, u = np.array([-20.0, -3.0, 0.0, 1.5, 4.0]), np.array([-6.0, -2.0, 0.0, 2.0, 4.0, 8.0, 20.0])
     found = plants.log_constant + plants.sum_log_integrals(np.tile(mu, (u.size, 1)), u)
     reference = [[poisson_reference(num, total, m, v) for m in mu] for v in u]
@@ -67,7 +67,7 @@ def test_poisson(num, total):
 
 def test_poisson_keeps_its_digits_where_counts_are_large():
     """The log likelihood is about 1e10 at its best; differences from that matter."""
-    plants = PoissonPlants(np.array([100.0]), np.array([1e9]), np.ones(1))
+    plants = PoissonPlants(PROPER, np.array([100.0]), np.array([1e9]))
     best = np.log(1e7)
     mu = best + np.array([[-1.0, 0.0, 0.5]])
     u = np.array([-1.0])
@@ -104,9 +104,9 @@ def normal_reference(num, mean, ss, nu, scale, mu, u):
     ],
 )
 def test_normal(num, ss, nu, scale):
-    columns = (np.array([float(a)]) for a in (num, 2.0, ss, 1.0))
+    columns = (np.array([float(a)]) for a in (num, 2.0, ss))
     prior = MultilevelPrior(sigma2_plant_nu=nu, sigma2_plant_scale=scale)
-    plants = NormalPlants(*columns, prior)  # type: ignore[call-arg]
+    plants = NormalPlants(prior, *columns)
     mu, u = np.array([-30.0, 2.1, 9.0]), np.array([-6.0, -3.0, 0.0, 3.0, 8.0])
     found = plants.sum_log_integrals(np.tile(mu, (u.size, 1)), u)
     reference = [[normal_reference(num, 2.0, ss, nu, scale, m, v) for m in mu] for v in u]
@@ -127,10 +127,12 @@ def test_negative_control_the_rule_needs_its_step(monkeypatch):
 def test_multiplicity_counts_and_blocks_add_up():
     rng = np.random.default_rng(2)
     num, total = np.full(5000, 3.0), rng.poisson(4, 5000).astype(float)
-    different, times = np.unique(total, return_counts=True)
     mu, u = np.array([[1.0, 1.2]]), np.array([-1.0])
-    together = PoissonPlants(np.full(different.size, 3.0), different, times.astype(float))
-    apart = PoissonPlants(num, total, np.ones(5000))
+    apart = PoissonPlants(PROPER, num, total)
+    together = apart.merged()
+    different, times = np.unique(total, return_counts=True)
+    np.testing.assert_array_equal(together.columns, [np.full(different.size, 3.0), different])
+    np.testing.assert_array_equal(together.multiplicity, times)
     np.testing.assert_allclose(
         together.sum_log_integrals(mu, u), apart.sum_log_integrals(mu, u), rtol=1e-12
     )
@@ -139,7 +141,7 @@ def test_multiplicity_counts_and_blocks_add_up():
 
 def test_a_plant_without_months_says_nothing():
     mu, u = np.array([[1.0, 50.0]] * 2), np.array([-3.0, 6.0])
-    none, one = np.zeros(1), np.ones(1)
-    poisson, normal = PoissonPlants(none, none, one), NormalPlants(none, none, none, one, PROPER)
+    none = np.zeros(1)
+    poisson, normal = PoissonPlants(PROPER, none, none), NormalPlants(PROPER, none, none, none)
     np.testing.assert_allclose(poisson.sum_log_integrals(mu, u), 0, atol=1e-11)
     np.testing.assert_allclose(normal.sum_log_integrals(mu, u), 0, atol=1e-11)
