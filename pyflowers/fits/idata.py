@@ -334,7 +334,8 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
             str(record.data.source),
             np.asarray(constant[row], dtype=np.int64),
         )
-        return Data.of_table(declared, values, labels, table, dict(columns), **about)
+        about |= {"labels": labels, "table": table}
+        return Data.of_table(declared, values, dict(columns), **about)
     except (KeyError, IndexError, ValueError) as error:
         raise DataError(f"{path}: its data cannot be read ({error}); fit again") from error
 

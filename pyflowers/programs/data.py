@@ -82,23 +82,13 @@ class Data(Shown):
         cls,
         declared: Declaration,
         values: Mapping[str, Any],
-        labels: Mapping[str, Labels],
-        table: Table,
         columns: Mapping[str, str],
-        **about: Any,
+        **rest: Any,
     ) -> Data:
         """Return the data block of a table that a whole declaration describes."""
         coords = {n: tuple(columns[c] for c in names) for n, names in declared.matrices.items()}
-        return cls(
-            values,
-            dict(declared.dims),
-            labels,
-            coords,
-            table,
-            columns,
-            declaration=declared,
-            **about,
-        )
+        rest |= {"dims": dict(declared.dims), "coords": coords, "declaration": declared}
+        return cls(values, columns=columns, **rest)
 
     def contents(self) -> list[Line]:
         """Return what the data block holds: single values, and how many values of the others."""
@@ -331,9 +321,16 @@ def _from_table(
     parsed = {name: cells for name, cells in rows.parsed.items() if name not in of_labels}
     table = replace(table, cells={**table.cells, **parsed})
     spelled = [name for name, found in of_labels.items() if not all(map(is_plain, found.names))]
-    sha256, notes = table.sha256(tuple(table.cells), spelled), tuple(table.notes)
-    about: dict[str, Any] = {"source": table.source, "sha256": sha256, "notes": notes}
-    return Data.of_table(declared, values, labels, table, names, **about)
+    return Data.of_table(
+        declared,
+        values,
+        names,
+        labels=labels,
+        table=table,
+        source=table.source,
+        sha256=table.sha256(tuple(table.cells), spelled),
+        notes=tuple(table.notes),
+    )
 
 
 @dataclass(frozen=True)

@@ -432,12 +432,8 @@ class Program(Shown):
     def internal(self) -> frozenset[str]:
         """Quantities of a draw that are not the posterior's: omitted ones and predictions."""
         roles = self.declaration.roles
-        return frozenset(
-            (
-                *(*self.declaration.omit, roles.log_lik, roles.lprior),
-                *(roles.y_rep, roles.y_new, roles.y_new_group),
-            )
-        )
+        predictions = (roles.y_rep, roles.y_new, roles.y_new_group)
+        return frozenset((*self.declaration.omit, roles.log_lik, roles.lprior, *predictions))
 
     def kept(self) -> list[str]:
         """Return the quantities of a draw that are read: all that are not omitted."""
