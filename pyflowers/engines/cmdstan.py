@@ -92,34 +92,25 @@ class CmdStanProgram:
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
-        starts = read_inits(inits)
+        # Without parameters there is nothing to adapt.
+        fixed = not self.source.blocks.parameters
+        arguments = {
+            **options.model_dump(include={"chains", "seed", "thin"}),
+            "iter_warmup": 0 if fixed else options.warmup,
+            "iter_sampling": options.draws,
+            "fixed_param": fixed,
+            "max_treedepth": None if fixed else options.max_treedepth,
+            "metric": None if fixed else options.metric,
+            "adapt_engaged": not fixed and options.warmup > 0,
+            "adapt_delta": None if fixed or not options.warmup else options.adapt_delta,
+            "parallel_chains": min(cores or usable_cores(), options.chains),
+            "inits": read_inits(inits),
+            "show_progress": show_progress,
+        }
         with running(self.executable, data) as (model, given, folder):
-            arguments = {
-                **given,
-                **_arguments(options, not self.source.blocks.parameters),
-                "parallel_chains": min(cores or usable_cores(), options.chains),
-                "inits": starts,
-                "show_progress": show_progress,
-            }
             started = time.perf_counter()
-            mcmc = interruptible(lambda: model.sample(**arguments))
+            mcmc = interruptible(lambda: model.sample(**given, **arguments))
             return _read(mcmc, folder, keep, time.perf_counter() - started)
-
-
-def _arguments(options: SamplerOptions, fixed: bool) -> dict[str, Any]:
-    """Return the options as CmdStanPy takes them; without parameters there is nothing to adapt."""
-    return {
-        "chains": options.chains,
-        "seed": options.seed,
-        "iter_warmup": 0 if fixed else options.warmup,
-        "iter_sampling": options.draws,
-        "thin": options.thin,
-        "fixed_param": fixed,
-        "max_treedepth": None if fixed else options.max_treedepth,
-        "metric": None if fixed else options.metric,
-        "adapt_engaged": not fixed and options.warmup > 0,
-        "adapt_delta": None if fixed or not options.warmup else options.adapt_delta,
-    }
 
 
 def import_cmdstanpy() -> Any:
@@ -159,8 +150,13 @@ def running(
         logging.getLogger("cmdstanpy").addFilter(_is_wanted)
         _calls.append(None)
         try:
+            file = str(folder / "data.json") if data else None
+            if file is not None:  # written once for all chains
+                import stanio
+
+                stanio.write_stan_json(file, data)
             options = {
-                "data": data_file(data, folder),
+                "data": file,
                 "output_dir": str(folder),
                 "sig_figs": SIGNIFICANT_FIGURES,
             }
@@ -171,17 +167,6 @@ def running(
             raise FitError(what + reason) from error
         finally:
             _calls.pop()
-
-
-def data_file(data: Mapping[str, Any], folder: Path) -> str | None:
-    """Write the program's data once for all chains."""
-    if not data:
-        return None
-    import stanio
-
-    path = folder / "data.json"
-    stanio.write_stan_json(str(path), data)
-    return str(path)
 
 
 def _read(mcmc: Any, folder: Path, keep: Collection[str] | None, wall_time: float) -> Sample:

@@ -28,8 +28,8 @@ from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.shipped import example_of, python_of
 from pyflowers.programs.source import Source
 from pyflowers.records import Record
+from pyflowers.resources import version
 from pyflowers.storage import FolderKind, check_folder, recover
-from pyflowers.versions import version
 
 FORMAT = 2
 """Version of the run folder's layout."""

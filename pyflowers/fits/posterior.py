@@ -55,10 +55,8 @@ def dataset(
     arrays, coords = Arrays(), Arrays()
     for name, values in draws.items():
         dims, labels = axes(name, values.shape[2:], data, (keep or {}).get(name))
-        arrays[(called or {}).get(name) or variable_name(name, draws)] = (
-            (*OF_DRAWS, *dims),
-            values,
-        )
+        as_called = (called or {}).get(name) or variable_name(name, draws)
+        arrays[as_called] = ((*OF_DRAWS, *dims), values)
         coords |= {dim: ((dim,), its) for dim, its in zip(dims, labels, strict=True)}
     return as_dataset(arrays, coords | labels_of_rows(coords, data))
 
@@ -119,11 +117,8 @@ def axes(
 
 def labels_along(dim: str, size: int, data: Data) -> NDArray[Any]:
     """Return the labels along a dimension as text; without any they are numbers."""
-    if dim in data.labels:
-        return text(data.labels[dim].names)
-    if dim in data.coords:
-        return text(data.coords[dim])
-    return np.arange(size) + (dim != OBS)
+    names = data.labels[dim].names if dim in data.labels else data.coords.get(dim)
+    return np.arange(size) + (dim != OBS) if names is None else text(names)
 
 
 def text(labels: Any) -> NDArray[Any]:
@@ -135,9 +130,8 @@ def _size_of(dim: str, data: Data) -> int | None:
     """Return the size of a dimension that has labels; None for others."""
     if dim == OBS and data.table is not None:
         return len(data.table)
-    if dim in data.labels:
-        return len(data.labels[dim])
-    return len(data.coords[dim]) if dim in data.coords else None
+    names = data.labels.get(dim, data.coords.get(dim))
+    return None if names is None else len(names)
 
 
 def own_dims(quantity: xr.DataArray) -> tuple[str, ...]:

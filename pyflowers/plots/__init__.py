@@ -16,7 +16,7 @@ from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from pyflowers.parallel import each
+from pyflowers.cores import each
 from pyflowers.plots.groups import forest, group_intervals, observations, predictions, shrinkage
 from pyflowers.plots.posterior import pairs, prior_posterior, ranks, trace, trace_first_chain
 from pyflowers.plots.predictive import (

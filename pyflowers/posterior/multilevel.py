@@ -545,7 +545,7 @@ class MultilevelSampler:
         self.names = ("mu", "sigma2", *plants.names)
         self.prior, self.num_plants = plants.prior, plants.size
         # Plants with equal statistics are computed once.
-        seen = plants.some(plants.seen).merged()
+        seen = plants.merged()
         self._plants, self._hyper = plants, HyperSampler(*located(seen))
         self.log_evidence = self._hyper.log_evidence + seen.log_constant + log_constant
         self._proposals = self._drawn = 0
@@ -642,7 +642,8 @@ class PoissonSampler(MultilevelSampler):
             refuse(~whole, values, name, WHOLE)
         rule = "must be 0, as there are no months"
         refuse((counts == 0) & (totals > 0), totals, "totals", rule)
-        plants = PoissonPlants(prior or MultilevelPrior(), counts, totals)
+        prior = MultilevelPrior() if prior is None else prior
+        plants = PoissonPlants(prior, counts, totals)
         super().__init__(plants, -sum_log_factorials)
 
 
@@ -677,7 +678,7 @@ class NormalSampler(MultilevelSampler):
         prior: MultilevelPrior | None = None,
         plants: Sequence[Hashable] | None = None,
     ) -> None:
-        prior = prior or MultilevelPrior()
+        prior = MultilevelPrior() if prior is None else prior
         checked_labels(statistics, prior, plants)
         self.statistics, columns = statistics, (statistics.num, statistics.mean, statistics.ss)
         super().__init__(NormalPlants(prior, *columns))

@@ -73,11 +73,12 @@ class Plants:
         return type(self)(self.prior, *(column[index] for column in self.columns))
 
     def merged(self) -> Self:
-        """Return the different plants, sorted, and how many are like each."""
-        rows = np.stack(self.columns, axis=1)[np.lexsort(self.columns[::-1])]
-        first = np.ones(self.size, dtype=bool)
+        """Return the different plants that have months, sorted, and how many are like each."""
+        seen = [column[self.seen] for column in self.columns]
+        rows = np.stack(seen, axis=1)[np.lexsort(seen[::-1])]
+        first = np.ones(len(rows), dtype=bool)
         first[1:] = np.any(rows[1:] != rows[:-1], axis=1)
-        times = as_floats(np.diff(np.append(np.flatnonzero(first), self.size)))
+        times = as_floats(np.diff(np.append(np.flatnonzero(first), len(rows))))
         columns = np.ascontiguousarray(rows[first].T)
         return type(self)(self.prior, *columns, multiplicity=times)
 

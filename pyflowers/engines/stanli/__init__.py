@@ -37,7 +37,7 @@ from pyflowers.engines.workers import Worker, WorkerEndedError, borrowed
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
-from pyflowers.versions import version
+from pyflowers.resources import version
 
 MODULE = "pyflowers.engines.stanli.worker"
 
