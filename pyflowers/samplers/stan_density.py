@@ -159,8 +159,9 @@ class StanDensity:
         for name, shape in self.dims.items():
             part = values[:, position : position + math.prod(shape)]
             # Stan counts the first index fastest
-            by_last = part.reshape(num, *reversed(shape))
-            found[name] = by_last.transpose(0, *range(len(shape), 0, -1)).reshape(*leading, *shape)
+            by_last = part.reshape((num, *reversed(shape)))
+            value = by_last.transpose(0, *range(len(shape), 0, -1))
+            found[name] = value.reshape((*leading, *shape))
             position += math.prod(shape)
         return found
 
@@ -186,7 +187,7 @@ class StanDensity:
             leading = value.shape[: value.ndim - len(shape)]
             if value.shape != (*leading, *shape):
                 raise ConfigError(f"{name} must be shaped (…, {shape}), was {value.shape}")
-            flat = value.reshape(math.prod(leading), *shape)
+            flat = value.reshape((math.prod(leading), *shape))
             by_last = flat.transpose(0, *range(len(shape), 0, -1))
             columns.append(by_last.reshape(len(flat), math.prod(shape)))
         values = np.ascontiguousarray(np.concatenate(columns, axis=1))
