@@ -90,7 +90,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"pyflowers.{name}")
     if name == "__version__":
-        from pyflowers.versions import version
+        from pyflowers.resources import version
 
         return version("pyflowers")
     now = f"; it is called {_RENAMED[name]} now" if name in _RENAMED else ""

@@ -1,10 +1,12 @@
 """Exact posteriors by quadrature, and independent draws from them, where that is possible."""
 
-from pyflowers.posterior.hyper_draws import HyperDraws
-from pyflowers.posterior.multilevel_draws import ExactDraws, NormalSampler, PoissonSampler
-from pyflowers.posterior.multilevel_marginals import (
+from pyflowers.posterior.hyper import HyperDraws
+from pyflowers.posterior.multilevel import (
+    ExactDraws,
     MultilevelExact,
+    NormalSampler,
     NotRefinedWarning,
+    PoissonSampler,
     exact_multilevel_normal,
     exact_multilevel_poisson,
 )

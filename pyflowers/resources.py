@@ -1,5 +1,18 @@
-"""Where the Stan programs and the example data are, in a checkout and in an installed wheel."""
+"""What is installed: Stan programs and example data, in a checkout and in a wheel, and versions.
 
+Also how another Python process imports what this one imports.
+
+``python -m`` puts the working folder before everything else, so that a user's ``random.py`` there
+would be taken for the standard library's. Without that (``-P``), and with this process's path as
+``PYTHONPATH``, both find the same modules.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from pyflowers.errors import ConfigError
@@ -46,3 +59,28 @@ def flowers_csv() -> Path:
 def gaussian_mixture_csv() -> Path:
     """Return the lecture's mixture: 1,000 points and the component that each was drawn from."""
     return data_path("gaussian_mixture.csv")
+
+
+@cache
+def version(package: str) -> str:
+    """Return the version of an installed package, by the name that it has on an index.
+
+    It is looked up once: reading its metadata takes milliseconds.
+
+    Raises
+    ------
+    importlib.metadata.PackageNotFoundError
+        If it is not installed.
+    """
+    return metadata.version(package)
+
+
+def module_command(name: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module."""
+    return [sys.executable, "-P", "-m", name, *arguments]
+
+
+def module_environment(**more: str) -> dict[str, str]:
+    """Return this process's environment and import path for such a command, with `more` in it."""
+    path = os.pathsep.join(dict.fromkeys(entry or str(Path.cwd()) for entry in sys.path))
+    return {**os.environ, **more, "PYTHONPATH": path}

@@ -124,12 +124,13 @@ def check_folder(path: str | Path, kind: FolderKind) -> Path:
     ConfigError
         If it is a file, holds a file that pyflowers did not write, or cannot be replaced.
     """
-    target = _resolved(path, kind.name)
-    with writing(path, kind.name):
-        recover(target.parent)
+    with _checking(path, kind.name) as target:
         if target.exists() and not target.is_dir():
             raise ConfigError(f"{kind.name} {path}: it is {_what(target)}; name a folder")
-        if target.is_mount() or _here().is_relative_to(target):
+        is_here = False
+        with suppress(FileNotFoundError):  # the working folder may be gone
+            is_here = Path.cwd().is_relative_to(target)
+        if target.is_mount() or is_here:
             raise ConfigError(
                 f"{kind.name} {path}: it is the working folder or a mount point, which cannot be "
                 "replaced; name a folder in it"
@@ -140,7 +141,6 @@ def check_folder(path: str | Path, kind: FolderKind) -> Path:
                 f"{kind.name} {path}: it contains {foreign[0]}, which no earlier {kind.content} "
                 "wrote; name another folder or move that file"
             )
-        _probe(target.parent)
     return target
 
 
@@ -157,9 +157,7 @@ def check_file(path: str | Path, kind: FileKind) -> Path:
     ConfigError
         If there is something that is no file of this kind, or it cannot be written.
     """
-    target = _resolved(path, kind.name)
-    with writing(path, kind.name):
-        recover(target.parent)
+    with _checking(path, kind.name) as target:
         if target.exists() and not target.is_file():
             raise ConfigError(f"{kind.name} {path}: it is {_what(target)}; name a file")
         if target.exists() and not kind.is_own(target):
@@ -167,7 +165,6 @@ def check_file(path: str | Path, kind: FileKind) -> Path:
                 f"{kind.name} {path}: it already exists and pyflowers did not write it as one; "
                 "name another file"
             )
-        _probe(target.parent)
     return target
 
 
@@ -189,7 +186,9 @@ def new_folder(path: str | Path, kind: FolderKind) -> Iterator[Path]:
             new = aside / "new"
             new.mkdir()
             yield new
-            _list_files(new, kind.record)
+            record = json.loads((new / kind.record).read_text(encoding="utf-8"))
+            text = json.dumps(record | {"files": files_in(new)}, indent=2, ensure_ascii=False)
+            (new / kind.record).write_text(text + "\n", encoding="utf-8")
             check_folder(path, kind)  # the work may have taken hours
             put_in_place(aside, target, kind.files(target))
 
@@ -210,8 +209,15 @@ def new_file(path: str | Path, kind: FileKind) -> Iterator[Path]:
             new = aside / "new"
             yield new
             check_file(path, kind)
-            if target.exists() or not _appear(new, target):
-                new.replace(target)
+            if not target.exists():
+                try:
+                    target.hardlink_to(new)  # which replaces nothing that has come meanwhile
+                    return
+                except FileExistsError:
+                    raise
+                except OSError:  # the file system has no links
+                    pass
+            new.replace(target)
 
 
 @contextmanager
@@ -457,18 +463,9 @@ def _clear(folder: Path) -> str:
     return ""
 
 
-def _appear(source: Path, target: Path) -> bool:
-    """Give a file a name that nothing has; return False where the file system has no links."""
-    try:
-        target.hardlink_to(source)
-    except FileExistsError:
-        raise
-    except OSError:
-        return False
-    return True
-
-
-def _resolved(path: str | Path, name: str) -> Path:
+@contextmanager
+def _checking(path: str | Path, name: str) -> Iterator[Path]:
+    """Yield a real path to check, and write for a moment where its staging folder will be."""
     given = as_path(path, name)
     try:
         target = Path(os.path.realpath(given))
@@ -477,36 +474,19 @@ def _resolved(path: str | Path, name: str) -> Path:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{name} {path}: it is not a path ({reason}); name another") from error
-    return target
-
-
-def _here() -> Path:
-    """Return the working folder, which may be gone."""
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        return Path("/")
-
-
-def _probe(folder: Path) -> None:
-    """Write for a moment where the staging folder will be, or in what is there of the way."""
-    while not os.path.lexists(folder):
-        folder = folder.parent
-    if not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, f"{folder} is {_what(folder)}")
-    try:
-        with staging(folder):
-            pass
-    except OSError as error:
-        raise OSError(error.errno, f"{error.strerror} in {folder}") from error
-
-
-def _list_files(folder: Path, record: str) -> None:
-    """Write the names of all files into the folder's record."""
-    path = folder / record
-    values = json.loads(path.read_text(encoding="utf-8"))
-    values["files"] = files_in(folder)
-    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    with writing(path, name):
+        recover(target.parent)
+        yield target
+        folder = target.parent
+        while not os.path.lexists(folder):  # or in what is there of the way
+            folder = folder.parent
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{folder} is {_what(folder)}")
+        try:
+            with staging(folder):
+                pass
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror} in {folder}") from error
 
 
 def _what(path: Path) -> str:

@@ -17,13 +17,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import stanio
 
 import pyflowers
 from pyflowers.convergence import statistics
 from pyflowers.data import Table
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.approximate import approximate
-from pyflowers.engines.cmdstan import SIGNIFICANT_FIGURES, CmdStanProgram, data_file
+from pyflowers.engines.cmdstan import SIGNIFICANT_FIGURES, CmdStanProgram
 from pyflowers.exact import NormalSampler, PoissonSampler
 from pyflowers.fits.idata import arviz
 from pyflowers.lectures.gaussian_mixture import stan_data as mixture_data
@@ -80,7 +81,8 @@ def overhead() -> list[Row]:
 
     def bare() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            file = data_file(stan_data, Path(folder))
+            file = f"{folder}/data.json"
+            stanio.write_stan_json(file, stan_data)
 
             def chain(number: int) -> None:
                 arguments = (

@@ -12,7 +12,7 @@ from pyflowers.analysis.methods import MethodResult
 from pyflowers.data import from_frame
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.record import (
+from pyflowers.fits.folder import (
     DataRecord,
     EngineRecord,
     ProgramRecord,

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pyflowers import parallel
-from pyflowers.parallel import beside, each
+from pyflowers import cores
+from pyflowers.cores import beside, each
 
 
 @pytest.fixture(params=[1, 3])
 def processes(request, monkeypatch):
-    monkeypatch.setattr(parallel, "_usable", lambda: request.param)
+    monkeypatch.setattr(cores, "_usable", lambda: request.param)
     return request.param
 
 
@@ -48,7 +48,7 @@ def state_after_a_while():
 
 
 def test_children_have_one_thread_and_leave_alone_what_was_there_before(monkeypatch):
-    monkeypatch.setattr(parallel, "_usable", lambda: 2)
+    monkeypatch.setattr(cores, "_usable", lambda: 2)
     with threadpool_limits(2):
         here, children = beside(state_after_a_while, [state] * 3)
         assert ({1}, True) in children
@@ -58,7 +58,7 @@ def test_children_have_one_thread_and_leave_alone_what_was_there_before(monkeypa
 
 
 def test_a_process_that_is_done_takes_the_next_task(monkeypatch):
-    monkeypatch.setattr(parallel, "_usable", lambda: 2)
+    monkeypatch.setattr(cores, "_usable", lambda: 2)
 
     def long():
         time.sleep(1)
@@ -69,7 +69,7 @@ def test_a_process_that_is_done_takes_the_next_task(monkeypatch):
 
 
 def test_more_tasks_than_the_queue_holds_numbers(monkeypatch, processes):
-    monkeypatch.setattr(parallel, "_MOST_NUMBERS", 4)
+    monkeypatch.setattr(cores, "_MOST_NUMBERS", 4)
     assert each([lambda i=i: i for i in range(11)]) == list(range(11))
 
 
@@ -92,7 +92,7 @@ def test_an_error_reaches_the_caller(processes, place):
 
 
 def test_what_a_killed_child_owes_is_done_here(monkeypatch):
-    monkeypatch.setattr(parallel, "_usable", lambda: 2)
+    monkeypatch.setattr(cores, "_usable", lambda: 2)
     here = os.getpid()
 
     def die_elsewhere():
@@ -106,13 +106,13 @@ def test_what_a_killed_child_owes_is_done_here(monkeypatch):
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
 def test_no_child_outlives_its_parent(signum):
     code = (
-        "import os, signal, time; from pyflowers import parallel\n"
+        "import os, signal, time; from pyflowers import cores\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "parallel._usable = lambda: 3\n"
+        "cores._usable = lambda: 3\n"
         "def work():\n"
         "    os.write(1, b'%d\\n' % os.getpid())\n"
         "    time.sleep(60)\n"
-        "parallel.each([work] * 3)"
+        "cores.each([work] * 3)"
     )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", code], **pipes) as parent:

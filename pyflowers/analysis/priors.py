@@ -190,7 +190,7 @@ def prior(
     opened = find_program(program, tuple(map(str, include_paths)))
     opened.require(Capability.PRIOR_ONLY)
     reading |= {"group": group, "time": time, "value": value}
-    design = opened.read_design(data, columns=columns, **reading)
+    design = opened.read(data, columns=columns, design_only=True, **reading)
     _refuse_infinite(opened, priors or {})
     values = opened.resolve_priors(priors, design)
     for name, remedy in opened.improper_priors({**design.values, **values}).items():
@@ -202,7 +202,8 @@ def prior(
     rng = np.random.default_rng([options.seed, 3])
     drawn_by, judged, notes = "numpy", None, list[str]()
     if in_numpy is not None:
-        whole = opened.fill_design(design, values)
+        # Without observations there are no checks of them.
+        whole = replace(design, values={**design.values, **values})
         found = dict(in_numpy.draw(whole, draws, np.random.default_rng([options.seed, 2])))
         y_rep = found.pop(roles.y_rep, None)
         can = y_rep is None and opened.python.pointwise is not None

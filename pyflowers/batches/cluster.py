@@ -74,7 +74,7 @@ class Cluster:
 
     def wait(self, seconds: float) -> list[Outcome]:
         """See :class:`~pyflowers.batches.Pool`."""
-        self._refuse_absence()
+        self._count_threads()
         self._hand_over()
         outcomes = []
         with suppress(queue.Empty):
@@ -89,25 +89,11 @@ class Cluster:
         self._under_way.clear()
         self._again.clear()
         if futures and self._client.status == "running":
-            with suppress(OSError, RuntimeError, TimeoutError):  # nobody is left to cancel them
+            with suppress(OSError, RuntimeError):  # nobody is left to cancel them
                 self._client.cancel(futures, force=True)
 
-    def close(self) -> None:
-        """See :class:`~pyflowers.batches.Pool`."""
-        self.abandon()
-
     def _count_threads(self) -> None:
-        """Ask from time to time how many threads there are: workers come and go."""
-        if time.monotonic() - self._counted < 1 or self._client.status != "running":
-            return
-        with suppress(OSError, RuntimeError, TimeoutError):
-            self._threads = sum(self._client.nthreads().values())
-        self._counted = time.monotonic()
-        if self._threads:
-            self._seen = self._counted
-
-    def _refuse_absence(self) -> None:
-        """Stop when there is nobody to wait for.
+        """Ask from time to time how many threads there are: workers come and go.
 
         Raises
         ------
@@ -118,8 +104,15 @@ class Cluster:
             raise ToolchainError(
                 f"the Dask scheduler {self._address} is gone; start it and its workers, {_GO_ON}"
             )
-        self._count_threads()
-        if self._client.status == "running" and time.monotonic() - self._seen > SECONDS_TO_RETURN:
+        if self._client.status != "running":
+            return
+        if time.monotonic() - self._counted >= 1:
+            with suppress(OSError, RuntimeError):
+                self._threads = sum(self._client.nthreads().values())
+            self._counted = time.monotonic()
+            if self._threads:
+                self._seen = self._counted
+        if time.monotonic() - self._seen > SECONDS_TO_RETURN:
             raise ToolchainError(
                 f"the Dask scheduler {self._address} has had no worker for {SECONDS_TO_RETURN:g} "
                 f"s; start some with dask worker {self._address} --nthreads 1, {_GO_ON}"
@@ -131,7 +124,7 @@ class Cluster:
             job = self._again[0]
             try:
                 if not self._is_known:
-                    self._client.register_plugin(_EndWithWorker())
+                    self._client.register_plugin(_Processes())
                     self._is_known = True
                 future = self._client.submit(
                     fit_on_worker,
@@ -141,7 +134,7 @@ class Cluster:
                     retries=job.retries,
                     resources=self._resources,
                 )
-            except (OSError, TimeoutError):
+            except OSError:
                 return
             self._again.popleft()
             self._under_way[job.key] = job, future
@@ -179,13 +172,22 @@ class Cluster:
         return Outcome(job.key, reason, attempts=job.retries + 1)
 
 
-class _Host:
-    """The processes of one Dask worker, a pool of one for each of its threads that fits."""
+class _Processes(WorkerPlugin):  # type: ignore[misc]
+    """The processes of one Dask worker: a pool of one for each of its threads that fits."""
 
-    def __init__(self) -> None:
-        self._idle: list[Pool] = []
-        self._all: list[Pool] = []
+    name = "pyflowers"
+    idempotent = True  # to register it again costs nothing
+
+    def setup(self, worker: Any) -> None:
+        """Begin without any."""
+        self._idle, self._all = list[Pool](), list[Pool]()
         self._is_ending = False
+
+    def teardown(self, worker: Any) -> None:
+        """End them; another Dask worker runs their jobs again."""
+        self._is_ending = True
+        for pool in self._all:
+            pool.end()
 
     def fit(self, job: Job) -> Outcome:
         """Run a job, again if its process has ended."""
@@ -203,32 +205,11 @@ class _Host:
         self._idle.append(pool)
         return outcomes[0]
 
-    def end(self) -> None:
-        """End the processes; another Dask worker runs their jobs again."""
-        self._is_ending = True
-        for pool in self._all:
-            pool.end()
-
 
 def fit_on_worker(job: Job) -> Outcome:
     """Run one job; called in a thread of a Dask worker."""
-    host: _Host = vars(get_worker()).setdefault(_PLACE, _Host())
-    return host.fit(job)
-
-
-_PLACE = "pyflowers_host"
-
-
-class _EndWithWorker(WorkerPlugin):  # type: ignore[misc]
-    """Ends the processes of a Dask worker with it; a second one of this name costs nothing."""
-
-    name = "pyflowers"
-    idempotent = True
-
-    def teardown(self, worker: Any) -> None:
-        """End them."""
-        if _PLACE in vars(worker):
-            vars(worker)[_PLACE].end()
+    outcome: Outcome = get_worker().plugins[_Processes.name].fit(job)
+    return outcome
 
 
 @contextmanager
@@ -242,7 +223,7 @@ def connected(address: str) -> Iterator[Client]:
     """
     try:
         client = Client(address, set_as_default=False, timeout=SECONDS_TO_CONNECT)
-    except (OSError, ValueError, TimeoutError) as error:
+    except (OSError, ValueError) as error:
         raise ToolchainError(
             f"scheduler {address}: it cannot be reached ({error}); check the address, and that "
             "dask scheduler runs there"

@@ -47,25 +47,14 @@ PRAGMA application_id = {KIND};
 PRAGMA user_version = {FORMAT};
 CREATE TABLE batch (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE tasks (
-    id INTEGER PRIMARY KEY,
-    key TEXT NOT NULL UNIQUE,
-    name TEXT NOT NULL,
-    program TEXT NOT NULL,
-    position INTEGER NOT NULL,
-    run INTEGER NOT NULL,
-    seed INTEGER NOT NULL,
-    verdict TEXT NOT NULL DEFAULT 'waiting',
-    failed_checks TEXT,
-    seconds REAL,
-    attempts INTEGER,
-    versions TEXT,
-    error TEXT,
-    finished REAL
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL, program TEXT NOT NULL, seed INTEGER NOT NULL,
+    position INTEGER NOT NULL, run INTEGER NOT NULL,
+    verdict TEXT NOT NULL DEFAULT 'waiting', failed_checks TEXT, error TEXT,
+    seconds REAL, attempts INTEGER, versions TEXT, finished REAL
 );
 CREATE TABLE kept (
-    task INTEGER NOT NULL REFERENCES tasks,
-    name TEXT NOT NULL,
-    rows BLOB NOT NULL,
+    task INTEGER NOT NULL REFERENCES tasks, name TEXT NOT NULL, rows BLOB NOT NULL,
     PRIMARY KEY (task, name)
 );
 """
@@ -108,7 +97,17 @@ class Ledger:
                     "another folder"
                 )
             folder.mkdir(parents=True, exist_ok=True)
-            opened.callback(os.close, _locked(folder))
+            for _ in range(20):  # who only asks whether a client is running locks it for a moment
+                lock = _lock(folder, fcntl.LOCK_EX)
+                if lock is not None:
+                    opened.callback(os.close, lock)
+                    break
+                time.sleep(0.005)
+            else:
+                raise ConfigError(
+                    f"batch folder {folder}: another pyflowers is running this batch; wait for it, "
+                    f"or see its progress with pyflowers batch --status {folder}"
+                )
             connection = sqlite3.connect(folder / FILE, timeout=SECONDS_TO_WAIT)
             self._database = opened.enter_context(closing(connection))
             # Or else those who read would wait for the end of a large transaction.
@@ -204,12 +203,25 @@ def is_batch(folder: Path) -> bool:
 
 def is_running(folder: Path) -> bool:
     """Whether a client is running a batch now."""
+    # Shared, so that one who asks is not taken for a client by another who asks.
+    lock = _lock(folder, fcntl.LOCK_SH)
+    if lock is not None:
+        os.close(lock)
+    return lock is None
+
+
+def _lock(folder: Path, kind: int) -> int | None:
+    """Lock a folder itself, unless another process forbids it; return what to close.
+
+    The system releases the lock when this process ends for any reason.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        # Shared, so that one who asks is not taken for a client by another who asks.
-        return not _lock(descriptor, fcntl.LOCK_SH)
-    finally:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
         os.close(descriptor)
+        return None
+    return descriptor
 
 
 @contextmanager
@@ -273,29 +285,6 @@ def _check_format(database: sqlite3.Connection, folder: Path) -> None:
             f"not {FORMAT}); read one of format 1 with pyflowers 0.2, or run the batch in another "
             "folder"
         )
-
-
-def _locked(folder: Path) -> int:
-    """Lock a folder itself; the system releases it when this process ends for any reason."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    for _ in range(20):  # who only asks whether a client is running locks it for a moment
-        if _lock(descriptor, fcntl.LOCK_EX):
-            return descriptor
-        time.sleep(0.005)
-    os.close(descriptor)
-    raise ConfigError(
-        f"batch folder {folder}: another pyflowers is running this batch; wait for it, or see its "
-        f"progress with pyflowers batch --status {folder}"
-    )
-
-
-def _lock(descriptor: int, kind: int) -> bool:
-    """Lock an open folder if no other process forbids it, and return whether it is locked."""
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)

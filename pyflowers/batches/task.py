@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 from pyflowers.batches.keep import Keep, keeps
 from pyflowers.digests import digest_of
 from pyflowers.engines import Engine, SamplerOptions
 from pyflowers.engines.base import read_inits
 from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
-from pyflowers.fits.record import package_versions
+from pyflowers.fits.folder import package_versions
 from pyflowers.programs import Data, Program, find_program, shipped_names
 from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.programs.declaration import Declaration
@@ -187,7 +187,7 @@ class Planner:
     ) -> None:
         self._seed, self._engine = seed, engine
         self._time_limit, self._retries = time_limit, retries
-        self._programs: dict[Any, _Opened] = {}
+        self._programs: dict[Any, tuple[Program, str, str, bytes]] = {}
         self._last_read: tuple[Any, Data] | None = None
         self._last_declared: tuple[Declaration, str] | None = None
 
@@ -213,8 +213,7 @@ class Planner:
         check_limit(task.time_limit)
         if "seed" in task.options:
             raise ConfigError("options: the seed is not one of them; give it to the task itself")
-        opened = self._open(task)
-        program = opened.program
+        program, engine_key, code, shipment = self._opened(task)
         data = self._read(task, program)
         options = SamplerOptions.of(seed=0 if task.seed is None else task.seed, **task.options)
         priors = program.resolve_priors(task.priors, data)
@@ -222,20 +221,22 @@ class Planner:
         kept = keeps(task.keep)
         inits = read_inits(task.inits)
         packages = package_versions()
-        own_seed = ["batch", self._seed] if task.seed is None else ["own", task.seed]
+        if self._last_declared is None or self._last_declared[0] is not data.declaration:
+            declared = data.declaration.model_dump(mode="json", exclude_defaults=True)
+            self._last_declared = data.declaration, digest_of(declared)
         key = digest_of(
             {
                 "format": [FORMAT, packages["pyflowers"], packages["numpy"]],
-                "program": [program.source.sha256, opened.capabilities],
-                "declaration": self._digest_of(data.declaration),
-                "engine": opened.engine_key,
+                "program": [program.source.sha256, code],
+                "declaration": self._last_declared[1],
+                "engine": engine_key,
                 "data": [data.sha256, data.columns, data.reading],
                 "values": program.stan_values(whole),
                 "options": options.model_dump(exclude={"seed"}),
                 "inits": inits,
                 "keep": [each.digest for each in kept],
                 "repeat": task.repeat,
-                "seed": own_seed,
+                "seed": ["batch", self._seed] if task.seed is None else ["own", task.seed],
             }
         )
         seed = seed_of(self._seed, key) if task.seed is None else options.seed
@@ -252,45 +253,53 @@ class Planner:
             program.name,
             position,
             seed,
-            pickle.dumps((opened.shipment, opened.engine_key, arguments, kept), protocol=5),
+            pickle.dumps((shipment, engine_key, arguments, kept), protocol=5),
             time_limit=self._time_limit if task.time_limit is None else task.time_limit,
             retries=self._retries,
         )
 
-    def _open(self, task: Task) -> _Opened:
-        """Open a program once in a batch, however many tasks name it."""
-        reference = task.program
-        includes = tuple(map(str, task.include_paths))
-        known_by = (
-            reference if isinstance(reference, Program) else str(reference),
-            isinstance(reference, Path),
-            includes,
-        )
+    def _opened(self, task: Task) -> tuple[Program, str, str, bytes]:
+        """Open a program once in a batch, however many tasks name it.
+
+        Returns the program, the engine's key for it, a digest of its code besides the source, and
+        what workers need. Shipped programs are where pyflowers is, by their names.
+        """
+        reference, includes = task.program, tuple(map(str, task.include_paths))
+        called = reference if isinstance(reference, Program) else str(reference)
+        known_by = called, isinstance(reference, Path), includes
         if known_by not in self._programs:
             program = find_program(reference, includes)
-            key = self._engine.load(program).key
-            self._programs[known_by] = _Opened(program, key, *_shipment(program, self._engine))
+            engine_key = self._engine.load(program).key
+            code, sent = "", cast(Any, program.name)
+            named = program.reference
+            if named not in shipped_names() or find_program(named) is not program:
+                try:
+                    code = digest_of(pickle.dumps(program.python, protocol=4))
+                except (pickle.PicklingError, AttributeError, TypeError) as error:
+                    raise ConfigError(
+                        f"the program's capabilities cannot be sent to workers ({error}); define "
+                        "their functions at the top level of a module"
+                    ) from error
+                # What was derived from the source is derived again.
+                source = Source(program.source.path, dict(program.source.files))
+                sent = replace(program, source=source)
+            shipment = pickle.dumps((sent, self._engine), protocol=5)
+            self._programs[known_by] = program, engine_key, code, shipment
         return self._programs[known_by]
-
-    def _digest_of(self, declaration: Declaration) -> str:
-        """Return a declaration's digest; the last one is remembered, as data often share it."""
-        if self._last_declared is None or self._last_declared[0] is not declaration:
-            declared = declaration.model_dump(mode="json", exclude_defaults=True)
-            self._last_declared = declaration, digest_of(declared)
-        return self._last_declared[1]
 
     def _read(self, task: Task, program: Program) -> Data:
         """Read data; the last file is remembered, as tasks often share it."""
         given = {name: getattr(task, name) for name in (*TABLE_ROLES, *READING)}
         how = {name: value for name, value in given.items() if value is not None}
         how["columns"] = dict(task.columns)
-        if not isinstance(task.data, str | Path | None):
+        path = program.example if task.data is None else task.data
+        if not isinstance(path, str | Path):
             return program.read(task.data, **how)
-        path = Path(task.data) if task.data is not None else program.example
         try:
-            known_by = (id(program), str(path), digest_of(how), _stamp(path))
+            found = Path(path).stat()
         except OSError:
             return program.read(task.data, **how)  # which says what is wrong
+        known_by = id(program), str(path), digest_of(how), found.st_mtime_ns, found.st_size
         if self._last_read is None or self._last_read[0] != known_by:
             self._last_read = known_by, program.read(task.data, **how)
         return self._last_read[1]
@@ -310,43 +319,7 @@ def check_limit(time_limit: Any) -> None:
         raise ConfigError(f"time_limit must be a number of seconds above 0, was {time_limit!r}")
 
 
-class _Opened(NamedTuple):
-    """A program, the engine's key for it, what workers need of both, and the program's code."""
-
-    program: Program
-    engine_key: str
-    shipment: bytes
-    capabilities: str
-
-
 def seed_of(batch_seed: int, key: str) -> int:
     """Return the seed of a task: a function of the batch's seed and the task's key alone."""
     raw = hashlib.sha256(f"{batch_seed}:{key}".encode()).digest()
     return int.from_bytes(raw[:4], "big")
-
-
-def _stamp(path: Path | None) -> tuple[int, int] | None:
-    """Return what changes when a file is written."""
-    if path is None:
-        return None
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size
-
-
-def _shipment(program: Program, engine: Engine) -> tuple[bytes, str]:
-    """Pickle a program and its engine, and return a digest of its code besides the source.
-
-    Shipped programs are where pyflowers is, by their names.
-    """
-    if program.reference in shipped_names() and find_program(program.reference) is program:
-        return pickle.dumps((program.name, engine), protocol=5), ""
-    try:
-        code = digest_of(pickle.dumps(program.python, protocol=4))
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ConfigError(
-            f"the program's capabilities cannot be sent to workers ({error}); define their "
-            "functions at the top level of a module"
-        ) from error
-    # What was derived from the source is derived again.
-    plain = replace(program, source=Source(program.source.path, dict(program.source.files)))
-    return pickle.dumps((plain, engine), protocol=5), code

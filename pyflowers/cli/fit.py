@@ -86,11 +86,15 @@ def fit_command(
             raise click.UsageError(f"{name} is missing, and there is no --config.", ctx)
     assert out is not None
     from pyflowers.fits.folder import check_run_folder
-    from pyflowers.workflow.experiment import save
 
     check_run_folder(out)
     fit = run_fit(**options, replacing=() if overwrite else (out,))
-    save(fit, out, plots, overwrite=overwrite)
+    if plots == "none":  # without figures nothing of experiments is needed
+        fit.save(out, overwrite=overwrite)
+    else:
+        from pyflowers.workflow.experiment import save
+
+        save(fit, out, plots, overwrite=overwrite)
     status = EXIT_DIAGNOSTICS_FAIL if check and not fit.verdict.passed else 0
     return finish("run folder", fit, record_of(fit, out), out, status=status)
 
@@ -101,8 +105,7 @@ def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
     Runs in the folders `replacing` that have other inputs are refused before sampling.
     """
     import pyflowers
-    from pyflowers.fits.folder import refuse_other_run
-    from pyflowers.fits.record import RunRecord
+    from pyflowers.fits.folder import RunRecord, refuse_other_run
 
     def refuse(now: RunRecord) -> None:
         for folder in replacing:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import PATH, cmdstan_option, include_option
 from pyflowers.display import styled
 from pyflowers.errors import ConfigError
+from pyflowers.resources import stan_folder
 from pyflowers.storage import FileKind, check_file, new_file
 
 if TYPE_CHECKING:
@@ -87,30 +90,66 @@ def new_command(
     declaration, and with log_lik, y_rep and lprior. With --data, PROGRAM.toml is drafted for a
     program that you have. Nothing that exists is overwritten.
     """
-    from pyflowers.programs import drafts, find_program
-
     notes = []
     if source is not None and data is None:
         target = name if name.suffix == ".stan" else Path(f"{name}.stan")
-        files = drafts.copy_shipped(source, target)
-        lost = drafts.lost_capabilities(find_program(source))
+        files, lost = _copy_of_shipped(source, target)
         if lost:
             names = " and ".join(lost)
             notes = [f"note: {names} are written in Python for {source}, so they are not copied"]
         then = f"pyflowers fit {target} --data YOUR_TABLE --out RUN_FOLDER"
     elif source is None and data is not None:
         from pyflowers.data import read_table
+        from pyflowers.programs.declaration import TO_FILL_IN, drafted
+        from pyflowers.programs.source import read_source
 
-        drafted = drafts.draft_declaration(name, list(read_table(data).cells), include_paths)
-        files = {name.with_suffix(".toml"): drafted}
-        fill_in = "fill in the marked lines, then " if drafts.TO_FILL_IN in drafted else ""
+        columns = list(read_table(data).cells)
+        draft = drafted(name.name, columns, read_source(name, include_paths).blocks)
+        files = {name.with_suffix(".toml"): draft}
+        fill_in = "fill in the marked lines, then " if TO_FILL_IN in draft else ""
         then = f"{fill_in}pyflowers models {name}"
     else:
         raise click.UsageError("give --from NAME for a new program, or --data FILE for your own")
-    drafts.write_new(files)
+    _write_new(files)
     say_json({"written": [str(path) for path in files]})
     for line in (*(f"written: {path}" for path in files), *notes, f"next: {then}"):
         say(line)
+
+
+def _copy_of_shipped(name: str, target: Path) -> tuple[dict[Path, str], list[str]]:
+    """Return the files of a program that begins as a shipped one, and what it cannot do.
+
+    It has ``log_lik``, ``y_rep`` and ``lprior`` in Stan, where pyflowers computes them in NumPy for
+    the shipped program.
+    """
+    from pyflowers.programs import Capability
+    from pyflowers.programs.shipped import shipped_program
+
+    program = shipped_program(name)
+    text = program.path.read_text(encoding="utf-8")
+    quantities = stan_folder() / "quantities" / f"{name}.stan"
+    if quantities.is_file():
+        text = text.rstrip("\n") + "\n" + quantities.read_text(encoding="utf-8")
+    declaration = program.path.with_suffix(".toml").read_text(encoding="utf-8")
+    declaration = re.sub(r"^example = .*\n", "", declaration, flags=re.MULTILINE)
+    lost = [str(each) for each in (Capability.EXACT, Capability.VB) if program.can(each)]
+    return {target: text, target.with_suffix(".toml"): declaration}, lost
+
+
+def _write_new(files: Mapping[Path, str]) -> None:
+    """Write files that do not exist yet; refuse all if one does."""
+    for path in files:
+        if path.exists():
+            raise ConfigError(f"{path}: it already exists; choose another name or move the file")
+    for path, text in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise ConfigError(
+                f"{path}: it cannot be written ({error.strerror or error}); choose another place"
+            ) from error
 
 
 @click.command("compile")

@@ -66,12 +66,20 @@ def read_table(
             raise DataError(f"{path}: it is not a file; name a table")
         if suffix == ".json":
             return _read_json(path, encoding)
-        if suffix in (".parquet", ".xlsx"):
-            return _read_parquet(path) if suffix == ".parquet" else _read_excel(path)
+        if suffix == ".parquet":
+            return table_of(pd.read_parquet(path), str(path), str(path))
+        if suffix == ".xlsx":
+            return _read_excel(path)
         content = gzip.decompress(path.read_bytes()) if is_compressed else path.read_bytes()
         return _read_delimited(path, content, sep or _SEPARATORS[suffix], decimal, encoding)
     except DataError:
         raise
+    except ImportError as error:
+        package = "pyarrow" if suffix == ".parquet" else "openpyxl"
+        raise DataError(
+            f"{path}: it needs {package}; install it with pip install 'pyflowers[{suffix[1:]}]', "
+            "or save the table as CSV"
+        ) from error
     except UnicodeError as error:
         if encoding is not None:
             remedy = f"{encoding} text; name its encoding with --encoding"
@@ -119,9 +127,15 @@ def _read_delimited(
         if separator in first or not (hint := other_separator(first)):
             raise
         raise DataError(f"{path}: its rows differ in length{hint}") from error
-    body = cells.iloc[1:].fillna("").set_axis(list(map(str, cells.iloc[0])), axis=1)
+    return _below_header(cells.fillna(""), path, decimal)
+
+
+def _below_header(cells: pd.DataFrame, path: Path, decimal: str = ".") -> Table:
+    """Take what is below the names in the first row; a column without a name is left out."""
+    body = cells.iloc[1:].set_axis(list(map(str, cells.iloc[0])), axis=1)
     # Blank lines, at the end most often, are no observations; row numbers stay those of the file.
     body = body[~(body == "").all(axis=1)]
+    body = body.loc[:, body.columns != ""]
     return table_of(body, str(path), f"{path}, row 1", body.index + 1, decimal)
 
 
@@ -137,43 +151,23 @@ def _read_json(path: Path, encoding: str | None) -> Table:
     return table_of(pd.DataFrame(columns), str(path), str(path))
 
 
-def _read_parquet(path: Path) -> Table:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise DataError(
-            f"{path}: Parquet needs pyarrow; install it with pip install 'pyflowers[parquet]'"
-        ) from error
-    return table_of(pd.read_parquet(path), str(path), str(path))
-
-
-def _plain(cell: Any) -> Any:
-    """Return a whole number as such; a spreadsheet does not tell 1 from 1.0."""
-    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
-
-
 def _read_excel(path: Path) -> Table:
     """Read the cells of the first sheet, whose header is row 1."""
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise DataError(
-            f"{path}: Excel files need openpyxl; install it with pip install 'pyflowers[xlsx]', or "
-            "save the sheet as CSV"
-        ) from error
+    import openpyxl
+
+    def plain(cell: Any) -> Any:
+        # A spreadsheet does not tell 1 from 1.0.
+        is_whole = isinstance(cell, float) and cell.is_integer()
+        return int(cell) if is_whole else "" if cell is None else cell
+
     try:
         with warnings.catch_warnings(action="ignore"):  # of styles and menus, which do not matter
-            book = openpyxl.load_workbook(path, data_only=True)
-        sheet = book.worksheets[0]
-        header, *body = [list(map(_plain, row)) for row in sheet.values] or [[]]
+            sheet, *others = openpyxl.load_workbook(path, data_only=True).worksheets
+        rows = [list(map(plain, row)) for row in sheet.values]
     except Exception as error:  # openpyxl has no class of its own for what is wrong in a file
         reason = type(error).__name__
         raise DataError(f"{path}: it is not an Excel file ({reason}); save it as .xlsx") from error
-    cells = pd.DataFrame(body, index=range(2, len(body) + 2), columns=range(len(header)), dtype="O")
-    is_blank = [all(cell in (None, "") for cell in row) for row in body]
-    cells = cells.drop(cells.index[is_blank])
-    cells = cells.set_axis(header, axis=1).loc[:, [name is not None for name in header]]
-    table = table_of(cells, str(path), f"{path}, row 1", cells.index)
-    if len(book.worksheets) > 1:
+    table = _below_header(pd.DataFrame(rows or [[]], dtype=object), path)
+    if others:
         table.notes.append(f"{path}: only its first sheet, {sheet.title!r}, is read")
     return table

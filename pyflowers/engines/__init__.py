@@ -7,7 +7,7 @@ is taken only by name: its draws are of another kind than a Markov chain's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,9 @@ from pyflowers.engines.base import (
     new_seed,
     refuse_unused,
 )
-from pyflowers.engines.cmdstan import CmdStanEngine
-from pyflowers.engines.exact import ExactEngine
 from pyflowers.engines.stanli import StanliEngine, stanli_is_installed
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Program
-from pyflowers.toolchain import available_cmdstan, find_cmdstan
 
 __all__ = [
     "LARGEST_SEED",
@@ -43,11 +40,6 @@ __all__ = [
     "new_seed",
     "refuse_unused",
 ]
-
-_WITHOUT_CMDSTAN: Mapping[str, Callable[[], Engine]] = {
-    "stanli": StanliEngine,
-    "exact": ExactEngine,
-}
 
 logger = logging.getLogger("pyflowers")
 
@@ -74,24 +66,29 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
         return name
     if name not in ENGINES:
         raise ConfigError(f"engine must be one of {', '.join(ENGINES)}, was {name!r}")
-    if name in _WITHOUT_CMDSTAN:
+    if name in ("stanli", "exact"):
         if cmdstan is not None:
             raise ConfigError(
                 f"--cmdstan: the engine {name} does not use CmdStan; leave one of them out"
             )
-        return _WITHOUT_CMDSTAN[name]()
-    if name == "cmdstan":
+        if name == "stanli":
+            return StanliEngine()
+        from pyflowers.engines.exact import ExactEngine
+
+        return ExactEngine()
+    from pyflowers.engines.cmdstan import CmdStanEngine
+    from pyflowers.toolchain import available_cmdstan, find_cmdstan
+
+    if name == "cmdstan" or cmdstan is not None:
         return CmdStanEngine(find_cmdstan(cmdstan))
-    found = find_cmdstan(cmdstan) if cmdstan is not None else available_cmdstan()
-    if found is not None:
-        return CmdStanEngine(found)
-    if not stanli_is_installed():
-        return CmdStanEngine(find_cmdstan(None))
-    logger.info(
-        "There is no CmdStan yet, so the interpreter stanli is used; pyflowers setup makes a "
-        "CmdStan"
-    )
-    return AutoEngine()
+    found = available_cmdstan()
+    if found is None and stanli_is_installed():
+        logger.info(
+            "There is no CmdStan yet, so the interpreter stanli is used; pyflowers setup makes a "
+            "CmdStan"
+        )
+        return AutoEngine()
+    return CmdStanEngine(found or find_cmdstan())
 
 
 class AutoEngine:
@@ -121,6 +118,9 @@ class _EitherProgram:
         self.versions, self.source = loaded.versions, loaded.source
 
     def _compile(self, lack: EngineLacksError) -> None:
+        from pyflowers.engines.cmdstan import CmdStanEngine
+        from pyflowers.toolchain import find_cmdstan
+
         logger.warning("%s; using CmdStan instead", lack)
         self._take(CmdStanEngine(find_cmdstan()).load(self._program))
 

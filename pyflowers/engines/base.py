@@ -7,6 +7,8 @@ An engine loads a program once and samples it often. What it cannot do it says w
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Annotated, Any, Literal, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, Strict
 
 from pyflowers.display import INTERVAL
 from pyflowers.errors import ConfigError, FitError, UnusedOptionError
@@ -33,16 +35,13 @@ LARGEST_SEED = 2**32 - 1
 _MANY = 2**31 - 1
 
 
-def _whole(value: Any) -> Any:
-    """Take NumPy's whole numbers as Python's."""
-    return int(value) if isinstance(value, np.integer) else value
+def _of_python(value: Any) -> Any:
+    """Take NumPy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
-def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, np.floating) else value
-
-
-_Int = Annotated[int, BeforeValidator(_whole)]
+_Int = Annotated[int, Strict(), BeforeValidator(_of_python)]
+_Float = Annotated[float, Strict(), BeforeValidator(_of_python)]
 
 
 class SamplerOptions(Record):
@@ -71,37 +70,27 @@ class SamplerOptions(Record):
         summarised. Empty keeps all that fit in memory.
     """
 
-    seed: Annotated[_Int, Field(ge=0, le=LARGEST_SEED, strict=True)]
-    chains: Annotated[_Int, Field(ge=1, le=10_000, strict=True, description="Chains.")] = 4
-    warmup: Annotated[
-        _Int, Field(ge=0, le=_MANY, strict=True, description="Warm-up iterations of a chain.")
-    ] = 1000
-    draws: Annotated[
-        _Int,
-        Field(ge=1, le=_MANY, strict=True, description="Iterations of a chain after warm-up."),
-    ] = 1000
-    thin: Annotated[
-        _Int,
-        Field(ge=1, le=_MANY, strict=True, description="Keep every n-th of these iterations."),
-    ] = 1
-    adapt_delta: Annotated[
-        float,
-        BeforeValidator(_number),
-        Field(gt=0, lt=1, strict=True, description="Target acceptance statistic."),
-    ] = 0.9
-    max_treedepth: Annotated[
-        _Int, Field(ge=1, le=30, strict=True, description="Bound on the depth of NUTS's trees.")
-    ] = 10
-    metric: Annotated[
-        Literal["diag_e", "dense_e", "unit_e"],
-        Field(description="Form of NUTS's inverse metric, from a diagonal to a full matrix."),
-    ] = "diag_e"
-    keep: Annotated[
-        tuple[str, ...],
-        Field(
-            description="Quantity or element whose draws are kept; the others are only summarised."
-        ),
-    ] = ()
+    seed: _Int = Field(ge=0, le=LARGEST_SEED)
+    chains: _Int = Field(default=4, ge=1, le=10_000, description="Chains.")
+    warmup: _Int = Field(default=1000, ge=0, le=_MANY, description="Warm-up iterations of a chain.")
+    draws: _Int = Field(
+        default=1000, ge=1, le=_MANY, description="Iterations of a chain after warm-up."
+    )
+    thin: _Int = Field(
+        default=1, ge=1, le=_MANY, description="Keep every n-th of these iterations."
+    )
+    adapt_delta: _Float = Field(default=0.9, gt=0, lt=1, description="Target acceptance statistic.")
+    max_treedepth: _Int = Field(
+        default=10, ge=1, le=30, description="Bound on the depth of NUTS's trees."
+    )
+    metric: Literal["diag_e", "dense_e", "unit_e"] = Field(
+        default="diag_e",
+        description="Form of NUTS's inverse metric, from a diagonal to a full matrix.",
+    )
+    keep: tuple[str, ...] = Field(
+        default=(),
+        description="Quantity or element whose draws are kept; the others are only summarised.",
+    )
 
     @classmethod
     def of(cls, seed: int | None = None, **options: Any) -> Self:
@@ -308,6 +297,25 @@ class Engine(Protocol):
         ConfigError
             If the program lacks the capability that this engine needs.
         """
+
+
+VALUE = re.compile(r" is -?\d[\d.e+-]*(?=[, ]|$)")
+"""A value in what Stan says."""
+
+
+def no_start(reasons: Iterable[str]) -> str:
+    """Return the sentence for chains that found no initial value, and what Stan said of each."""
+    counts = Counter(VALUE.sub(" is …", reason) for reason in reasons)
+    reason = (
+        max(counts, key=counts.__getitem__)
+        if counts
+        else "the log density or its gradient is not finite"
+    )
+    return (
+        f"no starting point found: a chain's initial values were all rejected, most often as "
+        f"{reason!r}; constrain the parameter or correct the data that this is about, or give "
+        "inits from Python"
+    )
 
 
 def variables_of(

@@ -20,9 +20,11 @@ from pyflowers.cores import usable_cores
 from pyflowers.display import INTERVAL
 from pyflowers.engines.base import (
     NUTS_USES,
+    VALUE,
     Keep,
     Sample,
     SamplerOptions,
+    no_start,
     read_inits,
     variables_of,
 )
@@ -90,34 +92,25 @@ class CmdStanProgram:
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
-        starts = read_inits(inits)
+        # Without parameters there is nothing to adapt.
+        fixed = not self.source.blocks.parameters
+        arguments = {
+            **options.model_dump(include={"chains", "seed", "thin"}),
+            "iter_warmup": 0 if fixed else options.warmup,
+            "iter_sampling": options.draws,
+            "fixed_param": fixed,
+            "max_treedepth": None if fixed else options.max_treedepth,
+            "metric": None if fixed else options.metric,
+            "adapt_engaged": not fixed and options.warmup > 0,
+            "adapt_delta": None if fixed or not options.warmup else options.adapt_delta,
+            "parallel_chains": min(cores or usable_cores(), options.chains),
+            "inits": read_inits(inits),
+            "show_progress": show_progress,
+        }
         with running(self.executable, data) as (model, given, folder):
-            arguments = {
-                **given,
-                **_arguments(options, not self.source.blocks.parameters),
-                "parallel_chains": min(cores or usable_cores(), options.chains),
-                "inits": starts,
-                "show_progress": show_progress,
-            }
             started = time.perf_counter()
-            mcmc = interruptible(lambda: model.sample(**arguments))
+            mcmc = interruptible(lambda: model.sample(**given, **arguments))
             return _read(mcmc, folder, keep, time.perf_counter() - started)
-
-
-def _arguments(options: SamplerOptions, fixed: bool) -> dict[str, Any]:
-    """Return the options as CmdStanPy takes them; without parameters there is nothing to adapt."""
-    return {
-        "chains": options.chains,
-        "seed": options.seed,
-        "iter_warmup": 0 if fixed else options.warmup,
-        "iter_sampling": options.draws,
-        "thin": options.thin,
-        "fixed_param": fixed,
-        "max_treedepth": None if fixed else options.max_treedepth,
-        "metric": None if fixed else options.metric,
-        "adapt_engaged": not fixed and options.warmup > 0,
-        "adapt_delta": None if fixed or not options.warmup else options.adapt_delta,
-    }
 
 
 def import_cmdstanpy() -> Any:
@@ -157,8 +150,13 @@ def running(
         logging.getLogger("cmdstanpy").addFilter(_is_wanted)
         _calls.append(None)
         try:
+            file = str(folder / "data.json") if data else None
+            if file is not None:  # written once for all chains
+                import stanio
+
+                stanio.write_stan_json(file, data)
             options = {
-                "data": data_file(data, folder),
+                "data": file,
                 "output_dir": str(folder),
                 "sig_figs": SIGNIFICANT_FIGURES,
             }
@@ -169,17 +167,6 @@ def running(
             raise FitError(what + reason) from error
         finally:
             _calls.pop()
-
-
-def data_file(data: Mapping[str, Any], folder: Path) -> str | None:
-    """Write the program's data once for all chains."""
-    if not data:
-        return None
-    import stanio
-
-    path = folder / "data.json"
-    stanio.write_stan_json(str(path), data)
-    return str(path)
 
 
 def _read(mcmc: Any, folder: Path, keep: Collection[str] | None, wall_time: float) -> Sample:
@@ -212,8 +199,6 @@ def consoles(folder: Path) -> list[str]:
 _SETTING = re.compile(r"\s*\w+ = ")
 _REJECTION = re.compile(r"Informational Message: .* proposal")
 _AT_INITIAL = "  Error evaluating the log probability at the initial value."
-_NOT_FINITE = "the log density or its gradient is not finite"
-_NUMBER = re.compile(r" is -?\d[\d.e+-]*(?=[, ]|$)")
 _STAN_SAID = re.compile(
     r"exception|error|reject|initialization|failed|cannot|must be|not found|does not|no space",
     re.IGNORECASE,
@@ -239,20 +224,9 @@ def count_messages(consoles: Iterable[str]) -> tuple[dict[str, int], dict[str, i
             if re.match("(Exception|Error): ", line) and before != _AT_INITIAL:
                 counts = rejections if _REJECTION.match(before) else failures
                 message = re.sub(r" \(in .*$", "", line.partition(": ")[2]).strip()
-                counts[_NUMBER.sub(" is …", message)] += 1
+                counts[VALUE.sub(" is …", message)] += 1
             before = line
     return dict(rejections), dict(failures)
-
-
-def no_start(reasons: Iterable[str]) -> str:
-    """Return the sentence for chains that found no initial value, and what Stan said of each."""
-    counts = Counter(_NUMBER.sub(" is …", reason) for reason in reasons)
-    reason = max(counts, key=counts.__getitem__) if counts else _NOT_FINITE
-    return (
-        f"no starting point found: a chain's initial values were all rejected, most often as "
-        f"{reason!r}; constrain the parameter or correct the data that this is about, or give "
-        "inits from Python"
-    )
 
 
 def last_words(consoles: Iterable[str], most: int = 6) -> str:

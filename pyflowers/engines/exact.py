@@ -35,7 +35,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.programs import Capability, Data, GroupDraws, IndependentDraws, Program
 from pyflowers.programs.source import Source
 from pyflowers.progress import stage
-from pyflowers.versions import version
+from pyflowers.resources import version
 
 USES = frozenset({"seed", "chains", "draws", "keep", "cores"})
 

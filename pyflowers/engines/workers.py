@@ -23,7 +23,7 @@ from typing import IO, Any, cast
 from weakref import WeakSet
 
 from pyflowers.errors import ToolchainError
-from pyflowers.modules import module_command, module_environment
+from pyflowers.resources import module_command, module_environment
 
 MOST_IDLE = 2
 """Workers kept for later; more exist while as many threads ask at once."""

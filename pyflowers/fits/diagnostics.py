@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -83,7 +83,7 @@ def diagnose(
     stats : mapping of str to array, shape (chain, draw)
         Sampler statistics by Stan's names.
     summary : DataFrame
-        What :func:`pyflowers.fits.summary.summarize` says of these draws.
+        What :func:`pyflowers.fits.posterior.summarize` says of these draws.
     options : SamplerOptions
         How they were sampled.
     independent : mapping of str to float, optional
@@ -105,13 +105,14 @@ def diagnose(
         num = int((stats["treedepth__"] >= options.max_treedepth).sum())
         advice = f"raise --max-treedepth above {options.max_treedepth}, or rescale the parameters"
         source = "Stan Reference Manual, Efficient MCMC sampling"
-        found["treedepth hits"] = Check("treedepth hits", num, 0, "≤", num == 0, "", source, advice)
+        found["treedepth hits"] = _judge("treedepth hits", num, "≤", 0, source, advice)
     if "energy__" in stats:
         values = e_bfmi(stats["energy__"])
         chains = pd.Series(values, index=[f"chain {i + 1}" for i in range(len(values))])
-        worst = _worst("E-BFMI", chains, "≥", E_BFMI_AT_LEAST, "Betancourt (2016)")
         advice = "the tails are explored slowly: reparametrise, or use priors with lighter tails"
-        found["E-BFMI"] = replace(worst, advice=advice)
+        found["E-BFMI"] = _worst(
+            "E-BFMI", chains, "≥", E_BFMI_AT_LEAST, "Betancourt (2016)", advice
+        )
     if posterior:
         found |= _convergence(posterior, summary)
     checks = tuple(_by_cause(found, options))
@@ -188,37 +189,39 @@ def _independent(
     # The first columns are the median and the interval, whichever that is.
     odd = ~np.isfinite(summary.iloc[:, :3].to_numpy(float)).all(axis=1)
     where = str(summary.index[int(np.argmax(odd))]) if odd.any() else ""
+    advice = "raise --draws: quantiles in the tails need more"
+    rescale = "rescale the data, or use priors that are closer to them"
     checks = [
-        Check(
-            *("independent draws", num, DRAWS_AT_LEAST, "≥", num >= DRAWS_AT_LEAST, ""),
-            *("Vehtari et al. (2021)", "raise --draws: quantiles in the tails need more"),
-        ),
-        Check(
-            *("infinite quantiles", int(odd.sum()), 0, "≤", not odd.any(), where),
-            *("IEEE 754", "rescale the data, or use priors that are closer to them"),
-        ),
+        _judge("independent draws", num, "≥", DRAWS_AT_LEAST, "Vehtari et al. (2021)", advice),
+        _judge("infinite quantiles", int(odd.sum()), "≤", 0, "IEEE 754", rescale, where),
     ]
     if "largest_excess" in measures:
-        excess = measures["largest_excess"]
-        checks.append(
-            Check(
-                *("log of density over hat", excess, EXCESS_AT_MOST, "≤", excess <= EXCESS_AT_MOST),
-                *("", "Devroye (1986), section II.3", "sample by NUTS instead, and report this"),
-            )
-        )
+        name, excess = "log of density over hat", measures["largest_excess"]
+        source, advice = "Devroye (1986), section II.3", "sample by NUTS instead, and report this"
+        checks.append(_judge(name, excess, "≤", EXCESS_AT_MOST, source, advice))
     return checks
 
 
-def _worst(
-    name: str, of: pd.Series[float], relation: Literal["≤", "≥"], threshold: float, source: str
+def _judge(
+    name: str,
+    value: float,
+    relation: Literal["≤", "≥"],
+    threshold: float,
+    source: str,
+    advice: str = "",
+    where: str = "",
 ) -> Check:
+    passed = value <= threshold if relation == "≤" else value >= threshold
+    return Check(name, value, threshold, relation, passed, where, source, advice)
+
+
+def _worst(name: str, of: pd.Series[float], relation: Literal["≤", "≥"], *limit: Any) -> Check:
     """Judge the worst of several values; one that is not a number is the worst of all."""
     values = of.to_numpy(dtype=float)
     badness = values if relation == "≤" else -values
     position = int(np.argmax(np.where(np.isnan(badness), np.inf, badness)))
-    value = float(values[position])
-    passed = value <= threshold if relation == "≤" else value >= threshold
-    return Check(name, value, threshold, relation, passed, str(of.index[position]), source, "")
+    found = _judge(name, float(values[position]), relation, *limit)
+    return replace(found, where=str(of.index[position]))
 
 
 def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Check:
@@ -234,8 +237,7 @@ def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Che
             "change the parametrisation (of group effects, to the non-centred one or from it), or "
             "use a narrower prior on the scales"
         )
-    source = "Betancourt (2017), section 6.2"
-    return Check("divergences", num, 0, "≤", num == 0, "", source, advice)
+    return _judge("divergences", num, "≤", 0, "Betancourt (2017), section 6.2", advice)
 
 
 # The prior

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,15 +18,27 @@ from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.fits import folder as run_folder
 from pyflowers.fits import idata as inference_data
 from pyflowers.fits.diagnostics import diagnose, examine_prior
-from pyflowers.fits.posterior import dataset, kept_elements, stacked, without_draws
-from pyflowers.fits.record import RunRecord, read_record
-from pyflowers.fits.summary import summarize
+from pyflowers.fits.folder import (
+    DIAGNOSTICS,
+    DRAWS,
+    FILE,
+    PLOTS,
+    RUN_FOLDER,
+    SUMMARY,
+    RunRecord,
+    declared_now,
+    program_of,
+    read_record,
+    read_summary,
+    refuse_other_run,
+)
+from pyflowers.fits.posterior import dataset, kept_elements, stacked, summarize, without_draws
 from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Data, Program
 from pyflowers.records import as_path
+from pyflowers.storage import new_folder
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -201,7 +214,7 @@ class Fit(Shown):
     def summary(
         self, names: str | Sequence[str] | None = None, *, interval: float | None = None
     ) -> pd.DataFrame:
-        """Return the summary table, see :func:`pyflowers.fits.summary.summarize`.
+        """Return the summary table, see :func:`pyflowers.fits.posterior.summarize`.
 
         Parameters
         ----------
@@ -276,7 +289,22 @@ class Fit(Shown):
             If the folder holds something else or a run of other inputs, or cannot be written.
         """
         target = as_path(folder, "a run folder")
-        run_folder.save(self, target, plots or {}, overwrite=overwrite)
+        record = self.record.model_copy(update={"omitted_groups": self.omitted_groups})
+        verdict = json.dumps(self.verdict.to_dict(), indent=2, ensure_ascii=False)
+        draws = inference_data.to_bytes(self.groups())
+        with new_folder(target, RUN_FOLDER) as new:
+            (new / DRAWS).write_bytes(draws)
+            self.summary().to_csv(new / SUMMARY, index_label="parameter")
+            (new / DIAGNOSTICS).write_text(verdict + "\n", encoding="utf-8")
+            (new / FILE).write_text(record.to_json(), encoding="utf-8")
+            (new / PLOTS).mkdir()
+            for name, figure in (plots or {}).items():
+                if isinstance(figure, bytes):
+                    (new / PLOTS / name).write_bytes(figure)
+                else:
+                    figure.savefig(new / PLOTS / name, dpi=150)
+            if not overwrite:  # asked last: another process may have written a run meanwhile
+                refuse_other_run(target, record)
         return target
 
     @classmethod
@@ -293,21 +321,21 @@ class Fit(Shown):
         """
         path = as_path(folder, "a run folder", DataError)
         record = read_record(path)
-        program = run_folder.program_of(record, path)
-        file = path / run_folder.DRAWS
+        program = program_of(record, path)
+        file = path / DRAWS
         groups = inference_data.from_file(file)
         has_stats = record.independent is None
         named = [name.partition("[")[0] for name in record.options.keep]
         draws, stats = inference_data.draws_of(
             groups, program, file, has_stats=has_stats, keep=named if record.streamed else None
         )
-        program, record = run_folder.declared_now(program, record, draws)
+        program, record = declared_now(program, record, draws)
         data = inference_data.data_of(groups, program, record, file)
         if not record.streamed:
             return cls(program, data, draws, stats, record)
         keep = kept_elements(record.options.keep, program, data)
         whole = {name for name in draws if keep.get(name) is None}
-        table = run_folder.read_summary(path)
+        table = read_summary(path)
         rows = [str(row).partition("[")[0] not in whole for row in table.index]
         return cls(without_draws(program), data, draws, stats, record, table[rows])
 

@@ -1,9 +1,9 @@
-"""A run folder: the inputs and results of a fit.
+"""A run folder: the inputs and results of a fit, and their record.
 
 draws.nc          InferenceData
 summary.csv       the summary table
 diagnostics.json  the verdict: computation, prior and data, with every check
-run.json          program and data digests, engine, seed, every option, versions, times
+run.json          the record: program and data digests, engine, seed, options, versions, times
 plots/            figures
 """
 
@@ -14,29 +14,278 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never
+from typing import Annotated, Any, Literal, Never
 
+import numpy as np
 import pandas as pd
+from pydantic import ConfigDict, Field, field_serializer
 
+from pyflowers.display import INTERVAL
+from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError, DataError, PyflowersError
-from pyflowers.fits import idata
-from pyflowers.fits.record import FILE, ProgramRecord, RunRecord, read_record, run_changes
 from pyflowers.programs import Program
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.shipped import example_of, python_of
 from pyflowers.programs.source import Source
-from pyflowers.storage import FolderKind, check_folder, new_folder
+from pyflowers.records import Record
+from pyflowers.resources import version
+from pyflowers.storage import FolderKind, check_folder, recover
 
-if TYPE_CHECKING:
-    from pyflowers.fits.fit import Fit
+FORMAT = 2
+"""Version of the run folder's layout."""
 
+FILE = "run.json"
+
+_PACKAGES = ("arviz", "cmdstanpy", "numpy", "pandas", "pyflowers", "scipy", "stanli", "xarray")
 DRAWS = "draws.nc"
-_SUMMARY, _DIAGNOSTICS, PLOTS = "summary.csv", "diagnostics.json", "plots"
-
+SUMMARY, DIAGNOSTICS, PLOTS = "summary.csv", "diagnostics.json", "plots"
 
 RUN_FOLDER = FolderKind(
     "run folder", FILE, "run", lambda record: {"format", "options"} <= record.keys()
 )
+
+
+class ProgramRecord(Record):
+    """The program: how to open it again, and its text at the time.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    reference : str
+        The name of a shipped program, or a path.
+    path : str
+        The ``.stan`` file.
+    sha256 : str
+        Digest of its text with its includes.
+    declaration : mapping
+        The contents of its declaration.
+    include_paths : tuple of str
+        Where its included files were looked for.
+    files : mapping of str to str
+        The text of the program and of what it includes, the program first.
+    """
+
+    name: str
+    reference: str
+    path: str
+    sha256: str
+    declaration: dict[str, Any]
+    include_paths: tuple[str, ...] = ()
+    files: Annotated[dict[str, str], Field(min_length=1)]
+
+
+class DataRecord(Record):
+    """The data: where they came from, and a digest of what was read.
+
+    Attributes
+    ----------
+    source : str or None
+        The file, if there was one.
+    sha256 : str
+        Digest of what was read.
+    rows : int or None
+        Rows of the table.
+    columns : mapping of str to str
+        The table's names of the declaration's columns.
+    reading : mapping of str to str
+        How the file was read, such as its ``sep``.
+    """
+
+    source: str | None
+    sha256: str
+    rows: int | None = None
+    columns: dict[str, str] = Field(default_factory=dict)
+    reading: dict[str, str] = Field(default_factory=dict)
+
+
+class EngineRecord(Record):
+    """The engine that sampled.
+
+    Attributes
+    ----------
+    name : str
+        ``cmdstan``, ``stanli`` or ``exact``.
+    key : str
+        Digest of what it ran.
+    versions : mapping of str to str
+        Its versions.
+    """
+
+    name: str
+    key: str
+    versions: dict[str, str]
+
+
+class TimesRecord(Record):
+    """Seconds that the fit took.
+
+    Attributes
+    ----------
+    wall_seconds : float
+        Of all chains together.
+    chains : tuple of mapping
+        Of each chain, in warm-up and sampling.
+    """
+
+    model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
+    wall_seconds: float
+    chains: tuple[dict[str, float], ...] = ()
+
+
+class RunRecord(Record):
+    """Everything that must be known to understand and repeat a fit.
+
+    Attributes
+    ----------
+    format : int
+        The version of this format.
+    program, data, engine, times : table
+        See the section of this name.
+    options : table
+        The sampler's options, as in an experiment file.
+    priors : mapping
+        Hyperparameters as used.
+    centered : bool or None
+        The parametrisation as used; None if the program has no choice.
+    inits : value
+        Initial values as they were given.
+    notes : tuple of str
+        What qualifies the fit.
+    messages : mapping of str to int, or None
+        What Stan said while it rejected proposals, and how often; None where the engine does not
+        report them.
+    independent : mapping of str to float, or None
+        Of independent draws, what their sampler says of itself; None for Markov chains.
+    streamed : bool
+        Whether some quantities were summarised as they were drawn, and only ``options.keep`` of
+        them was kept.
+    interval : float
+        Probability of the intervals that tables and figures of the fit show.
+    packages : mapping of str to str
+        Versions of the packages.
+    omitted_groups : tuple of str
+        Groups of the InferenceData that were too large to keep.
+    files : tuple of str
+        The files of the run folder, relative to it.
+    """
+
+    format: Literal[2] = 2
+    program: ProgramRecord
+    data: DataRecord
+    engine: EngineRecord
+    options: SamplerOptions
+    priors: dict[str, Annotated[float, Field(strict=True)]] = Field(default_factory=dict)
+    centered: bool | None = None
+    inits: Any = None
+    notes: tuple[str, ...] = ()
+    messages: dict[str, int] | None = None
+    times: TimesRecord
+    independent: dict[str, Annotated[float, Field(strict=True)]] | None = None
+    streamed: bool = False
+    interval: Annotated[float, Field(gt=0, lt=1)] = INTERVAL
+    packages: dict[str, str] = Field(default_factory=dict)
+    omitted_groups: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    @field_serializer("options")
+    def _used(self, options: SamplerOptions) -> dict[str, Any]:
+        """Write the options that the engine used: the others mean nothing to it."""
+        return options.model_dump(mode="json", exclude_unset=True)
+
+    def to_json(self) -> str:
+        """Return the record as the text of ``run.json``."""
+        return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+
+
+def read_record(folder: Path) -> RunRecord:
+    """Read the record of a run folder.
+
+    Raises
+    ------
+    DataError
+        If it is missing, damaged, or written by another version.
+    """
+    path = folder / FILE
+    try:
+        if not path.is_file():
+            recover(folder.resolve().parent)  # a kill may have come while it was replaced
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise DataError(
+            f"{folder}: it is not a run folder ({FILE}: {reason}); name one that pyflowers wrote"
+        ) from error
+    found = values.get("format") if isinstance(values, Mapping) else None
+    if found != FORMAT:
+        raise DataError(
+            f"{path}: its format is {found!r} and this pyflowers reads {FORMAT}; fit again"
+        )
+    return RunRecord.parse(values, str(path), DataError, "fit again")
+
+
+def value_changes(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Name the values that have changed; `kind` says what they are."""
+    return [
+        f"{kind} {name} was {before.get(name)} and is {value}".strip()
+        for name, value in now.items()
+        if before.get(name) != value
+    ]
+
+
+def engine_changes(before: EngineRecord, now: EngineRecord) -> list[str]:
+    """Describe how an engine has changed."""
+    if before == now:
+        return []
+    if before.name != now.name:
+        return [f"the engine was {before.name} and is {now.name}"]
+    changes = value_changes("version of", before.versions, now.versions)
+    return changes or ["the compiler's options changed"]
+
+
+def run_changes(before: RunRecord, now: RunRecord) -> list[str]:
+    """Say how the inputs of two runs differ; empty if both make the same draws."""
+    program, was = now.program, before.program
+    if was.name != program.name:
+        return [f"the program was {was.name} and is {program.name}"]
+    changed = {
+        "the data changed": before.data.sha256 != now.data.sha256,
+        "the declaration changed": was.declaration != program.declaration,
+        f"program {program.path} changed": was.sha256 != program.sha256,
+        "the initial values changed": before.inits != now.inits,
+    }
+    found = [sentence for sentence, is_true in changed.items() if is_true]
+    if was.sha256 == program.sha256:
+        found += engine_changes(before.engine, now.engine)
+    if before.streamed:  # what was summarised as it was drawn keeps its interval
+        found += value_changes("", {"interval": before.interval}, {"interval": now.interval})
+    # Options that only the earlier engine used have no value now.
+    options = now.options.model_dump(exclude_unset=before.engine.name != now.engine.name)
+    return [
+        *found,
+        *value_changes("prior", before.priors, now.priors),
+        *value_changes("", before.options.model_dump(), options),
+        *value_changes("", {"centered": before.centered}, {"centered": now.centered}),
+    ]
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that a fit rests on."""
+    return {package: version(package) for package in _PACKAGES}
+
+
+def plain_inits(inits: Any) -> Any:
+    """Return initial values as JSON can hold them, in the form in which they were given."""
+    if isinstance(inits, Mapping):
+        return {str(name): np.asarray(value).tolist() for name, value in inits.items()}
+    if isinstance(inits, list | tuple):
+        return [plain_inits(each) for each in inits]
+    if inits is None or isinstance(inits, int | float):
+        return inits
+    return str(inits)
+
+
+# The folder
 
 
 def check_run_folder(folder: str | Path) -> Path:
@@ -83,32 +332,6 @@ def refuse_to_replace(folder: str | Path, changes: Sequence[str]) -> Never:
     )
 
 
-def save(fit: Fit, folder: Path, plots: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Write a run folder, which appears whole or not at all; see ``Fit.save``.
-
-    Raises
-    ------
-    ConfigError
-        If the folder holds something else or a run of other inputs, or cannot be written.
-    """
-    record = fit.record.model_copy(update={"omitted_groups": fit.omitted_groups})
-    verdict = json.dumps(fit.verdict.to_dict(), indent=2, ensure_ascii=False)
-    draws = idata.to_bytes(fit.groups())
-    with new_folder(folder, RUN_FOLDER) as new:
-        (new / DRAWS).write_bytes(draws)
-        fit.summary().to_csv(new / _SUMMARY, index_label="parameter")
-        (new / _DIAGNOSTICS).write_text(verdict + "\n", encoding="utf-8")
-        (new / FILE).write_text(record.to_json(), encoding="utf-8")
-        (new / PLOTS).mkdir()
-        for name, figure in plots.items():
-            if isinstance(figure, bytes):
-                (new / PLOTS / name).write_bytes(figure)
-            else:
-                figure.savefig(new / PLOTS / name, dpi=150)
-        if not overwrite:  # asked last: another process may have written a run meanwhile
-            refuse_other_run(folder, record)
-
-
 def read_summary(folder: Path) -> pd.DataFrame:
     """Read the summary table of a run folder.
 
@@ -117,7 +340,7 @@ def read_summary(folder: Path) -> pd.DataFrame:
     DataError
         If there is none, or it is damaged.
     """
-    path = folder / _SUMMARY
+    path = folder / SUMMARY
     try:
         # As text first: Python reads back the double that was written, whatever pandas does.
         return pd.read_csv(path, index_col="parameter", dtype=str).astype(float)
@@ -139,21 +362,17 @@ def program_of(record: RunRecord, folder: Path) -> Program:
     where = f"{folder / FILE}: program.declaration"
     declaration = Declaration.parse(about.declaration, where, DataError, "fit again")
     try:
-        return _program(about, declaration, where)
+        return Program(
+            Source(Path(about.path), {name: text.encode() for name, text in about.files.items()}),
+            declaration,
+            where,
+            about.reference,
+            tuple(map(Path, about.include_paths)),
+            python_of(about.reference),
+            example_of(about.reference),
+        )
     except ConfigError as error:  # it does not fit the text, as after an edit by hand
         raise DataError(f"{error}; fit again") from error
-
-
-def _program(about: ProgramRecord, declaration: Declaration, where: str) -> Program:
-    return Program(
-        Source(Path(about.path), {name: text.encode() for name, text in about.files.items()}),
-        declaration,
-        where,
-        about.reference,
-        tuple(map(Path, about.include_paths)),
-        python_of(about.reference),
-        example_of(about.reference),
-    )
 
 
 def declared_now(

@@ -34,12 +34,13 @@ from pyflowers.fits.posterior import (
     text,
     variable_name,
 )
-from pyflowers.fits.record import RunRecord
 from pyflowers.programs import Data, Program
-from pyflowers.programs.declaration import OBS, Column, Columns, dims_of, free_name
+from pyflowers.programs.declaration import OBS, dims_of, free_name
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from pyflowers.fits.folder import RunRecord
 
 STAT_NAMES = {
     "lp__": "lp",
@@ -333,7 +334,8 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
             str(record.data.source),
             np.asarray(constant[row], dtype=np.int64),
         )
-        return Data.of_table(declared, values, labels, table, dict(columns), **about)
+        about |= {"labels": labels, "table": table}
+        return Data.of_table(declared, values, dict(columns), **about)
     except (KeyError, IndexError, ValueError) as error:
         raise DataError(f"{path}: its data cannot be read ({error}); fit again") from error
 
@@ -344,13 +346,9 @@ def _cells(
     """Return the values of each row by the declaration's column."""
     cells: dict[str, NDArray[Any]] = {}
     for name, source in program.declaration.data.items():
-        if not isinstance(source, Column | Columns) or getattr(source, "index", False):
-            continue
-        of_rows = np.asarray(values[name])
-        if source.per is not None:
-            of_rows = of_rows[labels[source.per].codes]
-        if isinstance(source, Column):
-            cells.setdefault(source.column, of_rows)
-        else:
-            cells |= {column: of_rows[:, i] for i, column in enumerate(source.columns)} | cells
+        if source.numbers:
+            per = source.labels.get("per")
+            read = np.asarray(values[name]).reshape(-1, len(source.numbers))
+            of_rows = read if per is None else read[labels[per].codes]
+            cells |= dict(zip(source.numbers, of_rows.T, strict=True)) | cells
     return {column: found.of_rows for column, found in labels.items()} | cells

@@ -1,4 +1,4 @@
-"""Draws with labels as a dataset of xarray, the names of its elements, and all of them in an array.
+"""Draws with labels as a dataset of xarray, the names of its elements, and their summary.
 
 Dimensions are ``chain``, ``draw``, ``obs`` and the declaration's own; their coordinates are the
 user's labels, or numbers from 1, as Stan counts; observations count from 0.
@@ -12,11 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.convergence import statistics
+from pyflowers.display import INTERVAL, interval_quantiles
 from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError
-from pyflowers.programs import Capability, Data, Program
+from pyflowers.programs import Capability, Data, MissingMoment, Program
 from pyflowers.programs.declaration import OBS, free_name
 
 if TYPE_CHECKING:
@@ -52,10 +55,8 @@ def dataset(
     arrays, coords = Arrays(), Arrays()
     for name, values in draws.items():
         dims, labels = axes(name, values.shape[2:], data, (keep or {}).get(name))
-        arrays[(called or {}).get(name) or variable_name(name, draws)] = (
-            (*OF_DRAWS, *dims),
-            values,
-        )
+        as_called = (called or {}).get(name) or variable_name(name, draws)
+        arrays[as_called] = ((*OF_DRAWS, *dims), values)
         coords |= {dim: ((dim,), its) for dim, its in zip(dims, labels, strict=True)}
     return as_dataset(arrays, coords | labels_of_rows(coords, data))
 
@@ -116,11 +117,8 @@ def axes(
 
 def labels_along(dim: str, size: int, data: Data) -> NDArray[Any]:
     """Return the labels along a dimension as text; without any they are numbers."""
-    if dim in data.labels:
-        return text(data.labels[dim].names)
-    if dim in data.coords:
-        return text(data.coords[dim])
-    return np.arange(size) + (dim != OBS)
+    names = data.labels[dim].names if dim in data.labels else data.coords.get(dim)
+    return np.arange(size) + (dim != OBS) if names is None else text(names)
 
 
 def text(labels: Any) -> NDArray[Any]:
@@ -132,9 +130,8 @@ def _size_of(dim: str, data: Data) -> int | None:
     """Return the size of a dimension that has labels; None for others."""
     if dim == OBS and data.table is not None:
         return len(data.table)
-    if dim in data.labels:
-        return len(data.labels[dim])
-    return len(data.coords[dim]) if dim in data.coords else None
+    names = data.labels.get(dim, data.coords.get(dim))
+    return None if names is None else len(names)
 
 
 def own_dims(quantity: xr.DataArray) -> tuple[str, ...]:
@@ -176,6 +173,97 @@ def varies(quantity: xr.DataArray) -> NDArray[np.bool_]:
     """Whether each element differs between draws; one that is not a number counts as such."""
     values = flat(quantity)
     return np.asarray((values != values[:1, :1]).any((0, 1)))
+
+
+# The summary: what a statistician reads first
+
+
+def summarize(
+    posterior: xr.Dataset,
+    missing: Sequence[MissingMoment] = (),
+    streamed: pd.DataFrame | None = None,
+    interval: float = INTERVAL,
+) -> pd.DataFrame:
+    """Summarise every element of every quantity.
+
+    Parameters
+    ----------
+    posterior : Dataset
+        The draws.
+    missing : sequence of MissingMoment, optional
+        Means and variances that the posterior does not have.
+    streamed : DataFrame, optional
+        Rows of quantities that were summarised as they were drawn; of these, `posterior` may have
+        draws of some elements.
+    interval : float
+        Probability of the central interval whose ends are shown; that of `streamed`, if given.
+
+    Returns
+    -------
+    DataFrame
+        A row for each element, such as ``mu_plant[2]``: median, the ends of the interval, mean, sd,
+        ``mcse_mean``, ``ess_bulk``, ``ess_tail`` and ``r_hat``. ``attrs["notes"]`` holds a sentence
+        for each quantity whose moments do not exist, or of which some draws are not finite. What is
+        the same in every draw, such as an element that a type fixes, has neither ESS nor R-hat.
+
+    Notes
+    -----
+    R-hat is the rank-normalised split R-hat; ``ess_bulk`` and ``ess_tail`` are those of Vehtari,
+    Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eqs. 4, 10 and
+    section 4.3; ``mcse_mean`` is sd / sqrt(ESS of the mean).
+    """
+    quantiles = interval_quantiles(interval)
+    order = [*quantiles, "mean", "sd", "mcse_mean", "ess_bulk", "ess_tail", "r_hat"]
+    if not posterior:
+        return pd.DataFrame(columns=order)
+    names = element_names(posterior)
+    columns = statistics(stacked(posterior), list(quantiles.values()))
+    rows_of = {str(name): element_names(quantity) for name, quantity in posterior.items()}
+    if streamed is not None:
+        later = list(map(str, streamed.index))
+        by_quantity = itertools.groupby(later, lambda row: row.partition("[")[0])
+        rows_of |= {name: list(rows) for name, rows in by_quantity}
+        of_draws = ~np.isin(names, later)  # of which some are summarised with the others
+        names = [*itertools.compress(names, of_draws), *later]
+        columns = {
+            name: np.concatenate([values[of_draws], streamed[name].to_numpy(float)])
+            for name, values in columns.items()
+        }
+    place = {name: row for row, name in enumerate(names)}
+    reported = [moment for moment in missing if moment.parameter in rows_of]
+    notes = []
+    for moment in reported:
+        rows = rows_of[moment.parameter]
+        some = moment.elements is not None and not moment.elements.all()
+        if moment.elements is not None:
+            rows = list(itertools.compress(rows, np.ravel(moment.elements)))
+        for column in ("mean", "sd", "mcse_mean") if moment.lacks_mean else ("sd", "mcse_mean"):
+            columns[column][[place[row] for row in rows]] = np.nan
+        subject = _some(rows) if some else moment.parameter
+        notes.append(f"{subject}: {moment.reason}; read its median")
+    fixed = list[str]()
+    for quantity in posterior.values():
+        elements = element_names(quantity)
+        fixed += itertools.compress(elements, ~varies(quantity))
+        odd = np.ravel(~np.isfinite(flat(quantity)).all((0, 1)))
+        if odd.any():
+            found = _some(list(itertools.compress(elements, odd)))
+            notes.append(f"{found}: some draws are missing or infinite")
+    fixed = [name for name in fixed if name in place]
+    if 0 < len(fixed) < len(names):  # where nothing varies it is the sampler that is stuck
+        columns["ess_bulk"][[place[name] for name in fixed]] = np.nan
+        columns["ess_tail"][[place[name] for name in fixed]] = np.nan
+        notes.append(f"{_some(fixed)}: the same in every draw, so without ESS and R-hat")
+    # At once: a DataFrame that is changed step by step takes longer than the statistics.
+    index = pd.Index(names, name="parameter")
+    table = pd.DataFrame({column: columns[column] for column in order}, index=index)
+    table.attrs["notes"] = notes
+    return table
+
+
+def _some(names: list[str], most: int = 3) -> str:
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 # Of large fits not all draws are kept: ``--keep mu_plant[2]``

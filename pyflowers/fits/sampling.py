@@ -21,8 +21,7 @@ from pyflowers.engines import (
 )
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
-from pyflowers.fits.record import (
+from pyflowers.fits.folder import (
     DataRecord,
     EngineRecord,
     ProgramRecord,
@@ -31,6 +30,7 @@ from pyflowers.fits.record import (
     package_versions,
     plain_inits,
 )
+from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import READING
 
@@ -201,9 +201,16 @@ def fit_data(
         interval=interval,
         show_progress=show_progress,
     )
+    if sample.failures:
+        most = max(sample.failures, key=sample.failures.__getitem__)
+        notes = [
+            *notes,
+            f"the generated quantities failed in {sum(sample.failures.values())} draws, most often "
+            f"with {most!r}; they are missing from those draws, but the parameters are kept",
+        ]
     outcome = {
         "engine": engine_record(loaded),
-        "notes": (*notes, *_notes(sample)),
+        "notes": tuple(notes),
         "messages": None if sample.messages is None else dict(sample.messages),
         "times": TimesRecord(
             wall_seconds=sample.wall_time, chains=tuple(dict(c) for c in sample.chain_times)
@@ -234,18 +241,6 @@ def _streamed(sample: Sample, data: Data) -> pd.DataFrame:
         elements = element_names(dataset({name: np.empty((1, 1, num))}, data))
         tables.append(pd.DataFrame(columns, index=elements))
     return pd.concat(tables)
-
-
-def _notes(sample: Sample) -> list[str]:
-    """Describe the generated quantities that Stan could not compute."""
-    if not sample.failures:
-        return []
-    most = max(sample.failures, key=sample.failures.__getitem__)
-    num = sum(sample.failures.values())
-    return [
-        f"the generated quantities failed in {num} draws, most often with {most!r}; they are "
-        "missing from those draws, but the parameters are kept"
-    ]
 
 
 def _typed(draws: Mapping[str, NDArray[Any]], program: Program) -> dict[str, NDArray[Any]]:

@@ -161,15 +161,6 @@ class Part:
                 check["value"] = None
         return {"status": self.status, "checks": checks, "note": self.note, "claim": self.claim}
 
-    @classmethod
-    def from_dict(cls, name: PartName, values: dict[str, Any]) -> Part:
-        """Rebuild what :meth:`to_dict` returned."""
-        checks = [
-            Check(**{**check, "value": math.nan if check["value"] is None else check["value"]})
-            for check in values["checks"]
-        ]
-        return cls(name, tuple(checks), values["note"], values["claim"])
-
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
@@ -257,12 +248,6 @@ class Verdict:
             "sentence": self.sentence,
             **{part.name: part.to_dict() for part in self.parts},
         }
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Verdict:
-        """Rebuild what :meth:`to_dict` returned."""
-        names: tuple[PartName, ...] = ("computation", "prior", "data")
-        return cls(*(Part.from_dict(name, values[name]) for name in names))
 
 
 _DENIALS = {

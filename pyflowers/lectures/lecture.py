@@ -15,8 +15,8 @@ from pyflowers import storage
 from pyflowers.engines import LARGEST_SEED
 from pyflowers.errors import ConfigError
 from pyflowers.records import plain
+from pyflowers.resources import version
 from pyflowers.storage import FolderKind, new_folder
-from pyflowers.versions import version
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -53,16 +53,15 @@ from typing import Any
 
 import numpy as np
 
+from pyflowers.cores import each, processes
 from pyflowers.display import format_number
 from pyflowers.fits.diagnostics import diagnose
-from pyflowers.fits.posterior import dataset
-from pyflowers.fits.summary import summarize
+from pyflowers.fits.posterior import dataset, summarize
 from pyflowers.fits.verdict import Part
 from pyflowers.lectures import measures
 from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import FloatArray, draw_traces, panel_figure
 from pyflowers.lectures.networks import Network, RegressionTask, Weights, cubed_sine, denoising
-from pyflowers.parallel import each, processes
 from pyflowers.plots.style import LIGHT, Axes
 from pyflowers.programs import Data
 from pyflowers.progress import stage
@@ -288,7 +287,7 @@ def best_starts(
     ascents : array, shape (chain, ascent)
         Log densities, the best first.
     """
-    import scipy.optimize  # noqa: F401  # before the fork: see pyflowers.parallel
+    import scipy.optimize  # noqa: F401  # before the fork: see pyflowers.cores
 
     num = settings.size(task.num_ascents, FEW_ASCENTS)
     ascents = [partial(ascend, density, rng, num) for rng in settings.rng(10).spawn(NUM_CHAINS)]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels
@@ -62,11 +61,9 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
         quantity = fit.program.declaration.roles.group_mean
     found = fit.posterior.data_vars.get(quantity)
     if found is None or len(own_dims(found)) != 1:
-        vectors = [str(name) for name, each in fit.posterior.items() if len(own_dims(each)) == 1]
-        raise ConfigError(
-            f"forest: {quantity!r} is not a vector of {fit.name}; it has "
-            f"{', '.join(vectors) or 'none'}"
-        )
+        names = [str(name) for name, each in fit.posterior.items() if len(own_dims(each)) == 1]
+        vectors = ", ".join(names) or "none"
+        raise ConfigError(f"forest: {quantity!r} is not a vector of {fit.name}; it has {vectors}")
     levels = np.quantile(flat(found), _probs(fit.interval), axis=(0, 1))
     shown, note = _extremes(-levels[2])
     names = [labels_of(found)[0][i] for i in shown]
@@ -123,7 +120,7 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     dot: dict[str, Any] = {"marker": "o", "mfc": theme.paper, "mec": theme.data}
     ax.plot(observed[shown], np.arange(shown.size), ls="", ms=6, mew=1.3, **dot)
     ax.set_xlabel(fitted(f"mean of {fit.data.value_name}", 3.4))
-    style.legend(figure, [Line2D([], [], ls="", label="observed", **dot), *handles])
+    style.legend(figure, [style.key("observed", ls="", **dot), *handles])
     outside = (observed < levels[0]) | (observed > levels[4])
     alt = (
         f"Observed means of {num} groups against those replicated by {fit.name}: "
@@ -196,7 +193,8 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     groups = fit.data.by_group
     if groups is None:
         raise ConfigError(f"plots: {fit.name} was given no table, so its groups are not known")
-    unpooled, pooled = _averages(fit.data, groups), float(fit.data.y.mean())
+    unpooled = np.bincount(groups.codes, fit.data.y) / groups.counts
+    pooled = float(fit.data.y.mean())
     draws = flat(fit.posterior[fit.program.declaration.roles.group_mean])
     low, _, median, _, high = np.quantile(draws, _probs(fit.interval), axis=(0, 1))
     shown, note = np.arange(len(groups)), ""
@@ -216,11 +214,11 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     ax.plot(unpooled[shown], rows, ms=8.5, mew=1.1, **own)
     ax.plot(median[shown], rows, "o", ms=5, color=theme.model)
     ax.set_xlabel(fitted(observed_unit(fit), 3.0))
-    posterior = f"posterior median, {percent(fit.interval)}"
+    median_key = {"marker": "o", "color": theme.model, "lw": 2.2}
     handles = [
-        Line2D([], [], ms=8, label="own average", **own),
-        Line2D([], [], marker="o", color=theme.model, lw=2.2, label=posterior),
-        Line2D([], [], color=theme.prior, ls=style.DASHED, label="average of all"),
+        style.key("own average", ms=8, **own),
+        style.key(f"posterior median, {percent(fit.interval)}", **median_key),
+        style.key("average of all", color=theme.prior, ls=style.DASHED),
     ]
     style.legend(figure, handles, columnspacing=1.2)
     away = unpooled - pooled
@@ -259,7 +257,7 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
     groups, times = data.by_group, data.by_time
     if groups is None or not data.num_obs:
         raise ConfigError("plots: the data have no groups; name their column under [table] group")
-    averages, num = _averages(data, groups), len(groups)
+    averages, num = np.bincount(groups.codes, data.y) / groups.counts, len(groups)
     shown, note = np.arange(num), ""
     if num > MOST_PANELS:
         at = np.unique(np.linspace(0, num - 1, MOST_PANELS).round().astype(int))
@@ -355,7 +353,7 @@ def _time_panels(
     num_rows = -(-shown.size // columns)
     figure.supylabel(fitted(data.value_name, height * num_rows), fontsize=9)
     if np.isnan(table).any():
-        style.legend(figure, [Line2D([], [], ls="", label="missing", **cross)])
+        style.legend(figure, [style.key("missing", ls="", **cross)])
     return figure
 
 
@@ -363,10 +361,6 @@ def observed_unit(fit: Fit) -> str:
     """Return the unit of an observation: that of a group's mean, or else what the user calls it."""
     mean = fit.program.declaration.roles.group_mean
     return fit.program.unit_of(mean, fit.data) or fit.data.value_name
-
-
-def _averages(data: Data, groups: Labels) -> NDArray[np.float64]:
-    return np.asarray(np.bincount(groups.codes, data.y) / groups.counts)
 
 
 def _probs(interval: float) -> tuple[float, ...]:
@@ -404,7 +398,7 @@ def _name_rows(ax: Axes, names: Sequence[str], what: str, height: float) -> None
 
 def _intervals(
     ax: Axes, levels: NDArray[np.float64], theme: Theme, interval: float, what: str = ""
-) -> list[Line2D]:
+) -> list[Any]:
     """Draw two intervals a row, and medians if they are not named; return the legend's handles."""
     rows = np.arange(levels.shape[1])
     wide: dict[str, Any] = {"color": theme.model, "lw": 1.6, "alpha": 0.55}
@@ -413,5 +407,4 @@ def _intervals(
     ax.hlines(rows, levels[1], levels[3], **narrow)
     if not what:
         ax.plot(levels[2], rows, "o", ms=5, mfc=theme.paper, mec=theme.model, mew=1.2)
-    labels = (f"{what}50%", narrow), (f"{what}{percent(interval)}", wide)
-    return [Line2D([], [], label=name, **how) for name, how in labels]
+    return [style.key(f"{what}50%", **narrow), style.key(f"{what}{percent(interval)}", **wide)]

@@ -63,9 +63,8 @@ def coordinate_ascent(
     """
     vb = comparison.vb_from_afar
     if vb is None:
-        raise ConfigError(
-            f"{comparison.program.name}: the four panels need a model of one normal distribution"
-        )
+        name = comparison.program.name
+        raise ConfigError(f"{name}: the four panels need a model of one normal distribution")
     exact: Any = comparison.exact
     mean, scale = map(str, comparison.nuts.posterior)
     states = [*vb.states[:3], vb.states[-1]]
@@ -86,9 +85,8 @@ def coordinate_ascent(
     figure.supylabel(f"lambda = 1 / {scale}" if precision else scale, fontsize=9)
     for ax in axes[2:]:
         ax.set_xlabel(mean)
-    axes[0].plot([], [], color=theme.ink, label="posterior")
-    axes[0].plot([], [], color=theme.alarm, linestyle="--", label="q")
-    style.legend(figure, axes[0].lines)
+    posterior = style.key("posterior", color=theme.ink)
+    style.legend(figure, [posterior, style.key("q", color=theme.alarm, linestyle="--")])
     alt = (
         f"Contours of the exact posterior and of the mean-field q in four states; the ELBO rises "
         f"from {float(states[0].elbo):.3f} to {float(states[-1].elbo):.3f}, the log evidence is "
@@ -154,9 +152,8 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     """Draw the ELBO after each sweep below its upper bound, the log evidence."""
     vb = comparison.vb_from_afar or comparison.vb  # from far away there is something to see
     if vb is None:
-        raise ConfigError(
-            f"{comparison.program.name} has no closed-form VB, so there is no ELBO to draw"
-        )
+        name = comparison.program.name
+        raise ConfigError(f"{name} has no closed-form VB, so there is no ELBO to draw")
     trace = np.asarray(vb.elbo_trace)
     evidence = comparison.results["exact"].log_evidence
     figure, (ax, gaps) = panels(2, 2, 2.2, theme)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress, zip_longest
+from functools import cached_property
+from itertools import compress, cycle, zip_longest
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from pyflowers.display import interval_quantiles, percent
@@ -49,6 +49,9 @@ SHOWN_SHARE = 0.999
 GRID = 400
 """Points at which a density is drawn."""
 
+STEP = {True: "draw after warm-up", False: "draw"}
+"""What is counted along a traceplot: without a Markov chain there is no warm-up."""
+
 BINS_OF_A_KERNEL = 8
 """Bins of values in one standard deviation of a kernel, where it is that narrow."""
 
@@ -68,11 +71,16 @@ class Element:
     name: str
     draws: NDArray[np.float64]
 
-    @property
+    @cached_property
     def is_heavy(self) -> bool:
         """Whether only a logarithmic axis shows both its bulk and its upper tail."""
         low, high = np.quantile(self.draws, (0.005, 0.995))
         return bool(self.draws.min() > 0 and high > HEAVY_TAIL * low)
+
+    @property
+    def scale(self) -> str:
+        """The scale of an axis."""
+        return "log" if self.is_heavy else "linear"
 
 
 def choose(
@@ -135,17 +143,16 @@ def _variable(name: str) -> str:
 
 def _asked(fit: Fit, names: list[str], parameters: Sequence[str]) -> list[str]:
     if not isinstance(parameters, Iterable):
-        raise ConfigError(
-            f"parameters: a {type(parameters).__name__} is not a list of names, such as ['mu']"
-        )
+        kind = type(parameters).__name__
+        raise ConfigError(f"parameters: a {kind} is not a list of names, such as ['mu']")
     wanted: dict[str, None] = {}
     for parameter in [parameters] if isinstance(parameters, str) else parameters:
         own = name_in(fit.posterior, parameter)
         found = [name for name in names if own in (name, _variable(name))]
         if not found:
+            known = ", ".join(dict.fromkeys(map(_variable, names)))
             raise ConfigError(
-                f"parameter {parameter!r}: the fit has no parameter of that name; it has "
-                f"{', '.join(dict.fromkeys(map(_variable, names)))}"
+                f"parameter {parameter!r}: the fit has no parameter of that name; it has {known}"
             )
         wanted |= dict.fromkeys(found)
     return list(wanted)
@@ -175,7 +182,7 @@ def trace_first_chain(fit: Fit, parameter: str | None = None, *, theme: Theme = 
     ax.plot(np.arange(1, draws.size + 1), draws, lw=0.6, color=theme.model)
     ax.axhline(float(np.median(draws)), color=theme.ink, lw=0.8, ls="--")
     _trace_axes(ax, fit, element, f"{element.name}, first chain", theme)
-    ax.set_xlabel(_step(fit))
+    ax.set_xlabel(STEP[fit.record.independent is None])
     alt = (
         f"Traceplot of {element.name} in the first chain of {fit.name}: {draws.size} draws around "
         f"a median of {np.median(draws):.3g}."
@@ -207,13 +214,13 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     dense = len(shown) * shown[0].draws.size > MOST_VECTOR_POINTS
     apart = []
     for ax, element in zip(axes, shown, strict=True):
-        for draws, colour in zip(element.draws, _colours(theme, num_chains), strict=True):
+        for draws, colour in zip(element.draws, cycle(theme.chains), strict=False):
             steps = np.arange(1, num_draws + 1)
             ax.plot(steps, draws, lw=0.45, alpha=0.85, color=colour, rasterized=dense)
         _trace_axes(ax, fit, element, element.name, theme)
         medians = np.median(element.draws, axis=1)
         apart.append(np.ptp(medians) / (np.std(element.draws) or 1))
-    axes[-1].set_xlabel(_step(fit))
+    axes[-1].set_xlabel(STEP[fit.record.independent is None])
     _chain_legend(figure, num_chains, theme)
     alt = (
         f"Traceplots of {_names(shown)} of {fit.name}, {num_chains} chains of {num_draws} draws: "
@@ -254,7 +261,7 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         worst = max(worst, float(np.mean((counts < low) | (counts > high))))
         edges = np.linspace(0, element.draws.size, num_bins + 1)
         ax.fill_between(edges[[0, -1]], low, high, color=theme.grid, lw=0)
-        for count, colour in zip(counts, _colours(theme, num_chains), strict=True):
+        for count, colour in zip(counts, cycle(theme.chains), strict=False):
             ax.stairs(count, edges, baseline=None, color=colour, lw=1.1, alpha=0.9)
         ax.set_title(fitted(element.name, style.panel_width(2), size=9.5, bold=True), pad=2)
         ax.set_ylim(0, max(counts.max(), high) * 1.08)
@@ -278,11 +285,6 @@ def _names(shown: Sequence[Element]) -> str:
     return ", ".join(element.name for element in shown)
 
 
-def _step(fit: Fit) -> str:
-    """Return what is counted along a traceplot: without a Markov chain there is no warm-up."""
-    return "draw after warm-up" if fit.record.independent is None else "draw"
-
-
 def _trace_axes(ax: Axes, fit: Fit, element: Element, name: str, theme: Theme) -> None:
     """Title a trace with its unit; a heavy-tailed parameter has a logarithmic axis."""
     room = style.panel_width(1)
@@ -293,7 +295,7 @@ def _trace_axes(ax: Axes, fit: Fit, element: Element, name: str, theme: Theme) -
     ax.set_title(shown, pad=2)
     ax.set_title(fitted(unit, left, size=8), loc="right", pad=2, **small)
     ax.set_xlim(1, max(element.draws.shape[1], 2))
-    ax.set_yscale("log" if element.is_heavy else "linear")
+    ax.set_yscale(element.scale)
     style.few_ticks(ax, "y", 5 if element.is_heavy else 4)
 
 
@@ -311,27 +313,18 @@ def rank_counts(draws: NDArray[np.float64], num_bins: int) -> NDArray[np.int64]:
 
 
 def binomial_interval(level: float, num: int, share: float) -> tuple[int, int]:
-    """Return the quantiles of Binomial(num, share) that hold `level` between equal tails.
+    """Return the quantiles of Binomial(num, share) that hold `level` between equal tails."""
+    from scipy.special import bdtrik  # its statistics take longer to import than a figure to draw
 
-    SciPy's statistics take longer to import than most figures take to draw.
-    """
-    k = np.arange(num + 1)
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(k[1:]))])
-    log_pmf = log_factorial[-1] - log_factorial - log_factorial[::-1]
-    cdf = np.cumsum(np.exp(log_pmf + k * np.log(share) + k[::-1] * np.log1p(-share)))
-    low, high = np.searchsorted(cdf, [0.5 * (1 - level), 0.5 * (1 + level)])
+    low, high = np.ceil(bdtrik([0.5 * (1 - level), 0.5 * (1 + level)], num, share))
     return int(low), int(high)
-
-
-def _colours(theme: Theme, num_chains: int) -> list[str]:
-    return [theme.chains[i % len(theme.chains)] for i in range(num_chains)]
 
 
 def _chain_legend(figure: StyledFigure, num_chains: int, theme: Theme) -> None:
     """Name the chains once, above all panels; past the palette colours repeat and names stop."""
     if 1 < num_chains <= len(theme.chains):
         colours = enumerate(theme.chains[:num_chains], 1)
-        lines = [Line2D([], [], color=colour, lw=2, label=f"chain {i}") for i, colour in colours]
+        lines = [style.key(f"chain {i}", color=colour, lw=2) for i, colour in colours]
         style.legend(figure, lines, handlelength=1.2)
 
 
@@ -354,8 +347,7 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         If the fit has no such parameter, or none at all.
     """
     shown, note = choose(fit, MOST_PAIRED, parameters)
-    has_divergences, num = "divergent__" in fit.stats, len(shown)
-    none = np.zeros(shown[0].draws.shape)
+    num, none = len(shown), np.zeros(shown[0].draws.shape)
     diverging = np.asarray(fit.stats.get("divergent__", none), dtype=bool)
     fine = np.flatnonzero(~diverging)
     step = max(1, fine.size // MOST_POINTS)
@@ -372,12 +364,18 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         for i, below in enumerate(shown[j:], j):
             ax = figure.add_subplot(places[i, j], sharex=ax)
             if i == j:
-                _marginal(ax, below, spans[i], theme)
+                spaced = np.geomspace if below.is_heavy else np.linspace
+                count, edges = np.histogram(below.draws, spaced(*spans[i], 31))
+                ax.stairs(count, edges, fill=True, color=theme.model, alpha=0.75, lw=0)
+                ax.set_xscale(below.scale)
+                ax.set_xlim(spans[i])
+                style.without_y_axis(ax)
+                ax.grid(False)
             else:
                 x, y = left.draws, below.draws
                 ax.scatter(x.ravel()[fine], y.ravel()[fine], rasterized=True, **dot)
                 ax.scatter(x[diverging], y[diverging], rasterized=True, **cross)
-                ax.set_yscale("log" if below.is_heavy else "linear")
+                ax.set_yscale(below.scale)
                 ax.set_ylim(spans[i])
                 style.few_ticks(ax, "y", 3 if below.is_heavy else 4)
             style.few_ticks(ax, "x", 3)
@@ -386,9 +384,9 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
                 ax.set_ylabel(names[i], fontsize=8)
         ax.set_xlabel(names[j], fontsize=8)
     total, told = int(diverging.sum()), f"{diverging.size} draws"
-    if has_divergences:
-        label = f"divergent: {total}"
-        style.legend(figure, [Line2D([], [], ls="", marker="x", color=theme.alarm, label=label)])
+    if "divergent__" in fit.stats:
+        mark = {"ls": "", "marker": "x", "color": theme.alarm}
+        style.legend(figure, [style.key(f"divergent: {total}", **mark)])
         told = f"{total or 'none'} of {diverging.size} transitions diverged"
         told += " and are marked" if total else ""
     which = "draws that did not diverge" if total else "draws"
@@ -403,13 +401,11 @@ def _span(element: Element) -> tuple[float, float]:
     values = np.log(element.draws) if element.is_heavy else element.draws
     values = values[np.isfinite(values)]
     if not values.size:
-        return (1.0, 2.0)  # nothing is shown
+        return 1.0, 2.0  # nothing is shown
     low, high = np.quantile(values, (tail, 1 - tail))
     margin = 0.08 * (high - low) or 0.5
     low, high = max(low - margin, values.min() - margin), min(high + margin, values.max() + margin)
-    if element.is_heavy:
-        low, high = np.exp(low), np.exp(high)
-    return float(low), float(high)
+    return (np.exp(low), np.exp(high)) if element.is_heavy else (low, high)
 
 
 def _axis_name(element: Element, room: float) -> str:
@@ -419,16 +415,6 @@ def _axis_name(element: Element, room: float) -> str:
     if position and style.text_width(style.label(element.name), size=8) > room:
         name = f"{fitted(variable, room, size=8)}\n{fitted(bracket + position, room, size=8)}"
     return name + ("\n(log axis)" if element.is_heavy else "")
-
-
-def _marginal(ax: Axes, element: Element, span: tuple[float, float], theme: Theme) -> None:
-    bins = np.geomspace(*span, 31) if element.is_heavy else np.linspace(*span, 31)
-    count, edges = np.histogram(element.draws, bins)
-    ax.stairs(count, edges, fill=True, color=theme.model, alpha=0.75, lw=0)
-    ax.set_xscale("log" if element.is_heavy else "linear")
-    ax.set_xlim(span)
-    style.without_y_axis(ax)
-    ax.grid(False)
 
 
 def _outside(shown: Sequence[Element], spans: Sequence[tuple[float, float]]) -> list[str]:
@@ -451,12 +437,8 @@ def _strongest(shown: Sequence[Element]) -> str:
     with np.errstate(invalid="ignore"):  # of what is never a number
         correlations = np.nan_to_num(np.tril(np.corrcoef(ranked), -1))
     i, j = np.unravel_index(np.argmax(np.abs(correlations)), correlations.shape)
-    if not correlations[i, j]:
-        return ""
-    return (
-        f" The strongest rank correlation is {correlations[i, j]:.2f}, between {varying[j].name} "
-        f"and {varying[i].name}."
-    )
+    pair = f"{correlations[i, j]:.2f}, between {varying[j].name} and {varying[i].name}"
+    return f" The strongest rank correlation is {pair}." if correlations[i, j] else ""
 
 
 @styled
@@ -498,11 +480,8 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         if np.isfinite(prior.sd) and sd > 0 and not logarithmic:
             sentence += f", {prior.sd / sd:.3g} times as narrow as the prior"
         sentences.append(f"{sentence}.")
-    handles = [
-        Line2D([], [], color=theme.model, lw=3, alpha=0.6, label="posterior"),
-        Line2D([], [], color=theme.prior, ls=style.DASHED, label="prior"),
-    ]
-    style.legend(figure, handles)
+    posterior = style.key("posterior", color=theme.model, lw=3, alpha=0.6)
+    style.legend(figure, [posterior, style.key("prior", color=theme.prior, ls=style.DASHED)])
     alt = f"Prior and posterior densities of {fit.name}. {' '.join(sentences)}"
     return finish(figure, alt, note)
 

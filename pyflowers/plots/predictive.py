@@ -69,12 +69,9 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     ConfigError
         If the program has no ``y_rep``, or nothing is observed.
     """
-    fit.program.require(Capability.Y_REP)
-    fit.program.require(Capability.OBSERVED)
-    y, most = fit.data.y, min(MOST_REPLICATES, max(50, MOST_VALUES // fit.data.num_obs))
-    y_rep = _replicates(fit, most, stream=2)
-    figure = style.new_figure(2.9, theme)
-    ax = figure.subplots()
+    y_rep = _replicates(fit, MOST_REPLICATES, stream=2)
+    y = fit.data.y
+    figure, (ax,) = panels(1, 1, 2.35, theme)
     is_count = fit.program.counts and min(float(y.min()), float(y_rep.min())) >= 0
     draw = _rootogram if is_count else _distribution
     outside, num, what = draw(ax, y, y_rep, fit.interval, theme)
@@ -94,6 +91,9 @@ def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
     """Return replicated data sets, shape (replicate, N), the same every time."""
     from pyflowers.analysis.checks import evenly, replicates_of
 
+    fit.program.require(Capability.Y_REP)
+    fit.program.require(Capability.OBSERVED)
+    most = min(most, max(50, MOST_VALUES // fit.data.num_obs))
     rng = np.random.default_rng([fit.options.seed, stream])
     positions = evenly(fit.num_chains * fit.num_draws, most)
     return np.concatenate([*replicates_of(fit, positions, rng)])
@@ -113,8 +113,8 @@ def _rootogram(
     middle, low, high = np.quantile(counts, list(interval_quantiles(interval).values()), axis=0)
     x = (edges[1:] + edges[:-1]) / 2
     ax.bar(x, observed, width * 0.86, color=theme.grid, ec=theme.muted, lw=0.6, label="observed")
-    named = f"predicted, {percent(interval)}"
-    ax.vlines(x, low, high, color=theme.model, lw=2.2, alpha=0.55, label=named)
+    predicted = f"predicted, {percent(interval)}"
+    ax.vlines(x, low, high, color=theme.model, lw=2.2, alpha=0.55, label=predicted)
     ax.plot(x, middle, "o", ms=3.6, color=theme.model, label="predicted, median", clip_on=False)
     ax.set_yscale("function", functions=(lambda v: np.sqrt(np.maximum(v, 0)), np.square))
     ax.set_ylim(0, max(float(observed.max()), float(high.max())) * 1.15)
@@ -167,21 +167,17 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     ConfigError
         If the program has no ``y_rep``, nothing is observed, or it describes counts.
     """
-    fit.program.require(Capability.Y_REP)
-    fit.program.require(Capability.OBSERVED)
+    replicated_data = _replicates(fit, NUM_DENSITIES, stream=5)
     if fit.program.counts:
-        raise ConfigError(
-            f"plots: {fit.name} describes counts, which have no density; draw the rootogram, "
-            "plots.predictive"
-        )
+        why = "describes counts, which have no density; draw the rootogram, plots.predictive"
+        raise ConfigError(f"plots: {fit.name} {why}")
     y = fit.data.y
     low, high = np.quantile(y, (0.01, 0.99))
     margin = 0.8 * (high - low) or 1.0
     grid = np.linspace(low - margin, high + margin, GRID)
-    densities = [kernel_density(row, grid) for row in _replicates(fit, NUM_DENSITIES, stream=5)]
+    densities = [kernel_density(row, grid) for row in replicated_data]
     observed = kernel_density(y, grid)
-    figure = style.new_figure(2.7, theme)
-    ax = figure.subplots()
+    figure, (ax,) = panels(1, 1, 2.15, theme)
     thin: dict[str, Any] = {"color": theme.model, "lw": 0.7, "alpha": 0.35}
     replicated, *_ = [ax.plot(grid, density, **thin)[0] for density in densities]
     replicated.set_label(f"{len(densities)} replicated data sets")
@@ -284,8 +280,7 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
     checks.fit.program.require(Capability.LOG_LIK)
     assert checks.pit is not None  # a program with log_lik has them
     assert checks.of_pits is not None
-    figure = style.new_figure(2.7, theme)
-    ax = figure.subplots()
+    figure, (ax,) = panels(1, 1, 2.15, theme)
     inside = _ecdf_difference(ax, checks.pit.values, checks.pit.band, theme)
     ax.set_ylabel("ECDF − uniform")
     ax.set_xlabel(f"PIT of {fitted(checks.fit.data.value_name, 2.5)} under leave-one-out")
@@ -380,8 +375,7 @@ def elpd_differences(
     """
     models = comparison.models
     rows = np.arange(len(models))
-    figure = style.new_figure(0.75 + 0.36 * len(models), theme)
-    ax = figure.subplots()
+    figure, (ax,) = panels(1, 1, 0.2 + 0.36 * len(models), theme)
     low, difference, high = elpd_intervals(models, interval).T
     ax.axvline(0, color=theme.muted, lw=0.9, ls=style.DASHED)
     ax.hlines(rows, low, high, color=theme.model, lw=2.2)
@@ -389,8 +383,8 @@ def elpd_differences(
     ax.set_yticks(rows, [label(model.name, 32) for model in models])
     ax.set_ylim(len(models) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
-    shown = f"{percent(interval)} interval (right is better)"
-    ax.set_xlabel(f"elpd difference to the best model, {shown}")
+    about = f"{percent(interval)} interval (right is better)"
+    ax.set_xlabel(f"elpd difference to the best model, {about}")
     differences = "; ".join(
         f"{m.name} {m.difference:.3g} (standard error {m.difference_se:.3g})" for m in models[1:]
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -156,12 +157,11 @@ def power_scaling(found: Sequence[Sensitivity], *, theme: Theme = LIGHT) -> Figu
     """
     from pyflowers.analysis.prior_sensitivity import THRESHOLD
 
-    shown = [_most_sensitive(each) for each in found]
+    shown = [_most_sensitive(each.distances) for each in found]
     num_rows = sum(map(len, shown))
     if not num_rows:
         raise ConfigError("sensitivity: no sensitivity could be computed; see its notes")
-    figure = style.new_figure(1.0 + 0.22 * num_rows + 0.1 * len(found), theme)
-    ax = figure.subplots()
+    figure, (ax,) = style.panels(1, 1, 0.45 + 0.22 * num_rows + 0.1 * len(found), theme)
     ax.set_xscale("log")
     places, names, sentences = list[float](), list[str](), list[str]()
     points: dict[str, list[float]] = {"prior": [], "likelihood": []}
@@ -174,9 +174,9 @@ def power_scaling(found: Sequence[Sensitivity], *, theme: Theme = LIGHT) -> Figu
             values += [np.nan if column is None else float(column[e]) for e in elements]
         told = [f"{element} {each.distances['prior'][element]:.2g}" for element in elements]
         sentences += [f" {each.name}: {', '.join(told)}."] if told else []
-    styles = {"prior": ("D", theme.prior), "likelihood": ("o", theme.model)}
-    for component, (marker, colour) in styles.items():
-        x = np.maximum(points[component], LEAST)
+    looks = (("D", theme.prior), ("o", theme.model))
+    for (component, values), (marker, colour) in zip(points.items(), looks, strict=True):
+        x = np.maximum(values, LEAST)
         ax.plot(x, places, marker, ms=5, color=colour, label=component, clip_on=False)
     ax.axvline(THRESHOLD, color=theme.ink, lw=0.9, ls=style.DASHED)
     ax.set_yticks(places, [label(name, 40) for name in names])
@@ -191,10 +191,8 @@ def power_scaling(found: Sequence[Sensitivity], *, theme: Theme = LIGHT) -> Figu
     return finish(figure, f"Sensitivity to power-scaling of the prior.{''.join(sentences)}", note)
 
 
-def _most_sensitive(each: Sensitivity) -> list[str]:
+def _most_sensitive(distances: pd.DataFrame) -> list[str]:
     """Return the elements to show in the posterior's order."""
-    if "prior" not in each.distances:
-        return []
-    prior = each.distances["prior"].dropna()
-    worst = set(prior.sort_values(ascending=False, kind="stable").index[:MOST_ROWS])
-    return [str(element) for element in prior.index if element in worst]
+    prior = distances.get("prior", pd.Series(dtype=float)).dropna()
+    worst = prior.sort_values(ascending=False, kind="stable").index[:MOST_ROWS]
+    return [str(element) for element in prior.index[prior.index.isin(worst)]]

@@ -21,6 +21,7 @@ import matplotlib as mpl
 from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 WIDTH = 5.6
@@ -249,6 +250,11 @@ def title(ax: Axes, name: str, columns: int, below: str) -> None:
 def legend(figure: Any, handles: Sequence[Any], place: str = "upper right", **how: Any) -> None:
     """Name what is drawn in a row above all panels."""
     figure.legend(handles=handles, loc=f"outside {place}", **({"ncols": len(handles)} | how))
+
+
+def key(label: str, **look: Any) -> Line2D:
+    """Return a line of a legend, which is drawn nowhere else."""
+    return Line2D([], [], label=label, **look)
 
 
 def without_y_axis(ax: Axes) -> None:

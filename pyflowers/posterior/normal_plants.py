@@ -58,50 +58,39 @@ from pyflowers.posterior.distributions import (
     as_floats,
     log_constant,
 )
-from pyflowers.posterior.rejection import Accepted, Index, log_gamma_draws, until_accepted
+from pyflowers.posterior.plants import (
+    Accepted,
+    Drawer,
+    Index,
+    Plants,
+    log_gamma_draws,
+    until_accepted,
+)
 
 DROP = 30.0
 """Rules leave out what is below e^-30, which is 1e-13, of an integrand's maximum."""
 _BLOCK = 32_768  # elements at once: so many that threads seldom wait for one another
 
 
-class NormalPlants:
-    """Plants of the multilevel normal model.
-
-    Parameters
-    ----------
-    num, mean, ss : array, shape (K,)
-        Months, mean and sum of squares of each different plant.
-    multiplicity : array, shape (K,)
-        How many plants are like it.
-    prior : MultilevelPrior
-        Of sigma2_plant.
+class NormalPlants(Plants):
+    """Plants of the multilevel normal model, by their months, means and sums of squares.
 
     Attributes
     ----------
-    centre, spread : array, shape (K,)
-        A rough estimate of each mu_plant, and its standard error.
-    power : array, shape (K,)
-        Which power of 1/sigma the integral falls by as sigma grows, at most 1.
     dof : array, shape (K,)
         Degrees of freedom of sigma2_plant given mu_plant.
     """
 
-    log_constant = 0.0
+    names, log_scale = ("mu_plant", "sigma2_plant"), False
 
     def __init__(
-        self,
-        num: FloatArray,
-        mean: FloatArray,
-        ss: FloatArray,
-        multiplicity: FloatArray,
-        prior: MultilevelPrior,
+        self, prior: MultilevelPrior, *columns: FloatArray, multiplicity: FloatArray | None = None
     ) -> None:
-        self._prior = prior
+        super().__init__(prior, *columns, multiplicity=multiplicity)
+        num, self.centre, ss = columns
         nu, scale = prior.sigma2_plant_nu, prior.sigma2_plant_scale
         # A plant without months is one with hardly any: its integral is 1.
-        self._num, self._ss = np.maximum(num, 1e-200), ss
-        self.centre, self.multiplicity = mean, multiplicity
+        self._num = np.maximum(num, 1e-200)
         self._known_ss, self.dof = ss + nu * scale**2, num + nu
         self.spread = as_floats(np.sqrt(self._known_ss / self.dof / self._num))
         self.power = as_floats(np.where(num > 0, np.minimum(1.0, self.dof), 0.0))
@@ -113,21 +102,8 @@ class NormalPlants:
             self._left = np.log1p(2 * DROP / self.dof + self._left)
         self._right = self._right + np.sqrt(2 * self._right)
 
-    @property
-    def size(self) -> int:
-        """How many different plants there are."""
-        return int(self._num.size)
-
-    def some(self, index: IntArray | BoolArray) -> NormalPlants:
-        """Select some of the different plants, each once."""
-        arrays = self._num[index], self.centre[index], self._ss[index]
-        return NormalPlants(*arrays, np.ones_like(arrays[0]), self._prior)
-
     def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
-        """Return Σ log I over all plants, shape (U, M); `mu` (U, M), `u` (U,).
-
-        In blocks, so that memory does not grow with the number of plants.
-        """
+        """See :class:`Plants`."""
         first, nodes = self._nodes(mu, float(u.max()))
         order = np.argsort(nodes)
         num_mu, at, tasks = mu.shape[1], 0, []
@@ -180,7 +156,7 @@ class NormalPlants:
     # What marginals of one plant are made of, up to constants
 
     def log_likelihood(self, plant: int, x: FloatArray) -> FloatArray:
-        """Return log p(y | mu_plant = x) of a plant."""
+        """See :class:`Plants`."""
         squares = self._known_ss[plant] + self._num[plant] * (x - self.centre[plant]) ** 2
         return as_floats(-0.5 * self.dof[plant] * np.log(squares))
 
@@ -197,6 +173,25 @@ class NormalPlants:
         first, num = self._nodes(mu, largest_u)
         low = float(first[plant])
         return low, low + float(self._step[plant] * (num[plant] - 1))
+
+    def tails(self, tail_dof: float) -> dict[str, FloatArray]:
+        """See :class:`Plants`.
+
+        The likelihood's |x|^-dof times the mixture of N(mu, sigma2) over sigma2's tail.
+        """
+        of_means = np.where(self.seen, self.dof, 0) + tail_dof - self.power
+        return {"mu_plant": of_means, "sigma2_plant": self.dof / 2}
+
+    def drawer(self, mu: FloatArray, sigma2: FloatArray) -> Drawer:
+        """See :class:`Plants`."""
+        columns = self.num, self.centre, self._known_ss, self.dof
+
+        def draw(plants: slice, rng: np.random.Generator) -> tuple[dict[str, FloatArray], int]:
+            own, shared = (c[plants] for c in columns), (mu[:, None], sigma2[:, None])
+            *drawn, proposals = draw_plants(*own, *shared, rng=rng)
+            return dict(zip(self.names, drawn, strict=True)), proposals
+
+        return draw
 
 
 @dataclass(frozen=True)
@@ -231,26 +226,19 @@ _LARGEST = 1e280
 
 
 def draw_plants(
-    num: FloatArray,
-    mean: FloatArray,
-    known_ss: FloatArray,
-    dof: FloatArray,
-    mu: FloatArray,
-    sigma2: FloatArray,
-    rng: np.random.Generator,
+    *columns: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, int]:
     """Draw mu_plant and sigma2_plant for each element, and count the proposals.
 
     Parameters
     ----------
-    num, mean, known_ss, dof : array
-        Observations, their mean, S + nu c² and n + nu.
-    mu, sigma2 : array
-        Mean and variance of mu_plant; all arrays broadcast.
+    columns : array
+        Six that broadcast: observations, their mean, S + nu c² and n + nu; mean and variance of
+        mu_plant.
     rng : numpy.random.Generator
         The source of all randomness.
     """
-    arrays = np.broadcast_arrays(num, mean, known_ss, dof, mu, sigma2)
+    arrays = np.broadcast_arrays(*columns)
     shape = arrays[0].shape
     num, mean, known_ss, dof, mu, sigma2 = (as_floats(array.ravel()) for array in arrays)
     shift = mean - mu
@@ -272,8 +260,8 @@ def draw_log_precisions(kernel: PlantKernel, rng: np.random.Generator) -> tuple[
     *hat, usable = _gamma_hat(kernel)
     log_tau, num = np.empty_like(kernel.a), 0
     if np.any(usable):
-        tau0, power, rate = (column[usable] for column in hat)
-        log_tau[usable], num = _from_gamma(kernel[usable], tau0, power, rate, rng)
+        columns = (column[usable] for column in hat)
+        log_tau[usable], num = _from_gamma(kernel[usable], *columns, rng=rng)
     rest = np.flatnonzero(~usable)
     for start in range(0, rest.size, _CHUNK):
         block = rest[start : start + _CHUNK]
@@ -312,12 +300,9 @@ def _gamma_hat(kernel: PlantKernel) -> tuple[FloatArray, FloatArray, FloatArray,
 
 
 def _from_gamma(
-    kernel: PlantKernel,
-    tau0: FloatArray,
-    power: FloatArray,
-    rate: FloatArray,
-    rng: np.random.Generator,
+    kernel: PlantKernel, *hat: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, int]:
+    tau0, power, rate = hat
     a, c1, conflict = kernel.a, kernel.c1, kernel.conflict
     shape, offset, z0 = a - power, -np.log((a - rate * c1) * tau0), c1 * tau0
     plain = not np.any(rate)

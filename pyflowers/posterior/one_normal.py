@@ -43,8 +43,7 @@ from pyflowers.posterior.distributions import (
     log_constant,
 )
 from pyflowers.posterior.mean_field import NormalModel, VBResult
-from pyflowers.posterior.multilevel_draws import ExactDraws, checked_num
-from pyflowers.posterior.multilevel_marginals import MultilevelExact
+from pyflowers.posterior.multilevel import ExactDraws, MultilevelExact, checked_num
 from pyflowers.posterior.normal_plants import draw_plants
 
 _GRID_POINTS = 401
@@ -342,54 +341,45 @@ class NormalExact:
     @cached_property
     def missing_moments(self) -> Mapping[tuple[str, str], str]:
         """Why a moment does not exist, by (name, "mean" or "sd")."""
-        location, dof = self.names[0], self._tail_dof
-        missing = {}
-        for moment, needed in (("mean", 2), ("sd", 4)):
-            if dof <= needed:
-                missing["sigma2", moment] = (
-                    f"sigma2 has no posterior {moment}: its upper tail has {dof:g} degrees of "
-                    f"freedom, and the {moment} needs more than {needed}"
-                )
+        dof, missing = self._tail_dof, {}
+        reasons = {"sigma2": ("its upper tail has", 2)}
         if np.isinf(self._problem.tau0):
-            for moment, needed in (("mean", 1), ("sd", 2)):
+            reasons[self.names[0]] = ("under its flat prior it has", 1)
+        for name, (reason, power) in reasons.items():
+            for moment, needed in (("mean", power), ("sd", 2 * power)):
                 if dof <= needed:
-                    missing[location, moment] = (
-                        f"{location} has no posterior {moment}: under its flat prior it has "
-                        f"{dof:g} degrees of freedom, and the {moment} needs more than {needed}"
+                    missing[name, moment] = (
+                        f"{name} has no posterior {moment}: {reason} {dof:g} degrees of freedom, "
+                        f"and the {moment} needs more than {needed}"
                     )
         return missing
 
     @cached_property
     def _moments(self) -> dict[str, tuple[float, float]]:
-        missing = self.missing_moments
-        location = self.names[0]
-        rule = self._rule
+        location, rule = self.names[0], self._rule
         given = self._theta_given(rule.nodes)
         theta_mean = float(rule.weights @ given.mean)
-        between = float(rule.weights @ (given.mean - theta_mean) ** 2)
-        nan = float("nan")
-        mean = nan if ("sigma2", "mean") in missing else self._mean_power(1)
-        if (location, "sd") in missing:
-            theta_sd = nan
-        elif np.isinf(self._problem.tau0):
-            theta_sd = float(np.sqrt(mean / self._num))
-        else:
+        mean = sigma2_sd = theta_sd = np.nan
+        if ("sigma2", "mean") not in self.missing_moments:
+            # By a rule of its own: a heavy tail needs wider panels.
+            mean = float(np.exp(self._rule_for(1).log_total - self.log_evidence))
+        if ("sigma2", "sd") not in self.missing_moments:
+            sigma2_sd = self._sigma2_sd(mean)
+        if np.isfinite(self._problem.tau0):
+            between = float(rule.weights @ (given.mean - theta_mean) ** 2)
             theta_sd = float(np.sqrt(between + rule.weights @ given.sd**2))
-        return {
-            location: (nan if (location, "mean") in missing else theta_mean, theta_sd),
-            "sigma2": (mean, nan if ("sigma2", "sd") in missing else self._sigma2_sd(mean)),
-        }
-
-    def _mean_power(self, power: int) -> float:
-        """E[sigma2^power], by a rule of its own: a heavy tail needs wider panels."""
-        return float(np.exp(self._rule_for(power).log_total - self.log_evidence))
+        elif (location, "sd") not in self.missing_moments:
+            theta_sd = float(np.sqrt(mean / self._num))
+        if (location, "mean") in self.missing_moments:
+            theta_mean = np.nan
+        return {location: (theta_mean, theta_sd), "sigma2": (mean, sigma2_sd)}
 
     def _sigma2_sd(self, mean: float) -> float:
         """E[(sigma2 - mean)²] with the weights of E[sigma2²], free of cancellation."""
         rule = self._rule_for(2)
-        log_second = rule.log_total - self.log_evidence
         relative = -np.expm1(np.log(mean) - rule.nodes)
-        return float(np.exp(0.5 * log_second) * np.sqrt(rule.weights @ relative**2))
+        size = np.exp(0.5 * (rule.log_total - self.log_evidence))
+        return float(size * np.sqrt(rule.weights @ relative**2))
 
 
 ExactPosterior = NormalExact | MultilevelExact
@@ -446,6 +436,6 @@ def draw_normal(
         theta = mean + np.sqrt(variance / num) * rng.standard_normal(size)
     else:
         mu, sigma2 = np.full(size, problem.mu0), problem.tau0**2
-        theta, variance, proposals = draw_plants(num, mean, known_ss, dof, mu, sigma2, rng)
+        theta, variance, proposals = draw_plants(num, mean, known_ss, dof, mu, sigma2, rng=rng)
     draws = {location: theta, "sigma2": variance}
     return ExactDraws(draws, posterior.log_evidence, {"plant_acceptance": size / proposals})

@@ -48,8 +48,15 @@ from itertools import pairwise
 import numpy as np
 from scipy import special
 
-from pyflowers.posterior.distributions import LOG_2PI, BoolArray, FloatArray, IntArray, as_floats
-from pyflowers.posterior.rejection import Accepted, Index, log_gamma_draws, until_accepted
+from pyflowers.posterior.distributions import LOG_2PI, FloatArray, MultilevelPrior, as_floats
+from pyflowers.posterior.plants import (
+    Accepted,
+    Drawer,
+    Index,
+    Plants,
+    log_gamma_draws,
+    until_accepted,
+)
 
 _DROP = 30.0  # rules leave out what is below e^-30, which is 1e-13, of an integrand's maximum
 _BLOCK = 4_096  # elements at once: a dozen arrays of them stay in a core's cache
@@ -59,52 +66,30 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _HALF_RULE = list(zip(np.split(0.5 * (_NODES + 1), 8), np.split(0.5 * _WEIGHTS, 8), strict=True))
 
 
-class PoissonPlants:
-    """Plants of the multilevel Poisson model; Σ log y! is left out of everything.
+class PoissonPlants(Plants):
+    """Plants of the multilevel Poisson model, by their months and flowers, without Σ log y!.
 
-    Parameters
-    ----------
-    num, total : array, shape (K,)
-        Months and flowers of each different plant.
-    multiplicity : array, shape (K,)
-        How many plants are like it.
-
-    Attributes
-    ----------
-    centre, spread : array, shape (K,)
-        A rough estimate of each log mu_plant, and its standard error.
-    power : array, shape (K,)
-        Which power of 1/sigma the integral falls by as sigma grows: 0 for a plant without flowers,
-        which cannot tell a small mean from a smaller one.
-    log_constant : float
-        Σ log of the largest likelihoods, which is left out of the sum of the integrals.
+    ``log_constant`` is Σ log of the largest likelihoods, which the sum of the integrals leaves out.
+    A plant without flowers cannot tell a small mean from a smaller one: its ``power`` is 0.
     """
 
-    def __init__(self, num: FloatArray, total: FloatArray, multiplicity: FloatArray) -> None:
+    names, log_scale = ("mu_plant",), True
+
+    def __init__(
+        self, prior: MultilevelPrior, *columns: FloatArray, multiplicity: FloatArray | None = None
+    ) -> None:
+        super().__init__(prior, *columns, multiplicity=multiplicity)
+        num, total = columns
         # A plant without months is one with hardly any: its integral is 1.
         self._num, self._total = np.maximum(num, 1e-200), total
-        self.multiplicity = multiplicity
         self.centre = as_floats(np.log((total + 0.5) / self._num))
         self.spread = as_floats((total + 0.5) ** -0.5)
         self.power = as_floats(np.where(total > 0, 1.0, 0.0))
         best = special.xlogy(total, np.maximum(total, 1.0) / self._num) - total
-        self.log_constant = float(multiplicity @ best)
-
-    @property
-    def size(self) -> int:
-        """How many different plants there are."""
-        return int(self._num.size)
-
-    def some(self, index: IntArray | BoolArray) -> PoissonPlants:
-        """Select some of the different plants, each once."""
-        num = self._num[index]
-        return PoissonPlants(num, self._total[index], np.ones_like(num))
+        self.log_constant = float(self.multiplicity @ best)
 
     def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
-        """Return Σ log I - log_constant over all plants, shape (U, M); `mu` (U, M), `u` (U,).
-
-        In blocks, so that memory does not grow with the number of plants.
-        """
+        """See :class:`Plants`."""
         points, each_u = mu.ravel(), np.repeat(u, mu.shape[1])
         width = max(1, _BLOCK // mu.size)
         sums = np.zeros(mu.size)
@@ -115,9 +100,25 @@ class PoissonPlants:
         return as_floats(sums.reshape(mu.shape))
 
     def log_likelihood(self, plant: int, x: FloatArray) -> FloatArray:
-        """Return log p(y | log mu_plant = x) of a plant, up to a constant."""
+        """See :class:`Plants`."""
         with np.errstate(over="ignore"):
             return as_floats(self._total[plant] * x - self._num[plant] * np.exp(x))
+
+    def tails(self, tail_dof: float) -> dict[str, FloatArray]:
+        """See :class:`Plants`."""
+        return {"mu_plant": np.where(self.seen, np.inf, 0.0)}
+
+    def drawer(self, mu: FloatArray, sigma2: FloatArray) -> Drawer:
+        """See :class:`Plants`."""
+        middle = as_floats(np.median(mu)), as_floats(np.median(sigma2))
+        modes = _modes(np.maximum(self.num, 1.0), self._total, *middle, steps=1)[0]
+        columns = self.num, self._total, modes
+
+        def draw(plants: slice, rng: np.random.Generator) -> tuple[dict[str, FloatArray], int]:
+            rates, proposals = draw_rates(*(c[plants] for c in columns), mu, sigma2, rng=rng)
+            return {"mu_plant": rates.T}, proposals
+
+        return draw
 
 
 def log_rate_mode(
@@ -252,10 +253,12 @@ _NEAR = 1.0  # sigma from the mode: there too a gamma tangent is efficient
 _SMALLEST_CUBED, _LARGEST_CUBED = 12.0, 1e8  # counts; above, rounding would tell
 
 
-def _modes(
-    num: FloatArray, total: FloatArray, mu: FloatArray, sigma2: FloatArray, steps: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return points near the modes, and n e^x there, after so many of Newton's steps."""
+def _modes(*columns: FloatArray, steps: int) -> tuple[FloatArray, FloatArray]:
+    """Return points near the modes, and n e^x there, after so many of Newton's steps.
+
+    The columns are num, total, mu and sigma2, and broadcast.
+    """
+    num, total, mu, sigma2 = columns
     x, expected = log_rate_mode(np.maximum(num, 1e-300), total, mu, np.log(sigma2))
     for _ in range(steps):
         x = x + (total - expected - (x - mu) / sigma2) / (expected + 1 / sigma2)
@@ -263,32 +266,14 @@ def _modes(
     return x, expected
 
 
-def central_modes(
-    num: FloatArray, total: FloatArray, mu: FloatArray, sigma2: FloatArray
-) -> FloatArray:
-    """Return the modes of plants, shape (P,), at the medians of mu and sigma2, shape (D,)."""
-    middle = as_floats(np.median(mu)), as_floats(np.median(sigma2))
-    return _modes(np.maximum(num, 1.0), total, *middle, 1)[0]
-
-
-def draw_rates(
-    num: FloatArray,
-    total: FloatArray,
-    mu: FloatArray,
-    sigma2: FloatArray,
-    near: FloatArray,
-    rng: np.random.Generator,
-) -> tuple[FloatArray, int]:
+def draw_rates(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
     """Draw the rate of each plant for each (mu, sigma2).
 
     Parameters
     ----------
-    num, total : array, shape (P,)
-        Months and flowers of each plant.
-    mu, sigma2 : array, shape (D,)
-        Means and variances of the hierarchy.
-    near : array, shape (P,)
-        Points near the plants' modes; they bear on speed alone.
+    columns : array
+        Of each plant, shape (P,): months, flowers, and points near the modes, which bear on speed
+        alone. Then means and variances of the hierarchy, shape (D,).
     rng : numpy.random.Generator
         The source of all randomness.
 
@@ -299,6 +284,7 @@ def draw_rates(
     num_proposals : int
         How many proposals they took.
     """
+    num, total, near, mu, sigma2 = columns
     m = near[:, None]
     b = num[:, None] * np.exp(m)
     tangent = (total[:, None] - b) * sigma2
@@ -308,56 +294,66 @@ def draw_rates(
     usual = np.clip(b, _SMALLEST_CUBED, _LARGEST_CUBED)
     serves &= (sigma2 > 1 / usual + 1 / usual**2) & (b == usual)
     if np.all(serves):
-        return _from_cubes(num[:, None], b, tangent, sigma2, rng)
+        return _from_cubes(num[:, None], b, tangent, sigma2, rng=rng)
     rates = np.empty(tangent.shape)
     plant, draw = np.nonzero(serves)
-    rates[serves], first = _from_cubes(num[plant], b[plant, 0], tangent[serves], sigma2[draw], rng)
+    some = num[plant], b[plant, 0], tangent[serves], sigma2[draw]
+    rates[serves], first = _from_cubes(*some, rng=rng)
     plant, draw = np.nonzero(~serves)
-    x, second = draw_log_rates(num[plant], total[plant], mu[draw], sigma2[draw], rng)
+    x, second = draw_log_rates(num[plant], total[plant], mu[draw], sigma2[draw], rng=rng)
     with np.errstate(over="ignore"):  # of plants without months
         rates[~serves] = np.exp(x, out=x)
     return rates, first + second
 
 
-def draw_log_rates(
-    num: FloatArray,
-    total: FloatArray,
-    mu: FloatArray,
-    sigma2: FloatArray,
-    rng: np.random.Generator,
-) -> tuple[FloatArray, int]:
-    """Draw one log rate for each element, all of shape (N,), with tangents at the modes."""
-    x = np.empty_like(mu)
-    mode, b = _modes(num, total, mu, sigma2, 2)
+def draw_log_rates(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
+    """Draw one log rate for each element, with tangents at the modes.
+
+    The columns are num, total, mu and sigma2, all of shape (N,).
+    """
+    num, total, mu, sigma2 = columns
+    mode, b = _modes(*columns, steps=2)
     shape = total + (mu - mode) / sigma2
     data_rule = (sigma2 * b * b > 1 + b) & (shape > 0.5 * b)
-    part, rest = np.flatnonzero(data_rule), np.flatnonzero(~data_rule)
-    x[part], first = _from_gamma(num[part], shape[part], mode[part], sigma2[part], rng)
-    mean = mu[rest] + sigma2[rest] * (total[rest] - b[rest])
-    x[rest], second = _from_normal(num[rest], mean, b[rest], mode[rest], sigma2[rest], rng)
+
+    def from_gamma(index: Index) -> Accepted:
+        k = part[index]
+        x = log_gamma_draws(shape[k], rng) - log_num[index]
+        return x, 2 * sigma2[k] * rng.standard_exponential(x.size) > (x - mode[k]) ** 2
+
+    def from_normal(index: Index) -> Accepted:
+        k = rest[index]
+        x = mean[index] + sigma[index] * rng.standard_normal(k.size)
+        delta = x - mode[k]
+        fall = b[k] * (np.expm1(np.minimum(delta, _FAR)) - delta)
+        if delta.size and delta.max() > _FAR:  # b may underflow where n e^x does not
+            with np.errstate(over="ignore", divide="ignore"):
+                fall = np.where(delta > _FAR, np.exp(x + np.log(num[k])), fall)
+        return x, rng.standard_exponential(x.size) > fall
+
+    x, part, rest = np.empty_like(mu), np.flatnonzero(data_rule), np.flatnonzero(~data_rule)
+    log_num = np.log(num[part])
+    x[part], first = until_accepted(from_gamma)
+    sigma, mean = np.sqrt(sigma2[rest]), mu[rest] + sigma2[rest] * (total[rest] - b[rest])
+    x[rest], second = until_accepted(from_normal)
     return x, first + second
 
 
-def _from_cubes(
-    num: FloatArray,
-    shape: FloatArray,
-    tangent: FloatArray,
-    sigma2: FloatArray,
-    rng: np.random.Generator,
-) -> tuple[FloatArray, int]:
+def _from_cubes(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
     """Propose rates d v / num, with v = (1 + z / sqrt(9 d))³, d = shape - 1/3 and z ~ N(0, 1).
 
     In z the density of Gamma(shape) is exp(d (log v + 1 - v)), which is at most exp(-z² / 2)
     (Marsaglia and Tsang 2000). One uniform variate decides on this and on the rest of the tangent:
     a proposal is kept with probability e^-f, f = d (v - 1 - log v) - z² / 2 + δ² / (2 sigma2), and
-    since 1 - e^-f is at most 2 f the exponential is seldom computed. The other arguments broadcast
-    to `tangent`.
+    since 1 - e^-f is at most 2 f the exponential is seldom computed. The columns are num,
+    shape, the tangent's mean and sigma2; they broadcast to the third.
     """
+    num, shape, tangent, sigma2 = columns
     d = shape - 1 / 3
     scale = d / num
     origin = np.log(scale) - tangent
-    columns = (scale, 2 * d, (9 * d) ** -0.5, 1 / sigma2)
-    scale_of, twice_d, root, precision = (np.broadcast_to(a, origin.shape) for a in columns)
+    each = (scale, 2 * d, (9 * d) ** -0.5, 1 / sigma2)
+    scale_of, twice_d, root, precision = (np.broadcast_to(a, origin.shape) for a in each)
 
     def propose(index: Index) -> Accepted:
         z = rng.standard_normal(origin[index].shape)
@@ -383,42 +379,5 @@ def _from_cubes(
         accepted[unsure] = uniform[unsure] > -np.expm1(-0.5 * twice_f[unsure])
         v *= scale_of[index]
         return v, accepted
-
-    return until_accepted(propose)
-
-
-def _from_gamma(
-    num: FloatArray, shape: FloatArray, at: FloatArray, sigma2: FloatArray, rng: np.random.Generator
-) -> tuple[FloatArray, int]:
-    """Propose e^x ~ Gamma(shape, num)."""
-    log_num = np.log(num)
-
-    def propose(index: Index) -> Accepted:
-        x = log_gamma_draws(shape[index], rng) - log_num[index]
-        bound = 2 * sigma2[index] * rng.standard_exponential(x.size)
-        return x, bound > (x - at[index]) ** 2
-
-    return until_accepted(propose)
-
-
-def _from_normal(
-    num: FloatArray,
-    mean: FloatArray,
-    b: FloatArray,
-    at: FloatArray,
-    sigma2: FloatArray,
-    rng: np.random.Generator,
-) -> tuple[FloatArray, int]:
-    """Propose x ~ N(mean, sigma2)."""
-    sigma = np.sqrt(sigma2)
-
-    def propose(index: Index) -> Accepted:
-        x = mean[index] + sigma[index] * rng.standard_normal(mean[index].size)
-        delta = x - at[index]
-        fall = b[index] * (np.expm1(np.minimum(delta, _FAR)) - delta)
-        if delta.size and delta.max() > _FAR:  # b may underflow where n e^x does not
-            with np.errstate(over="ignore", divide="ignore"):
-                fall = np.where(delta > _FAR, np.exp(x + np.log(num[index])), fall)
-        return x, rng.standard_exponential(x.size) > fall
 
     return until_accepted(propose)

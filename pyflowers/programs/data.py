@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,13 @@ from pyflowers.data import Labels, Table, from_frame, read_table
 from pyflowers.data.table import is_plain
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
-from pyflowers.errors import DataError
-from pyflowers.programs.declaration import OBS, Column, Columns, Declaration, Size, dims_of
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.declaration import OBS, Column, Declaration, complete, dims_of
 from pyflowers.programs.source import Blocks, Declared, Variable
 from pyflowers.records import recordable
+
+if TYPE_CHECKING:
+    from pyflowers.programs.program import Program
 
 TABLE_ROLES = ("group", "time", "value")
 """Short names for columns of the declaration, as in ``--group plot``."""
@@ -78,24 +82,13 @@ class Data(Shown):
         cls,
         declared: Declaration,
         values: Mapping[str, Any],
-        labels: Mapping[str, Labels],
-        table: Table,
         columns: Mapping[str, str],
-        **about: Any,
+        **rest: Any,
     ) -> Data:
         """Return the data block of a table that a whole declaration describes."""
-        matrices = declared.matrices.items()
-        coords = {name: tuple(columns[c] for c in matrix.columns) for name, matrix in matrices}
-        return cls(
-            values,
-            dict(declared.dims),
-            labels,
-            coords,
-            table,
-            columns,
-            declaration=declared,
-            **about,
-        )
+        coords = {n: tuple(columns[c] for c in names) for n, names in declared.matrices.items()}
+        rest |= {"dims": dict(declared.dims), "coords": coords, "declaration": declared}
+        return cls(values, columns=columns, **rest)
 
     def contents(self) -> list[Line]:
         """Return what the data block holds: single values, and how many values of the others."""
@@ -204,14 +197,48 @@ class Data(Shown):
         return self.table.where(row) if self.table is not None else f"{self.source}, value {row}"
 
 
-def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
-    """Return data in any form as a table; None for a data block, or for nothing.
+def read_data(
+    program: Program, data: Any, columns: Any, time_order: str, design_only: bool, reading: Any
+) -> Data:
+    """Take data in any form; see :meth:`pyflowers.programs.program.Program.read`."""
+    if time_order not in ("value", "appearance"):
+        raise ConfigError(f"time_order must be value or appearance, was {time_order!r}")
+    if not isinstance(columns, Mapping | None):
+        raise ConfigError(
+            f"columns: a {type(columns).__name__} is not a mapping of names, such as "
+            '{"plant": "Beet"}'
+        )
+    how = {key: value for key, value in reading.items() if value is not None}
+    names = {key: name for key, name in (columns or {}).items() if name is not None}
+    names |= {role: how.pop(role) for role in TABLE_ROLES if role in how}
+    for key, name in names.items():
+        if not (isinstance(key, str) and isinstance(name, str)):
+            raise ConfigError(f"{key}: the name of a column is text, and {name!r} is not")
+    of_time = {"time_order": time_order} if time_order != "value" else {}
+    given = next(iter((*names, *how, *of_time)), None)
+    if isinstance(data, Data):
+        if given:
+            raise ConfigError(f"{given}: the data have been read already; leave it out")
+        return data
+    data = program.example if data is None and program.example is not None else data
+    if how and isinstance(data, Table | pd.DataFrame):
+        raise ConfigError(
+            f"{next(iter(how))}: it describes a file, and these data are not one; leave it out"
+        )
+    table = _as_table(data, how)
+    if table is not None:
+        found = _from_table(program, table, names, time_order, design_only)
+        return replace(found, reading={key: str(value) for key, value in (how | of_time).items()})
+    if given:
+        raise ConfigError(
+            f"{given}: it describes a table, and {program.name} is given no table; leave it out"
+        )
+    block = _from_json(data, program.declaration, program.source.blocks)
+    return _design_block(block, program.source.blocks) if design_only else block
 
-    Raises
-    ------
-    DataError
-        For what is neither, or a file that cannot be read.
-    """
+
+def _as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
+    """Return data in any form as a table; None for a data block, or for nothing."""
     if isinstance(data, Table):
         return data
     if isinstance(data, pd.DataFrame):
@@ -223,51 +250,47 @@ def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
             f"data: a {type(data).__name__} is not a table; give a file, a DataFrame or a mapping"
         )
     path = recordable(data, "data", DataError)
-    if path.suffix.lower() == ".json" and not _holds_records(path):
+    if path.suffix.lower() == ".json":
+        # One that begins as a list is a table of records.
+        with suppress(OSError), path.open(encoding="utf-8-sig", errors="replace") as file:
+            if file.read(4096).lstrip().startswith("["):
+                return read_table(path, **reading)
         return None
     return read_table(path, **reading)
 
 
-def _holds_records(path: Path) -> bool:
-    """Whether a JSON file begins as a list, which a table of records is."""
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace") as file:
-            return file.read(4096).lstrip().startswith("[")
-    except OSError:
-        return False
-
-
-def from_table(
+def _from_table(
+    program: Program,
     table: Table,
-    declared: Declaration,
-    written: Declaration,
-    blocks: Blocks,
     columns: Mapping[str, str],
-    time_order: str = "value",
+    time_order: str,
+    design_only: bool,
 ) -> Data:
-    """Fill a program's data block from a table, its priors left out.
-
-    Parameters
-    ----------
-    table : Table
-        The table.
-    declared : Declaration
-        A complete declaration, see :func:`pyflowers.programs.declaration.complete`.
-    written : Declaration
-        What the user wrote of it.
-    blocks : Blocks
-        What the program declares.
-    columns : mapping of str to str
-        The user's names of the declaration's columns, where they differ.
-    time_order : str
-        ``value`` or ``appearance``, of the time's labels.
-
-    Raises
-    ------
-    DataError
-        For anything wrong in the table.
-    """
-    names = {column: columns.get(column, column) for column in declared.columns}
+    """Fill a program's data block from a table; `columns` names columns and roles."""
+    written, blocks = program.declaration, program.source.blocks
+    in_role = written.in_role
+    for key in columns:
+        if key in in_role and not in_role[key]:
+            raise ConfigError(
+                f"{key}: {program.name} declares no column in that role; leave --{key} out, or "
+                f"declare it in {program.declared_in}"
+            )
+    names = {in_role.get(key, key): theirs for key, theirs in columns.items()}
+    if design_only:
+        table = _design_table(table, written, blocks, names)
+    read_by = {*written.columns, *blocks.data}
+    back = {theirs: name for name, theirs in names.items() if name in read_by}
+    known = [back.get(column, column) for column in table.cells]
+    declared, dims = complete(written, blocks, known, program.declared_in)
+    # A column that is asked for by name is missed if it is not there.
+    declared = declared.for_columns({dims.get(column, column) for column in (*known, *names)})
+    for key in columns:
+        if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:
+            before = {dim: column for column, dim in dims.items()}
+            have = ", ".join(before.get(column, column) for column in declared.columns)
+            raise ConfigError(f"column {key}: {program.name} reads {have}")
+    names = {dim: names.get(column, column) for column, dim in dims.items()} | names
+    names = {column: names.get(column, column) for column in declared.columns}
     group, time, value = declared.in_role.values()
     used = [names[column] for column in dict.fromkeys((group, time, value)) if column]
     if len(set(used)) < len(used):
@@ -276,6 +299,7 @@ def from_table(
             f"{', '.join(used)}"
         )
     table = table.only(tuple(dict.fromkeys(names.values())))
+    written = written.with_labels(dims)
     labels = {
         column: table.labels(
             names[column],
@@ -290,99 +314,105 @@ def from_table(
         if declared.reads_time:
             leave = "leave time out of [table] in the declaration"
         table.refuse_repeats(labels[group], labels[time], leave)
-    values: dict[str, Any] = {}
-    parsed: dict[str, NDArray[Any]] = {}
-    for name, source in declared.data.items():
-        variable = blocks.data[name]
-        if isinstance(source, Column) and source.index:
-            values[name] = _index(labels, source) + 1
-        elif isinstance(source, Column | Columns):
-            found = []
-            for column in source.numbers:
-                checks = _checks(name, source, variable, declared)
-                parsed[names[column]] = numbers = table.numbers(names[column], **checks)
-                if source.per is not None:
-                    numbers = table.one_per_label(names[column], numbers, labels[source.per])
-                found.append(numbers.astype(np.int64) if variable.is_int else numbers)
-            values[name] = found[0] if isinstance(source, Column) else np.stack(found, axis=1)
-        elif isinstance(source, Size):
-            if source.size in declared.matrices:
-                values[name] = len(declared.matrices[source.size].columns)
-            else:
-                values[name] = len(table if source.size == OBS else labels[source.size])
-        else:
-            is_for_rows = variable.ndim == 1 and np.ndim(source.value) == 0
-            values[name] = np.full(len(table), source.value) if is_for_rows else source.value
+    rows = Rows(table, declared, names, labels)
+    values = {n: source.read(n, blocks.data[n], rows) for n, source in declared.data.items()}
     # What is parsed need not be again; labels stay as they are written.
     of_labels = {found.column: found for found in labels.values()}
-    parsed = {name: cells for name, cells in parsed.items() if name not in of_labels}
+    parsed = {name: cells for name, cells in rows.parsed.items() if name not in of_labels}
     table = replace(table, cells={**table.cells, **parsed})
     spelled = [name for name, found in of_labels.items() if not all(map(is_plain, found.names))]
     return Data.of_table(
         declared,
         values,
-        labels,
-        table,
         names,
+        labels=labels,
+        table=table,
         source=table.source,
         sha256=table.sha256(tuple(table.cells), spelled),
         notes=tuple(table.notes),
     )
 
 
-def _index(labels: Mapping[str, Labels], source: Column) -> NDArray[np.int64]:
-    """Return the position of each row's label, or of each `per` label's."""
-    outer = labels[source.column]
-    if source.per is None:
-        return outer.codes
-    inner = labels[source.per]
-    chosen, differs = inner.first_of_each(outer.codes)
-    if differs.size:
-        label = inner.names[inner.codes[differs[0]]]
-        raise DataError(
-            f"{inner.column} {label!r} has more than one {outer.column}; it must have one"
-        )
-    return chosen
+@dataclass(frozen=True)
+class Rows:
+    """A table as the kinds of a declaration read it.
 
-
-def _checks(
-    name: str, source: Column | Columns, variable: Variable, declared: Declaration
-) -> dict[str, Any]:
-    """Return what a column of numbers must hold, and what to do where a cell holds none."""
-    lower = source.lower if isinstance(source, Column) else None
-    checks = {"whole": variable.is_int, "lower": variable.lowest if lower is None else lower}
-    if name == declared.roles.observed:
-        if_missing = "fill it in, or leave the row out if nothing was observed"
-        if_text = "name a column of numbers, or make it one, of 0 and 1 for two labels"
-        return {**checks, "if_missing": if_missing, "if_text": if_text}
-    if_text = "if it holds labels, make it a column of 0 and 1"
-    if isinstance(source, Column):
-        per = f', per = "{source.per}"' if source.per else ""
-        if_text += (
-            f", or declare array[{variable.sizes[0]}] int {name} in the program and "
-            f'{name} = {{ column = "{source.column}", index = true{per} }} in its .toml file'
-        )
-    if_missing = "fill it in, or write a program in which missing values are parameters"
-    return {**checks, "if_missing": if_missing, "if_text": if_text}
-
-
-def from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
-    """Take CmdStan JSON, as a path, or a mapping of the data block's variables.
-
-    Raises
-    ------
-    DataError
-        If the file does not exist or is not a JSON object, or the mapping holds anything other
-        than numbers.
+    Attributes
+    ----------
+    table : Table
+        The columns that are used.
+    declared : Declaration
+        The whole declaration.
+    names : mapping of str to str
+        The user's name of each of its columns.
+    labels : mapping of str to Labels
+        The columns that are labels.
+    parsed : dict of str to array
+        The numbers that have been read, by the user's name of their column.
     """
+
+    table: Table
+    declared: Declaration
+    names: Mapping[str, str]
+    labels: Mapping[str, Labels]
+    parsed: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def positions(self, column: str, per: str | None) -> NDArray[np.int64]:
+        """Return the position of each row's label, or of each `per` label's."""
+        outer = self.labels[column]
+        if per is None:
+            return outer.codes
+        inner = self.labels[per]
+        chosen, differs = inner.first_of_each(outer.codes)
+        if differs.size:
+            label = inner.names[inner.codes[differs[0]]]
+            raise DataError(
+                f"{inner.column} {label!r} has more than one {outer.column}; it must have one"
+            )
+        return chosen
+
+    def numbers(
+        self,
+        column: str,
+        name: str,
+        variable: Variable,
+        per: str | None = None,
+        lower: float | None = None,
+        instead: str = "",
+    ) -> NDArray[Any]:
+        """Return the numbers of each row, or of each `per` label, as the variable `name` wants.
+
+        `instead` says what else may be done about a column of labels.
+        """
+        called = self.names[column]
+        if_text = f"if it holds labels, make it a column of 0 and 1{instead}"
+        if_missing = "fill it in, or write a program in which missing values are parameters"
+        if name == self.declared.roles.observed:
+            if_text = "name a column of numbers, or make it one, of 0 and 1 for two labels"
+            if_missing = "fill it in, or leave the row out if nothing was observed"
+        found = self.table.numbers(
+            called,
+            whole=variable.is_int,
+            lower=variable.lowest if lower is None else lower,
+            if_missing=if_missing,
+            if_text=if_text,
+        )
+        self.parsed[called] = found
+        if per is not None:
+            found = self.table.one_per_label(called, found, self.labels[per])
+        return found.astype(np.int64) if variable.is_int else found
+
+
+def _from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
+    """Take CmdStan JSON, as a path, or a mapping of the data block's variables."""
     declared, _ = declared.with_plain_dims(blocks)
-    dims = dims_of(declared, blocks)
+    about: dict[str, Any] = {"dims": dims_of(declared, blocks), "declaration": declared}
     if data is None:
-        return Data({}, dims, sha256=digest(), declaration=declared)
+        return Data({}, sha256=digest(), **about)
     if isinstance(data, Mapping):
         values = {str(name): _plain(name, value) for name, value in data.items()}
         text = json.dumps(values, sort_keys=True, default=np.ndarray.tolist)
-        return Data(values, dims, source="the mapping", sha256=digest(text), declaration=declared)
+        return Data(values, source="the mapping", sha256=digest(text), **about)
     path = Path(data).resolve()
     if not path.is_file():
         raise DataError(f"{path}: no such file; without a declaration a program takes CmdStan JSON")
@@ -398,7 +428,7 @@ def from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
             f"a {type(values).__name__}; for a table of records declare the program's data in "
             "a .toml file beside it"
         )
-    return Data(values, dims, source=str(path), sha256=digest(text), declaration=declared)
+    return Data(values, source=str(path), sha256=digest(text), **about)
 
 
 def _plain(name: Any, value: Any) -> Any:
@@ -413,48 +443,37 @@ def _plain(name: Any, value: Any) -> Any:
             array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"data {name}: it is not an array of numbers ({error})") from error
-    if array.dtype.kind == "c":
+    kind = array.dtype.kind
+    if kind == "c":
         pairs: Any = np.stack([array.real, array.imag], -1)
         return pairs
-    if array.dtype.kind in "US":
+    if kind in "US":
         raise DataError(
             f"data {name}: it holds text, and a data block holds numbers; of a table, give "
             "pandas.DataFrame(...)"
         )
-    if array.dtype.kind not in "biuf":
+    if kind not in "biuf":
         raise DataError(f"data {name}: it holds {array.dtype}, not numbers")
-    return array.astype(np.int64) if array.dtype.kind == "b" else array
+    return array.astype(np.int64) if kind == "b" else array
 
 
-def design_table(
+def _design_table(
     table: Table, declared: Declaration, blocks: Blocks, names: Mapping[str, str]
 ) -> Table:
     """Return a table whose observed columns, there or not, hold the smallest value allowed.
 
-    Parameters
-    ----------
-    table : Table
-        The design.
-    declared : Declaration
-        Which columns are observed; without a word on it, the one of the variable's name.
-    blocks : Blocks
-        What the program declares.
-    names : mapping of str to str
-        The table's names of the declaration's columns.
+    Without a word on it, the observed column is the one of the variable's name.
     """
     observed = declared.roles.observed
     if observed not in blocks.data:
         return table
     source = declared.data.get(observed, Column(column=observed))
-    value = _smallest(blocks.data[observed])
-    if isinstance(source, Column) and source.lower is not None:
-        value = max(value, source.lower)
-    columns = source.numbers if isinstance(source, Column | Columns) else ()
+    value = max(_smallest(blocks.data[observed]), getattr(source, "lower", None) or 0.0)
     cells = np.full(len(table), value, dtype=object)
-    return replace(table, cells={**table.cells, **{names.get(c, c): cells for c in columns}})
+    return replace(table, cells={**table.cells, **{names.get(c, c): cells for c in source.numbers}})
 
 
-def design_block(data: Data, blocks: Blocks) -> Data:
+def _design_block(data: Data, blocks: Blocks) -> Data:
     """Return a data block whose observed variable, there or not, holds the smallest value allowed.
 
     Raises

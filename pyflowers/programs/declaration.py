@@ -28,20 +28,58 @@ import difflib
 import itertools
 import json
 import re
-from collections.abc import Collection, Container, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Collection, Container, Mapping, Sized
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
+import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from pyflowers.errors import ConfigError
 from pyflowers.programs.source import Blocks, Declared, Variable
 from pyflowers.records import Record, tag_of
 
+if TYPE_CHECKING:
+    from pyflowers.programs.data import Rows
+
 OBS = "obs"
 """The dimension of the table's rows."""
 
 
-class Column(Record):
+class Kind(Record):
+    """Where a variable of the data block comes from.
+
+    A kind is a class of this and a place in `KINDS`; nothing else knows which kinds there are. Its
+    key in the file is the name of the class.
+    """
+
+    fills: ClassVar[tuple[int | None, str]] = (None, "")
+    """How many dimensions it gives, None for any, and what that is called."""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The columns that are read as labels, by the key that names them."""
+        return {}
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that are read as numbers; each is a column of what it fills."""
+        return ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns whose names are the coordinate of a matrix's columns."""
+        return ()
+
+    def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
+        """Return what the sizes of the variable that it fills can only mean."""
+        return {}
+
+    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+        """Return the values of the variable `name` from a table."""
+        raise NotImplementedError
+
+
+class Column(Kind):
     """A data variable that a column gives.
 
     Attributes
@@ -67,22 +105,33 @@ class Column(Record):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The columns that are read as labels, by the key that names them."""
+        """See :class:`Kind`."""
         named = {"column": self.column} if self.index else {}
         return {**named, **({"per": self.per} if self.per else {})}
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The columns that are read as numbers."""
+        """See :class:`Kind`."""
         return () if self.index else (self.column,)
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
-        """Return what the sizes of the variable that it fills can only mean."""
+        """See :class:`Kind`."""
         counted = {variable.upper: self.column} if self.index else {}
         return {**counted, variable.sizes[0]: self.per or OBS}
 
+    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+        """See :class:`Kind`."""
+        if self.index:
+            return rows.positions(self.column, self.per) + 1
+        per = f', per = "{self.per}"' if self.per else ""
+        instead = (
+            f", or declare array[{variable.sizes[0]}] int {name} in the program and "
+            f'{name} = {{ column = "{self.column}", index = true{per} }} in its .toml file'
+        )
+        return rows.numbers(self.column, name, variable, self.per, self.lower, instead)
 
-class Columns(Record):
+
+class Columns(Kind):
     """A matrix whose columns are columns of the table.
 
     Attributes
@@ -99,20 +148,30 @@ class Columns(Record):
 
     @property
     def labels(self) -> dict[str, str]:
-        """See :class:`Column`."""
+        """See :class:`Kind`."""
         return {"per": self.per} if self.per else {}
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """See :class:`Column`."""
+        """See :class:`Kind`."""
+        return self.columns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """See :class:`Kind`."""
         return self.columns
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
-        """See :class:`Column`."""
+        """See :class:`Kind`."""
         return {variable.sizes[1]: name, variable.sizes[0]: self.per or OBS}
 
+    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+        """See :class:`Kind`."""
+        found = [rows.numbers(column, name, variable, self.per) for column in self.columns]
+        return np.stack(found, axis=1)
 
-class Size(Record):
+
+class Size(Kind):
     """The number of rows, of a column's labels, or of a matrix's columns.
 
     Attributes
@@ -126,11 +185,16 @@ class Size(Record):
 
     @property
     def labels(self) -> dict[str, str]:
-        """See :class:`Column`; the names of the rows and of matrices are among them."""
+        """See :class:`Kind`; the names of the rows and of matrices are among them."""
         return {"size": self.size}
 
+    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+        """See :class:`Kind`."""
+        counted: dict[str, Sized] = {OBS: rows.table, **rows.labels, **rows.declared.matrices}
+        return len(counted[self.size])
 
-class Value(Record):
+
+class Value(Kind):
     """A constant; a scalar may be computed from the data instead, where the program says so.
 
     Attributes
@@ -140,41 +204,44 @@ class Value(Record):
     """
 
     model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
-    fills: ClassVar = (None, "")
-    labels: ClassVar[dict[str, str]] = {}
     value: Any
 
+    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+        """See :class:`Kind`."""
+        is_for_rows = variable.ndim == 1 and np.ndim(self.value) == 0
+        return np.full(len(rows.table), self.value) if is_for_rows else self.value
 
-DataSource = Column | Columns | Size | Value
-"""Where a variable of the data block comes from."""
 
-_KINDS = (Column, Columns, Size, Value)
+KINDS: tuple[type[Kind], ...] = (Column, Columns, Size, Value)
+"""What an entry under ``[data]`` may be."""
 
 
 def _kind_of(source: Any) -> str | None:
     """Tell which kind a source is by its key, so that a mistake in it is called by its name."""
-    if isinstance(source, _KINDS):
+    if isinstance(source, KINDS):
         return tag_of(type(source))
     if not isinstance(source, Mapping):
         return None
-    kinds = {kind.__name__.lower(): tag_of(kind) for kind in _KINDS}
+    kinds = {kind.__name__.lower(): tag_of(kind) for kind in KINDS}
     near = (difflib.get_close_matches(str(key), kinds, n=1) for key in source)
     keys = [*(key for key in kinds if key in source), *itertools.chain.from_iterable(near)]
     return kinds[keys[0]] if keys else None
 
 
-_SourceField = Annotated[
-    Annotated[Column, Tag(tag_of(Column))]
-    | Annotated[Columns, Tag(tag_of(Columns))]
-    | Annotated[Size, Tag(tag_of(Size))]
-    | Annotated[Value, Tag(tag_of(Value))],
-    Discriminator(
-        _kind_of,
-        custom_error_type="no_source",
-        custom_error_message="must be a table with the key column, columns, size or value, such as "
-        '{ column = "..." }',
-    ),
-]
+_KEYS = [kind.__name__.lower() for kind in KINDS]
+
+if TYPE_CHECKING:
+    _SourceField = Kind
+else:
+    _SourceField = Annotated[
+        Union[tuple(Annotated[kind, Tag(tag_of(kind))] for kind in KINDS)],  # noqa: UP007
+        Discriminator(
+            _kind_of,
+            custom_error_type="no_source",
+            custom_error_message=f"must be a table with the key {', '.join(_KEYS[:-1])} or "
+            f'{_KEYS[-1]}, such as {{ column = "..." }}',
+        ),
+    ]
 
 
 class Prior(Record):
@@ -318,21 +385,20 @@ class Declaration(Record):
 
     def label_order(self, column: str) -> str:
         """Return the order of a column's labels."""
-        sources = (source for source in self.data.values() if isinstance(source, Column))
-        by_value = any(s.column == column and s.index and s.order == "value" for s in sources)
+        of_it = [s for s in self.data.values() if s.labels.get("column") == column]
+        by_value = any(getattr(source, "order", "") == "value" for source in of_it)
         return "value" if by_value else "appearance"
 
     @property
     def in_role(self) -> dict[str, str]:
         """The columns that group the rows, order them and are observed; empty where it has none."""
-        value = self.data.get(self.roles.observed)
-        column = value.column if isinstance(value, Column) else ""
-        return {"group": self.table.group, "time": self.table.time, "value": column}
+        value = getattr(self.data.get(self.roles.observed), "column", "")
+        return {"group": self.table.group, "time": self.table.time, "value": value}
 
     @property
-    def matrices(self) -> dict[str, Columns]:
-        """The matrices of columns by their variable."""
-        return {n: s for n, s in self.data.items() if isinstance(s, Columns)}
+    def matrices(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each matrix by its variable."""
+        return {name: source.names for name, source in self.data.items() if source.names}
 
     @property
     def label_columns(self) -> tuple[str, ...]:
@@ -347,8 +413,8 @@ class Declaration(Record):
     @property
     def number_columns(self) -> tuple[str, ...]:
         """The columns that are read as numbers, each once."""
-        sources = (s.numbers for s in self.data.values() if isinstance(s, Column | Columns))
-        return tuple(dict.fromkeys(itertools.chain.from_iterable(sources)))
+        found = (source.numbers for source in self.data.values())
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -379,20 +445,13 @@ class Declaration(Record):
             is_meant = key in ("size", "dims") and name in (OBS, *self.matrices)
             return name if is_meant else names.get(name, name)
 
-        def renamed(source: DataSource) -> DataSource:
-            labels = {key: new(name, key) for key, name in source.labels.items()}
-            return source.model_copy(update=labels)
-
-        return self.model_copy(
-            update={
-                "data": {name: renamed(source) for name, source in self.data.items()},
-                "dims": {
-                    name: tuple(new(dim, "dims") for dim in dims)
-                    for name, dims in self.dims.items()
-                },
-                "table": TableRoles(group=new(self.table.group), time=new(self.table.time)),
-            }
-        )
+        data = {}
+        for name, source in self.data.items():
+            labels = {key: new(label, key) for key, label in source.labels.items()}
+            data[name] = source.model_copy(update=labels)
+        dims = {name: tuple(new(dim, "dims") for dim in its) for name, its in self.dims.items()}
+        table = TableRoles(group=new(self.table.group), time=new(self.table.time))
+        return self.model_copy(update={"data": data, "dims": dims, "table": table})
 
     def with_columns(self, blocks: Blocks, columns: Collection[str]) -> Declaration:
         """Return the declaration with the columns of data variables that are unambiguous."""
@@ -405,8 +464,8 @@ class Declaration(Record):
                 # What is observed is what it is, an ordinal rating also, and no label. Labels are
                 # in order of value, as a program may take neighbours by their positions.
                 is_label = name != self.roles.observed and variable.is_index(blocks.data)
-                order: Any = {"index": True, "order": "value"} if is_label else {}
-                data[name] = Column(column=name, **order)
+                order: Literal["value", "appearance"] = "value" if is_label else "appearance"
+                data[name] = Column(column=name, index=is_label, order=order)
             elif variable.is_int and (name, variable.ndim) in switches:
                 data[name] = Value(value=0)
         return self.model_copy(update={"data": data})
@@ -416,8 +475,7 @@ class Declaration(Record):
         data = dict(self.data)
         sizes: dict[str | None, str] = {}
         for name, source in data.items():
-            if isinstance(source, Column | Columns):
-                sizes = {**source.sizes_of(name, blocks.data[name]), **sizes}
+            sizes = {**source.sizes_of(name, blocks.data[name]), **sizes}
         for name, variable in blocks.data.items():
             is_open = name not in data and name not in self.priors
             if name in sizes and is_open and variable.is_int and not variable.ndim:
@@ -480,7 +538,7 @@ class Declaration(Record):
         for name, source in self.data.items():
             (fills, what), ndim = source.fills, blocks.data[name].ndim
             if fills not in (None, ndim):
-                shapes = dict(kind.fills for kind in _KINDS)
+                shapes = dict(kind.fills for kind in KINDS)
                 raise ConfigError(
                     f"{where}: [data] {name} is "
                     f"{shapes.get(ndim, f'an array of {ndim} dimensions')} in the program, and "
@@ -535,7 +593,7 @@ def dims_of(declared: Declaration, blocks: Blocks) -> dict[str, tuple[str, ...]]
 
     A dimension of which nothing is known is called as ArviZ calls it, ``alpha_dim_0``.
     """
-    by_size = {n: source.size for n, source in declared.data.items() if isinstance(source, Size)}
+    by_size = {n: s.labels["size"] for n, s in declared.data.items() if "size" in s.labels}
     found = {}
     for name, variable in {**blocks.data, **blocks.draws}.items():
         numbered = [f"{name}_dim_{i}" for i in range(variable.ndim)]
@@ -569,8 +627,46 @@ def draft(variable: Variable, block: Declared) -> str:
     return f"{variable.name} = {line}"
 
 
-def entry(source: DataSource) -> str:
-    """Return a source as it stands in a file."""
-    keys = source.model_dump(exclude_defaults=True, exclude={"order"})
-    parts = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())
-    return f"{{ {', '.join(parts)} }}"
+TO_FILL_IN = "# to be filled in"
+"""Marks the lines of a drafted declaration that only the user can complete."""
+
+
+def drafted(program: str, columns: Collection[str], blocks: Blocks) -> str:
+    """Return a declaration for a program and a table: what is known, and what to fill in.
+
+    Parameters
+    ----------
+    program : str
+        The name of the program's file.
+    columns : collection of str
+        The table's columns.
+    blocks : Blocks
+        What the program declares.
+    """
+    known = Declaration().with_columns(blocks, columns).with_sizes(blocks).data
+    lines = [
+        f"# How a table becomes the data of {program}. The columns of the table:",
+        f"# {', '.join(' '.join(column.split()) for column in columns)}",
+        *('title = ""', 'story = ""', "", "[data]"),
+    ]
+    priors, observable = [], []
+    for name, variable in blocks.data.items():
+        if name in known:
+            keys = known[name].model_dump(exclude_defaults=True, exclude={"order"}).items()
+            entry = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys)
+            lines.append(f"{name} = {{ {', '.join(entry)} }}")
+        elif not variable.ndim and not variable.is_int:
+            priors.append(f"{name} = 1.0  {TO_FILL_IN}: a default")
+        else:
+            lines.append(f"{draft(variable, blocks.data)}  {TO_FILL_IN}")
+        is_constant = isinstance(known.get(name), Value)
+        if variable.ndim and not is_constant and not variable.is_index(blocks.data):
+            observable.append(name)
+    if priors:
+        lines += ["", "[priors]  # scalars of the data block, changed with --prior", *priors]
+    if Roles().observed not in blocks.data:
+        choice = f'"..."  {TO_FILL_IN}: {", ".join(observable)}'
+        choice = f'"{observable[0]}"' if len(observable) == 1 else choice
+        lines += ["", "[roles]  # the data variable that the model describes"]
+        lines += [f"observed = {choice}"]
+    return "\n".join(lines) + "\n"

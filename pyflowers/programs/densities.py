@@ -66,18 +66,16 @@ def prior_density(expression: str, values: Mapping[str, Any]) -> PriorDensity:
             f"prior {expression!r}: write it as one of Stan's {known} with its arguments, such as "
             "normal(mu_mean, mu_sd)"
         )
-    family, num = _FAMILIES[match[1]]
+    family, num, positive = _FAMILIES[match[1]]
     words = [word.strip() for word in match[2].split(",") if word.strip()]
     if len(words) != num:
         raise ConfigError(f"prior {expression!r}: {match[1]} takes {num} arguments")
     numbers = [_argument(word, values, expression) for word in words]
-    in_range = all(numbers[i] > 0 for i in _POSITIVE.get(match[1], ()))
-    if not (in_range and np.isfinite(numbers).all()):
+    if not (all(numbers[i] > 0 for i in positive) and np.isfinite(numbers).all()):
         flat = match[1] == "scaled_inv_chi_square" and numbers[0] <= 0
         text = "flat on (0, ∞)" if flat else f"{match[1]}({', '.join(f'{x:g}' for x in numbers)})"
         return PriorDensity(text, None, float("nan"), None)
-    made: PriorDensity = family(*numbers)
-    return made
+    return family(*numbers)
 
 
 def _argument(word: str, values: Mapping[str, Any], expression: str) -> float:
@@ -120,7 +118,9 @@ def _gamma_quantile(shape: float, prob: float) -> float:
     return math.exp(np.interp(prob, below / below[-1], x[1:]))
 
 
-def _family(name: str, scipy_name: str, num: int, arguments: Callable[..., Any]) -> Any:
+def _family(
+    name: str, scipy_name: str, num: int, positive: tuple[int, ...], arguments: Callable[..., Any]
+) -> _Family:
     """Return a family of SciPy's; `arguments` maps Stan's parameters to SciPy's."""
 
     def make(*parameters: float) -> PriorDensity:
@@ -132,27 +132,22 @@ def _family(name: str, scipy_name: str, num: int, arguments: Callable[..., Any])
         finite = sd if np.isfinite(sd) else float("nan")
         return PriorDensity(text, family.pdf, finite, lambda prob: float(family.ppf(prob)))
 
-    return make, num
+    return make, num, positive
 
 
-_POSITIVE = {
-    **dict.fromkeys(("normal", "cauchy", "lognormal"), (1,)),
-    **dict.fromkeys(("scaled_inv_chi_square", "gamma", "inv_gamma", "beta"), (0, 1)),
-    "student_t": (0, 2),
-    "exponential": (0,),
-}
-"""The parameters of each family that must be positive, by position."""
+_Family = tuple[Callable[..., PriorDensity], int, tuple[int, ...]]
+"""What makes a prior, its number of parameters, and the places of those that must be positive."""
 
-_FAMILIES: dict[str, tuple[Callable[..., PriorDensity], int]] = {
-    "normal": (_normal, 2),
-    "scaled_inv_chi_square": (_scaled_inv_chi_square, 2),
-    "std_normal": (lambda: _normal(0.0, 1.0), 0),
-    "student_t": _family("t", "t", 3, lambda nu, m, s: ((nu,), {"loc": m, "scale": s})),
-    "cauchy": _family("Cauchy", "cauchy", 2, lambda m, s: ((), {"loc": m, "scale": s})),
-    "lognormal": _family("logN", "lognorm", 2, lambda m, s: ((s,), {"scale": np.exp(m)})),
-    "exponential": _family("Exponential", "expon", 1, lambda rate: ((), {"scale": 1 / rate})),
-    "gamma": _family("Gamma", "gamma", 2, lambda a, b: ((a,), {"scale": 1 / b})),
-    "inv_gamma": _family("Inv-Gamma", "invgamma", 2, lambda a, b: ((a,), {"scale": b})),
-    "beta": _family("Beta", "beta", 2, lambda a, b: ((a, b), {})),
-    "uniform": _family("Uniform", "uniform", 2, lambda a, b: ((), {"loc": a, "scale": b - a})),
+_FAMILIES: dict[str, _Family] = {
+    "normal": (_normal, 2, (1,)),
+    "scaled_inv_chi_square": (_scaled_inv_chi_square, 2, (0, 1)),
+    "std_normal": (lambda: _normal(0.0, 1.0), 0, ()),
+    "student_t": _family("t", "t", 3, (0, 2), lambda nu, m, s: ((nu,), {"loc": m, "scale": s})),
+    "cauchy": _family("Cauchy", "cauchy", 2, (1,), lambda m, s: ((), {"loc": m, "scale": s})),
+    "lognormal": _family("logN", "lognorm", 2, (1,), lambda m, s: ((s,), {"scale": np.exp(m)})),
+    "exponential": _family("Exponential", "expon", 1, (0,), lambda rate: ((), {"scale": 1 / rate})),
+    "gamma": _family("Gamma", "gamma", 2, (0, 1), lambda a, b: ((a,), {"scale": 1 / b})),
+    "inv_gamma": _family("Inv-Gamma", "invgamma", 2, (0, 1), lambda a, b: ((a,), {"scale": b})),
+    "beta": _family("Beta", "beta", 2, (0, 1), lambda a, b: ((a, b), {})),
+    "uniform": _family("Uniform", "uniform", 2, (), lambda a, b: ((), {"loc": a, "scale": b - a})),
 }

@@ -25,13 +25,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.data import Table
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.programs import data as data_block
 from pyflowers.programs.capabilities import Capabilities, Capability, Draws, MissingMoment
-from pyflowers.programs.data import TABLE_ROLES, Data
-from pyflowers.programs.declaration import Declaration, Parameter, complete
+from pyflowers.programs.data import Data, check_shapes, read_data
+from pyflowers.programs.declaration import Declaration, Parameter
 from pyflowers.programs.densities import PriorDensity, prior_density
 from pyflowers.programs.source import Source, read_source
 from pyflowers.records import read_toml
@@ -204,6 +202,7 @@ class Program(Shown):
         *,
         columns: Mapping[str, str] | None = None,
         time_order: str = "value",
+        design_only: bool = False,
         **reading: Any,
     ) -> Data:
         """Take data in any form, priors left out.
@@ -218,6 +217,9 @@ class Program(Shown):
             and ``value`` stand for the columns in these roles.
         time_order : str
             ``value`` or ``appearance``.
+        design_only : bool
+            Whether to leave the observed values alone: their column is neither read nor needed,
+            and their variable holds the smallest value allowed.
         **reading
             ``group``, ``time`` and ``value``, as in `columns`; ``sep``, ``decimal`` and
             ``encoding``, see :func:`pyflowers.data.read_table`.
@@ -229,92 +231,7 @@ class Program(Shown):
         ConfigError
             If the declaration does not fit program and table.
         """
-        return self._read(data, columns, time_order, reading)
-
-    def read_design(
-        self, data: Any = None, *, columns: Mapping[str, str] | None = None, **reading: Any
-    ) -> Data:
-        """Take data as :meth:`read` does, and leave the observed values alone.
-
-        Their column is neither read nor needed; their variable holds the smallest value allowed.
-        """
-        time_order = reading.pop("time_order", "value")
-        return self._read(data, columns, time_order, reading, design_only=True)
-
-    def _read(
-        self,
-        data: Any,
-        columns: Any,
-        time_order: str,
-        reading: Mapping[str, Any],
-        *,
-        design_only: bool = False,
-    ) -> Data:
-        if time_order not in ("value", "appearance"):
-            raise ConfigError(f"time_order must be value or appearance, was {time_order!r}")
-        if not isinstance(columns, Mapping | None):
-            raise ConfigError(
-                f"columns: a {type(columns).__name__} is not a mapping of names, such as "
-                '{"plant": "Beet"}'
-            )
-        roles = {role: reading[role] for role in TABLE_ROLES if reading.get(role) is not None}
-        names = {k: name for k, name in {**(columns or {}), **roles}.items() if name is not None}
-        for key, name in names.items():
-            if not (isinstance(key, str) and isinstance(name, str)):
-                raise ConfigError(f"{key}: the name of a column is text, and {name!r} is not")
-        reading = {key: value for key, value in reading.items() if key not in TABLE_ROLES}
-        how = {key: str(value) for key, value in reading.items() if value is not None}
-        of_file = next(iter(how), None)
-        if time_order != "value":
-            how["time_order"] = time_order
-        given = next(iter((*names, *how)), None)
-        if isinstance(data, Data):
-            if given:
-                raise ConfigError(f"{given}: the data have been read already; leave it out")
-            return data
-        data = self.example if data is None and self.example is not None else data
-        if of_file and isinstance(data, Table | pd.DataFrame):
-            raise ConfigError(
-                f"{of_file}: it describes a file, and these data are not one; leave it out"
-            )
-        table = data_block.as_table(data, reading)
-        if table is not None:
-            return replace(self._read_table(table, names, time_order, design_only), reading=how)
-        if given:
-            raise ConfigError(
-                f"{given}: it describes a table, and {self.name} is given no table; leave it out"
-            )
-        block = data_block.from_json(data, self.declaration, self.source.blocks)
-        return data_block.design_block(block, self.source.blocks) if design_only else block
-
-    def _read_table(
-        self, table: Table, columns: Mapping[str, str], time_order: str, design_only: bool
-    ) -> Data:
-        """Read a table; `columns` has the user's names of columns and of roles."""
-        written, blocks, in_role = self.declaration, self.source.blocks, self.declaration.in_role
-        for key in columns:
-            if key in in_role and not in_role[key]:
-                raise ConfigError(
-                    f"{key}: {self.name} declares no column in that role; leave --{key} out, or "
-                    f"declare it in {self.declared_in}"
-                )
-        names = {in_role.get(key, key): theirs for key, theirs in columns.items()}
-        if design_only:
-            table = data_block.design_table(table, written, blocks, names)
-        read_by = {*written.columns, *blocks.data}
-        back = {theirs: name for name, theirs in names.items() if name in read_by}
-        known = [back.get(column, column) for column in table.cells]
-        declared, dims = complete(written, blocks, known, self.declared_in)
-        # A column that is asked for by name is missed if it is not there.
-        declared = declared.for_columns({dims.get(column, column) for column in (*known, *names)})
-        for key in columns:
-            if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:
-                before = {dim: column for column, dim in dims.items()}
-                have = ", ".join(before.get(column, column) for column in declared.columns)
-                raise ConfigError(f"column {key}: {self.name} reads {have}")
-        names = {dim: names.get(column, column) for column, dim in dims.items()} | names
-        written = written.with_labels(dims)
-        return data_block.from_table(table, declared, written, blocks, names, time_order)
+        return read_data(self, data, columns, time_order, design_only, reading)
 
     def resolve_priors(
         self, given: Mapping[str, float] | None = None, data: Data | None = None
@@ -413,7 +330,7 @@ class Program(Shown):
                 f"{source}: the data variable {missing[0]} is missing, which {self.path.name} "
                 f"declares; add it{of_table}"
             )
-        data_block.check_shapes(whole.values, block, source, self.path.name)
+        check_shapes(whole.values, block, source, self.path.name)
         chosen = {
             name: choose(whole)
             for name, choose in choices.items()
@@ -430,10 +347,6 @@ class Program(Shown):
             chosen["centered"] = int(centered)
         whole = replace(whole, values={**whole.values, **chosen})
         return whole, [*data.notes, *self.python.check(whole)]
-
-    def fill_design(self, data: Data, priors: Mapping[str, float]) -> Data:
-        """Complete a data block without observations, so without checks of them."""
-        return replace(data, values={**data.values, **priors})
 
     def stan_values(self, data: Data) -> dict[str, Any]:
         """Return the data block alone, without other columns of the table."""
@@ -519,12 +432,8 @@ class Program(Shown):
     def internal(self) -> frozenset[str]:
         """Quantities of a draw that are not the posterior's: omitted ones and predictions."""
         roles = self.declaration.roles
-        return frozenset(
-            (
-                *(*self.declaration.omit, roles.log_lik, roles.lprior),
-                *(roles.y_rep, roles.y_new, roles.y_new_group),
-            )
-        )
+        predictions = (roles.y_rep, roles.y_new, roles.y_new_group)
+        return frozenset((*self.declaration.omit, roles.log_lik, roles.lprior, *predictions))
 
     def kept(self) -> list[str]:
         """Return the quantities of a draw that are read: all that are not omitted."""

@@ -18,7 +18,6 @@ Stan Reference Manual 2.35, chapters "Program blocks", "Data types and declarati
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -307,14 +306,19 @@ def _block_bodies(text: str) -> dict[str, str]:
     }
 
 
+def _find(text: str, marks: str, start: int = 0) -> int:
+    """Return where the first of the marks stands that is in no brackets, or the end of the text."""
+    depth = 0
+    for i in range(start, len(text)):
+        if depth == 0 and text[i] in marks:
+            return i
+        depth += (text[i] in "([{") - (text[i] in ")]}")
+    return len(text)
+
+
 def _closing(text: str, position: int) -> int:
     """Return where the bracket that is open at `position` is closed, or the end of the text."""
-    depth = 1
-    for i in range(position, len(text)):
-        depth += (text[i] in "([{") - (text[i] in ")]}")
-        if depth == 0:
-            return i
-    return len(text)
+    return _find(text, ")]}", position)
 
 
 def _declarations(body: str) -> Iterator[Variable]:
@@ -345,7 +349,7 @@ def _declared(statement: str) -> Iterator[Variable]:
     constraints = {}
     if rest.startswith("<"):
         # A sign in brackets compares.
-        end = next(_outside_brackets(rest, ">"), len(rest))
+        end = _find(rest, ">")
         pairs = (part.partition("=") for part in _split(rest[1:end]))
         constraints = {name.strip(): value.strip() for name, _, value in pairs}
         rest = rest[end + 1 :].strip()
@@ -369,19 +373,14 @@ def _bracketed(text: str, bracket: str) -> tuple[str | None, str]:
     return text[1:end], text[end + 1 :].strip()
 
 
-def _outside_brackets(text: str, mark: str) -> Iterator[int]:
-    """Yield where a mark stands that is in no brackets."""
-    depth = 0
-    for i, character in enumerate(text):
-        depth += (character in "([{") - (character in ")]}")
-        if character == mark and depth == 0:
-            yield i
-
-
 def _split(text: str) -> list[str]:
     """Split at the commas that are in no brackets."""
-    cuts = [-1, *_outside_brackets(text, ","), len(text)]
-    return [text[start + 1 : end].strip() for start, end in itertools.pairwise(cuts)]
+    parts, start = [], 0
+    while start <= len(text):
+        end = _find(text, ",", start)
+        parts.append(text[start:end].strip())
+        start = end + 1
+    return parts
 
 
 # Priors

@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from pyflowers import parallel
+from pyflowers import cores
 from pyflowers.analysis import checks, elpd
 from pyflowers.display import interval_quantiles, percent
 from pyflowers.fits.fit import Fit, checked_fits
@@ -184,7 +184,7 @@ FILTERS: dict[str, Callable[..., str]] = {
 
 def _drawn(drawings: sections.Drawings, work: Callable[[], object]) -> dict[str, Markup]:
     """Draw figures in other processes, `work` being done in this one."""
-    _, images = parallel.beside(work, [partial(embed, draw) for draw in drawings.values()])
+    _, images = cores.beside(work, [partial(embed, draw) for draw in drawings.values()])
     return dict(zip(drawings, images, strict=True))
 
 

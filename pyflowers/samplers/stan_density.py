@@ -6,7 +6,7 @@ A program declares θ with constraints; Stan samples x, unconstrained, with θ =
 
 which is `lp__` of CmdStan's output: terms of `~` statements that hold no parameter are left out.
 The program is compiled once, by the embedded toolchain, into a shared library with a C interface,
-which is kept like an executable: see :mod:`pyflowers.toolchain.library`.
+which is kept like an executable: see :mod:`pyflowers.toolchain.build`.
 
 >>> import numpy as np
 >>> from pyflowers.resources import program_path

@@ -20,9 +20,9 @@ from pathlib import Path
 from pyflowers.cores import usable_cores
 from pyflowers.digests import digest, sha256_file
 from pyflowers.errors import ToolchainError
-from pyflowers.modules import module_command
 from pyflowers.progress import stage
 from pyflowers.records import as_path
+from pyflowers.resources import module_command
 from pyflowers.storage import temporary_folder
 from pyflowers.toolchain.cache import (
     Care,

@@ -19,7 +19,7 @@ from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.base import EngineName
 from pyflowers.errors import ConfigError
-from pyflowers.fits.record import RunRecord, read_record
+from pyflowers.fits.folder import RunRecord, read_record
 from pyflowers.programs import LECTURE, Program, find_program
 from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.records import Record, read_toml, within_record

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyflowers.errors import PyflowersError
+from pyflowers.resources import version
 from pyflowers.storage import clear_leftover, leftovers
-from pyflowers.versions import version
 
 PACKAGES = (
     *("pyflowers", "arviz", "click", "cmdstanpy", "jinja2", "matplotlib", "numpy", "pandas"),

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 from pyflowers.engines import Engine, LoadedProgram, find_engine, refuse_unused
 from pyflowers.errors import ConfigError, DataError, FitError, PyflowersError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.folder import PLOTS, check_run_folder, refuse_to_replace
+from pyflowers.fits.folder import (
+    FILE,
+    PLOTS,
+    RunRecord,
+    check_run_folder,
+    read_record,
+    refuse_to_replace,
+    run_changes,
+)
 from pyflowers.fits.posterior import element_names
-from pyflowers.fits.record import FILE, RunRecord, read_record, run_changes
 from pyflowers.fits.sampling import engine_record, fit_data
 from pyflowers.programs import Capability, Data, Program, find_program
 from pyflowers.workflow.config import Experiment

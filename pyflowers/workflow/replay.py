@@ -14,8 +14,8 @@ from pyflowers.display import format_number
 from pyflowers.engines import find_engine
 from pyflowers.errors import CompileError, ConfigError, DataError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.folder import engine_changes, value_changes
 from pyflowers.fits.posterior import element_names, stacked
-from pyflowers.fits.record import engine_changes, value_changes
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import to_frame
@@ -191,8 +191,9 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
                 f"{about.source}: the run's data cannot be read again; put the file back"
             )
         return kept, [], [f"{path} is not there: the data kept in the run folder were used"]
+    how: dict[str, Any] = about.reading
     try:
-        now = program.read(path, columns=about.columns, **about.reading)
+        now = program.read(path, columns=about.columns, **how)
     except (DataError, ConfigError) as error:
         return None, [str(error)], []
     return now, data_changes(kept, now), []

@@ -79,7 +79,7 @@ def test_y_is_neither_read_nor_needed(name):
     if name == "seeds":
         program, table = own(name)
         how = {"priors": {"coef_sd": 1, "tau_shape": 2, "tau_rate": 1}, "engine": "stanli"}
-        column = find_program(program).declaration.data["y"].column
+        column = find_program(program).declaration.in_role["value"]
     else:
         program, column, how = name, "flowers", {"priors": {"mu_sd": 1.0}}
         table = pd.read_csv(find_program(name).example)

@@ -16,7 +16,7 @@ import pytest
 
 from pyflowers.engines import EngineLacksError, SamplerOptions, find_engine, workers
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
-from pyflowers.programs import Program, find_program
+from pyflowers.programs import Program
 
 QUICK = SamplerOptions(seed=1, chains=2, warmup=100, draws=50)
 MODEL = """
@@ -280,10 +280,6 @@ def test_importing_the_engines_imports_no_engine():
     code = "import pyflowers.engines, sys; print({'stanli','cmdstanpy','arviz'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
-
-
-def test_a_shipped_program_is_ready_at_once():
-    assert find_engine("stanli").load(find_program("iid_normal")).engine == "stanli"
 
 
 def test_what_a_worker_prints_at_its_start_neither_stops_it_nor_counts():

@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,8 +18,8 @@ from pyflowers.data import from_frame
 from pyflowers.display import format_cell, format_number
 from pyflowers.engines import SamplerOptions, find_engine
 from pyflowers.fits.diagnostics import diagnose, examine_prior
+from pyflowers.fits.posterior import summarize
 from pyflowers.fits.sampling import fit_data
-from pyflowers.fits.summary import summarize
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Data, MissingMoment, Program, find_program
 from pyflowers.programs.densities import prior_density
@@ -224,11 +224,29 @@ def test_more_checks_of_a_part_join_those_that_it_has():
     assert found.also(Part("prior")) == found
 
 
-def test_a_verdict_survives_json():
-    for found in (computation(), computation(changed(noise(5), (1, 3, 0), np.nan))):
-        whole = Verdict(found, part("prior", True, False), part("data"))
-        back = Verdict.from_dict(json.loads(json.dumps(whole.to_dict(), allow_nan=False)))
-        assert str(back) == str(whole)
+def test_a_verdict_is_plain_json():
+    found = computation(changed(noise(5), (1, 3, 0), np.nan))
+    whole = Verdict(found, part("prior", True, False), part("data"))
+    values = json.loads(json.dumps(whole.to_dict(), allow_nan=False))
+    assert (values["passed"], values["trusted"], values["sentence"]) == (
+        False,
+        False,
+        str(whole).splitlines()[0],
+    )
+    assert [values[each.name]["status"] for each in whole.parts] == [
+        "failed",
+        "failed",
+        "not examined",
+    ]
+    checks = {each["name"]: each for each in values["computation"]["checks"]}
+    assert checks["R-hat"]["value"] is None
+    assert checks["divergences"] == asdict(found.checks[0])
+    assert values["data"] == {
+        "status": "not examined",
+        "checks": [],
+        "note": "why not",
+        "claim": "it holds",
+    }
 
 
 # --- The summary ----------------------------------------------------------------------------------

@@ -110,13 +110,6 @@ def test_arviz_reads_what_is_written(own_program, tmp_path):
     assert read.posterior.equals(groups["posterior"])
 
 
-def assert_same(found, expected):
-    assert found.keys() == expected.keys()
-    for name, values in expected.items():
-        assert found[name].dtype == values.dtype
-        np.testing.assert_array_equal(found[name], values)
-
-
 def test_the_file_is_as_if_xarray_had_written_it(own_program, tmp_path):
     import h5py
     import xarray as xr
@@ -137,7 +130,10 @@ def test_the_file_is_as_if_xarray_had_written_it(own_program, tmp_path):
             assert computed[name][variable].dtype == each[variable].dtype
     for name in ("ours", "theirs"):
         for group, its in idata.from_file(tmp_path / f"{name}.nc").items():
-            assert_same(its, {n: v.values for n, v in groups[group].variables.items()})
+            assert its.keys() == groups[group].variables.keys()
+            for variable, values in its.items():
+                assert values.dtype == groups[group][variable].dtype
+                np.testing.assert_array_equal(values, groups[group][variable].values)
     with (
         h5py.File(tmp_path / "ours.nc") as computed,
         h5py.File(tmp_path / "theirs.nc") as reference,

@@ -10,7 +10,7 @@ from synthetic_fits import synthetic_fit, table
 
 import pyflowers
 from pyflowers.errors import DataError
-from pyflowers.fits.record import FORMAT, RunRecord, plain_inits, read_record
+from pyflowers.fits.folder import FORMAT, RunRecord, plain_inits, read_record
 
 
 @pytest.fixture(scope="module")

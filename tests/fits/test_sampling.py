@@ -13,7 +13,7 @@ from own_programs import DECLARATION, TRIAL, visits
 from synthetic_fits import same
 
 import pyflowers
-from pyflowers.engines import LARGEST_SEED, EngineLacksError, SamplerOptions, find_engine, new_seed
+from pyflowers.engines import LARGEST_SEED, EngineLacksError, SamplerOptions, new_seed
 from pyflowers.errors import CompileError, ConfigError, DataError, FitError
 from pyflowers.fits import fit as fit_module
 from pyflowers.fits.posterior import element_names
@@ -156,20 +156,6 @@ def test_bad_input_is_refused_before_anything_is_compiled(monkeypatch):
 def test_cores_are_a_whole_number(cores, executables):
     with pytest.raises(ConfigError, match="cores must be a whole number of at least 1, was"):
         pyflowers.fit("iid_normal", frame(), cores=cores, **QUICK)
-
-
-@pytest.mark.parametrize(
-    ("engine", "cmdstan", "message"),
-    [
-        ("cmdstna", None, "engine must be one of auto, cmdstan, stanli, exact, was 'cmdstna'"),
-        ("stanli", "embedded", "--cmdstan: the engine stanli does not use CmdStan"),
-    ],
-)
-def test_engines_that_there_are_not(engine, cmdstan, message):
-    with pytest.raises(ConfigError, match=message):
-        find_engine(engine, cmdstan)
-    with pytest.raises(ConfigError, match=message):
-        pyflowers.fit("iid_normal", frame(), engine=engine, cmdstan=cmdstan)
 
 
 # --- Programs of one's own ------------------------------------------------------------------------

@@ -259,17 +259,3 @@ def test_evidence_is_that_of_another_quadrature_in_two_dimensions(x, prior):
         opts={"epsabs": 1e-9, "epsrel": 1e-9, "limit": 100},
     )
     assert value == pytest.approx(1, abs=1e-8)
-
-
-@given(
-    x=st.lists(st.floats(-1e3, 1e3), max_size=20),
-    tau0=st.floats(1e-3, 1e6),
-    nu0=st.floats(0.2, 100),
-    sigma0=st.floats(1e-2, 1e3),
-)
-@settings(max_examples=60, deadline=None)
-def test_elbo_stays_below_the_evidence(x, tau0, nu0, sigma0):
-    x = np.round(np.array(x), 6)
-    prior = NormalPrior(0.5, tau0, nu0, sigma0)
-    evidence = NormalExact(x, prior).log_evidence
-    assert fit_normal(x, prior).elbo <= evidence + 1e-9 * max(1, abs(evidence))

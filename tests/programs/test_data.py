@@ -1,6 +1,8 @@
 """A table as the data block of a program, by every kind of source."""
 
 import json
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import Data, find_program
 from pyflowers.programs.data import to_frame
+from pyflowers.programs.declaration import OBS, Declaration, Kind
 
 
 @pytest.fixture
@@ -224,6 +227,43 @@ def test_a_lower_bound_of_the_text_or_of_the_declaration(own_program):
     assert own_program("named", text, "[priors]\na = 3").read(frame).num_obs == 2
 
 
+class Squares(Kind):
+    """The squares of columns as a matrix."""
+
+    fills: ClassVar = (2, "a matrix")
+    squares: tuple[str, ...]
+
+    @property
+    def numbers(self):
+        return self.squares
+
+    @property
+    def names(self):
+        return self.squares
+
+    def sizes_of(self, name, variable):
+        return {variable.sizes[1]: name, variable.sizes[0]: OBS}
+
+    def read(self, name, variable, rows):
+        found = [rows.numbers(column, name, variable) for column in self.squares]
+        return np.stack(found, axis=1) ** 2
+
+
+def test_a_new_kind_of_source_is_one_class(own_program):
+    text = "data { int N; int K; matrix[N, K] x; vector[N] y; } parameters { vector[K] b; }"
+    plain = own_program("squares", text)
+    data = {"x": Squares(squares=("v", "w"))}
+    program = replace(plain, declaration=Declaration().model_copy(update={"data": data}))
+    frame = pd.DataFrame({"y": [1.0, 2.0], "v": [3, 4], "weight": [5, 6]})
+    found = program.read(frame, columns={"w": "weight"})
+    assert found["x"].tolist() == [[9, 25], [16, 36]]
+    assert (found["N"], found["K"]) == (2, 2)
+    assert found.coords == {"x": ("v", "weight")}
+    assert found.dims["b"] == ("x",)
+    with pytest.raises(DataError, match="row 2: v is 'a', not a finite number; correct it"):
+        program.read(frame.assign(v=[3, "a"]), columns={"w": "weight"})
+
+
 # --- A data block as it is ------------------------------------------------------------------------
 
 
@@ -314,6 +354,7 @@ def test_no_option_of_a_table_is_ignored_without_one(trial):
             trial.read(values, **options)
         read = trial.read(visits())
         assert isinstance(read, Data)
+        assert trial.read(read) is read
         with pytest.raises(ConfigError, match=f"{name}: the data have been read already"):
             trial.read(read, **options)
     for table in (visits(), from_frame(visits())):
@@ -321,12 +362,6 @@ def test_no_option_of_a_table_is_ignored_without_one(trial):
             trial.read(table, sep=";")
     with pytest.raises(ConfigError, match="time_order must be value or appearance, was 'name'"):
         trial.read(visits(), time_order="name")
-
-
-def test_read_data_may_be_read_again(trial):
-    data = trial.read(visits())
-    assert trial.read(data) is data
-    assert find_program("iid_normal").read().num_obs == 12
 
 
 def test_some_rows_are_taken_of_what_is_observed_alone(trial):
@@ -388,25 +423,25 @@ def test_the_observed_columns_of_a_design_hold_the_smallest_value_allowed(
     text = f"data {{ int N; {y} }} parameters {{ real mu; }}"
     program = own_program("design", text, declaration={"data": {"y": source} if source else {}})
     frame = pd.DataFrame({"y": [7, 8], "z": [9, 9]})
-    assert to_frame(program.read_design(frame)).to_dict("list") == expected
-    assert program.read_design(frame[["z"]]).num_obs == 2 * len(expected)
+    assert to_frame(program.read(frame, design_only=True)).to_dict("list") == expected
+    assert program.read(frame[["z"]], design_only=True).num_obs == 2 * len(expected)
 
 
 def test_a_column_of_another_name_and_no_observed_variable(own_program):
     text = "data { int N; vector[N] y; vector[N] z; } parameters { real mu; }"
     frame = pd.DataFrame({"z": [7, 8], "w": [9, 9]})
-    found = own_program("design", text).read_design(frame, columns={"y": "w"})
+    found = own_program("design", text).read(frame, columns={"y": "w"}, design_only=True)
     assert (found.y.tolist(), found["z"].tolist()) == ([0, 0], [7, 8])
     none = own_program("none", "data { int N; vector[N] z; } parameters { real mu; }")
-    assert none.read_design(frame)["z"].tolist() == [7, 8]
-    assert dict(none.read_design({"N": 2}).values) == {"N": 2}
+    assert none.read(frame, design_only=True)["z"].tolist() == [7, 8]
+    assert dict(none.read({"N": 2}, design_only=True).values) == {"N": 2}
 
 
 def test_a_block_gets_values_of_the_size_that_it_names(own_program):
     text = "data {{ int N; array[{}] int<lower=1> y; }} parameters {{ real mu; }}"
     program = own_program("block", text.format("N"))
-    found = program.read_design({"N": 3})
+    found = program.read({"N": 3}, design_only=True)
     assert (found.observed, found["y"].dtype, found["y"].tolist()) == ("y", np.int64, [1, 1, 1])
-    assert program.read_design({"N": 2, "y": [4, 5]})["y"].tolist() == [1, 1]
+    assert program.read({"N": 2, "y": [4, 5]}, design_only=True)["y"].tolist() == [1, 1]
     with pytest.raises(DataError, match=r"the size 2 . N of y is not known; add 2 . N to the data"):
-        own_program("block", text.format("2 * N")).read_design({"N": 2})
+        own_program("block", text.format("2 * N")).read({"N": 2}, design_only=True)

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import platform
+import re
 import shutil
 import subprocess
 
@@ -17,7 +18,7 @@ from pyflowers.programs.source import read_source
 from pyflowers.toolchain import compile_program, find_cmdstan
 from pyflowers.toolchain import embedded as stan
 from pyflowers.toolchain.build import compile_library
-from pyflowers.toolchain.cache import Care, find_damage
+from pyflowers.toolchain.cache import HEADERS, MANIFEST, Care, find_damage, write_manifest
 
 PROGRAM = "parameters {{ real x; }} model {{ x ~ normal(0, 1); }} // {0}\n"
 
@@ -103,6 +104,85 @@ LIBRARY = [
     *[("build.json", how) for how in (emptied, deleted, replaced_by_folder)],
     ("", replaced_by_file),
 ]
+
+
+# What is seen, and at which care
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A small folder such as Stan's."""
+    made = tmp_path / "stan"
+    for name in ("include/stan/a.hpp", "include/b.hpp", "lib/libtbb.so", "stanc"):
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).write_text(f"what {name} holds")
+        (made / name).chmod(0o644)
+    (made / "stanc").chmod(0o755)
+    (made / "bin").symlink_to("lib")
+    write_manifest(made)
+    return made
+
+
+def writable_by_all(path):
+    path.chmod(0o666)
+
+
+SEEN = [
+    ("stanc", halved, "stanc has 8 bytes instead of 16"),
+    ("stanc", garbled, "stanc has other contents"),
+    ("stanc", deleted, "stanc is missing"),
+    ("stanc", unrunnable, "stanc cannot be run"),
+    ("stanc", writable_by_all, "stanc can"),
+    ("stanc", replaced_by_folder, "stanc is not a file"),
+    ("lib/libtbb.so", halved, "lib/libtbb.so has 12 bytes"),
+    ("lib", deleted, "lib/libtbb.so is missing"),
+    ("bin", dangling, "bin leads elsewhere"),
+    ("bin", deleted, "bin is missing"),
+    *(
+        (name, text(words), f"{name} (cannot be read|lists nothing|has)")
+        for name in (MANIFEST, HEADERS)
+        for words in ("", "[]", "{}", "3", "[[3]]", '{"stanc": 1}', '{"stanc": ["x"]}', "{" * 99999)
+    ),
+    (MANIFEST, deleted, f"{MANIFEST} cannot be read"),
+    (HEADERS, deleted, f"{HEADERS} is missing"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"), SEEN, ids=[f"{i}-{d[0]}" for i, d in enumerate(SEEN)]
+)
+def test_damage_is_found_and_named(folder, name, damage, message):
+    damage(folder / name)
+    for care in Care:
+        assert re.match(message, find_damage(folder, care)), care
+
+
+@pytest.mark.parametrize("damage", [halved, garbled, deleted], ids=lambda one: one.__name__)
+def test_a_header_counts_where_something_is_compiled(folder, damage):
+    damage(folder / "include" / "stan" / "a.hpp")
+    assert find_damage(folder, Care.RUN) is None
+    assert find_damage(folder, Care.COMPILE).startswith("include/stan/a.hpp ")
+    assert find_damage(folder, Care.DIGESTS).startswith("include/stan/a.hpp ")
+
+
+def test_contents_changed_in_silence_are_found_by_their_digests(folder):
+    before = (folder / "stanc").stat()
+    garbled(folder / "stanc")
+    os.utime(folder / "stanc", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert find_damage(folder, Care.COMPILE) is None
+    assert find_damage(folder, Care.DIGESTS) == "stanc has other contents"
+
+
+def test_a_copy_is_whole_and_gets_its_times_back(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy, symlinks=True, copy_function=shutil.copy)
+    copied, original = copy / "stanc", folder / "stanc"
+    assert copied.stat().st_mtime_ns != original.stat().st_mtime_ns
+    assert find_damage(copy, Care.COMPILE) is None
+    assert copied.stat().st_mtime_ns == original.stat().st_mtime_ns
+
+
+# What is made again
 
 
 def named(damages):

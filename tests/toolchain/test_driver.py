@@ -1,4 +1,4 @@
-"""The driver where the conformance cases are silent: errors, file names, and what it does better.
+"""The driver writes what CmdStan does, and where that is silent: errors, names, what is better.
 
 Every test runs a real executable, which the session fixture `driver_program` compiles from
 `tests/conformance/programs`.
@@ -7,6 +7,7 @@ Every test runs a real executable, which the session fixture `driver_program` co
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -321,3 +322,60 @@ def test_no_arguments_show_usage(run) -> None:
     done = run("")
     assert done.returncode == USAGE
     assert "Usage:" in done.stdout
+
+
+# What CmdStan 2.35.0 wrote for 34 command lines, to the last digit printed
+
+CASES = json.loads((CONFORMANCE / "cases.json").read_text())["cases"]
+# Their values name a moment, a duration or a place, not a result.
+PATHS = re.compile(
+    r"^# *(stanc_version|diagnostic_file|file|profile_file|metric_file|mode|init|fitted_params"
+    r"|constrained_params|unconstrained_params)\b.*= *"
+)
+TIMES = re.compile(r"Elapsed Time|start_datetime|stancflags|^# +[\d.e+-]+ seconds \(")
+
+
+def normalise(text):
+    """Return the lines without times, and with paths cut to their file's name."""
+    lines = []
+    for line in text.splitlines():
+        if TIMES.search(line):
+            continue
+        if PATHS.match(line):
+            line = re.sub(r"(= *)\S*/", r"\1", line)
+        line = re.sub(r'"[^"]*/([^"/]*)"', r'"\1"', line).rstrip()
+        if line not in ("", "#"):
+            lines.append(line)
+    return lines
+
+
+def run_case(case, executable, out):
+    """Run one command line in an empty folder."""
+    arguments = case["argv"].replace("{data}", str(DATA)).replace("{out}", str(out))
+    arguments = re.sub(r"\{in:(\w+)\}", lambda m: str(EXPECTED / m[1]), arguments)
+    command = [executable, *arguments.split()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=out)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_the_driver_is_cmdstan(driver_program, tmp_path, case):
+    done = run_case(case, driver_program(case["program"]), tmp_path)
+    expected = EXPECTED / case["name"]
+    if case.get("fails"):
+        assert done.returncode != 0
+        assert case["says"] in done.stdout + done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    for name in case["files"]:
+        want = normalise((expected / name).read_text())
+        assert normalise((tmp_path / name).read_text()) == want
+    if "stdout" in case:
+        want = [line.strip() for line in (expected / "stdout.txt").read_text().splitlines()]
+        got = [line for line in done.stdout.splitlines() if line.startswith(case["stdout"])]
+        assert [line.strip() for line in got] == want
+
+
+def test_a_changed_digit_is_noticed():
+    """Negative control of the comparison itself."""
+    text = (EXPECTED / "sample_default" / "o.csv").read_text()
+    assert normalise(text) != normalise(text.replace("-7.74397", "-7.74398", 1))

@@ -11,8 +11,8 @@ from pyflowers.cli.main import cli
 from pyflowers.engines.cmdstan import CmdStanEngine
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.folder import EngineRecord
 from pyflowers.fits.posterior import element_names
-from pyflowers.fits.record import EngineRecord
 from pyflowers.programs import find_program
 from pyflowers.programs.data import to_frame
 from pyflowers.workflow.config import (

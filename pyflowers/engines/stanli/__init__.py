@@ -29,15 +29,15 @@ from pyflowers.engines.base import (
     ProcessLostError,
     Sample,
     SamplerOptions,
+    no_start,
     read_inits,
     variables_of,
 )
-from pyflowers.engines.cmdstan import no_start
 from pyflowers.engines.workers import Worker, WorkerEndedError, borrowed
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
-from pyflowers.versions import version
+from pyflowers.resources import version
 
 MODULE = "pyflowers.engines.stanli.worker"
 
@@ -225,7 +225,12 @@ class StanliProgram:
             **_start(inits, options.chains, self.source),
         )
         if error:
-            raise lack(self.source, error) or _sample_error(error)
+            words = error.strip().splitlines()[0] if error.strip() else "no message"
+            sentence = f"Stan stopped early: {words}"
+            if "initialization failed" in words:
+                reason = words.partition("first error: ")[2]
+                sentence = no_start([reason] if reason else [])
+            raise lack(self.source, error) or FitError(sentence)
         if values["num_lost"]:
             raise EngineLacksError(
                 f"{self.source.path.name}: its generated quantities fail in {values['num_lost']} "
@@ -292,11 +297,3 @@ def lack(source: Source, printed: str) -> EngineLacksError | None:
     return EngineLacksError(
         f"the interpreter stanli cannot run {source.path.name} ({first}); CmdStan can"
     )
-
-
-def _sample_error(printed: str) -> FitError:
-    words = printed.strip().splitlines()[0] if printed.strip() else "no message"
-    if "initialization failed" in words:
-        _, _, reason = words.partition("first error: ")
-        return FitError(no_start([reason] if reason else []))
-    return FitError(f"Stan stopped early: {words}")

@@ -118,7 +118,7 @@ def _new_group(draws: Draws, data: Data) -> FloatArray:
             f"density; give it {_proper(data)}"
         )
     whole = SufficientStatistics.from_array(data.y[None])
-    group = NormalPlants(whole.num, whole.mean, whole.ss, np.ones(1), shared.multilevel_prior(data))
+    group = NormalPlants(shared.multilevel_prior(data), whole.num, whole.mean, whole.ss)
     found = group.sum_log_integrals(draws["mu"].reshape(-1, 1), np.log(draws["sigma2"]).ravel())
     return np.reshape(found, draws["mu"].shape)
 

@@ -61,8 +61,8 @@ def _draw_prior(data: Data, num_draws: int, rng: Generator) -> dict[str, FloatAr
 def _new_group(draws: Draws, data: Data) -> FloatArray:
     from pyflowers.posterior.poisson_plants import PoissonPlants
 
-    total = float(data.y.sum())
-    group = PoissonPlants(*(np.array([float(x)]) for x in (data.num_obs, total, 1)))
+    columns = np.array([float(data.num_obs)]), np.array([float(data.y.sum())])
+    group = PoissonPlants(shared.multilevel_prior(data), *columns)
     mu, u = draws["mu"].reshape(-1, 1), np.log(draws["sigma2"]).ravel()
     found = (
         group.sum_log_integrals(mu, u) + group.log_constant - shared.log_factorials(data.y).sum()

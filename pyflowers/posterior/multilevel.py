@@ -1,14 +1,14 @@
-"""The exact posteriors of the two multilevel flower models, by quadrature.
+"""The exact posteriors of the two multilevel flower models: by quadrature, and independent draws.
 
     y[t,p] ~ N(mu_plant[p], sigma2_plant[p]),  mu_plant[p] ~ N(mu, sigma2)               (normal)
     y[t,p] ~ Poisson(mu_plant[p]),             log mu_plant[p] ~ N(mu, sigma2)           (Poisson)
     mu ~ N(m0, s0²),  sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
     sigma2_plant[p] ~ scaled-inv-χ²(nu, c²), or flat.
 
-Marginals of mu and sigma2 are sums over an even grid of (t, u = log sigma2), mu = centre + unit
-sinh(t). Given (mu, u), x = mu_plant, or its logarithm in the Poisson model, has the density
-p(y_p | x) N(x; mu, e^u) / I_p(mu, u), and log sigma2_plant that of I_p's own integrand. With
-posterior weights W of the grid's points, and R = W / I_p, the posterior without plant p,
+**By quadrature.** Marginals of mu and sigma2 are sums over an even grid of (t, u = log sigma2),
+mu = centre + unit sinh(t). Given (mu, u), x = mu_plant, or its logarithm in the Poisson model, has
+the density p(y_p | x) N(x; mu, e^u) / I_p(mu, u), and log sigma2_plant that of I_p's own integrand.
+With posterior weights W of the grid's points, and R = W / I_p, the posterior without plant p,
 
     p(x | y) = p(y_p | x) Σ_u Σ_mu R(mu, u) N(x; mu, e^u).
 
@@ -17,6 +17,17 @@ while log R is smooth on that scale. Such rows of the grid take Gauss-Hermite's 
 log R from a cubic spline along the row. All densities are smooth and all sums are trapezoidal
 rules, which converge exponentially: the grid is refined until no quantile moves by more than 1e-5
 of its parameter's 5 to 95 % range.
+
+**Draws.** Given (mu, sigma2) the plants are independent. So (mu, sigma2) is drawn from its
+marginal, the plants integrated out (:mod:`.hyper`), and then each plant from its own conditional,
+all by rejection. Each draw is exact, up to quadrature and rounding errors, and independent of all
+others: R-hat and effective sample sizes have nothing to find. All randomness comes from the
+generator given: the same seed gives the same draws. Draws of many plants need not be held at once:
+
+    sampler = PoissonSampler(totals, counts)
+    hyper = sampler.draw_hyper(1000, rng)
+    for plants, draws in sampler.blocks(hyper, rng):
+        medians[plants] = np.median(draws["mu_plant"], axis=0)
 
 References
 ----------
@@ -28,17 +39,21 @@ Davis and Rabinowitz (1984), Methods of Numerical Integration, 2nd ed., section 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import interpolate, special
 
+from pyflowers.cores import in_order
+from pyflowers.display import INTERVAL, Line, Shown, draws_table, format_number, heading
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.posterior.distributions import (
     LOG_2PI,
+    WHOLE,
     BoolArray,
     FloatArray,
     IntArray,
@@ -50,8 +65,9 @@ from pyflowers.posterior.distributions import (
     grouped,
     refuse,
 )
-from pyflowers.posterior.hyper_density import Density, Plants, zoom
+from pyflowers.posterior.hyper import Density, HyperDraws, HyperSampler, even_grid, located, zoom
 from pyflowers.posterior.normal_plants import NormalPlants
+from pyflowers.posterior.plants import Plants
 from pyflowers.posterior.poisson_plants import PoissonPlants
 
 _SIZES = (64, 96, 144, 216, 324)
@@ -63,6 +79,11 @@ _POINTS, _FINE_POINTS = 300, 20_000
 _CHUNK = 131_072  # terms that are summed together: what a core's cache holds
 _NARROW = 2.0  # steps of the grid in mu, below which sigma is narrow
 _Z, _Z_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
+
+
+_BLOCK = 65_536  # draws of plants that are made together
+
+Block = tuple[slice, dict[str, FloatArray]]
 
 
 class NotRefinedWarning(RuntimeWarning):
@@ -91,6 +112,9 @@ class Scale:
     def slope(self, t: FloatArray) -> FloatArray:
         """Return d inner / dt."""
         return as_floats(self.unit * np.cosh(t) if self.unit else np.ones_like(t))
+
+
+_LOGS = Scale(exponential=True)
 
 
 @dataclass(frozen=True)
@@ -140,7 +164,7 @@ class Grid:
     ----------
     density : Density
         Of the plants with observations, its coordinate t that of `scale`.
-    plants : NormalPlants or PoissonPlants
+    plants : Plants
         All of them, each by itself.
     t, u : array, shape (M,) and (U,)
         The grid.
@@ -165,18 +189,24 @@ class Grid:
         row_step = (self.weights @ step) / np.maximum(self.weights.sum(axis=1), 1e-300)
         self._narrow = np.exp(0.5 * u) < _NARROW * row_step
 
-    def hyper(self, tail_dof: float) -> list[Marginal]:
-        """Return the marginals of mu and sigma2."""
+    def marginals(
+        self, tail_dof: float, near: dict[str, list[Marginal]]
+    ) -> dict[str, list[Marginal]]:
+        """Return all marginals, those of a quantity of each plant; `near` are a coarser grid's."""
+        plants = self._plants
         mu = Marginal(self.t, self.weights.sum(axis=0), self._scale)
-        sigma2 = Scale(exponential=True), tail_dof / 2
-        return [mu, Marginal(self.u, self.weights.sum(axis=1), *sigma2)]
+        sigma2 = Marginal(self.u, self.weights.sum(axis=1), _LOGS, tail_dof / 2)
+        made = {"mu": [mu], "sigma2": [sigma2]}
+        for name, one in zip(plants.names, (self._mu_plant, self._sigma2_plant), strict=False):
+            nears = near.get(name, [None] * plants.size)
+            made[name] = [one(p, nears[p]) for p in range(plants.size)]
+        return made
 
-    def mu_plant(self, plant: int, seen: bool, near: Marginal | None) -> Marginal:
-        """Marginal of mu_plant; `near` is that of a coarser grid."""
-        plants, poisson = self._plants, isinstance(self._plants, PoissonPlants)
+    def _mu_plant(self, plant: int, near: Marginal | None) -> Marginal:
+        plants = self._plants
         own = float(plants.centre[plant]), float(plants.spread[plant])
-        centre, unit = own if seen else (self._scale.centre, self._scale.unit)
-        scale = Scale(centre, unit, poisson)
+        centre, unit = own if plants.seen[plant] else (self._scale.centre, self._scale.unit)
+        scale = Scale(centre, unit, plants.log_scale)
 
         def log_density(t: FloatArray) -> FloatArray:
             x = scale.inner(t)
@@ -185,8 +215,7 @@ class Grid:
 
         return Marginal(*_even_grid(log_density, -25.0, 25.0, near), scale)
 
-    def sigma2_plant(self, plant: int, near: Marginal | None) -> Marginal:
-        """Marginal of sigma2_plant, in the normal model; `near` is that of a coarser grid."""
+    def _sigma2_plant(self, plant: int, near: Marginal | None) -> Marginal:
         plants = self._plants
         assert isinstance(plants, NormalPlants)
         log_joint = partial(plants.log_joint_variance, plant)
@@ -194,7 +223,7 @@ class Grid:
         w, density = _even_grid(
             lambda w: self._mixture(plant, log_joint, w, self._heavy), *ends, near
         )
-        return Marginal(w, density, Scale(exponential=True), float(plants.dof[plant]) / 2)
+        return Marginal(w, density, _LOGS, float(plants.dof[plant]) / 2)
 
     def _log_prior(self, plant: int, x: FloatArray) -> FloatArray:
         """Log density of x given the other plants: Σ R N(x; mu, e^u)."""
@@ -275,12 +304,8 @@ class MultilevelExact:
 
     Parameters
     ----------
-    plants : NormalPlants or PoissonPlants
+    plants : Plants
         All plants.
-    seen : array of bool, shape (P,)
-        Which of them have observations.
-    prior : MultilevelPrior
-        Hyperparameters.
     labels : sequence
         The plants' labels.
     log_constant : float
@@ -302,23 +327,17 @@ class MultilevelExact:
     """
 
     def __init__(
-        self,
-        plants: Plants,
-        seen: BoolArray,
-        prior: MultilevelPrior,
-        labels: Sequence[Hashable],
-        log_constant: float = 0.0,
+        self, plants: Plants, labels: Sequence[Hashable], log_constant: float = 0.0
     ) -> None:
-        self._plants, self._seen, self.labels = plants, seen, tuple(labels)
-        normal = isinstance(plants, NormalPlants)
-        self.names = ("mu", "sigma2", "mu_plant") + (("sigma2_plant",) if normal else ())
-        density = Density(plants.some(seen), prior, fixed=True)
+        self._plants, self.labels = plants, tuple(labels)
+        self.names = ("mu", "sigma2", *plants.names)
+        density = Density(plants.some(plants.seen), fixed=True)
         self._tail_dof, box = density.tail_dof, zoom(density, _DROP, _ZOOM_POINTS).box
         self.refinement, before = np.inf, None
         self._marginals: dict[str, list[Marginal]] = {}
         for size in _SIZES:
-            grid = Grid(density, plants, np.linspace(*box.t, size), np.linspace(*box.u, size))
-            self._marginals = self._all_marginals(grid)
+            grid = Grid(density, plants, *even_grid(box, size, size))
+            self._marginals = grid.marginals(self._tail_dof, self._marginals)
             now = {name: self.quantile(name, _CHECKED) for name in self.names}
             if before is not None:
                 self.refinement = max(_moved(before[name], now[name]) for name in self.names)
@@ -333,22 +352,6 @@ class MultilevelExact:
                 stacklevel=3,
             )
         self.grid, self.log_evidence = grid, grid.log_evidence + log_constant
-
-    def _all_marginals(self, grid: Grid) -> dict[str, list[Marginal]]:
-        num = self._plants.size
-        coarser = {name: self._marginals.get(name, [None] * num) for name in self.names}
-        mu, sigma2 = grid.hyper(self._tail_dof)
-        made = {
-            "mu": [mu],
-            "sigma2": [sigma2],
-            "mu_plant": [
-                grid.mu_plant(p, bool(self._seen[p]), coarser["mu_plant"][p]) for p in range(num)
-            ],
-        }
-        if "sigma2_plant" in self.names:
-            nears = coarser["sigma2_plant"]
-            made["sigma2_plant"] = [grid.sigma2_plant(p, nears[p]) for p in range(num)]
-        return made
 
     def quantile(self, name: str, p: npt.ArrayLike) -> FloatArray:
         """Posterior quantiles, shape (*shape of p) or, of plants, (*shape of p, P).
@@ -413,17 +416,9 @@ class MultilevelExact:
 
     def _has_moment(self, name: str, power: int) -> BoolArray:
         """Whether E[x^power] is finite, from the power of the density's upper tail."""
-        plants, dof = self._plants, np.full(len(self._of(name)), np.inf)
-        if name == "sigma2":
-            dof[:] = self._tail_dof / 2
-        elif name == "sigma2_plant" and isinstance(plants, NormalPlants):
-            dof = plants.dof / 2
-        elif name == "mu_plant" and isinstance(plants, NormalPlants):
-            # Likelihood's |x|^-dof times the mixture of N(mu, sigma2) over sigma2's tail.
-            dof = np.where(self._seen, plants.dof, 0) + self._tail_dof - plants.power
-        elif name == "mu_plant":
-            dof = np.where(self._seen, np.inf, 0.0)
-        return dof > power
+        tails = {"mu": np.full(1, np.inf), "sigma2": np.full(1, self._tail_dof / 2)}
+        self._of(name)
+        return (tails | self._plants.tails(self._tail_dof))[name] > power
 
 
 def _moved(before: FloatArray, after: FloatArray) -> float:
@@ -462,9 +457,8 @@ def exact_multilevel_normal(
     """
     prior = MultilevelPrior() if prior is None else prior
     labels = checked_labels(statistics, prior, plants)
-    num = statistics.num
-    normal = NormalPlants(num, statistics.mean, statistics.ss, np.ones_like(num), prior)
-    return MultilevelExact(normal, num > 0, prior, labels)
+    columns = statistics.num, statistics.mean, statistics.ss
+    return MultilevelExact(NormalPlants(prior, *columns), labels)
 
 
 def exact_multilevel_poisson(
@@ -499,8 +493,200 @@ def exact_multilevel_poisson(
         raise DataError("y is empty: there must be at least one count")
     bad = ~(np.isfinite(y) & (y >= 0) & (y == np.floor(y)))
     refuse(bad, y, "y", "must be a count: a whole number, 0 or more")
-    num = as_floats(np.bincount(index))
-    poisson = PoissonPlants(num, as_floats(np.bincount(index, y)), np.ones_like(num))
-    log_factorials = float(special.gammaln(y + 1).sum())
+    columns = as_floats(np.bincount(index)), as_floats(np.bincount(index, y))
     prior = MultilevelPrior() if prior is None else prior
-    return MultilevelExact(poisson, num > 0, prior, labels, -log_factorials)
+    log_factorials = float(special.gammaln(y + 1).sum())
+    return MultilevelExact(PoissonPlants(prior, *columns), labels, -log_factorials)
+
+
+# Draws
+
+
+@dataclass(frozen=True, repr=False)
+class ExactDraws(Shown):
+    """Independent draws.
+
+    Parameters
+    ----------
+    draws : dict of str to array, shape (draw,) or (draw, plant)
+        By the names of the Stan program.
+    log_evidence : float
+        log p(y); where a prior is improper, relative to its density as the program writes it.
+    diagnostics : mapping of str to float
+        ``hyper_acceptance`` and ``plant_acceptance``, shares of proposals that were accepted;
+        ``num_exact``, proposals of (mu, sigma2) that the spline could not decide;
+        ``spline_error``, the largest seen, of log p; ``largest_excess``, the largest log of
+        density over hat, below 1e-6. Without a hierarchy, ``plant_acceptance`` alone.
+    """
+
+    draws: dict[str, FloatArray]
+    log_evidence: float
+    diagnostics: Mapping[str, float]
+
+    def table(self, interval: float = INTERVAL) -> pd.DataFrame:
+        """Return the median and a central interval of each element."""
+        return draws_table(self.draws, 1, interval)
+
+    def contents(self) -> list[Line]:
+        """Return the table, and what the sampler says of itself."""
+        num = len(next(iter(self.draws.values())))
+        measures = (f"{name} {format_number(v)}" for name, v in self.diagnostics.items())
+        return [
+            heading("exact posterior", f"{num} independent draws"),
+            self.table(),
+            ", ".join([f"log evidence {self.log_evidence:.6f}", *measures]),
+        ]
+
+
+class MultilevelSampler:
+    """Draws from a multilevel model's posterior, in blocks of plants."""
+
+    def __init__(self, plants: Plants, log_constant: float = 0.0) -> None:
+        self.names = ("mu", "sigma2", *plants.names)
+        self.prior, self.num_plants = plants.prior, plants.size
+        # Plants with equal statistics are computed once.
+        seen = plants.merged()
+        self._plants, self._hyper = plants, HyperSampler(*located(seen))
+        self.log_evidence = self._hyper.log_evidence + seen.log_constant + log_constant
+        self._proposals = self._drawn = 0
+
+    def draw_hyper(self, num_draws: int, rng: np.random.Generator) -> HyperDraws:
+        """Draw (mu, sigma2)."""
+        return self._hyper.draw(checked_num(num_draws), rng)
+
+    def blocks(self, hyper: HyperDraws, rng: np.random.Generator) -> Iterator[Block]:
+        """Draw the plants of each (mu, sigma2), a block of plants at a time.
+
+        All usable cores draw, a few blocks ahead. A block's draws do not depend on how many cores
+        there are: it has a generator of its own, spawned from `rng`.
+        """
+        num_draws, num = hyper.mu.size, self.num_plants
+        width = max(1, _BLOCK // num_draws)
+        slices = [slice(i, min(i + width, num)) for i in range(0, num, width)]
+        own = rng.spawn(len(slices))
+        drawer = self._plants.drawer(hyper.mu, hyper.sigma2)
+        tasks = [partial(drawer, plants, each) for plants, each in zip(slices, own, strict=True)]
+        for plants, (draws, proposals) in zip(slices, in_order(tasks), strict=True):
+            self._proposals += proposals
+            self._drawn += num_draws * (plants.stop - plants.start)
+            yield plants, draws
+
+    def diagnostics(self, hyper: HyperDraws) -> dict[str, float]:
+        """Return the numbers of :class:`ExactDraws`, of all blocks so far."""
+        return {
+            "hyper_acceptance": hyper.acceptance,
+            "plant_acceptance": self._drawn / self._proposals if self._proposals else 1.0,
+            "num_exact": float(hyper.num_exact),
+            "spline_error": self._hyper.error,
+            "largest_excess": hyper.largest_excess,
+        }
+
+    def draw(self, num_draws: int, rng: np.random.Generator) -> ExactDraws:
+        """Draw every parameter.
+
+        Raises
+        ------
+        ConfigError
+            If `num_draws` is not positive.
+        """
+        hyper = self.draw_hyper(num_draws, rng)
+        draws = {"mu": hyper.mu, "sigma2": hyper.sigma2}
+        draws |= {name: np.empty((num_draws, self.num_plants)) for name in self.names[2:]}
+        for plants, block in self.blocks(hyper, rng):
+            for name, values in block.items():
+                draws[name][:, plants] = values
+        return ExactDraws(draws, self.log_evidence, self.diagnostics(hyper))
+
+
+class PoissonSampler(MultilevelSampler):
+    """Draws from the model `multilevel_poisson`.
+
+    Parameters
+    ----------
+    totals : array, shape (P,)
+        Flowers of each plant over its months.
+    counts : array, shape (P,)
+        Number of months of each plant; 0 leaves its prior given the others.
+    prior : MultilevelPrior, optional
+        Its ``mu_…`` and ``sigma2_…``, of log mu_plant, are read.
+    sum_log_factorials : float
+        Σ log y! over all counts; it enters the log evidence alone.
+
+    Attributes
+    ----------
+    log_evidence : float
+        log p(y).
+
+    Raises
+    ------
+    DataError
+        If a total or a count is negative or no whole number, or a plant without months has
+        flowers.
+    """
+
+    def __init__(
+        self,
+        totals: npt.ArrayLike,
+        counts: npt.ArrayLike,
+        prior: MultilevelPrior | None = None,
+        sum_log_factorials: float = 0.0,
+    ) -> None:
+        totals, counts = self.totals, self.counts = as_floats(totals), as_floats(counts)
+        if totals.shape != counts.shape or totals.ndim != 1 or not totals.size:
+            raise DataError(
+                "totals and counts must have one entry a plant, but have shapes "
+                f"{totals.shape} and {counts.shape}"
+            )
+        for name, values in (("totals", totals), ("counts", counts)):
+            whole = np.isfinite(values) & (values >= 0) & (values == np.floor(values))
+            refuse(~whole, values, name, WHOLE)
+        rule = "must be 0, as there are no months"
+        refuse((counts == 0) & (totals > 0), totals, "totals", rule)
+        prior = MultilevelPrior() if prior is None else prior
+        plants = PoissonPlants(prior, counts, totals)
+        super().__init__(plants, -sum_log_factorials)
+
+
+class NormalSampler(MultilevelSampler):
+    """Draws from the model `multilevel_normal`.
+
+    Parameters
+    ----------
+    statistics : SufficientStatistics, shape (P,)
+        Of each plant.
+    prior : MultilevelPrior, optional
+        Hyperparameters.
+    plants : sequence, length P, optional
+        The plants' labels, for what an error says; 1 … P if not given.
+
+    Attributes
+    ----------
+    log_evidence : float
+        log p(y); under a flat prior on sigma2_plant relative to its density 1.
+
+    Raises
+    ------
+    DataError
+        If there are no plants, or a plant's posterior is improper under its prior.
+    ConfigError
+        If there is not one label a plant.
+    """
+
+    def __init__(
+        self,
+        statistics: SufficientStatistics,
+        prior: MultilevelPrior | None = None,
+        plants: Sequence[Hashable] | None = None,
+    ) -> None:
+        prior = MultilevelPrior() if prior is None else prior
+        checked_labels(statistics, prior, plants)
+        self.statistics, columns = statistics, (statistics.num, statistics.mean, statistics.ss)
+        super().__init__(NormalPlants(prior, *columns))
+
+
+def checked_num(num_draws: int) -> int:
+    """Return the number of draws; raise ConfigError unless it is a whole number, 1 or more."""
+    whole = isinstance(num_draws, int | np.integer) and not isinstance(num_draws, bool)
+    if not (whole and 1 <= num_draws < 2**31):
+        raise ConfigError(f"num_draws is {num_draws!r}, but must be a whole number, 1 or more")
+    return int(num_draws)

@@ -1,0 +1,455 @@
+"""The density of (mu, sigma2), the plants integrated out, where it is, and independent draws.
+
+Given mu and sigma2 plants are independent, so
+
+    log p(y, t, u) = log p(mu) + log p(u) + Σ_p log I_p(mu, u) + log d mu / dt,   u = log sigma2,
+
+with the plants' integrals (:class:`.plants.Plants`). Given u, mu is
+nearly normal, with a mean m(u) and a standard deviation s(u) that depend on u; the coordinate t
+with
+
+    mu = m(u) + s(u) k sinh(t / k)
+
+is near m(u) in standard deviations and geometric far out, so the density is smooth on a scale of
+one for all u. m and s are those that mu had if plant p said no more than centre_p ~ N(mu, e^u +
+spread_p²). They need not be right: a wrong guess costs points of a grid, not exactness. Where it is
+very wrong, as data and prior disagree, or where there are no informative plants, m and s are
+constant and k is 1.
+
+What a point costs grows with the number of plants. So with many of them a few find the region, for
+their posterior is wider than that of all, and Newton's method goes from there to the maximum of
+all.
+
+**Draws** are made by rejection from a piecewise constant envelope. A box of (t, u) is cut into
+cells. Over each cell the hat H
+is constant and lies above log p. A cell is drawn with probability proportional to its area times
+e^H, a point evenly within it, and the point is kept if E + log p > H for E = log of a uniform
+number: then it has the density p exactly, whatever H, and draws are independent (Devroye 1986,
+section II.3). No step refers to an earlier draw.
+
+A quintic spline s through log p on an even grid only saves evaluations, as a squeeze (Marsaglia
+1977): if |s - log p| <= ε, a point with E + s - H outside ±ε is decided without log p. Only the few
+within, those far out and those above the hat are decided by log p itself. The grid is refined, each
+axis by itself, until the spline errs by less than 2e-4 halfway between its points, where the
+density is above e^-14 of its maximum; ε is ten times the largest error that was seen.
+
+H is the largest of nine values of s on the cell, plus twice what its curvature could add between
+them, plus ε. That is an estimate: where log p is evaluated, by how much it exceeds H is recorded,
+and if it ever does so by more than rounding error the hat is raised and all draws start afresh.
+
+What is left of approximation: the quadrature of each plant's integral (1e-9 of log I), the mass
+outside the box (e^-25 of the density's maximum on all sides), and doubles.
+
+References
+----------
+de Boor (2001), A Practical Guide to Splines, rev. ed., chapters XII and XVII.
+Devroye (1986), Non-Uniform Random Variate Generation, chapter II.
+Marsaglia (1977), The squeeze method for generating gamma variates, Computers & Mathematics with
+Applications 3(4).
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy import interpolate
+
+from pyflowers.errors import FitError
+from pyflowers.posterior.distributions import (
+    LOG_2PI,
+    BoolArray,
+    FloatArray,
+    as_floats,
+    log_density_of_log,
+)
+from pyflowers.posterior.plants import Plants
+
+_DROP = 26.0
+_SCOUTS = 16  # plants that find the region
+_ZOOM_POINTS = 16
+_CLIMB_STEPS = 25
+_REACH = 9.0  # standard deviations from the maximum to the sides of the box
+_POORLY_FILLED = 0.25
+
+_EDGE_DROP = 25.0
+_FIRST_SIZE, _LARGEST_SIZE = 12, 240
+_REFINEMENTS = 40
+_TOLERANCE = 2e-4
+_CHECKED_DROP = 14.0
+_CHECKS = 24
+
+_CELLS = 96
+_SURE_DROP = 12.0  # below this the spline was hardly checked: log p decides
+_LOWEST_HAT = 60.0
+_ERROR_MARGIN = 10.0
+_SMALLEST_ERROR = 1e-7
+_ROUNDING = 1e-6
+_MAX_RAISES = 8
+
+
+Box = FloatArray
+"""A rectangle of (t, u): its ends in t and its ends in u, shape (2, 2)."""
+
+
+def even_grid(box: Box, num_t: int, num_u: int) -> tuple[FloatArray, FloatArray]:
+    """Return even points of t and u."""
+    (t_low, t_high), (u_low, u_high) = box
+    return np.linspace(t_low, t_high, num_t), np.linspace(u_low, u_high, num_u)
+
+
+class Density:
+    """log p(y, t, u) without the plants' constants, at any points.
+
+    Parameters
+    ----------
+    plants : Plants
+        The plants that have observations.
+    fixed : bool
+        Whether m and s are constant: the plants' middle, and a width of the posterior.
+    around : (float, float), optional
+        Other constants m and s.
+
+    Attributes
+    ----------
+    centre, unit : float
+        m and s where they are constant.
+    tail_dof : float
+        Degrees of freedom of sigma2's upper tail.
+    widest : Box
+        It certainly holds all of the posterior.
+    """
+
+    def __init__(
+        self, plants: Plants, *, fixed: bool = False, around: tuple[float, float] | None = None
+    ) -> None:
+        self.plants, prior = plants, plants.prior
+        times, centres, spreads = plants.multiplicity, plants.centre, plants.spread
+        self.tail_dof = prior.sigma2_nu + float(plants.power @ times)
+        if not plants.size:
+            times, centres, spreads = np.ones(1), np.array([prior.mu_mean]), np.array([prior.mu_sd])
+        share, reach = times / times.sum(), 9 * prior.mu_sd
+        first = float(min((centres - 9 * spreads).min(), prior.mu_mean - reach))
+        last = float(max((centres + 9 * spreads).max(), prior.mu_mean + reach))
+        # Left of this the prior of sigma2 is below e^-100 of its maximum.
+        size = share @ (centres - share @ centres) ** 2 + share @ spreads**2
+        known = prior.sigma2_nu * prior.sigma2_scale**2
+        low = math.log(known / (200 + 2 * prior.sigma2_nu)) - 2
+        above = math.log((size + prior.mu_sd**2) * times.sum() + known)
+        u = np.linspace(low, min(above + 64 / self.tail_dof, 500.0), 400)
+        informative = plants.power >= 1
+        if fixed or around or not np.any(informative):
+            # The posterior of mu is about this wide, whichever of the two variances rules.
+            unit = min(prior.mu_sd, float(np.sqrt(size / times.sum())))
+            self.centre, self.unit = around or (float(np.median(centres)), unit)
+            means, sds = np.full_like(u, self.centre), np.full_like(u, self.unit)
+            self._bend = 1.0
+        else:
+            variance = np.exp(u)[:, None] + spreads[informative] ** 2
+            precisions = times[informative] / variance
+            precision = precisions.sum(axis=1) + prior.mu_sd**-2
+            means = precisions @ centres[informative] + prior.mu_sd**-2 * prior.mu_mean
+            means, sds = means / precision, precision**-0.5
+            # The more plants, the closer to normal: then nothing but a straight line is needed.
+            self._bend = 3.0 * math.sqrt(1 + float(times[informative].sum()) / 10)
+        self._given = interpolate.CubicSpline(u, np.stack([means, np.log(sds)], axis=-1))
+        ends = (self._bend * np.arcsinh((e - means) / (sds * self._bend)) for e in (first, last))
+        t_low, t_high = ends
+        self.widest = np.array([[t_low.min(), t_high.max()], [u[0], u[-1]]])
+
+    def mu(self, t: FloatArray, u: FloatArray) -> FloatArray:
+        """Return mu; arguments broadcast."""
+        mean, log_sd = np.moveaxis(self._given(u), -1, 0)
+        return as_floats(mean + np.exp(log_sd) * self._bend * np.sinh(t / self._bend))
+
+    def log_prior(self, t: FloatArray, u: FloatArray) -> FloatArray:
+        """Return the log density of (t, u) in the prior; arguments broadcast."""
+        prior = self.plants.prior
+        z = (self.mu(t, u) - prior.mu_mean) / prior.mu_sd
+        log_mu = -0.5 * (LOG_2PI + z**2) - np.log(prior.mu_sd)
+        log_u = log_density_of_log(u, prior.sigma2_nu, prior.sigma2_scale)
+        return as_floats(log_mu + log_u + self.log_slope(t, u))
+
+    def log_slope(self, t: FloatArray, u: FloatArray) -> FloatArray:
+        """Return log d mu / dt; arguments broadcast."""
+        return as_floats(self._given(u)[..., 1] + np.log(np.cosh(t / self._bend)))
+
+    def on_grid(self, t: FloatArray, u: FloatArray) -> FloatArray:
+        """Return values at `t`, (M,) or for each u (U, M), and `u`, (U,); shape (U, M)."""
+        each_u = u[:, None]
+        log_integrals = self.plants.sum_log_integrals(self.mu(t, each_u), u)
+        return as_floats(self.log_prior(t, each_u) + log_integrals)
+
+    def at(self, t: FloatArray, u: FloatArray) -> FloatArray:
+        """Return values at the points (t, u), all of shape (N,)."""
+        return self.on_grid(t[:, None], u)[:, 0]
+
+    def of_some(self, num: int) -> Density:
+        """Keep `num` plants only, spread evenly over the plants in order of their centres."""
+        order = np.argsort(self.plants.centre, kind="stable")
+        other = copy(self)
+        other.plants = self.plants.some(order[_spread(order.size, num)])
+        return other
+
+
+def _spread(size: int, num: int) -> BoolArray:
+    """Return `num` positions among `size`, spread evenly."""
+    return np.linspace(0, size - 1, num).round().astype(np.intp)
+
+
+def located(plants: Plants) -> tuple[Density, Box]:
+    """Find coordinates that suit the posterior, and the box in them that holds it."""
+    density = Density(plants)
+    many = plants.size > 2 * _SCOUTS
+    scouts = density.of_some(_SCOUTS) if many else density
+    found = zoom(scouts)
+    if found.filled < _POORLY_FILLED:
+        # Data and prior disagree: the guess of mu given u is far from what it is.
+        mu = scouts.mu(found.t, found.u[:, None])
+        centre = float((found.weights * mu).sum())
+        unit = float(np.sqrt((found.weights * (mu - centre) ** 2).sum()))
+        other = Density(plants, around=(centre, unit))
+        again = zoom(other.of_some(_SCOUTS) if many else other)
+        if again.filled > found.filled:
+            density, found = other, again
+    climbed = _climb(density, found) if many else found.box
+    return density, zoom(density).box if climbed is None else climbed
+
+
+@dataclass(frozen=True)
+class Zoomed:
+    """The last grid of a zoom: the box around what matters of it, and weights that sum to one."""
+
+    box: Box
+    t: FloatArray
+    u: FloatArray
+    weights: FloatArray
+
+    @property
+    def filled(self) -> float:
+        """Share of the grid's points that matter."""
+        return float(np.mean(self.weights > np.exp(-_DROP) * self.weights.max()))
+
+
+def zoom(density: Density, drop: float = _DROP, num: int = _ZOOM_POINTS) -> Zoomed:
+    """Zoom in, from the box that certainly holds the posterior, on all within e^-drop."""
+    box = density.widest
+    for _ in range(30):
+        t, u = even_grid(box, num, num)
+        values = density.on_grid(t, u)
+        inside = values > values.max() - drop
+        smaller = np.array([_cut(t, np.any(inside, axis=0)), _cut(u, np.any(inside, axis=1))])
+        kept, box = np.prod(np.diff(smaller)) / np.prod(np.diff(box)), smaller
+        if kept > 0.6:
+            break
+    weights = np.exp(values - values.max())
+    return Zoomed(box, t, u, weights / weights.sum())
+
+
+def _cut(axis: FloatArray, inside: BoolArray) -> FloatArray:
+    """Return the ends of what is inside, with one cell more on either side."""
+    where = np.flatnonzero(inside)
+    return axis[[max(where[0] - 1, 0), min(where[-1] + 1, axis.size - 1)]]
+
+
+def _climb(density: Density, found: Zoomed) -> Box | None:
+    """Newton's method to the maximum; the box around it, or None if it was not found."""
+    point, spread = np.empty(2), np.empty(2)
+    for i, axis in enumerate((found.t, found.u)):
+        mass = found.weights.sum(axis=i)
+        point[i] = mass @ axis
+        spread[i] = max(np.sqrt(mass @ (axis - point[i]) ** 2), 0.25 * (axis[1] - axis[0]))
+    offsets = np.array([-1.0, 0.0, 1.0])
+    for _ in range(_CLIMB_STEPS):
+        f = density.on_grid(point[0] + spread[0] * offsets, point[1] + spread[1] * offsets).T
+        slope = 0.5 * np.array([f[2, 1] - f[0, 1], f[1, 2] - f[1, 0]])
+        twist = 0.25 * (f[2, 2] - f[2, 0] - f[0, 2] + f[0, 0])
+        along_t, along_u = f[2, 1] - 2 * f[1, 1] + f[0, 1], f[1, 2] - 2 * f[1, 1] + f[1, 0]
+        bend = np.array([[along_t, twist], [twist, along_u]])
+        if np.linalg.eigvalsh(bend)[-1] >= -1e-6:
+            best = np.unravel_index(int(np.argmax(f)), f.shape)
+            point = point + spread * offsets[list(best)]
+            continue
+        step = np.clip(-np.linalg.solve(bend, slope), -30.0, 30.0)
+        sd = np.sqrt(np.diag(np.linalg.inv(-bend)))
+        point = point + spread * step
+        settled = np.all(np.abs(step) < 0.5 * sd) and np.all(np.abs(np.log(sd)) < 0.7)
+        spread = spread * np.clip(sd, 0.05, 3.0)
+        if settled:
+            return np.stack([point - _REACH * spread, point + _REACH * spread], axis=1)
+    return None
+
+
+@dataclass(frozen=True)
+class HyperDraws:
+    """Independent draws of (mu, sigma2).
+
+    Parameters
+    ----------
+    mu, sigma2 : array, shape (num_draws,)
+        The draws.
+    acceptance : float
+        Share of the proposals that were kept.
+    num_exact : int
+        Proposals that the exact density had to decide.
+    largest_excess : float
+        The largest log p - H seen; at most 1e-6, else the hat was raised.
+    """
+
+    mu: FloatArray
+    sigma2: FloatArray
+    acceptance: float
+    num_exact: int
+    largest_excess: float
+
+
+class HyperSampler:
+    """Draws (mu, sigma2) from their joint posterior, the plants integrated out.
+
+    Parameters
+    ----------
+    density : Density
+        The exact density.
+    box : Box
+        Where it is.
+
+    Attributes
+    ----------
+    error : float
+        The largest error of the spline that was seen.
+    log_evidence : float
+        log p(y), from the spline, without what `density` leaves out.
+
+    Raises
+    ------
+    FitError
+        If no spline goes through the density.
+    """
+
+    def __init__(self, density: Density, box: Box) -> None:
+        self._density = density
+        self._spline, box, self.error = _tabulated(density, box)
+        self._margin = _ERROR_MARGIN * max(self.error, _SMALLEST_ERROR)
+        t, u = even_grid(box, 2 * _CELLS + 1, 2 * _CELLS + 1)
+        lattice = as_floats(self._spline(t, u))
+        self._peak = float(lattice.max())
+        mass = np.exp(lattice - self._peak)
+        self.log_evidence = self._peak + float(np.log(mass.sum() * (t[1] - t[0]) * (u[1] - u[0])))
+        self._t, self._u = t[:-2:2], u[:-2:2]
+        self._width = t[2] - t[0], u[2] - u[0]
+        hat = _cell_bounds(lattice) + self._margin
+        self._hat = np.maximum(hat, self._peak - _LOWEST_HAT).ravel()
+
+    def draw(self, num_draws: int, rng: np.random.Generator) -> HyperDraws:
+        """Draw independently.
+
+        Raises
+        ------
+        FitError
+            If no hat could be laid above the density.
+        """
+        for _ in range(_MAX_RAISES):
+            cumulative = np.cumsum(np.exp(self._hat - self._peak))
+            num, num_exact, excess, share = 0, 0, -np.inf, 0.7
+            points = np.empty((2, 0))
+            while points.shape[1] < num_draws:
+                size = int((num_draws - points.shape[1]) / share * 1.05) + 16
+                more, decided, above = self._proposed(size, cumulative, rng)
+                points = np.append(points, more, axis=1)
+                num, num_exact = num + size, num_exact + decided
+                excess, share = max(excess, above), max(more.shape[1] / size, 0.01)
+            if excess <= _ROUNDING:
+                t, u = points[:, :num_draws]
+                accepted = points.shape[1] / num
+                return HyperDraws(self._density.mu(t, u), np.exp(u), accepted, num_exact, excess)
+            self._hat = self._hat + 2 * excess
+        raise FitError(
+            "the marginal posterior of mu and sigma2 is too irregular for independent draws: "
+            "use NUTS instead"
+        )
+
+    def _proposed(
+        self, num: int, cumulative: FloatArray, rng: np.random.Generator
+    ) -> tuple[FloatArray, int, float]:
+        """Propose points; return those accepted, how many log p decided, and its largest excess."""
+        place = rng.random(num) * cumulative[-1]
+        cell = np.minimum(np.searchsorted(cumulative, place, side="right"), self._hat.size - 1)
+        row, column = np.divmod(cell, _CELLS)
+        t = self._t[row] + self._width[0] * rng.random(num)
+        u = self._u[column] + self._width[1] * rng.random(num)
+        hat = self._hat[cell]
+        level = hat - rng.standard_exponential(num)
+        guess = as_floats(self._spline(t, u, grid=False))
+        accepted = level < guess
+        doubtful = np.abs(level - guess) < self._margin
+        doubtful |= guess + self._margin > hat
+        doubtful |= (guess < self._peak - _SURE_DROP) & (guess > self._peak - 2 * _LOWEST_HAT)
+        where, excess = np.flatnonzero(doubtful), -np.inf
+        if where.size:
+            exact = self._density.at(t[where], u[where])
+            accepted[where] = level[where] < exact
+            excess = float((exact - hat[where]).max())
+        return np.stack([t[accepted], u[accepted]]), int(where.size), excess
+
+
+def _cell_bounds(lattice: FloatArray) -> FloatArray:
+    """Bound a smooth function on each cell, shape (C, C), by its values at 3 × 3 points.
+
+    Between three even points a function exceeds their largest value by at most an eighth of the
+    size of its second difference; twice that is added, for each axis.
+    """
+    end = 2 * _CELLS
+    corners = [lattice[i : i + end : 2, j : j + end : 2] for i, j in product(range(3), repeat=2)]
+    blocks = np.reshape(corners, (3, 3, _CELLS, _CELLS))
+    along_t = np.abs(blocks[0] - 2 * blocks[1] + blocks[2]).max(axis=0)
+    along_u = np.abs(blocks[:, 0] - 2 * blocks[:, 1] + blocks[:, 2]).max(axis=0)
+    return as_floats(blocks.max(axis=(0, 1)) + 0.25 * (along_t + along_u))
+
+
+def _tabulated(density: Density, box: Box) -> tuple[interpolate.RectBivariateSpline, Box, float]:
+    """Lay a spline through log p in the box, or a wider one; return both, and its largest error."""
+    # Enough points for a function that is smooth on a scale of one, and for a narrow peak.
+    size = np.clip(np.ceil(np.diff(box)[:, 0] / 1.5), _FIRST_SIZE, _LARGEST_SIZE).astype(int)
+    for _ in range(_REFINEMENTS):
+        t, u = even_grid(box, *size)
+        values = density.on_grid(t, u).T
+        low = values <= values.max() - _EDGE_DROP
+        larger = box.copy()
+        for ends, limits, outside in zip(
+            larger, density.widest, (low.all(1), low.all(0)), strict=True
+        ):
+            # Move out each end, up to its limit, where the density is not low.
+            width = ends[1] - ends[0]
+            if not outside[0]:
+                ends[0] = max(ends[0] - 0.25 * width, min(limits[0], ends[0]))
+            if not outside[-1]:
+                ends[1] = min(ends[1] + 0.25 * width, max(limits[1], ends[1]))
+        if np.any(larger != box):
+            box = larger
+            continue
+        spline = interpolate.RectBivariateSpline(t, u, values, kx=5, ky=5)
+        # Errors halfway between some of the points, along t and along u.
+        row, column = np.argwhere(values[:-1, :-1] > values.max() - _CHECKED_DROP).T
+        some = _spread(row.size, min(row.size, _CHECKS))
+        errors = []
+        for right, up in ((0.5, 0.0), (0.0, 0.5)):
+            at = t[row[some]] + right * (t[1] - t[0]), u[column[some]] + up * (u[1] - u[0])
+            errors.append(float(np.abs(spline(*at, grid=False) - density.at(*at)).max()))
+        finer = [_next_size(n, error) for n, error in zip(size, errors, strict=True)]
+        if np.all(finer == size):
+            return spline, box, max(errors)
+        size = np.array(finer)
+    raise FitError(
+        "the marginal posterior of mu and sigma2 could not be tabulated: use NUTS instead"
+    )
+
+
+def _next_size(size: int, error: float) -> int:
+    """More points where the spline errs too much; its error falls by their sixth power."""
+    if error <= _TOLERANCE or size >= _LARGEST_SIZE:
+        return size
+    factor = np.clip(1.1 * (error / _TOLERANCE) ** (1 / 6), 1.2, 2.5)
+    return int(min(np.ceil(factor * size), _LARGEST_SIZE))
