@@ -43,7 +43,7 @@ from pyflowers.fits.fit import Fit
 from pyflowers.lectures import measures
 from pyflowers.lectures.lecture import Lecture, Settings
 from pyflowers.lectures.measures import FloatArray, panel_figure
-from pyflowers.plots.style import LIGHT, Axes, StyledFigure, legend, styled
+from pyflowers.plots.style import LIGHT, Axes
 from pyflowers.resources import gaussian_mixture_csv
 
 WEIGHTS, MEANS, VARIANCES = (0.5, 0.3, 0.2), (1.0, 5.0, 10.0), (1.0, 2.0, 4.0)
@@ -92,7 +92,7 @@ def gaussian_mixture(settings: Settings) -> Lecture:
         "What has no label agrees all the same: the density at "
         f"y = {MEANS[1]:g} has R-hat {measures.r_hat(density):.3f} over those chains.",
     )
-    lecture.figures["posterior"] = _posterior_figure(fit, approximation)
+    _show_posterior(lecture, fit, approximation)
     _show_density(lecture, y, fit)
     _show_labels(lecture, free.posterior["mu"].values)
     return lecture
@@ -211,33 +211,26 @@ def _density_draws(fit: Fit, grid: FloatArray) -> FloatArray:
     return total
 
 
-@styled
-def _posterior_figure(fit: Fit, approximation: Approximation) -> StyledFigure:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    methods: dict[str, tuple[str, Any]] = {
-        "NUTS": (LIGHT.model, fit.posterior),
-        "mean-field ADVI": (LIGHT.chains[1], approximation.draws),
-    }
+def _show_posterior(lecture: Lecture, fit: Fit, approximation: Approximation) -> None:
     titles = {"mu": "mean", "sigma2": "variance", "weight": "weight"}
     shown = {f"{titles[name]} {k + 1}": (name, k) for name in VARIABLES for k in range(3)}
 
     def histograms(ax: Axes, which: tuple[str, int]) -> None:
         name, k = which
-        for colour, draws in methods.values():
-            counts, edges = np.histogram(np.asarray(draws[name])[..., k], bins=40, density=True)
-            ax.stairs(counts, edges, color=colour, fill=True, alpha=0.45)
+        for method, colour, draws in (
+            ("NUTS", LIGHT.model, fit.posterior[name].values),
+            ("mean-field ADVI", LIGHT.chains[1], approximation.draws[name]),
+        ):
+            counts, edges = np.histogram(draws[..., k], bins=40, density=True)
+            ax.stairs(counts, edges, color=colour, fill=True, alpha=0.45, label=method)
             ax.stairs(counts, edges, color=colour, lw=0.8)
-        ax.axvline(VARIABLES[name][k], color=LIGHT.ink, lw=1, ls="--")
+        ax.axvline(VARIABLES[name][k], color=LIGHT.ink, lw=1, ls="--", label="truth")
         ax.set_yticks([])
         ax.locator_params(axis="x", nbins=4)
 
     alt = "Histograms of means, variances and weights by NUTS and ADVI, with the true values."
-    figure = panel_figure(shown, histograms, 1.35, alt, columns=3)
-    handles: list[Any] = [Patch(color=c, alpha=0.6, label=m) for m, (c, _) in methods.items()]
-    legend(figure, [*handles, Line2D([], [], color=LIGHT.ink, ls="--", lw=1, label="truth")])
-    return figure
+    figure = panel_figure(shown, histograms, 1.35, alt, columns=3, legend="upper right")
+    lecture.figures["posterior"] = figure
 
 
 def _show_density(lecture: Lecture, y: FloatArray, fit: Fit) -> None:

@@ -71,8 +71,8 @@ def markov_chain(settings: Settings) -> Lecture:
     ]
     lecture.results.update(pi=pi, matrix=matrix, detailed_balance_error=balance)
     lecture.results.update(stationary_error=stationary, rate=rate, total_variation=distance)
-    lecture.results.update(simulated=counts / num_chains, chi_square=chi_square)
-    lecture.results["num_chains"] = num_chains
+    simulated = {"simulated": counts / num_chains, "chi_square": chi_square}
+    lecture.results.update(simulated, num_chains=num_chains)
     return lecture
 
 

@@ -29,15 +29,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pyflowers.engines.bridge import Density, Interpreted, compiled
-from pyflowers.errors import ConfigError, DataError, FitError, ToolchainError
+from pyflowers.errors import ConfigError, DataError, FitError, PyflowersError, ToolchainError
 from pyflowers.programs.source import Source, read_source
 from pyflowers.samplers.kernels import FloatArray
 
@@ -129,8 +130,9 @@ class StanDensity:
             raise ConfigError(f"x must be shaped (chain, {self.dim}), was {points.shape}")
         try:
             return self._density.evaluate(points, gradient)
-        except RuntimeError as error:
-            raise FitError(f"{self.source.path.name}: {_one_line(error)}") from error
+        except RuntimeError:  # a context for each call would cost as much as a small gradient
+            with _explained(FitError, self.source.path.name):
+                raise
 
     def constrain(self, x: ArrayLike) -> dict[str, FloatArray]:
         """Return parameters and transformed parameters, each shaped (…, *its own shape).
@@ -151,11 +153,17 @@ class StanDensity:
         leading, num = points.shape[:-1], math.prod(points.shape[:-1])
         if points.ndim == 0 or points.shape[-1] != self.dim:
             raise ConfigError(f"x must be shaped (…, {self.dim}), was {points.shape}")
-        try:
+        with _explained(FitError, self.source.path.name):
             values = self._density.constrain(points.reshape(num, self.dim))
-        except RuntimeError as error:
-            raise FitError(f"{self.source.path.name}: {_one_line(error)}") from error
-        return {n: part.reshape((*leading, *part.shape[1:])) for n, part in self._split(values)}
+        found, position = {}, 0
+        for name, shape in self.dims.items():
+            part = values[:, position : position + math.prod(shape)]
+            # Stan counts the first index fastest
+            by_last = part.reshape((num, *reversed(shape)))
+            value = by_last.transpose(0, *range(len(shape), 0, -1))
+            found[name] = value.reshape((*leading, *shape))
+            position += math.prod(shape)
+        return found
 
     def unconstrain(self, parameters: Mapping[str, ArrayLike]) -> FloatArray:
         """Return the unconstrained x of parameter values, shape (…, dim).
@@ -179,14 +187,12 @@ class StanDensity:
             leading = value.shape[: value.ndim - len(shape)]
             if value.shape != (*leading, *shape):
                 raise ConfigError(f"{name} must be shaped (…, {shape}), was {value.shape}")
-            # Stan counts the first index fastest
-            num = math.prod(leading)
-            columns.append(_first_index_fastest(value.reshape((num, *shape)), math.prod(shape)))
+            flat = value.reshape((math.prod(leading), *shape))
+            by_last = flat.transpose(0, *range(len(shape), 0, -1))
+            columns.append(by_last.reshape(len(flat), math.prod(shape)))
         values = np.ascontiguousarray(np.concatenate(columns, axis=1))
-        try:
+        with _explained(ConfigError, self.source.path.name):
             points = self._density.unconstrain(values)
-        except RuntimeError as error:
-            raise ConfigError(f"{self.source.path.name}: {_one_line(error)}") from error
         return points.reshape((*leading, self.dim))
 
     def start(self, rng: np.random.Generator, num_chains: int, radius: float = 2.0) -> FloatArray:
@@ -210,24 +216,12 @@ class StanDensity:
             "starting points by unconstrain()"
         )
 
-    def _split(self, values: FloatArray) -> list[tuple[str, FloatArray]]:
-        """Return each variable with its part of Stan's flat values, shape (num, *its own shape)."""
-        parts, position = [], 0
-        for name, shape in self.dims.items():
-            width = math.prod(shape)
-            part = values[:, position : position + width]
-            # Stan counts the first index fastest
-            by_last = part.reshape(len(values), *reversed(shape))
-            parts.append((name, by_last.transpose(0, *range(len(shape), 0, -1))))
-            position += width
-        return parts
-
 
 def _open(source: Source, data: str, seed: int, engine: str) -> Density:
     """Open the density with the engine that is asked for, or with the one that there is."""
     if engine not in ("auto", "compiled", "interpreted"):
         raise ConfigError(f"engine must be auto, compiled or interpreted, was {engine!r}")
-    try:
+    with _explained(DataError, f"data of {source.path.name}"):
         if engine != "interpreted":
             try:
                 return compiled(source, data, seed)
@@ -235,14 +229,17 @@ def _open(source: Source, data: str, seed: int, engine: str) -> Density:
                 if engine == "compiled":
                     raise
         return Interpreted(source, data, seed)
+
+
+@contextmanager
+def _explained(kind: type[PyflowersError], what: str) -> Iterator[None]:
+    """Raise Stan's message in one line, without the folder that the program was compiled in."""
+    try:
+        yield
     except RuntimeError as error:
-        raise DataError(f"data of {source.path.name}: {_one_line(error)}") from error
-
-
-def _one_line(error: Exception) -> str:
-    """Return Stan's message in one line, without the folder that the program was compiled in."""
-    text = " ".join(str(error).split())
-    return re.sub(r"'/[^']*/([^'/]+\.stan)'", r"'\1'", text)
+        text = " ".join(str(error).split())
+        text = re.sub(r"'/[^']*/([^'/]+\.stan)'", r"'\1'", text)
+        raise kind(f"{what}: {text}") from error
 
 
 def _dims(elements: Sequence[str], source: Source) -> dict[str, tuple[int, ...]]:
@@ -292,8 +289,3 @@ def _plain(name: str, value: Any) -> Any:
     if array.dtype.kind not in "biuf":
         raise DataError(f"data: {name} holds {array.dtype}, but a Stan program takes numbers")
     return (array.astype(int) if array.dtype == np.bool_ else array).tolist()
-
-
-def _first_index_fastest(value: NDArray[Any], width: int) -> NDArray[Any]:
-    """Return (num, *shape) as (num, width), the first of `shape`'s indices running fastest."""
-    return value.transpose(0, *range(value.ndim - 1, 0, -1)).reshape(len(value), width)
