@@ -210,9 +210,10 @@ def test_a_program_that_cannot_be_refitted_keeps_its_estimates(own_program, tmp_
 def test_a_failed_refit_is_named_with_an_action_that_there_is():
     short = pyflowers.fit("multilevel_poisson", LECTURE, **{**HOW, "warmup": 5, "draws": 20})
     comparison = leave_one_group_out([short])
-    assert comparison.models[0].failed
+    failed = comparison.models[0].failed
+    assert failed
     (caution,) = [c for c in comparison.cautions if "failed their diagnostics" in c]
-    assert f"without plant {', '.join(comparison.models[0].failed)}; refits have the options" in caution
+    assert f"without plant {', '.join(failed)}; refits have the options" in caution
     assert "--adapt-delta" not in caution
 
 
