@@ -84,7 +84,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -581,11 +581,15 @@ def fit_normal(
     _warn_not_converged(converged, num_iter)
     axes = [f"dataset_{i}" if len(shape) > 1 else "dataset" for i in range(len(shape))]
     trace = [state.elbo for state in states if state.updated != "theta"]
+
+    def shown(q: Mapping[str, Any]) -> Factors:
+        return {**q, "theta": Normal(q["theta"].mean, q["theta"].sd)}
+
     return NormalVB(
-        factors=q,
+        factors=shown(q),
         elbo=value,
         elbo_trace=np.reshape(trace, (-1, *shape)),
-        states=tuple(states),
+        states=tuple(replace(state, factors=shown(state.factors)) for state in states),
         num_iter=num_iter,
         converged=converged,
         coords={axis: range(num) for axis, num in zip(axes, shape, strict=True)},
