@@ -59,6 +59,7 @@ from pyflowers.posterior.distributions import (
     log_constant,
 )
 from pyflowers.posterior.plants import (
+    DROP,
     Accepted,
     Drawer,
     Index,
@@ -67,8 +68,6 @@ from pyflowers.posterior.plants import (
     until_accepted,
 )
 
-DROP = 30.0
-"""Rules leave out what is below e^-30, which is 1e-13, of an integrand's maximum."""
 _BLOCK = 32_768  # elements at once: so many that threads seldom wait for one another
 
 

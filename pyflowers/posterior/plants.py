@@ -27,6 +27,9 @@ Accepted = tuple[FloatArray, BoolArray]
 Drawer = Callable[[slice, np.random.Generator], tuple[dict[str, FloatArray], int]]
 """Some plants to draws of each of their quantities, (draw, plant), and the number of proposals."""
 
+DROP = 30.0
+"""Rules leave out what is below e^-30, which is 1e-13, of an integrand's maximum."""
+
 _MAX_ROUNDS = 100_000
 
 

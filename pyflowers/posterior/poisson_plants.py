@@ -50,6 +50,7 @@ from scipy import special
 
 from pyflowers.posterior.distributions import LOG_2PI, FloatArray, MultilevelPrior, as_floats
 from pyflowers.posterior.plants import (
+    DROP,
     Accepted,
     Drawer,
     Index,
@@ -58,7 +59,6 @@ from pyflowers.posterior.plants import (
     until_accepted,
 )
 
-_DROP = 30.0  # rules leave out what is below e^-30, which is 1e-13, of an integrand's maximum
 _BLOCK = 4_096  # elements at once: a dozen arrays of them stay in a core's cache
 _GROUPS = (-1, 30, 40, 60, 90, 128)  # of similar numbers of nodes
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -179,14 +179,14 @@ def _log_integrals(num: FloatArray, total: FloatArray, mu: FloatArray, u: FloatA
 
 def _even_nodes(c: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the rule's step, and how many nodes left and right of the mode reach down to e^-D."""
-    curvature, edge = b + c, 1.39 * _DROP
+    curvature, edge = b + c, 1.39 * DROP
     step = np.where(
         curvature > edge,
-        3.72 / np.sqrt(_DROP * curvature),
-        7.54 / (_DROP + 1.02 * np.minimum(curvature, edge)),
+        3.72 / np.sqrt(DROP * curvature),
+        7.54 / (DROP + 1.02 * np.minimum(curvature, edge)),
     )
-    share = _DROP / np.maximum(b, 1e-290)
-    spread, root = np.sqrt(2 * _DROP / c), np.sqrt(2 * share)
+    share = DROP / np.maximum(b, 1e-290)
+    spread, root = np.sqrt(2 * DROP / c), np.sqrt(2 * share)
     left = np.minimum(spread, share + root)
     right = np.minimum(spread, np.minimum(root, np.log1p(share) + 1))
     return as_floats(step), as_floats(np.ceil(left / step)), as_floats(np.ceil(right / step))

@@ -41,6 +41,9 @@ from pyflowers.resources import version
 
 MODULE = "pyflowers.engines.stanli.worker"
 
+UNAVAILABLE = "transformed parameters and generated quantities are unavailable"
+"""What the interpreter warns of where it would return the parameters alone."""
+
 Question: TypeAlias = tuple[str, str, str, dict[str, Any]]
 """What is wanted, a program's text, its digest, and what is wanted with."""
 
@@ -291,7 +294,7 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
 
 def lack(source: Source, printed: str) -> EngineLacksError | None:
     """Return the error for something the interpreter cannot do; None for any other message."""
-    if "unsupported" not in printed and not printed.startswith("partial inits:"):
+    if not any(sign in printed for sign in ("unsupported", "partial inits:", UNAVAILABLE)):
         return None
     first = printed.strip().splitlines()[0]
     return EngineLacksError(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import stanio
 
-from pyflowers.engines.stanli import Answer, ChainProgress, Question
+from pyflowers.engines.stanli import UNAVAILABLE, Answer, ChainProgress, Question
 from pyflowers.engines.workers import serve
 
 MOST_PROGRAMS = 64
@@ -75,9 +75,11 @@ class Interpreter:
     ) -> dict[str, Any]:
         import stanli
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", RuntimeWarning)
             model = stanli.Model(mir=mir, data=stanio.dump_stan_json(data), seed=options["seed"])
+        if any(UNAVAILABLE in str(each.message) for each in said):
+            raise RuntimeError(f"its {UNAVAILABLE}")
         if inits is not None:
             flat = [stanio.dump_stan_json(_flat(one)) for one in inits]
             options["inits"] = np.stack([model.unconstrain(one) for one in flat])
