@@ -94,7 +94,7 @@ def test_a_program_is_refused_for_what_it_is(load, text, error, output):
 def test_draws_without_generated_quantities_are_refused(load):
     """The interpreter warns, and would return the parameters alone."""
     loaded = load(MODEL + "generated quantities { vector[0] a; real z = m; a[1] = m; }")
-    with pytest.raises(EngineLacksError, match=r"generated quantities are unavailable.*CmdStan can"):
+    with pytest.raises(EngineLacksError, match="generated quantities are unavailable"):
         loaded.sample(DATA, QUICK)
 
 
