@@ -13,6 +13,8 @@ from pyflowers.cli.console import say, say_json, show, shows_progress
 from pyflowers.cli.options import (
     PATH,
     centered_option,
+    drop_missing_option,
+    family_option,
     from_command_line,
     given,
     options,
@@ -45,7 +47,9 @@ def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | s
 
 
 @click.command("fit")
-@click.argument("program", metavar="NAME|PROGRAM.stan", required=False)
+@click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA", required=False)
+@family_option
+@drop_missing_option
 @fit_options
 @click.option(
     "--inits",
@@ -76,12 +80,13 @@ def fit_command(
     """Sample a program's posterior: by four NUTS chains, or by independent draws.
 
     NAME is one of pyflowers models; PROGRAM.stan is your own, with its declaration in PROGRAM.toml
-    beside it. With --config, each model in the file gets a run folder, and only what changed is
+    beside it; FORMULA is such as "reaction ~ days + (days | subject)", whose program is written for
+    the table. With --config, each model in the file gets a run folder, and only what changed is
     fitted again.
     """
     if config is not None:
         return _fit_experiment(config, from_command_line(ctx))
-    for name, value in (("NAME|PROGRAM.stan", options["program"]), ("--out", out)):
+    for name, value in (("NAME|PROGRAM.stan|FORMULA", options["program"]), ("--out", out)):
         if value is None:
             raise click.UsageError(f"{name} is missing, and there is no --config.", ctx)
     assert out is not None

@@ -35,10 +35,13 @@ def _pairs(
     parameter: click.Parameter,
     values: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Return the values of ``NAME=VALUE`` by name, each of them read."""
+    """Return the values of ``NAME=VALUE`` by name, each of them read.
+
+    A label in brackets may hold a sign of equality.
+    """
     found = {}
     for text in values:
-        name, _, value = text.partition("=")
+        name, _, value = text.rpartition("=") if "[" in text else text.partition("=")
         try:
             found[name.strip()] = read(value)
         except ValueError:
@@ -76,6 +79,21 @@ data_options = options(
     ),
 )
 """``--data``, the names of its columns, and how to read it."""
+
+family_option = click.option(
+    "--family",
+    metavar="NAME",
+    help="Of a formula: gaussian, student, lognormal, gamma, beta, bernoulli, binomial, poisson, "
+    "negbinomial, zero_inflated_poisson, zero_inflated_negbinomial or cumulative. "
+    "[default: gaussian]",
+)
+
+drop_missing_option = click.option(
+    "--drop-missing",
+    is_flag=True,
+    default=None,
+    help="Of a formula: leave rows with missing values out. [default: refuse them]",
+)
 
 prior_option = click.option(
     "--prior",

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pyflowers.cli.console import say, say_json
-from pyflowers.cli.options import PATH, cmdstan_option, include_option
+from pyflowers.cli.options import (
+    PATH,
+    cmdstan_option,
+    drop_missing_option,
+    family_option,
+    include_option,
+)
 from pyflowers.display import styled
 from pyflowers.errors import ConfigError
 from pyflowers.resources import stan_folder
@@ -74,25 +79,50 @@ def _show(program: Program, with_remedies: bool) -> None:
 
 @click.command("new")
 @click.argument("name", metavar="NAME|PROGRAM.stan", type=PATH)
+@click.argument("formula", required=False)
 @click.option("--from", "source", metavar="NAME", help="The shipped program to start from.")
 @click.option(
     "--data",
     type=PATH,
-    help="For an existing PROGRAM.stan: the table to draft its declaration for.",
+    help="The table that a formula is for; of an existing PROGRAM.stan, the table to draft its "
+    "declaration for.",
 )
+@family_option
+@drop_missing_option
 @include_option
 def new_command(
-    name: Path, source: str | None, data: Path | None, include_paths: tuple[str, ...]
+    name: Path,
+    formula: str | None,
+    source: str | None,
+    data: Path | None,
+    family: str | None,
+    drop_missing: bool | None,
+    include_paths: tuple[str, ...],
 ) -> None:
     """Start a program of your own.
 
-    With --from, NAME.stan and NAME.toml are written: a copy of a shipped program with its
+    With a FORMULA and --data, NAME.stan and NAME.toml are written: its program for that table, as
+    pyflowers fit FORMULA would fit it. With --from, they are a copy of a shipped program with its
     declaration, and with log_lik, y_rep and lprior. With --data, PROGRAM.toml is drafted for a
     program that you have. Nothing that exists is overwritten.
     """
     notes = []
-    if source is not None and data is None:
-        target = name if name.suffix == ".stan" else Path(f"{name}.stan")
+    target = name if name.suffix == ".stan" else Path(f"{name}.stan")
+    if formula is None and (family or drop_missing):
+        raise click.UsageError("--family and --drop-missing are of a FORMULA")
+    if formula is not None:
+        from pyflowers.programs.program import read_formula
+
+        if data is None or source is not None or include_paths:
+            raise click.UsageError("a FORMULA needs --data FILE, and neither --from nor --include")
+        program, read = read_formula(
+            formula, data, family=family or "gaussian", drop_missing=bool(drop_missing)
+        )
+        program.write(target)
+        files = dict.fromkeys((target, target.with_suffix(".toml")), "")
+        notes = [f"note: {note}" for note in read.notes]
+        then = f"pyflowers fit {target} --data {data} --out RUN_FOLDER"
+    elif source is not None and data is None:
         files, lost = _copy_of_shipped(source, target)
         if lost:
             names = " and ".join(lost)
@@ -109,8 +139,13 @@ def new_command(
         fill_in = "fill in the marked lines, then " if TO_FILL_IN in draft else ""
         then = f"{fill_in}pyflowers models {name}"
     else:
-        raise click.UsageError("give --from NAME for a new program, or --data FILE for your own")
-    _write_new(files)
+        raise click.UsageError(
+            "give a FORMULA and its --data, --from NAME for a copy, or --data FILE for your own"
+        )
+    if formula is None:
+        from pyflowers.programs.program import write_new
+
+        write_new(files)
     say_json({"written": [str(path) for path in files]})
     for line in (*(f"written: {path}" for path in files), *notes, f"next: {then}"):
         say(line)
@@ -134,22 +169,6 @@ def _copy_of_shipped(name: str, target: Path) -> tuple[dict[Path, str], list[str
     declaration = re.sub(r"^example = .*\n", "", declaration, flags=re.MULTILINE)
     lost = [str(each) for each in (Capability.EXACT, Capability.VB) if program.can(each)]
     return {target: text, target.with_suffix(".toml"): declaration}, lost
-
-
-def _write_new(files: Mapping[Path, str]) -> None:
-    """Write files that do not exist yet; refuse all if one does."""
-    for path in files:
-        if path.exists():
-            raise ConfigError(f"{path}: it already exists; choose another name or move the file")
-    for path, text in files.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise ConfigError(
-                f"{path}: it cannot be written ({error.strerror or error}); choose another place"
-            ) from error
 
 
 @click.command("compile")

@@ -7,7 +7,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -94,6 +94,9 @@ class Table(Shown):
         What a reader should know of how the cells were taken.
     decimal : str
         The decimal mark of numbers that are text.
+    levels : mapping of str to tuple of str
+        The columns that are factors whatever they look like, with their levels in order: those of
+        a data frame that are categories or text.
 
     Raises
     ------
@@ -106,6 +109,7 @@ class Table(Shown):
     rows: NDArray[np.int64]
     notes: list[str] = field(default_factory=list)
     decimal: str = "."
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not len(self.rows):
@@ -128,13 +132,18 @@ class Table(Shown):
         return f"{self.source}, row {self.rows[row]}"
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return the cells of a column.
+        """Return the cells of a column; of ``a:b``, if there is none, those of both together.
 
         Raises
         ------
         DataError
             If there is no column of that name.
         """
+        parts = name.split(":")
+        if name not in self.cells and len(parts) > 1 and self.cells.keys() >= set(parts):
+            texts = (_distinct(self.cells[part]) for part in parts)
+            columns = [np.asarray(names, dtype=object)[codes] for codes, names in texts]
+            return np.array([":".join(row) for row in zip(*columns, strict=True)], dtype=object)
         if name not in self.cells:
             have = ", ".join(map(str, self.cells))
             hint = other_separator(next(iter(self.cells))) if len(self.cells) == 1 else ""
@@ -245,6 +254,50 @@ class Table(Shown):
                 )
         return values
 
+    def is_factor(self, name: str) -> bool:
+        """Whether a column holds labels: some cell is neither a number nor missing."""
+        if name in self.levels:
+            return True
+        return bool((~np.isfinite(self._numbers_of(name)) & ~self.is_missing(name)).any())
+
+    def is_missing(self, name: str) -> NDArray[np.bool_]:
+        """Tell which cells of a column hold no value, shape (N,)."""
+        codes, names = _distinct(self.column(name))
+        return np.array([text.strip().lower() in _MISSING for text in names])[codes]
+
+    def numbers_or_factor(self, name: str, levels: Sequence[str] | None = None) -> Any:
+        """Return a column as numbers, or, where it holds labels, as a factor.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        levels : sequence of str, optional
+            The levels in their order; the column's, sorted, by default.
+
+        Raises
+        ------
+        DataError
+            If a cell is missing or, of a factor, none of the levels.
+        """
+        missing = np.flatnonzero(self.is_missing(name))
+        if missing.size:
+            raise DataError(
+                f"{self.where(missing[0])}: {name} is missing; fill it in, or leave the row out"
+            )
+        if not self.is_factor(name):
+            return self.numbers(name)
+        found = self.labels(name)
+        known = tuple(levels or self.levels.get(name) or sorted(found.names))
+        unknown = next((label for label in found.names if label not in known), None)
+        if unknown is not None:
+            row = int(np.argmax(found.codes == found.names.index(unknown)))
+            raise DataError(
+                f"{self.where(row)}: {name} is {unknown!r}, which is none of its levels: "
+                f"{', '.join(known)}"
+            )
+        return pd.Categorical(found.of_rows, categories=list(known))
+
     def sha256(self, columns: tuple[str, ...], spelled: Collection[str] = ()) -> str:
         """Return a digest of some columns' values, independent of the file's format.
 
@@ -351,11 +404,23 @@ def from_frame(frame: pd.DataFrame) -> Table:
     DataError
         If two columns have one name, or there are no rows.
     """
-    return table_of(frame, "the data frame", "the data frame")
+    levels = {}
+    for i, name in enumerate(map(str, frame.columns)):
+        column = frame.iloc[:, i]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            levels[name] = tuple(map(str, column.cat.categories))
+        elif pd.api.types.infer_dtype(column, skipna=True) == "string":
+            levels[name] = tuple(sorted(set(map(str, column.dropna()))))
+    return table_of(frame, "the data frame", "the data frame", levels=levels)
 
 
 def table_of(
-    frame: pd.DataFrame, source: str, header: str, rows: Any = None, decimal: str = "."
+    frame: pd.DataFrame,
+    source: str,
+    header: str,
+    rows: Any = None,
+    decimal: str = ".",
+    levels: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Table:
     """Return a table of a frame's cells, whose column names stand in `header`."""
     names = [str(name) for name in frame.columns]
@@ -364,7 +429,8 @@ def table_of(
         raise DataError(f"{header}: column {repeated[0]!r} appears twice; rename one")
     columns = (np.asarray(frame.iloc[:, i].astype(object)) for i in range(len(names)))
     numbers = np.arange(1, len(frame) + 1) if rows is None else np.asarray(rows, dtype=np.int64)
-    return Table(dict(zip(names, columns, strict=True)), source, numbers, decimal=decimal)
+    cells = dict(zip(names, columns, strict=True))
+    return Table(cells, source, numbers, decimal=decimal, levels=levels or {})
 
 
 def is_plain(text: str) -> bool:

@@ -147,6 +147,10 @@ def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
             _index_named(name, program): ((OBS,), its.codes) for name, its in data.labels.items()
         }
         arrays[_of_rows_named(_ROW, program, data.labels)] = ((OBS,), data.table.rows)
+        for column in program.declaration.transformed:
+            cells = data.table.column(data.name_of(column))
+            is_text = cells.dtype.kind == "O"
+            arrays[_cells_named(column, program)] = ((OBS,), text(cells) if is_text else cells)
     return arrays, coords
 
 
@@ -158,6 +162,10 @@ def _beside_labels(name: str, block: Container[str]) -> str:
 def _of_rows_named(name: str, program: Program, labels: Collection[str]) -> str:
     """Return what an array with a value for each row is called, beside data and dimensions."""
     return free_name(name, {*program.source.blocks.data, *labels})
+
+
+def _cells_named(column: str, program: Program) -> str:
+    return _of_rows_named(f"{column}_cells", program, program.declaration.label_columns)
 
 
 def _index_named(column: str, program: Program) -> str:
@@ -328,13 +336,15 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
             )
             for column in declared.label_columns
         }
-        cells = _cells(program, values, labels)
+        own = {name: constant[_cells_named(name, program)] for name in declared.transformed}
+        cells = own | _cells(program, values, labels)
         table = Table(
             {columns[name]: cells[name] for name in declared.columns},
             str(record.data.source),
             np.asarray(constant[row], dtype=np.int64),
         )
-        about |= {"labels": labels, "table": table}
+        coords = {name: tuple(map(str, constant[name])) for name in declared.matrices}
+        about |= {"labels": labels, "table": table, "coords": coords}
         return Data.of_table(declared, values, dict(columns), **about)
     except (KeyError, IndexError, ValueError) as error:
         raise DataError(f"{path}: its data cannot be read ({error}); fit again") from error

@@ -31,7 +31,7 @@ from pyflowers.fits.folder import (
     plain_inits,
 )
 from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
-from pyflowers.programs import Data, Program, find_program
+from pyflowers.programs import Data, Program, read_program
 from pyflowers.programs.data import READING
 
 _UNSET = -(2.0**31)
@@ -52,6 +52,8 @@ def fit(
     engine: str | Engine = "auto",
     cmdstan: str | Path | None = None,
     include_paths: Sequence[str | Path] = (),
+    family: str | None = None,
+    drop_missing: bool = False,
     inits: Any = None,
     cores: int | None = None,
     interval: float = INTERVAL,
@@ -64,7 +66,9 @@ def fit(
     Parameters
     ----------
     program : str, Path or Program
-        The name of a shipped program, or a ``.stan`` file with its declaration beside it.
+        The name of a shipped program, a ``.stan`` file with its declaration beside it, or a
+        formula such as ``"flowers ~ 1 + (1 | plant)"``, see
+        :meth:`pyflowers.Program.from_formula`.
     data : path, DataFrame, mapping or Data, optional
         A tidy table, or the data block as CmdStan JSON or a mapping; by default, the example that
         comes with the program.
@@ -85,6 +89,10 @@ def fit(
         See :func:`pyflowers.toolchain.find_cmdstan`.
     include_paths : sequence of path
         Where a program's included files are.
+    family : str, optional
+        The family of a formula's response; ``gaussian`` by default.
+    drop_missing : bool
+        Whether a formula leaves rows with missing values out; they are refused by default.
     inits
         Initial values as CmdStanPy takes them.
     cores : int, optional
@@ -111,9 +119,18 @@ def fit(
     """
     reading = {name: options.pop(name) for name in READING if name in options}
     chosen = SamplerOptions.of(seed=seed, **options)
-    opened = find_program(program, include_paths)
-    reading |= {"group": group, "time": time, "value": value}
-    read = opened.read(data, columns=columns, **reading)
+    opened, read = read_program(
+        program,
+        data,
+        include_paths=include_paths,
+        family=family,
+        drop_missing=drop_missing,
+        columns=columns,
+        group=group,
+        time=time,
+        value=value,
+        **reading,
+    )
     # What is wrong with the data or the priors is said before a CmdStan is looked for, or made.
     opened.fill(read, opened.resolve_priors(priors, read), centered=centered)
     return fit_data(

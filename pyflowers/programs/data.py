@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.declaration import OBS, Column, Declaration, complete, dims_of
 from pyflowers.programs.source import Blocks, Declared, Variable
+from pyflowers.programs.terms import design
 from pyflowers.records import recordable
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class Data(Shown):
         **rest: Any,
     ) -> Data:
         """Return the data block of a table that a whole declaration describes."""
-        coords = {n: tuple(columns[c] for c in names) for n, names in declared.matrices.items()}
+        coords = {**declared.coords, **rest.get("coords", {})}
         rest |= {"dims": dict(declared.dims), "coords": coords, "declaration": declared}
         return cls(values, columns=columns, **rest)
 
@@ -225,7 +227,7 @@ def read_data(
         raise ConfigError(
             f"{next(iter(how))}: it describes a file, and these data are not one; leave it out"
         )
-    table = _as_table(data, how)
+    table = as_table(data, how)
     if table is not None:
         found = _from_table(program, table, names, time_order, design_only)
         return replace(found, reading={key: str(value) for key, value in (how | of_time).items()})
@@ -237,7 +239,7 @@ def read_data(
     return _design_block(block, program.source.blocks) if design_only else block
 
 
-def _as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
+def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
     """Return data in any form as a table; None for a data block, or for nothing."""
     if isinstance(data, Table):
         return data
@@ -326,6 +328,7 @@ def _from_table(
         values,
         names,
         labels=labels,
+        coords=rows.coords,
         table=table,
         source=table.source,
         sha256=table.sha256(tuple(table.cells), spelled),
@@ -349,6 +352,8 @@ class Rows:
         The columns that are labels.
     parsed : dict of str to array
         The numbers that have been read, by the user's name of their column.
+    designs : dict of str to (array, tuple of str)
+        The design matrices that have been made, by their terms.
     """
 
     table: Table
@@ -356,6 +361,30 @@ class Rows:
     names: Mapping[str, str]
     labels: Mapping[str, Labels]
     parsed: dict[str, NDArray[Any]] = field(default_factory=dict)
+    designs: dict[str, tuple[NDArray[np.float64], tuple[str, ...]]] = field(default_factory=dict)
+
+    @cached_property
+    def coords(self) -> dict[str, tuple[str, ...]]:
+        """The names of the columns of each matrix."""
+        return {name: self.declared.data[name].names(self) for name in self.declared.matrices}
+
+    def design(
+        self, terms: str, columns: Sequence[str], levels: Mapping[str, Sequence[str]]
+    ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+        """Return the design matrix of a sum of terms, and the names of its columns."""
+        if terms not in self.designs:
+            cells = {
+                column: self.table.numbers_or_factor(self.names[column], levels.get(column))
+                for column in columns
+            }
+            self.parsed.update(
+                {self.names[c]: its for c, its in cells.items() if isinstance(its, np.ndarray)}
+            )
+            where = f"{self.table.source}: "
+            self.designs[terms] = design(
+                terms, cells, levels, refuse=lambda sentence: DataError(where + sentence)
+            )
+        return self.designs[terms]
 
     def positions(self, column: str, per: str | None) -> NDArray[np.int64]:
         """Return the position of each row's label, or of each `per` label's."""
@@ -406,7 +435,8 @@ class Rows:
 def _from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
     """Take CmdStan JSON, as a path, or a mapping of the data block's variables."""
     declared, _ = declared.with_plain_dims(blocks)
-    about: dict[str, Any] = {"dims": dims_of(declared, blocks), "declaration": declared}
+    about: dict[str, Any] = {"dims": dims_of(declared, blocks), "coords": declared.coords}
+    about |= {"declaration": declared}
     if data is None:
         return Data({}, sha256=digest(), **about)
     if isinstance(data, Mapping):

@@ -6,6 +6,7 @@ It is a small TOML file beside the program, ``mine.toml`` beside ``mine.stan``:
     y     = { column = "seizures" }
     plant = { column = "patient", index = true }    # labels kept as coordinates
     x     = { columns = ["treated", "base"] }       # a matrix; the names become a coordinate
+    X     = { terms = "treated * log(base)" }       # a design matrix, see pyflowers.programs.terms
     z     = { column = "age", per = "patient" }     # one value a group, checked to be one
     N     = { size = "obs" }
     P     = { size = "patient" }
@@ -29,12 +30,13 @@ import itertools
 import json
 import re
 from collections.abc import Collection, Container, Mapping, Sized
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
 import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.source import Blocks, Declared, Variable
 from pyflowers.records import Record, tag_of
 
@@ -55,6 +57,9 @@ class Kind(Record):
     fills: ClassVar[tuple[int | None, str]] = (None, "")
     """How many dimensions it gives, None for any, and what that is called."""
 
+    is_matrix: ClassVar[bool] = False
+    """Whether its columns have names, which are a coordinate."""
+
     @property
     def labels(self) -> dict[str, str]:
         """The columns that are read as labels, by the key that names them."""
@@ -66,8 +71,12 @@ class Kind(Record):
         return ()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The columns whose names are the coordinate of a matrix's columns."""
+    def cells(self) -> tuple[str, ...]:
+        """The columns that it transforms, whose cells a run keeps beside what they give."""
+        return ()
+
+    def names(self, rows: Rows) -> tuple[str, ...]:
+        """Return the coordinate of a matrix's columns."""
         return ()
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
@@ -143,6 +152,7 @@ class Columns(Kind):
     """
 
     fills: ClassVar = (2, "a matrix")
+    is_matrix: ClassVar = True
     columns: Annotated[tuple[str, ...], Field(min_length=1)]
     per: str | None = None
 
@@ -156,10 +166,9 @@ class Columns(Kind):
         """See :class:`Kind`."""
         return self.columns
 
-    @property
-    def names(self) -> tuple[str, ...]:
+    def names(self, rows: Rows) -> tuple[str, ...]:
         """See :class:`Kind`."""
-        return self.columns
+        return tuple(rows.names[column] for column in self.columns)
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
         """See :class:`Kind`."""
@@ -169,6 +178,61 @@ class Columns(Kind):
         """See :class:`Kind`."""
         found = [rows.numbers(column, name, variable, self.per) for column in self.columns]
         return np.stack(found, axis=1)
+
+
+class Terms(Kind):
+    """The design matrix of a sum of terms; of a single column, it may fill a vector.
+
+    Attributes
+    ----------
+    terms : str
+        The sum, such as ``year * log(height)``, see :mod:`pyflowers.programs.terms`.
+    per : str or None
+        Another column, for each of whose labels there is one row of the matrix.
+    levels : mapping of str to tuple of str
+        The levels of factors in their order; those of the table, sorted, by default.
+    """
+
+    fills: ClassVar = (None, "a matrix")
+    is_matrix: ClassVar = True
+    terms: str
+    per: str | None = None
+    levels: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """See :class:`Kind`."""
+        return {"per": self.per} if self.per else {}
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """See :class:`Kind`."""
+        from pyflowers.programs.terms import read_terms
+
+        return read_terms(self.terms).columns
+
+    def names(self, rows: Rows) -> tuple[str, ...]:
+        """See :class:`Kind`."""
+        return rows.design(self.terms, self.cells, self.levels)[1]
+
+    def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
+        """See :class:`Kind`."""
+        columns = {variable.sizes[1]: name} if variable.ndim == 2 else {}
+        return {**columns, variable.sizes[0]: self.per or OBS}
+
+    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+        """See :class:`Kind`."""
+        matrix, names = rows.design(self.terms, self.cells, self.levels)
+        if self.per:
+            matrix = matrix[np.unique(rows.labels[self.per].codes, return_index=True)[1]]
+        if variable.ndim == 2:
+            return matrix
+        if len(names) != 1:
+            raise DataError(
+                f"{name} is a vector, and {self.terms!r} gives the columns {', '.join(names)}; "
+                "declare a matrix, or leave one term"
+            )
+        return matrix[:, 0]
 
 
 class Size(Kind):
@@ -190,7 +254,7 @@ class Size(Kind):
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
         """See :class:`Kind`."""
-        counted: dict[str, Sized] = {OBS: rows.table, **rows.labels, **rows.declared.matrices}
+        counted: dict[str, Sized] = {OBS: rows.table, **rows.labels, **rows.coords}
         return len(counted[self.size])
 
 
@@ -212,7 +276,7 @@ class Value(Kind):
         return np.full(len(rows.table), self.value) if is_for_rows else self.value
 
 
-KINDS: tuple[type[Kind], ...] = (Column, Columns, Size, Value)
+KINDS: tuple[type[Kind], ...] = (Column, Columns, Terms, Size, Value)
 """What an entry under ``[data]`` may be."""
 
 
@@ -342,6 +406,25 @@ class TableRoles(Record):
     time: str = ""
 
 
+class FormulaText(Record):
+    """The formula that a program was written from.
+
+    Attributes
+    ----------
+    text : str
+        The formula.
+    family : str
+        Its family.
+    sha256 : str
+        Digest of the program as it was written; of one that was edited since, only the program's
+        text counts.
+    """
+
+    text: str
+    family: str
+    sha256: str
+
+
 class Declaration(Record):
     """All that a declaration may say; each part has a default.
 
@@ -359,8 +442,11 @@ class Declaration(Record):
         A table beside the program, which is read where no data are given.
     omit : tuple of str
         Quantities of the program that are neither summarised nor kept.
-    table, data, dims, priors, parameters, roles : table
-        See the section of this name.
+    coords : mapping of str to tuple of str
+        Labels of dimensions that neither a column nor a matrix of the data gives.
+    table, data, dims, priors, parameters, roles, formula : table
+        See the section of this name. A prior may be one element of a vector of the data block, by
+        its label: ``[priors."b_scale[age]"]``.
     """
 
     title: str = ""
@@ -371,14 +457,16 @@ class Declaration(Record):
     table: TableRoles = TableRoles()
     data: dict[str, _SourceField] = Field(default_factory=dict)
     dims: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    coords: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     priors: dict[str, Annotated[Prior, BeforeValidator(_prior)]] = Field(default_factory=dict)
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     omit: tuple[str, ...] = ()
     roles: Roles = Roles()
+    formula: FormulaText | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Declaration:
-        twice = sorted(set(self.data) & set(self.priors))
+        twice = sorted(set(self.data) & self.prior_elements.keys())
         if twice:
             raise ValueError(f"{twice[0]} is both data and a prior; declare it once")
         return self
@@ -396,9 +484,17 @@ class Declaration(Record):
         return {"group": self.table.group, "time": self.table.time, "value": value}
 
     @property
-    def matrices(self) -> dict[str, tuple[str, ...]]:
-        """The columns of each matrix by its variable."""
-        return {name: source.names for name, source in self.data.items() if source.names}
+    def matrices(self) -> tuple[str, ...]:
+        """The variables that are matrices with named columns."""
+        return tuple(name for name, source in self.data.items() if source.is_matrix)
+
+    @cached_property
+    def prior_elements(self) -> dict[str, list[str]]:
+        """The priors of each variable: itself, or its elements in their order."""
+        found: dict[str, list[str]] = {}
+        for name in self.priors:
+            found.setdefault(variable_of(name), []).append(name)
+        return found
 
     @property
     def label_columns(self) -> tuple[str, ...]:
@@ -417,9 +513,17 @@ class Declaration(Record):
         return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
     @property
+    def transformed(self) -> tuple[str, ...]:
+        """The columns whose cells cannot be told from the data block, each once."""
+        known = {*self.number_columns, *self.label_columns}
+        cells = itertools.chain.from_iterable(source.cells for source in self.data.values())
+        return tuple(dict.fromkeys(name for name in cells if name not in known))
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Every column that is read."""
-        return tuple(dict.fromkeys((*self.number_columns, *self.label_columns)))
+        read = (*self.number_columns, *self.label_columns, *self.transformed)
+        return tuple(dict.fromkeys(read))
 
     @property
     def reads_time(self) -> bool:
@@ -458,7 +562,7 @@ class Declaration(Record):
         data = dict(self.data)
         switches = {(self.roles.prior_only, 0), (self.roles.held_out, 1)}
         for name, variable in blocks.data.items():
-            if name in data or name in self.priors:
+            if name in data or name in self.prior_elements:
                 continue
             if variable.ndim == 1 and name in columns:
                 # What is observed is what it is, an ordinal rating also, and no label. Labels are
@@ -477,7 +581,7 @@ class Declaration(Record):
         for name, source in data.items():
             sizes = {**source.sizes_of(name, blocks.data[name]), **sizes}
         for name, variable in blocks.data.items():
-            is_open = name not in data and name not in self.priors
+            is_open = name not in data and name not in self.prior_elements
             if name in sizes and is_open and variable.is_int and not variable.ndim:
                 data[name] = Size(size=sizes[name])
         return self.model_copy(update={"data": {n: data[n] for n in blocks.data if n in data}})
@@ -518,7 +622,7 @@ class Declaration(Record):
         draws, all_variables = blocks.draws, {**blocks.data, **blocks.draws}
         for section, names, known, block in (
             ("data", self.data, blocks.data, "data block"),
-            ("priors", self.priors, blocks.data, "data block"),
+            ("priors", self.prior_elements, blocks.data, "data block"),
             ("dims", self.dims, all_variables, "blocks"),
             ("parameters", self.parameters, draws, "parameters and generated quantities"),
             ("omit", self.omit, draws, "parameters and generated quantities"),
@@ -577,7 +681,8 @@ def complete(
     # Labels may be a column obs, which sizes use for the rows: dimensions are named before them.
     whole, names = declared.with_columns(blocks, columns).with_plain_dims(blocks)
     whole = whole.with_sizes(blocks)
-    missing = [n for n in blocks.data if n not in whole.data and n not in declared.priors]
+    given = {*whole.data, *declared.prior_elements}
+    missing = [name for name in blocks.data if name not in given]
     if missing:
         lines = "\n".join(f"    {draft(blocks.data[name], blocks.data)}" for name in missing)
         raise ConfigError(
@@ -601,6 +706,11 @@ def dims_of(declared: Declaration, blocks: Blocks) -> dict[str, tuple[str, ...]]
         if names:
             found[name] = tuple(names if len(set(names)) == len(names) else numbered)
     return {**found, **declared.dims}
+
+
+def variable_of(name: str) -> str:
+    """Return the variable of an element's name, ``b`` of ``b[age]``."""
+    return name.partition("[")[0]
 
 
 def free_name(name: str, taken: Container[str]) -> str:

@@ -44,7 +44,9 @@ class PriorDensity:
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
 
 
-def prior_density(expression: str, values: Mapping[str, Any]) -> PriorDensity:
+def prior_density(
+    expression: str, values: Mapping[str, Any], lower: float | None = None
+) -> PriorDensity:
     """Return a prior from its expression, such as ``normal(mu_mean, 10)``.
 
     Parameters
@@ -53,6 +55,8 @@ def prior_density(expression: str, values: Mapping[str, Any]) -> PriorDensity:
         One of Stan's distributions with its arguments: numbers, or names in `values`.
     values : mapping
         Hyperparameters.
+    lower : float, optional
+        The parameter's lower bound, where the distribution is cut.
 
     Raises
     ------
@@ -75,7 +79,27 @@ def prior_density(expression: str, values: Mapping[str, Any]) -> PriorDensity:
         flat = match[1] == "scaled_inv_chi_square" and numbers[0] <= 0
         text = "flat on (0, ∞)" if flat else f"{match[1]}({', '.join(f'{x:g}' for x in numbers)})"
         return PriorDensity(text, None, float("nan"), None)
-    return family(*numbers)
+    found = family(*numbers)
+    return found if lower is None else _above(found, lower)
+
+
+def _above(prior: PriorDensity, lower: float) -> PriorDensity:
+    """Return a prior cut at a lower bound, if it has mass below that."""
+    quantile, density = prior.quantile, prior.density
+    if quantile is None or density is None or quantile(1e-9) >= lower:
+        return prior
+    low, high = 0.0, 1.0  # the mass below the bound, by bisection of the quantile
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if quantile(middle) < lower else (low, middle)
+    below, above = high, 1 - high
+    draws = np.array([quantile(below + p * above) for p in (np.arange(2000) + 0.5) / 2000])
+    return PriorDensity(
+        f"{prior.text} above {lower:g}",
+        lambda x: np.where(x >= lower, density(x), 0.0) / above,
+        float(draws.std()) if np.isfinite(prior.sd) else prior.sd,
+        lambda prob: quantile(below + prob * above),
+    )
 
 
 def _argument(word: str, values: Mapping[str, Any], expression: str) -> float:

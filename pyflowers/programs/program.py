@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.capabilities import Capabilities, Capability, Draws, MissingMoment
-from pyflowers.programs.data import Data, check_shapes, read_data
-from pyflowers.programs.declaration import Declaration, Parameter
+from pyflowers.programs.data import Data, as_table, check_shapes, read_data
+from pyflowers.programs.declaration import Declaration, Parameter, variable_of
 from pyflowers.programs.densities import PriorDensity, prior_density
 from pyflowers.programs.source import Source, read_source
 from pyflowers.records import read_toml
@@ -72,6 +72,13 @@ class Program(Shown):
 
     def __post_init__(self) -> None:
         self.declaration.check(self.source.blocks, self.declared_in)
+        formula = self.declaration.formula
+        if formula is not None and self.python == Capabilities():
+            from pyflowers.programs.formulas import digest_of
+            from pyflowers.programs.formulas.predictions import capabilities_of
+
+            if digest_of(self.source.text) == formula.sha256:  # it was not edited since
+                object.__setattr__(self, "python", capabilities_of(self.declaration))
 
     @classmethod
     def open(
@@ -119,6 +126,87 @@ class Program(Shown):
             python or Capabilities(),
             file.parent / declared.example if declared.example else None,
         )
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Any,
+        *,
+        family: str = "gaussian",
+        drop_missing: bool = False,
+        centered: Mapping[str, bool] | None = None,
+        **reading: Any,
+    ) -> Program:
+        """Write the program of a formula for a table.
+
+        Parameters
+        ----------
+        formula : str
+            Such as ``"reaction ~ days + (days | subject)"``, see the guide to formulas.
+        data : path, DataFrame or Table
+            The table, on whose scales the priors are.
+        family : str
+            ``gaussian``, ``student``, ``lognormal``, ``gamma``, ``beta``, ``bernoulli``,
+            ``binomial``, ``poisson``, ``negbinomial``, ``zero_inflated_poisson``,
+            ``zero_inflated_negbinomial`` or ``cumulative``.
+        drop_missing : bool
+            Whether rows with missing values are left out; they are refused by default.
+        centered : mapping of str to bool, optional
+            The parametrisation of a group's effects, by the group; chosen by the data by default.
+        **reading
+            ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.data.read_table`.
+
+        Raises
+        ------
+        ConfigError
+            For a formula that cannot be read.
+        DataError
+            For a table that it cannot be fitted to.
+
+        Examples
+        --------
+        >>> program = Program.from_formula(
+        ...     "flowers ~ 1 + (1 | plant)", "data/flowers.csv", family="poisson"
+        ... )
+        >>> program.name
+        'flowers_1_1_plant_poisson'
+        """
+        return read_formula(
+            formula,
+            data,
+            family=family,
+            drop_missing=drop_missing,
+            centered=centered,
+            **reading,
+        )[0]
+
+    def write(self, path: str | Path) -> Path:
+        """Write the program and its declaration, to be edited.
+
+        Parameters
+        ----------
+        path : str or Path
+            A name that ends in ``.stan``; the declaration goes beside it, into ``.toml``.
+
+        Returns
+        -------
+        Path
+            The program.
+
+        Raises
+        ------
+        ConfigError
+            If it cannot be written, or a file of that name is there.
+        """
+        from pyflowers.programs.formulas import to_toml
+
+        target = Path(path)
+        if target.suffix != ".stan":
+            raise ConfigError(f"{target}: a Stan program's name must end in .stan; rename it")
+        declared = self.declaration.model_dump(mode="json", exclude_defaults=True)
+        write_new({target: self.source.text, target.with_suffix(".toml"): to_toml(declared)})
+        return target
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what a shipped program has in Python: functions without names do not pickle."""
@@ -257,9 +345,20 @@ class Program(Shown):
             )
         priors = self.declaration.priors
         values = {name: prior.value for name, prior in priors.items()}
-        in_data = {} if data is None or data.has_table else data.values
-        in_data = {name: in_data[name] for name in priors if name in in_data}
-        for name, value in {**in_data, **(given or {})}.items():
+        block = {} if data is None or data.has_table else data.values
+        in_data = {
+            element: value
+            for name, elements in self.declaration.prior_elements.items()
+            if name in block
+            for element, value in zip(elements, np.ravel(block[name]), strict=False)
+        }
+        whole = self.declaration.prior_elements
+        of_elements = {
+            element: value
+            for name, value in (given or {}).items()
+            for element in (whole.get(name, [name]) if name not in priors else [name])
+        }
+        for name, value in {**in_data, **of_elements}.items():
             if name not in priors:
                 has = f"has no such prior; it has {', '.join(priors)}"
                 none = (
@@ -273,7 +372,8 @@ class Program(Shown):
 
     def _checked_prior(self, name: str, value: Any) -> float:
         """Return a hyperparameter; refuse what is no number or out of its range."""
-        prior, variable = self.declaration.priors[name], self.source.blocks.data[name]
+        prior = self.declaration.priors[name]
+        variable = self.source.blocks.data[variable_of(name)]
         lower = variable.lowest if prior.lower is None and prior.above is None else prior.lower
         if isinstance(value, np.ndarray) and not value.ndim:
             value = value.item()
@@ -318,7 +418,7 @@ class Program(Shown):
             reason.
         """
         block, choices = self.source.blocks.data, self.python.choices
-        numbers = {name: int(v) if block[name].is_int else v for name, v in priors.items()}
+        numbers = self._prior_values(priors)
         whole = replace(data, values={**data.values, **numbers})
         source = data.source or "the data"
         missing = [n for n in block if n not in whole.values and n not in choices]
@@ -347,6 +447,16 @@ class Program(Shown):
             chosen["centered"] = int(centered)
         whole = replace(whole, values={**whole.values, **chosen})
         return whole, [*data.notes, *self.python.check(whole)]
+
+    def _prior_values(self, priors: Mapping[str, float]) -> dict[str, Any]:
+        """Return the variables of the data block that priors give: scalars, and vectors whole."""
+        found: dict[str, Any] = {}
+        for name, elements in self.declaration.prior_elements.items():
+            variable = self.source.blocks.data[name]
+            values = np.array([priors[element] for element in elements])
+            typed = values.astype(np.int64) if variable.is_int else values
+            found[name] = typed if variable.ndim else typed.item()
+        return found
 
     def stan_values(self, data: Data) -> dict[str, Any]:
         """Return the data block alone, without other columns of the table."""
@@ -440,9 +550,23 @@ class Program(Shown):
         return [name for name in self.source.blocks.draws if name not in self.declaration.omit]
 
     def prior_of(self, parameter: str, values: Mapping[str, Any]) -> PriorDensity | None:
-        """Return the declared prior of a parameter or of its elements; None if there is none."""
+        """Return the declared prior of a parameter or of an element; None if there is none.
+
+        Of a vector whose elements have priors of their own there is one for each element only.
+        """
         prior = self._about(parameter).prior
-        return prior_density(prior, values) if prior else None
+        if not prior:
+            return None
+        _, _, label = parameter.partition("[")
+        of_element, elements = dict(values), self.declaration.prior_elements
+        for name in re.findall(r"\w+", prior):
+            if np.ndim(values.get(name, 0.0)):
+                own = f"{name}[{label}"
+                if own not in elements.get(name, ()):
+                    return None
+                of_element[name] = np.ravel(values[name])[elements[name].index(own)]
+        variable = self.source.blocks.draws.get(variable_of(parameter))
+        return prior_density(prior, of_element, variable.lowest if variable else None)
 
     def improper_priors(self, values: Mapping[str, Any]) -> dict[str, str]:
         """Return the parameters whose prior is improper, each with a remedy.
@@ -509,9 +633,65 @@ class Program(Shown):
         return declared.get(name) or declared.get(name.rstrip("_"), Parameter())
 
     def _hyperparameters(self, parameter: str) -> list[str]:
-        """Return the hyperparameters in a parameter's prior."""
-        words = re.findall(r"\w+", self._about(parameter).prior)
-        return [name for name in self.declaration.priors if name in words]
+        """Return the hyperparameters in the prior of a parameter or of an element."""
+        words, label = re.findall(r"\w+", self._about(parameter).prior), parameter.partition("[")[2]
+        own = {*words, *(f"{word}[{label}" for word in words)}
+        return [name for name in self.declaration.priors if name in own]
+
+
+def is_formula(reference: object) -> bool:
+    """Whether what names a program is a formula: a text with a tilde in it."""
+    return isinstance(reference, str) and "~" in reference
+
+
+def read_formula(
+    formula: str,
+    data: Any,
+    *,
+    family: str = "gaussian",
+    drop_missing: bool = False,
+    centered: Mapping[str, bool] | None = None,
+    **reading: Any,
+) -> tuple[Program, Data]:
+    """Write the program of a formula for a table, and read the table by it.
+
+    See :meth:`Program.from_formula`.
+    """
+    from pyflowers.programs.formulas import write_formula
+
+    how = {name: value for name, value in reading.items() if value is not None}
+    table = as_table(data, how)
+    if table is None:
+        raise DataError(f"formula {formula!r}: it needs a table; name one with --data")
+    written = write_formula(formula, table, family, drop_missing=drop_missing, centered=centered)
+    name = f"{written.name}.stan"
+    source = Source(Path(name), {name: written.text.encode()})
+    where = f"the declaration of {formula!r}"
+    program = Program(source, Declaration.parse(written.declaration, where), where, formula)
+    read = program.read(written.table)
+    return program, replace(read, reading={key: str(value) for key, value in how.items()})
+
+
+def write_new(files: Mapping[Path, str]) -> None:
+    """Write files that do not exist yet.
+
+    Raises
+    ------
+    ConfigError
+        If one does; then none is written.
+    """
+    for path in files:
+        if path.exists():
+            raise ConfigError(f"{path}: it already exists; choose another name or move the file")
+    for path, text in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise ConfigError(
+                f"{path}: it cannot be written ({error.strerror or error}); choose another place"
+            ) from error
 
 
 def _by_observation(

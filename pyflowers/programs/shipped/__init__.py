@@ -13,10 +13,12 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from pyflowers.errors import ConfigError
 from pyflowers.programs.capabilities import Capabilities
-from pyflowers.programs.program import Program
+from pyflowers.programs.data import Data
+from pyflowers.programs.program import Program, is_formula, read_formula
 from pyflowers.records import recordable
 from pyflowers.resources import data_path, stan_folder
 
@@ -55,6 +57,11 @@ def find_program(
         )
     if isinstance(reference, Program):
         return reference
+    if is_formula(reference):
+        raise ConfigError(
+            f"program {reference!r}: a formula needs the table that it is written for; write its "
+            "program with pyflowers new NAME.stan FORMULA --data FILE, and give that"
+        )
     if not isinstance(reference, str | Path):
         raise ConfigError(
             f"program: a {type(reference).__name__} is neither a name nor a path; choose one of "
@@ -66,6 +73,50 @@ def find_program(
     if include_paths:
         raise ConfigError(f"--include: {reference} includes no files; leave it out")
     return shipped_program(reference)
+
+
+def read_program(
+    reference: str | Path | Program,
+    data: Any = None,
+    *,
+    include_paths: Sequence[str | Path] = (),
+    family: str | None = None,
+    drop_missing: bool = False,
+    **reading: Any,
+) -> tuple[Program, Data]:
+    """Open a program and read its data; a formula's program is written for them.
+
+    Parameters
+    ----------
+    reference : str, Path or Program
+        As :func:`find_program` takes it, or a formula.
+    data
+        As :meth:`Program.read` takes them.
+    include_paths : sequence of path
+        Where a program's included files are.
+    family, drop_missing
+        Of a formula, see :meth:`Program.from_formula`.
+    **reading
+        See :meth:`Program.read`.
+
+    Raises
+    ------
+    PyflowersError
+        See :func:`find_program`, :meth:`Program.read` and :meth:`Program.from_formula`.
+    """
+    if not is_formula(reference):
+        for name, value in (("family", family), ("drop-missing", drop_missing)):
+            if value:
+                raise ConfigError(f"--{name}: {reference} is not a formula; leave it out")
+        opened = find_program(reference, include_paths)
+        return opened, opened.read(data, **reading)
+    for name in ("columns", "group", "time", "value", "time_order"):
+        if reading.pop(name, None):
+            raise ConfigError(f"--{name}: a formula names its columns itself; leave it out")
+    if include_paths:
+        raise ConfigError("--include: a formula includes no files; leave it out")
+    how = {"family": family or "gaussian", "drop_missing": drop_missing}
+    return read_formula(str(reference), data, **how, **reading)
 
 
 @cache

@@ -1,0 +1,39 @@
+"""The Bernoulli family: y is 1 with probability m, logit m = eta."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.programs.families import Family, FloatArray, Totals, Values
+
+
+def _mean(eta: FloatArray, values: Values) -> FloatArray:
+    return np.asarray(1 / (1 + np.exp(-eta)))
+
+
+def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    return (rng.random(eta.shape) < _mean(eta, values)).astype(np.float64)
+
+
+FAMILY = Family(
+    name="bernoulli",
+    equation="{y} ~ Bernoulli(m), logit m = eta",
+    link="logit",
+    response="array[N] int<lower=0, upper=1>",
+    stan="bernoulli_logit({eta})",
+    rng="bernoulli_logit_rng({eta})",
+    log_lik=lambda y, eta, values: np.asarray(y * eta - np.logaddexp(0, eta)),
+    draw=_draw,
+    mean=_mean,
+    totals=Totals(
+        """
+vector[D] y_num = zeros_vector(D); // rows of each cell
+vector[D] y_total = zeros_vector(D); // those of them that are 1
+for (n in kept) {
+  y_num[cell[n]] += 1;
+  y_total[cell[n]] += y[n];
+}""",
+        "target += dot_product(y_total, eta) - dot_product(y_num, log1p_exp(eta));",
+    ),
+)

@@ -1,0 +1,49 @@
+"""The binomial family: y of n trials succeed, each with probability m, logit m = eta."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.programs.families import Family, FloatArray, Totals, Values
+
+
+def _probability(eta: FloatArray) -> FloatArray:
+    return np.asarray(1 / (1 + np.exp(-eta)))
+
+
+def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+    from scipy.special import gammaln
+
+    n = values["trials"]
+    choices = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
+    return np.asarray(choices + y * eta - n * np.logaddexp(0, eta))
+
+
+def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    trials = np.broadcast_to(values["trials"], eta.shape).astype(np.int64)
+    return rng.binomial(trials, _probability(eta)).astype(np.float64)
+
+
+FAMILY = Family(
+    name="binomial",
+    equation="{y} ~ binomial(trials, m), logit m = eta",
+    link="logit",
+    response="array[N] int<lower=0>",
+    stan="binomial_logit({trials}, {eta})",
+    rng="binomial_rng({trials}, inv_logit({eta}))",
+    log_lik=_log_lik,
+    draw=_draw,
+    mean=lambda eta, values: _probability(eta) * values["trials"],
+    has_trials=True,
+    totals=Totals(
+        """
+vector[D] y_num = zeros_vector(D); // trials of each cell
+vector[D] y_total = zeros_vector(D); // its successes
+for (n in kept) {
+  y_num[cell[n]] += trials[n];
+  y_total[cell[n]] += y[n];
+}""",
+        "target += dot_product(y_total, eta) - dot_product(y_num, log1p_exp(eta));",
+    ),
+)

@@ -1,0 +1,63 @@
+"""The cumulative family of ordered ratings: logit P(y <= j) = threshold[j] - eta.
+
+References
+----------
+McCullagh (1980), Regression models for ordinal data, JRSS B 42(2), section 2 (proportional odds).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values
+
+
+def _probabilities(eta: FloatArray, values: Values) -> FloatArray:
+    """Return the probability of each rating, shape (J, chain, draw, N)."""
+    at_most = 1 / (1 + np.exp(eta - np.moveaxis(values["threshold"], 2, 0)))
+    return np.asarray(np.diff(at_most, axis=0, prepend=0.0, append=1.0))
+
+
+def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+    threshold, rating = values["threshold"], y.astype(np.int64)
+    ends = np.full_like(threshold[:, :, :1], np.inf)
+    edges = np.concatenate([-ends, threshold, ends], axis=2)[..., 0]
+    above, below = edges[..., rating] - eta, edges[..., rating - 1] - eta
+    # log(F(above) - F(below)) for the logistic F, which does not cancel in either tail.
+    log_f = -np.logaddexp(0, -above) - np.logaddexp(0, below)
+    return np.asarray(log_f + np.log(-np.expm1(below - above)))
+
+
+def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    latent = eta + rng.logistic(size=eta.shape)
+    above = latent > np.moveaxis(values["threshold"], 2, 0)
+    return 1.0 + above.sum(axis=0)
+
+
+def _mean(eta: FloatArray, values: Values) -> FloatArray:
+    probabilities = _probabilities(eta, values)
+    return np.asarray(np.tensordot(np.arange(1, len(probabilities) + 1), probabilities, axes=1))
+
+
+FAMILY = Family(
+    name="cumulative",
+    equation="logit P({y} <= j) = threshold[j] - eta",
+    link="logit",
+    response="array[N] int<lower=1, upper=J>",
+    stan="ordered_logistic({eta}, threshold)",
+    rng="ordered_logistic_rng({eta}, threshold)",
+    log_lik=_log_lik,
+    draw=_draw,
+    mean=_mean,
+    auxiliary=(
+        Auxiliary(
+            "threshold",
+            "ordered[J - 1]",
+            "student_t(3, 0, {scale})",
+            {"scale": 2.5},
+            "what a rating's latent value exceeds from one rating to the next",
+        ),
+    ),
+    is_ordinal=True,
+)

@@ -1,0 +1,38 @@
+"""The gamma family, with its mean: y ~ gamma(shape, shape / exp(eta))."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.programs.families import SHAPE, Family, FloatArray, Values
+
+
+def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+    from scipy.special import gammaln
+
+    shape = values["shape"]
+    log_rate = np.log(shape) - eta
+    kernel = shape * log_rate + (shape - 1) * np.log(y) - np.exp(log_rate) * y
+    return np.asarray(kernel - gammaln(shape))
+
+
+def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    shape = np.broadcast_to(values["shape"], eta.shape)
+    return rng.gamma(shape, np.exp(eta) / shape)
+
+
+FAMILY = Family(
+    name="gamma",
+    equation="{y} ~ gamma(shape, shape / exp(eta)), whose mean is exp(eta)",
+    link="log",
+    response="vector<lower=0>[N]",
+    stan="gamma(shape, shape * exp(-({eta})))",
+    rng="gamma_rng(shape, shape * exp(-({eta})))",
+    log_lik=_log_lik,
+    draw=_draw,
+    mean=lambda eta, values: np.exp(eta),
+    auxiliary=(SHAPE,),
+    scale="log",
+    is_positive=True,
+)

@@ -1,0 +1,58 @@
+"""The normal family: y ~ N(eta, sigma²)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.programs.families import SIGMA, Family, FloatArray, Totals, Values
+
+
+def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+    """Return log N(y | eta, sigma²)."""
+    z = (y - eta) / values["sigma"]
+    return np.asarray(-0.5 * np.log(2 * np.pi) - np.log(values["sigma"]) - 0.5 * z**2)
+
+
+def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    """Draw from N(eta, sigma²)."""
+    return rng.normal(eta, np.broadcast_to(values["sigma"], eta.shape))
+
+
+def totals(y: str) -> Totals:
+    """Return the sums of a normal likelihood of `y`, an expression of Stan's for row n."""
+    return Totals(
+        f"""
+vector[D] y_num = zeros_vector(D); // rows of each cell
+vector[D] y_mean = zeros_vector(D); // their mean
+vector[D] y_square = zeros_vector(D); // their sum of squares about it
+for (n in kept) {{
+  y_num[cell[n]] += 1;
+  y_mean[cell[n]] += {y};
+}}
+for (d in 1 : D) {{
+  y_mean[d] /= fmax(y_num[d], 1);
+}}
+for (n in kept) {{
+  y_square[cell[n]] += square({y} - y_mean[cell[n]]);
+}}""",
+        """
+real squares = sum(y_square) + dot_product(y_num, square(y_mean - eta));
+target += -sum(y_num) * log(sigma) - 0.5 * squares / square(sigma);""",
+    )
+
+
+FAMILY = Family(
+    name="gaussian",
+    equation="{y} ~ N(eta, sigma²)",
+    link="identity",
+    response="vector[N]",
+    stan="normal({eta}, sigma)",
+    rng="normal_rng({eta}, sigma)",
+    log_lik=log_lik,
+    draw=draw,
+    mean=lambda eta, values: eta,
+    auxiliary=(SIGMA,),
+    scale="y",
+    totals=totals("y[n]"),
+)

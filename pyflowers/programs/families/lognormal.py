@@ -1,0 +1,26 @@
+"""The lognormal family: log y ~ N(eta, sigma²)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyflowers.programs.families import SIGMA, Family
+from pyflowers.programs.families import gaussian as normal
+
+_TOTALS = normal.totals("log(y[n])")
+
+FAMILY = Family(
+    name="lognormal",
+    equation="log {y} ~ N(eta, sigma²)",
+    link="identity",
+    response="vector<lower=0>[N]",
+    stan="lognormal({eta}, sigma)",
+    rng="lognormal_rng({eta}, sigma)",
+    log_lik=lambda y, eta, values: normal.log_lik(np.log(y), eta, values) - np.log(y),
+    draw=lambda eta, values, rng: np.exp(normal.draw(eta, values, rng)),
+    mean=lambda eta, values: np.exp(eta + 0.5 * np.square(values["sigma"])),
+    auxiliary=(SIGMA,),
+    scale="log",
+    is_positive=True,
+    totals=_TOTALS,
+)

@@ -1,0 +1,40 @@
+"""The negative binomial family: mean exp(eta), variance exp(eta) + exp(eta)² / shape."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.programs.families import SHAPE, Family, FloatArray, Values, rate
+
+
+def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+    """Return the log probability of y; the rate is gamma(shape, shape / exp(eta))."""
+    from scipy.special import gammaln
+
+    shape = values["shape"]
+    choices = gammaln(y + shape) - gammaln(y + 1) - gammaln(shape)
+    log_total = np.logaddexp(eta, np.log(shape))
+    return np.asarray(choices + y * (eta - log_total) + shape * (np.log(shape) - log_total))
+
+
+def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    """Draw a rate for each count, and the count."""
+    shape = np.broadcast_to(values["shape"], eta.shape)
+    rates = rng.gamma(shape, rate(eta) / shape)
+    return rng.poisson(np.minimum(rates, 2**31 - 1)).astype(np.float64)
+
+
+FAMILY = Family(
+    name="negbinomial",
+    equation="{y} ~ negative binomial(exp(eta), shape), with variance exp(eta) + exp(eta)² / shape",
+    link="log",
+    response="array[N] int<lower=0>",
+    stan="neg_binomial_2_log({eta}, shape)",
+    rng="neg_binomial_2_log_rng(fmin({eta}, 20), shape)",
+    log_lik=log_lik,
+    draw=draw,
+    mean=lambda eta, values: np.exp(eta),
+    auxiliary=(SHAPE,),
+    scale="log",
+)

@@ -1,0 +1,44 @@
+"""The Poisson family: y ~ Poisson(exp(eta))."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.programs.families import Family, FloatArray, Totals, Values, rate
+
+
+def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+    """Return log Poisson(y | exp(eta))."""
+    from scipy.special import gammaln
+
+    return np.asarray(y * eta - np.exp(eta) - gammaln(y + 1))
+
+
+def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    """Draw from Poisson(exp(eta))."""
+    return rng.poisson(rate(eta)).astype(np.float64)
+
+
+FAMILY = Family(
+    name="poisson",
+    equation="{y} ~ Poisson(exp(eta))",
+    link="log",
+    response="array[N] int<lower=0>",
+    stan="poisson_log({eta})",
+    rng="poisson_log_rng(fmin({eta}, 20))",
+    log_lik=log_lik,
+    draw=draw,
+    mean=lambda eta, values: np.exp(eta),
+    scale="log",
+    totals=Totals(
+        """
+vector[D] y_num = zeros_vector(D); // rows of each cell
+vector[D] y_total = zeros_vector(D); // the sum of their counts
+for (n in kept) {
+  y_num[cell[n]] += 1;
+  y_total[cell[n]] += y[n];
+}""",
+        "target += dot_product(y_total, eta) - dot_product(y_num, exp(eta));",
+    ),
+)

@@ -1,0 +1,44 @@
+"""Student's t family: y ~ t(nu, eta, sigma), for measurements with outliers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.programs.families import SIGMA, Auxiliary, Family, FloatArray, Values
+
+
+def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+    from scipy.special import gammaln
+
+    nu, sigma = values["nu"], values["sigma"]
+    constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi) - np.log(sigma)
+    return np.asarray(constant - (nu + 1) / 2 * np.log1p(((y - eta) / sigma) ** 2 / nu))
+
+
+def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    nu = np.broadcast_to(values["nu"], eta.shape)
+    return np.asarray(eta + values["sigma"] * rng.standard_t(nu))
+
+
+NU = Auxiliary(
+    "nu",
+    "real<lower=1>",
+    "gamma({alpha}, {beta})",
+    {"alpha": 2.0, "beta": 0.1},
+    "degrees of freedom: the smaller, the further out the outliers",
+)
+
+FAMILY = Family(
+    name="student",
+    equation="{y} ~ t(nu, eta, sigma)",
+    link="identity",
+    response="vector[N]",
+    stan="student_t(nu, {eta}, sigma)",
+    rng="student_t_rng(nu, {eta}, sigma)",
+    log_lik=_log_lik,
+    draw=_draw,
+    mean=lambda eta, values: eta,
+    auxiliary=(SIGMA, NU),
+    scale="y",
+)

@@ -1,0 +1,133 @@
+"""A formula in, an ordinary Stan program with its declaration out.
+
+>>> import pandas as pd, pyflowers
+>>> frame = pd.read_csv("data/flowers.csv")
+>>> program = pyflowers.Program.from_formula("flowers ~ 1 + (1 | plant)", frame, family="poisson")
+>>> print(program.source.text.splitlines()[1])
+ * flowers ~ 1 + (1 | plant)
+
+The way of a formula: `grammar` takes it apart, `model` meets it with the table, `writer` writes the
+program and `declared` its declaration; `checks` say what a reader should know before sampling.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pyflowers.data import Table
+from pyflowers.errors import DataError
+from pyflowers.programs.families import find_family
+from pyflowers.programs.formulas.checks import check_model
+from pyflowers.programs.formulas.declared import declaration_of, to_toml
+from pyflowers.programs.formulas.grammar import parse
+from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.writer import write_program
+
+__all__ = ["Written", "digest_of", "to_toml", "write_formula"]
+
+MOST_NAMED = 5
+"""Rows with missing values that a message names."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a formula has been written as.
+
+    Attributes
+    ----------
+    name : str
+        A file name for it, without an ending.
+    text : str
+        The Stan program.
+    declaration : mapping
+        Its declaration.
+    table : Table
+        The rows that it is fitted to; its notes say what a reader should know before sampling.
+    """
+
+    name: str
+    text: str
+    declaration: Mapping[str, Any]
+    table: Table
+
+
+def write_formula(
+    text: str,
+    table: Table,
+    family: str = "gaussian",
+    *,
+    drop_missing: bool = False,
+    centered: Mapping[str, bool] | None = None,
+) -> Written:
+    """Write the program of a formula for a table.
+
+    Parameters
+    ----------
+    text : str
+        The formula.
+    table : Table
+        The table, whose scales the priors take.
+    family : str
+        The family of the response.
+    drop_missing : bool
+        Whether rows with missing values are left out, and noted.
+    centered : mapping of str to bool, optional
+        The parametrisation of a group's effects, by the group; chosen by the data by default.
+
+    Raises
+    ------
+    ConfigError
+        For a formula that cannot be read.
+    DataError
+        For data that it cannot be fitted to.
+    """
+    formula = parse(text)
+    model = Model(formula, find_family(family), table, centered or {})
+    kept = _without_missing(model, drop_missing)
+    model = Model(formula, model.family, kept, centered or {})
+    kept.notes.extend(check_model(model))
+    program = write_program(model)
+    declaration = declaration_of(model, digest_of(program))
+    return Written(_name_of(text, family), program, declaration, kept)
+
+
+def digest_of(program: str) -> str:
+    """Return the digest by which a program is known to be as it was written."""
+    return hashlib.sha256(program.encode()).hexdigest()
+
+
+def _without_missing(model: Model, drop: bool) -> Table:
+    """Return the table without rows in which a column of the formula is missing."""
+    table, formula = model.table, model.formula
+    columns = [formula.response, *model.columns]
+    columns += [formula.trials] if formula.trials and not formula.trials.isdecimal() else []
+    missing = np.zeros(len(table), dtype=bool)
+    where = {name: table.is_missing(name) for name in dict.fromkeys(columns)}
+    for found in where.values():
+        missing |= found
+    if not missing.any():
+        return table.at(~missing)
+    rows = ", ".join(map(str, table.rows[missing][:MOST_NAMED]))
+    rows += " …" if missing.sum() > MOST_NAMED else ""
+    named = ", ".join(name for name, found in where.items() if found.any())
+    what = f"{table.source}: {missing.sum()} of {len(table)} rows have no {named} (rows {rows})"
+    if not drop:
+        raise DataError(f"{what}; fill them in, or leave these rows out with --drop-missing")
+    if missing.all():
+        raise DataError(f"{what}: none is left")
+    kept = table.at(~missing)
+    kept.notes.append(f"{what}; they are left out")
+    return kept
+
+
+def _name_of(text: str, family: str) -> str:
+    """Return a file name made of a formula's words."""
+    name = "_".join(re.findall(r"[A-Za-z0-9]+", text))[:60].strip("_")
+    name = name if name[:1].isalpha() else f"formula_{name}"
+    return name if family == "gaussian" else f"{name}_{family}"

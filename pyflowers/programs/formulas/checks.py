@@ -1,0 +1,142 @@
+"""What a formula's data are unfit for, and what a reader should know of them before sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pyflowers.errors import DataError
+from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.terms import read_terms
+
+FEWEST_GROUPS = 5
+MOST_EFFECTS = 10
+"""Correlated effects of a group term; they have 45 correlations."""
+
+
+def check_model(model: Model) -> list[str]:
+    """Refuse a model that its data cannot tell apart; return notes on the rest.
+
+    Raises
+    ------
+    DataError
+        With one sentence.
+    """
+    model.y.sum(), model.trials.sum()  # refuse what the family cannot take
+    _refuse_redundant(model)
+    return [*_about_groups(model), *_about_separation(model)]
+
+
+def _refuse_redundant(model: Model) -> None:
+    """Refuse columns of the design that others make up, naming them."""
+    matrix, names = model.population_design
+    if model.has_intercept:
+        matrix, names = np.hstack([np.ones((len(matrix), 1)), matrix]), ("Intercept", *names)
+    if not names:
+        return
+    scaled = matrix / np.where((size := np.linalg.norm(matrix, axis=0)) > 0, size, 1)
+    basis = np.empty((len(matrix), 0))
+    redundant = []
+    for name, column in zip(names, scaled.T, strict=True):
+        rest = column - basis @ (basis.T @ column)
+        rest -= basis @ (basis.T @ rest)
+        if (norm := np.linalg.norm(rest)) < 1e-8:
+            redundant.append(name)
+        else:
+            basis = np.column_stack([basis, rest / norm])
+    if redundant:
+        are, them = ("is", "it") if len(redundant) == 1 else ("are", "them")
+        raise DataError(
+            f"{model.table.source}: of the formula's columns {', '.join(redundant)} {are} made up "
+            f"by the others ({len(names)} columns, rank {basis.shape[1]}, {len(matrix)} rows); "
+            f"leave {them} out of the formula"
+        )
+
+
+def _about_groups(model: Model) -> Iterator[str]:
+    table = model.table
+    population = set(read_terms(model.formula.population).columns)
+    for its in model.effects:
+        term, labels = its.term, table.labels(its.term.group)
+        factor = next((c for c in term.columns if c in population and table.is_factor(c)), None)
+        if factor is not None and len(term.columns) == 1:
+            raise DataError(
+                f"{table.source}: {factor} is a factor of the population and the group of {term}; "
+                "its levels cannot be told from its effects; leave one of them out"
+            )
+        if len(labels) < 2:
+            raise DataError(f"{table.source}: {term.group} has one label; leave {term} out")
+        if len(labels) < FEWEST_GROUPS:
+            yield (
+                f"{term.group} has {len(labels)} labels, so that sd_{its.name} rests mostly on its "
+                "prior"
+            )
+        has_residual = any(each.name == "sigma" for each in model.family.auxiliary)
+        if has_residual and len(labels) == len(table):
+            raise DataError(
+                f"{table.source}: every row has a {term.group} of its own, so that its effects "
+                f"cannot be told from the residuals; leave {term} out"
+            )
+        if its.pairs and len(its.effects) > MOST_EFFECTS:
+            num = len(its.pairs)
+            raise DataError(
+                f"{table.source}: {term} has {len(its.effects)} effects with {num} correlations; "
+                f"write ({term.effects} || {term.group}), or fewer effects"
+            )
+    yield from _about_labels(model)
+
+
+def _about_labels(model: Model) -> Iterator[str]:
+    """Note labels of an inner group that stand in several outer ones."""
+    groups = [term.group for term in model.formula.groups]
+    for outer in groups:
+        for inner in groups:
+            if inner.startswith(f"{outer}:"):
+                own = inner.removeprefix(f"{outer}:")
+                if ":" in own or own in groups:
+                    continue
+                labels, holders = model.table.labels(own), model.table.labels(outer).codes
+                shared = sum(len(set(holders[labels.codes == i])) > 1 for i in range(len(labels)))
+                if shared:
+                    yield (
+                        f"{shared} labels of {own} stand in more than one {outer}; by "
+                        f"{outer}/{own} they are different in each"
+                    )
+        plain = [g for g in groups if ":" not in g and g != outer]
+        for inner in plain if ":" not in outer else []:
+            codes, holders = model.table.labels(inner).codes, model.table.labels(outer).codes
+            num, sizes = int(codes.max()) + 1, np.bincount(codes)
+            pairs = len(set(zip(codes.tolist(), holders.tolist(), strict=True)))
+            if num < pairs <= 1.5 * num and sizes.max() > 1 and num > holders.max() + 1:
+                yield (
+                    f"some labels of {inner} stand in more than one {outer}; if they are "
+                    f"different there, write (1 | {outer}/{inner})"
+                )
+
+
+def _about_separation(model: Model) -> Iterator[str]:
+    """Note a column of the design by which the successes and failures are separated."""
+    family = model.family
+    if family.link != "logit" or not family.is_discrete or family.is_ordinal:
+        return
+    some, all_ = model.y > 0, model.y < model.trials
+    matrix, names = model.population_design
+    for name, column in zip(names, matrix.T, strict=True):
+        ones, zeros = column[some], column[all_]
+        if not (ones.size and zeros.size):
+            continue
+        if ones.min() >= zeros.max() or ones.max() <= zeros.min():
+            yield (
+                f"{name} separates the successes from the failures, so that b[{name}] rests on its "
+                "prior"
+            )
+        values = np.unique(column)
+        if len(values) == 2:
+            for value in values:
+                y, n = model.y[column == value].sum(), model.trials[column == value].sum()
+                if y in (0, n):
+                    yield (
+                        f"where {name} is {value:g}, {y:g} of {n:g} are successes, so that "
+                        f"b[{name}] rests on its prior"
+                    )

@@ -1,0 +1,209 @@
+"""A model's declaration: where its data come from, the numbers of its priors, what it means."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.writer import (
+    COEFFICIENT_PRIOR,
+    INTERCEPT_PRIOR,
+    auxiliary_prior,
+    effects_prior,
+    equation,
+)
+
+
+def declaration_of(model: Model, sha256: str) -> dict[str, Any]:
+    """Return the declaration of a model's program, whose text has this digest."""
+    formula, family = model.formula, model.family
+    found: dict[str, Any] = {
+        "title": f"{formula.text} ({family.name})",
+        "equation": equation(model),
+        "story": _story(model),
+        "omit": _omitted(model),
+        "formula": {"text": formula.text, "family": family.name, "sha256": sha256},
+        "table": {"group": formula.groups[0].group} if formula.groups else {},
+        "data": _data(model),
+        "dims": {
+            **({"b": ["X"], "b_scale": ["X"]} if model.population else {}),
+            **{f"sd_{its.name}": [f"effects_{its.name}"] for its in model.effects},
+            **{f"cor_{its.name}": [f"pairs_{its.name}"] for its in model.effects if its.pairs},
+            **{
+                f"r_{its.name}": [its.term.group, f"effects_{its.name}"][: 2 - its.is_intercept]
+                for its in model.effects
+            },
+        },
+        "coords": {
+            **{f"effects_{its.name}": list(its.effects) for its in model.effects},
+            **{f"pairs_{its.name}": list(its.pairs) for its in model.effects if its.pairs},
+        },
+        "priors": {
+            name: {
+                "value": value,
+                **({} if name == "Intercept_location" else {"above": 0.0}),
+                "description": meaning,
+            }
+            for name, (value, meaning) in model.priors.items()
+        },
+        "parameters": _parameters(model),
+    }
+    return {key: value for key, value in found.items() if value not in ({}, [], "")}
+
+
+def _story(model: Model) -> str:
+    """Return the model in sentences."""
+    family, formula = model.family, model.formula
+    parts = [f"{formula.response} has the family {family.name}, with the {family.link} link."]
+    if model.population:
+        names = model.population_design[1]
+        parts.append(f"Its linear predictor has {_list(names)} for the whole population.")
+    for its in model.effects:
+        together = " and correlated" if its.pairs else ""
+        parts.append(
+            f"{_list(its.effects)} {'varies' if len(its.effects) == 1 else 'vary'} by "
+            f"{its.term.group}, normally distributed{together}."
+        )
+    return " ".join(parts)
+
+
+def _list(names: tuple[str, ...]) -> str:
+    if len(names) > 6:
+        return f"{len(names)} effects"
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def _omitted(model: Model) -> list[str]:
+    names = []
+    if model.has_intercept and model.population:
+        names.append("threshold_at_means" if model.family.is_ordinal else "Intercept_at_means")
+    for its in model.effects:
+        names += [] if its.is_intercept else [f"z_{its.name}"]
+        names += [f"L_{its.name}"] if its.pairs else []
+    return names
+
+
+def _data(model: Model) -> dict[str, dict[str, Any]]:
+    """Return where each variable of the data block comes from."""
+    formula, found = model.formula, dict[str, dict[str, Any]]()
+    per = {"per": model.cell} if model.cell else {}
+
+    def terms(text: str) -> dict[str, Any]:
+        levels = {name: list(its) for name, its in model.levels(text).items()}
+        return {"terms": text, **per, **({"levels": levels} if levels else {})}
+
+    found["N"] = {"size": "obs"}
+    found["y"] = {"column": formula.response}
+    if model.family.is_ordinal:
+        found["y"] |= {"index": True, "order": "value"}
+        found["J"] = {"size": formula.response}
+    if formula.trials:
+        is_number = formula.trials.isdecimal()
+        found["trials"] = (
+            {"value": int(formula.trials)} if is_number else {"column": formula.trials}
+        )
+    if model.cell:
+        found["cell"] = {"column": model.cell, "index": True}
+        found["D"] = {"size": model.cell}
+    if model.population:
+        found["X"] = terms(model.population)
+        found["K"] = {"size": "X"}
+    if model.population and model.has_intercept:
+        means = model.population_design[0].mean(axis=0)
+        found["X_mean"] = {"value": [float(f"{mean:.6g}") for mean in means]}
+    for i, expression in enumerate(model.offsets):
+        found[f"offset_{i + 1}"] = terms(f"0 + {expression}")
+    for its in model.effects:
+        found[its.name] = {"column": its.term.group, "index": True, **per}
+        found[f"N_{its.name}"] = {"size": its.term.group}
+        if not its.is_intercept:
+            found[f"Z_{its.name}"] = terms(_with_ones(its.term.effects, its.effects))
+            found[f"M_{its.name}"] = {"size": f"Z_{its.name}"}
+        found[f"centered_{its.name}"] = {"value": int(its.centered)}
+    for name in ("prior_only", "held_out"):
+        found[name] = {"value": 0}
+    found["N_pointwise"] = {"size": "obs"}
+    return found
+
+
+def _with_ones(text: str, effects: tuple[str, ...]) -> str:
+    """Return a bracket's terms with the intercept that it has without saying so."""
+    says = re.match(r"\s*[01]\s*\+", text)
+    return text if says or effects[0] != "Intercept" else f"1 + {text}"
+
+
+def _parameters(model: Model) -> dict[str, dict[str, Any]]:
+    """Return what the quantities mean, and their priors."""
+    family, found = model.family, dict[str, dict[str, Any]]()
+    link = {"identity": "", "log": "log ", "logit": "logit "}[family.link]
+    of_y = f"{link}{model.formula.response}"
+    is_shifted = model.has_intercept and bool(model.population)
+    if model.has_intercept and not family.is_ordinal:
+        found["Intercept"] = {"description": f"{of_y} where every covariate is 0"}
+        found["Intercept_at_means" if is_shifted else "Intercept"] = {
+            "description": f"{of_y} where the covariates have their means",
+            "prior": INTERCEPT_PRIOR,
+        }
+    if not is_shifted and "Intercept" in found:
+        found["Intercept"]["description"] = f"{of_y} of a typical group"
+    if model.population:
+        found["b"] = {
+            "description": f"effects on {of_y}",
+            "prior": COEFFICIENT_PRIOR,
+            "log_axis": False,
+        }
+    for each in family.auxiliary:
+        name = f"{each.name}_at_means" if family.is_ordinal and is_shifted else each.name
+        found[name] = {"description": each.description}
+        if not family.is_ordinal:
+            found[name]["prior"] = auxiliary_prior(each)
+    for its in model.effects:
+        group = its.term.group
+        found[f"sd_{its.name}"] = {
+            "description": f"standard deviations between the labels of {group}",
+            "prior": effects_prior(its),
+        }
+        found[f"r_{its.name}"] = {"description": f"effects of the labels of {group}"}
+        if its.pairs:
+            found[f"cor_{its.name}"] = {"description": f"correlations between labels of {group}"}
+    return found
+
+
+def to_toml(declaration: Mapping[str, Any]) -> str:
+    """Return a declaration as the text of a TOML file."""
+    return "\n".join(_toml(declaration)).strip() + "\n"
+
+
+def _toml(declaration: Mapping[str, Any]) -> Iterator[str]:
+    sections = {key: value for key, value in declaration.items() if isinstance(value, Mapping)}
+    for key, value in declaration.items():
+        if key not in sections:
+            yield f"{key} = {_value(value)}"
+    for section, values in sections.items():
+        if section in ("priors", "parameters"):
+            for name, its in values.items():
+                yield f"\n[{section}.{_key(name)}]"
+                yield from (f"{key} = {_value(value)}" for key, value in its.items())
+        else:
+            yield f"\n[{section}]"
+            yield from (f"{_key(key)} = {_value(value)}" for key, value in values.items())
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _text(text: str) -> str:
+    """Return a string as TOML writes it: as JSON does, but for the delete character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

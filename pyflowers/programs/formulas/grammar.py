@@ -1,0 +1,215 @@
+"""A formula's text in, its parts out: response, population, groups; nothing is evaluated.
+
+    response ~ population + (effects | group) + (effects || group)
+
+Brackets with a bar are cut out here. What is left, and what each bracket holds before its bar, is
+a sum of terms for :mod:`pyflowers.programs.terms`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pyflowers.errors import ConfigError
+
+LONGEST = 2_000
+"""Characters of a formula; what is longer is no formula, and may be meant to exhaust a parser."""
+
+_NAME = r"(?:[^\W\d][\w.]*|`[^`]+`)"
+_RESPONSE = re.compile(rf"\s*({_NAME})\s*(?:\|\s*trials\(\s*({_NAME}|\d+)\s*\)\s*)?")
+_GROUP = re.compile(rf"\s*{_NAME}\s*(?:[:/]\s*{_NAME}\s*)*")
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+
+
+@dataclass(frozen=True)
+class GroupTerm:
+    """Effects that vary between the labels of a column.
+
+    Attributes
+    ----------
+    effects : str
+        What varies, as a sum of terms.
+    group : str
+        The column; several joined by a colon for their combinations.
+    correlated : bool
+        Whether the effects of a label are correlated.
+    """
+
+    effects: str
+    group: str
+    correlated: bool
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns whose combination is the group."""
+        return self.group.split(":")
+
+    def __str__(self) -> str:
+        return f"({self.effects} {'|' if self.correlated else '||'} {self.group})"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula in parts.
+
+    Attributes
+    ----------
+    text : str
+        The formula.
+    response : str
+        The column of the response.
+    trials : str
+        The column of the trials, or their number; empty without ``| trials(n)``.
+    population : str
+        The sum of terms of the population; ``1`` if there are none.
+    groups : tuple of GroupTerm
+        The group terms.
+    """
+
+    text: str
+    response: str
+    trials: str
+    population: str
+    groups: tuple[GroupTerm, ...]
+
+
+def parse(text: str) -> Formula:
+    """Take a formula apart.
+
+    Raises
+    ------
+    ConfigError
+        If it is none, naming the part.
+    """
+    text = " ".join(text.split())
+    if len(text) > LONGEST:
+        raise ConfigError(f"formula: it has more than {LONGEST} characters; shorten it")
+    left, _, right = text.partition("~")
+    if "~" in right:
+        raise ConfigError(f"formula {text!r}: it has more than one ~; leave one")
+    match = _RESPONSE.fullmatch(left)
+    if match is None:
+        raise ConfigError(
+            f"formula {text!r}: the response {left.strip()!r} is not a column or a column | "
+            "trials(n); transform it in the table, or choose a family on its scale"
+        )
+    _refuse_unbalanced(text, right)
+    population, groups = _without_brackets(text, right)
+    return Formula(text, _bare(match[1]), _bare(match[2] or ""), population, groups)
+
+
+def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]]:
+    """Return the sum of terms without the group terms, and those."""
+    rest, groups, start = "", list[GroupTerm](), 0
+    for begin, end in _top_brackets(right):
+        inside = right[begin + 1 : end]
+        bar = _first_bar(inside)
+        before = right[start:begin].rstrip()
+        if bar is None or re.search(r"[\w.`]$", before):  # a call, or a bracket of terms
+            continue
+        if before and before[-1] != "+":
+            raise ConfigError(
+                f"formula {text!r}: {before[-1]} stands before the group term "
+                f"({inside}); group terms are added with +"
+            )
+        groups += _group_terms(text, inside, bar)
+        rest += before.removesuffix("+") + " "
+        start = end + 1
+    rest = re.sub(r"^\s*\+", "", rest + right[start:]).strip()
+    if "|" in re.sub(r"`[^`]*`|\"[^\"]*\"|'[^']*'", "", rest):
+        raise ConfigError(
+            f"formula {text!r}: a group term stands in brackets of its own, such as (1 | group)"
+        )
+    if rest.endswith("+"):
+        raise ConfigError(f"formula {text!r}: it ends with +; add a term or leave the + out")
+    return rest or "1", _merged(text, groups)
+
+
+def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
+    """Yield the group terms of a bracket: ``a/b`` is ``a`` and ``a:b``."""
+    effects, is_double = inside[:bar].strip(), inside[bar : bar + 2] == "||"
+    group = inside[bar + 1 + is_double :].strip()
+    if not effects or not _GROUP.fullmatch(group):
+        raise ConfigError(
+            f"formula {text!r}: the group term ({inside}) is not (effects | group), where group "
+            "is a column, a:b or a/b, and effects are terms such as 1 + x"
+        )
+    outer: list[str] = []
+    for nested in group.split("/"):
+        outer = [*outer, *(_bare(part) for part in nested.split(":"))]
+        if len(set(outer)) < len(outer):
+            raise ConfigError(f"formula {text!r}: ({inside}) names {outer[-1]} twice; leave one")
+        yield GroupTerm(effects, ":".join(outer), not is_double)
+
+
+def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
+    """Refuse a term that is given twice; write ``(1 | g) + (0 + x | g)`` as ``(1 + x || g)``."""
+    found: dict[str, GroupTerm] = {}
+    for term in groups:
+        before = found.get(term.group)
+        if before is None:
+            found[term.group] = term
+            continue
+        own = re.fullmatch(r"0\s*\+\s*(.+)", term.effects)
+        if own is None or before.effects.startswith("0"):
+            raise ConfigError(
+                f"formula {text!r}: {before} and {term} both have an intercept by {term.group}; "
+                f"write one term, such as (1 + x | {term.group}), or (1 | {term.group}) + "
+                f"(0 + x | {term.group}) without their correlation"
+            )
+        if before.correlated and re.search(r"[+*:/(]|^(?!1$)", before.effects):
+            raise ConfigError(
+                f"formula {text!r}: {before} has correlations and {term} none with it; write "
+                f"one term of {term.group}, with | for all correlations or with || for none"
+            )
+        found[term.group] = replace(
+            before, effects=f"{before.effects} + {own[1]}", correlated=False
+        )
+    return tuple(found.values())
+
+
+def _refuse_unbalanced(text: str, right: str) -> None:
+    """Refuse brackets that are not closed, which would end a term elsewhere."""
+    open_: list[str] = []
+    for mark in _outside_quotes(right):
+        if mark in "([{":
+            open_.append(mark)
+        elif mark in _BRACKETS and (not open_ or open_.pop() != _BRACKETS[mark]):
+            raise ConfigError(f"formula {text!r}: {mark} closes nothing; balance the brackets")
+    if open_:
+        raise ConfigError(f"formula {text!r}: {open_[-1]} is not closed; balance the brackets")
+
+
+def _outside_quotes(text: str) -> str:
+    """Return a text of the same length, with blanks for what stands in quotes."""
+    return re.sub(r"`[^`]*`|\"[^\"]*\"|'[^']*'", lambda match: " " * len(match[0]), text)
+
+
+def _top_brackets(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each bracket that is in no other begins and ends."""
+    depth = begin = 0
+    for i, mark in enumerate(_outside_quotes(text)):
+        if mark in "([{":
+            begin = i if depth == 0 else begin
+            depth += 1
+        elif mark in ")]}":
+            depth -= 1
+            if depth == 0:
+                yield begin, i
+
+
+def _first_bar(inside: str) -> int | None:
+    """Return where the bar is that stands in no further bracket."""
+    depth = 0
+    for i, mark in enumerate(_outside_quotes(inside)):
+        depth += (mark in "([{") - (mark in ")]}")
+        if mark == "|" and depth == 0:
+            return i
+    return None
+
+
+def _bare(name: str) -> str:
+    """Return a column's name without the backticks around it."""
+    return name.strip().strip("`")

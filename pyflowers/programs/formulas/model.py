@@ -1,0 +1,394 @@
+"""A formula and a table in, everything that a program says of them out.
+
+References
+----------
+Bürkner (2017), brms: An R package for Bayesian multilevel models using Stan, Journal of Statistical
+Software 80(1), for the priors on the scale of the data. Gabry and Goodrich, rstanarm's vignette on
+prior distributions, for that of coefficients. Papaspiliopoulos, Roberts and Sköld (2007),
+Statistical Science 22(1), section 2, for the parametrisations; DerSimonian and Laird (1986),
+Controlled Clinical Trials 7(3), for the variance between groups.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers.data import Table
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.families import Family
+from pyflowers.programs.formulas.grammar import Formula, GroupTerm
+from pyflowers.programs.terms import design, offset, read_terms, refuse_unknown
+
+FloatArray = NDArray[np.float64]
+
+_OF_PROGRAM = """N K X X_mean X_centered y trials D J cell kept N_pointwise prior_only held_out
+    b b_scale eta lprior log_lik y_rep y_num y_total y_mean y_square squares sigma nu shape phi zi
+    threshold correlation Intercept Intercept_at_means threshold_at_means n d i j m"""
+_OF_STAN = """for in while if else return break continue true false target functions data
+    transformed parameters model generated quantities int real vector row_vector matrix array void
+    complex tuple lower upper offset multiplier simplex ordered print reject profile jacobian"""
+_TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
+"""What no group may be called in a program: its other variables, and Stan's own words."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The effects of a group term.
+
+    Attributes
+    ----------
+    term : GroupTerm
+        The term.
+    name : str
+        What the program calls the group.
+    effects : tuple of str
+        What varies.
+    centered : bool
+        The parametrisation.
+    """
+
+    term: GroupTerm
+    name: str
+    effects: tuple[str, ...]
+    centered: bool
+
+    @property
+    def is_intercept(self) -> bool:
+        """Whether the only effect is the intercept."""
+        return self.effects == ("Intercept",)
+
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        """The pairs of effects that are correlated."""
+        pairs = itertools.combinations(self.effects, 2)
+        return tuple(map(",".join, pairs)) if self.term.correlated else ()
+
+
+@dataclass(frozen=True)
+class Model:
+    """A formula, its family and the table's columns that it names.
+
+    Attributes
+    ----------
+    formula : Formula
+        The formula.
+    family : Family
+        Its family.
+    table : Table
+        The rows that it is fitted to.
+    parametrisations : mapping of str to bool
+        Whether a group term is centred, for those that the data are not to decide.
+    """
+
+    formula: Formula
+    family: Family
+    table: Table
+    parametrisations: Mapping[str, bool]
+
+    def __post_init__(self) -> None:
+        """Refuse columns and families that do not fit."""
+        formula, family = self.formula, self.family
+        for terms in self.sums:
+            refuse_unknown(terms, self.table.cells)
+        for name in (formula.response, formula.trials if not formula.trials.isdecimal() else ""):
+            if name:
+                self.table.column(name)
+        for term in formula.groups:
+            self.table.column(term.group)
+        if family.has_trials != bool(formula.trials):
+            with_it = f"{formula.response} | trials(n) ~ …"
+            raise ConfigError(
+                f"formula {formula.text!r}: family {family.name} "
+                + (f"takes {with_it}" if family.has_trials else f"takes no trials: not {with_it}")
+            )
+        for name in self.parametrisations:
+            if name not in {term.group for term in formula.groups}:
+                groups = ", ".join(term.group for term in formula.groups) or "none"
+                raise ConfigError(f"centered {name}: the formula's groups are {groups}")
+
+    @property
+    def sums(self) -> list[str]:
+        """The sums of terms."""
+        return [self.formula.population, *(term.effects for term in self.formula.groups)]
+
+    @cached_property
+    def population(self) -> str:
+        """The population's terms, without ones: those are the intercept."""
+        terms = read_terms(self.formula.population)
+        return "" if terms.is_empty else terms.text.removeprefix("1 + ")
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether the population has an intercept; thresholds are one."""
+        return self.family.is_ordinal or read_terms(self.formula.population).has_intercept
+
+    @property
+    def offsets(self) -> tuple[str, ...]:
+        """What the offsets hold."""
+        return read_terms(self.formula.population).offsets
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table that the linear predictor names."""
+        own = itertools.chain.from_iterable(read_terms(terms).columns for terms in self.sums)
+        groups = itertools.chain.from_iterable(term.columns for term in self.formula.groups)
+        return tuple(dict.fromkeys((*own, *groups)))
+
+    @cached_property
+    def cells(self) -> dict[str, Any]:
+        """The numbers or the factor of each column that terms name."""
+        own = itertools.chain.from_iterable(read_terms(terms).columns for terms in self.sums)
+        return {name: self.table.numbers_or_factor(name) for name in dict.fromkeys(own)}
+
+    def levels(self, terms: str) -> dict[str, tuple[str, ...]]:
+        """Return the levels of the factors that a sum of terms makes."""
+        found = {}
+        for name in read_terms(terms).columns:
+            its = self.cells[name]
+            if isinstance(its, pd.Categorical):
+                found[name] = tuple(map(str, its.categories))
+            elif re.search(rf"C\(`?{re.escape(name)}`?[,)]", terms):
+                found[name] = tuple(f"{value:.15g}" for value in np.unique(its))
+        return found
+
+    def design(self, terms: str) -> tuple[FloatArray, tuple[str, ...]]:
+        """Return the design matrix of a sum of terms, and what its columns are called."""
+        where = f"{self.table.source}: "
+        cells = {name: self.cells[name] for name in read_terms(terms).columns}
+        if not cells:
+            return np.ones((len(self.table), 1)), ("Intercept",)
+        return design(terms, cells, refuse=lambda sentence: DataError(where + sentence))
+
+    @cached_property
+    def population_design(self) -> tuple[FloatArray, tuple[str, ...]]:
+        """The design matrix of the population, and what its columns are called."""
+        if not self.population:
+            return np.empty((len(self.table), 0)), ()
+        return self.design(self.population)
+
+    @cached_property
+    def offset(self) -> FloatArray:
+        """What the offsets add to each row."""
+        values = np.zeros(len(self.table))
+        for expression in self.offsets:
+            cells = {name: self.cells[name] for name in read_terms(f"0 + {expression}").columns}
+            values = values + offset(expression, cells)
+        return values
+
+    @cached_property
+    def y(self) -> FloatArray:
+        """The response as numbers; ratings from 1."""
+        name, family = self.formula.response, self.family
+        if family.is_ordinal:
+            return self.table.labels(name, order="value").codes + 1.0
+        lower = 0.0 if family.is_discrete or family.is_positive else None
+        y = self.table.numbers(
+            name,
+            whole=family.is_discrete,
+            lower=lower,
+            if_missing="leave the row out, with --drop-missing",
+            if_text=f"family {family.name} takes numbers; make it numbers",
+        )
+        limits = {
+            "must be above 0": family.is_positive & (y <= 0),
+            "must be below 1": ("upper=1>[N]" in family.response) & (y >= 1),
+            "must be 0 or 1": ("upper=1>" in family.response) & family.is_discrete & (y > 1),
+        }
+        for limit, wrong in limits.items():
+            if np.any(wrong):
+                row = int(np.argmax(wrong))
+                raise DataError(
+                    f"{self.table.where(row)}: {name} is {y[row]:.15g}, but for family "
+                    f"{family.name} it {limit}; correct it or choose another family"
+                )
+        return y
+
+    @cached_property
+    def trials(self) -> FloatArray:
+        """The trials of each row."""
+        given = self.formula.trials
+        if given.isdecimal() or not given:
+            trials = np.full(len(self.table), float(given or 1))
+        else:
+            trials = self.table.numbers(given, whole=True, lower=0)
+        if given and np.any(self.y > trials):
+            row = int(np.argmax(self.y > trials))
+            raise DataError(
+                f"{self.table.where(row)}: {self.formula.response} is {self.y[row]:g} of "
+                f"{trials[row]:g} trials; correct one of them"
+            )
+        return trials
+
+    @cached_property
+    def cell(self) -> str:
+        """The columns whose combinations share their linear predictor; empty without totals."""
+        if self.family.totals is None or not self.columns:
+            return ""
+        name = ":".join(self.columns)
+        num = len(set(self.table.column(name)))
+        return name if 2 * num <= len(self.table) else ""
+
+    @cached_property
+    def effects(self) -> tuple[Effects, ...]:
+        """The effects of each group term."""
+        found: list[Effects] = []
+        for term in self.formula.groups:
+            name = re.sub(r"\W", "_", term.group, flags=re.ASCII).strip("_") or "group"
+            name = name if name[0].isalpha() else f"g_{name}"
+            used = _TAKEN | {other.name for other in found}
+            while name in used or name.endswith("__"):
+                name = f"{name.rstrip('_')}_group"
+            effects = self.design(_with_ones(term.effects))[1]
+            given = self.parametrisations.get(term.group)
+            centered = self._prefers_centered(term) if given is None else given
+            found.append(Effects(term, name, effects, centered))
+        return tuple(found)
+
+    # Numbers of the priors
+
+    @cached_property
+    def linked(self) -> FloatArray:
+        """The response on the scale of the linear predictor, roughly, without the offset."""
+        y, link = self.y, self.family.link
+        if self.family.is_ordinal:
+            values = (y - y.mean()) / (y.std() or 1.0)
+        elif link == "logit" and self.family.is_discrete:
+            values = np.log((y + 0.5) / (self.trials - y + 0.5))
+        elif link == "logit":
+            values = np.log(y / (1 - y))
+        elif self.family.scale == "log":
+            values = np.log(y + 0.1 if link == "log" else y)
+        else:
+            values = y
+        return np.asarray(values - self.offset)
+
+    @cached_property
+    def scale(self) -> float:
+        """Scale of the response for priors: 2.5, or its median absolute deviation if larger."""
+        if self.family.scale == "fixed":
+            return 2.5
+        mad = 1.4826 * float(np.median(np.abs(self.linked - np.median(self.linked))))
+        return max(2.5, rounded(mad))
+
+    @cached_property
+    def priors(self) -> dict[str, tuple[float, str]]:
+        """The hyperparameters: value, and meaning."""
+        found: dict[str, tuple[float, str]] = {}
+        fixed = self.family.scale == "fixed"
+        if self.has_intercept and not self.family.is_ordinal:
+            location = 0.0 if fixed else rounded(float(np.median(self.linked)))
+            at = "the intercept where covariates have their means"
+            found["Intercept_location"] = location, f"location of the t prior on {at}"
+            found["Intercept_scale"] = self.scale, f"scale of the t prior on {at}"
+        matrix, names = self.population_design
+        spread = float(np.std(self.y, ddof=1)) if self.family.scale == "y" else 1.0
+        for name, column in zip(names, matrix.T, strict=True):
+            sd = float(np.std(column, ddof=1)) if len(column) > 1 else 0.0
+            scale = rounded(2.5 * (spread or 1.0) / sd) if sd > 0 else 2.5
+            found[f"b_scale[{name}]"] = scale, f"sd of the normal prior on b[{name}]"
+        for its in self.effects:
+            found[f"sd_{its.name}_scale"] = (
+                self.scale,
+                f"scale of the half-t prior on the sd of effects by {its.term.group}",
+            )
+            if its.pairs:
+                found[f"cor_{its.name}_eta"] = 2.0, f"eta of the LKJ prior on cor_{its.name}"
+        for each in self.family.auxiliary:
+            for key, value in each.values.items():
+                used = self.scale if value is None else value
+                found[f"{each.name}_{key}"] = used, f"{key} of the prior on {each.name}"
+        return found
+
+    def _prefers_centered(self, term: GroupTerm) -> bool:
+        """Whether the data know a group's effects better than its population does.
+
+        The groups' means are compared with their errors, roughly: the covariates by least squares,
+        coarser groups taken out, rows that share a finer group within this one taken together.
+        """
+        group = self.table.labels(term.group).codes
+        others = (self.table.labels(t.group).codes for t in self.formula.groups if t is not term)
+        within, coarser = [], []
+        for codes in others:
+            if _lies_within(codes, group):
+                within.append(codes)
+            elif codes.max() < group.max() and not _lies_within(group, codes):
+                coarser.append(codes)
+        unit = min(within, key=lambda codes: int(codes.max()), default=np.arange(len(group)))
+        group = group[np.unique(unit, return_index=True)[1]]
+        fixed = np.hstack([np.ones((len(unit), 1)), self.population_design[0]])
+        fitted = fixed @ np.linalg.lstsq(fixed, self.linked, rcond=None)[0]
+        residual = self.linked - fitted
+        if self.family.link == "log" and self.family.is_discrete:
+            means, error = self._of_counts(unit if within else group, coarser, fitted)
+            if not within:
+                return _vary_more(means, error)
+            residual = means[unit]
+        for codes in coarser:
+            residual = residual - _means(residual, codes)[codes]
+        residual = _means(residual, unit)
+        means, sizes = _means(residual, group), np.bincount(group)
+        if self.family.link == "logit" and self.family.is_discrete and not self.family.is_ordinal:
+            share = (self.y.sum() + 0.5) / (self.trials.sum() + 1)
+            trials = np.bincount(group, np.bincount(unit, self.trials))
+            return _vary_more(means, 1 / (trials * share * (1 - share)))
+        dof = len(group) - len(means)
+        square = float(np.sum((residual - means[group]) ** 2)) / dof if dof else np.inf
+        return _vary_more(means, square / sizes)
+
+    def _of_counts(
+        self, group: NDArray[np.int64], coarser: list[NDArray[np.int64]], fitted: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the log of observed over expected counts by group, and its squared error."""
+        expected = np.exp(np.clip(fitted + self.offset, -20, 20))
+        for codes in (np.zeros(len(group), dtype=np.int64), *coarser):
+            ratio = (np.bincount(codes, self.y) + 0.5) / (np.bincount(codes, expected) + 0.5)
+            expected = expected * ratio[codes]
+        total = np.bincount(group, self.y) + 0.5
+        ratio = total / (np.bincount(group, expected) + 0.5)
+        mean, dof = expected * ratio[group], len(group) - len(total)
+        dispersion = float(np.sum((self.y - mean) ** 2 / mean)) / dof if dof else 1.0
+        return np.log(ratio), max(dispersion, 1.0) / total
+
+
+def _vary_more(means: FloatArray, error: FloatArray) -> bool:
+    """Whether the groups vary more, by DerSimonian and Laird's moments, than the error of most."""
+    weight = 1 / error
+    if len(means) < 2 or not np.isfinite(error).all() or weight.sum() == 0:
+        return False
+    spread = float(np.sum(weight * (means - np.average(means, weights=weight)) ** 2))
+    between = (spread - len(means) + 1) / (weight.sum() - np.sum(weight**2) / weight.sum())
+    return bool(between > np.median(error))
+
+
+def _with_ones(effects: str) -> str:
+    """Return a bracket's terms with the intercept that it has unless it says 0."""
+    terms = read_terms(effects)
+    if terms.offsets:
+        raise ConfigError(f"terms {effects!r}: an offset does not vary by group; put it outside")
+    if terms.is_empty and not terms.has_intercept:
+        raise ConfigError(f"terms {effects!r}: nothing varies; write 1, or a column")
+    return terms.text
+
+
+def _lies_within(inner: NDArray[np.int64], outer: NDArray[np.int64]) -> bool:
+    """Whether each inner group is in one outer group, and there are more of them."""
+    pairs = len(set(zip(inner.tolist(), outer.tolist(), strict=True)))
+    return pairs == inner.max() + 1 > outer.max() + 1 and pairs < len(inner)
+
+
+def _means(values: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
+    return np.asarray(np.bincount(codes, weights=values) / np.bincount(codes))
+
+
+def rounded(value: float) -> float:
+    """Return a number to three digits, as it is written into a declaration."""
+    return float(f"{value:.3g}")

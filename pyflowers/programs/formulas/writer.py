@@ -1,0 +1,344 @@
+"""A model's Stan program, as a statistician writes it and stanc formats it."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+
+from pyflowers.programs.families import Auxiliary
+from pyflowers.programs.formulas.model import Effects, Model
+
+WIDTH = 78
+"""Characters of a line, as of ``stanc --auto-format``."""
+
+
+def write_program(model: Model) -> str:
+    """Return the text of a model's Stan program."""
+    blocks = {
+        "functions": _lines(model.family.functions),
+        "data": list(_data(model)),
+        "transformed data": list(_transformed_data(model)),
+        "parameters": list(_parameters(model)),
+        "transformed parameters": list(_transformed_parameters(model)),
+        "model": list(_model(model)),
+        "generated quantities": list(_generated_quantities(model)),
+    }
+    parts = [_header(model)]
+    for name, statements in blocks.items():
+        if statements:
+            body = "\n".join(line for each in statements for line in _broken(each))
+            parts.append(f"{name} {{\n{textwrap.indent(body, '  ')}\n}}")
+    return "\n".join(parts) + "\n"
+
+
+def equation(model: Model) -> str:
+    """Return the model of an observation as a line of an equation."""
+    terms = "eta = " + " + ".join(_names(model))
+    return f"{model.family.equation.format(y=model.formula.response)}, {terms}"
+
+
+def _names(model: Model) -> Iterable[str]:
+    """Yield the parts of the linear predictor, for a reader."""
+    if model.has_intercept and not model.family.is_ordinal:
+        yield "Intercept"
+    if model.population:
+        yield "X b"
+    yield from (f"offset({each})" for each in model.offsets)
+    for its in model.effects:
+        yield f"r_{its.name}" if its.is_intercept else f"Z_{its.name} r_{its.name}"
+    if model.family.is_ordinal and not (model.population or model.effects):
+        yield "0"
+
+
+def _header(model: Model) -> str:
+    text = model.formula.text.replace("*/", "* /")
+    lines = [
+        *textwrap.wrap(text, 74),
+        "",
+        f"    {model.family.equation.format(y=model.formula.response)}",
+        f"    eta = {' + '.join(_names(model))}",
+    ]
+    lines += [
+        "",
+        "Written by pyflowers from this formula, and yours to edit. The .toml file beside it says",
+        "where its data come from, and holds the numbers of its priors.",
+    ]
+    return "\n".join(["/*", *(f" * {line}".rstrip() for line in lines), " */"])
+
+
+def _rows(model: Model) -> str:
+    """Return the size of the linear predictor: rows, or cells of rows that share it."""
+    return "D" if model.cell else "N"
+
+
+def _data(model: Model) -> Iterable[str]:
+    formula, family, rows = model.formula, model.family, _rows(model)
+    yield "int<lower=1> N; // observations"
+    if family.is_ordinal:
+        yield "int<lower=2> J; // ratings"
+    kind, _, size = family.response.partition("[N]")
+    declared = f"array[N]{size} y" if family.is_discrete else f"{kind}[N] y"
+    yield f"{declared}; // {formula.response}"
+    if formula.trials:
+        yield f"array[N] int<lower=0> trials; // {formula.trials}"
+    if model.cell:
+        yield "int<lower=1> D; // cells: rows with the same covariates and groups"
+        yield "array[N] int<lower=1, upper=D> cell; // cell of each observation"
+    if model.population:
+        yield "int<lower=1> K; // columns of X"
+        yield f"matrix[{rows}, K] X; // {model.population.removeprefix('0 + ')}"
+    if _is_shifted(model):
+        yield "vector[K] X_mean; // where the intercept has its prior: the columns' means"
+    for i, expression in enumerate(model.offsets):
+        yield f"vector[{rows}] offset_{i + 1}; // offset({expression})"
+    for its in model.effects:
+        name = its.name
+        yield f"int<lower=1> N_{name}; // labels of {its.term.group}"
+        yield f"array[{rows}] int<lower=1, upper=N_{name}> {name}; // {its.term.group}"
+        if not its.is_intercept:
+            yield f"int<lower=1> M_{name}; // effects by {its.term.group}"
+            yield f"matrix[{rows}, M_{name}] Z_{name}; // {its.term.effects}"
+        yield f"int<lower=0, upper=1> centered_{name}; // 1: sample r_{name}; 0: it standardised"
+    for name, (_, meaning) in model.priors.items():
+        if not name.startswith("b_scale["):
+            bound = "" if name == "Intercept_location" else "<lower=0>"
+            yield f"real{bound} {name}; // {meaning}"
+    if model.population:
+        yield "vector<lower=0>[K] b_scale; // sds of the normal priors on b"
+    yield "int<lower=0, upper=1> prior_only; // 1: draw from the prior"
+    yield "array[N] int<lower=0, upper=1> held_out; // 1: not in the likelihood"
+    yield "int<lower=0> N_pointwise; // N, or 0 to leave log_lik and y_rep out"
+
+
+def _is_shifted(model: Model) -> bool:
+    """Whether the sampled intercept is another than that where all covariates are 0."""
+    return model.has_intercept and bool(model.population)
+
+
+def _transformed_data(model: Model) -> Iterable[str]:
+    if _is_shifted(model):
+        rows = _rows(model)
+        yield f"matrix[{rows}, K] X_centered = X - rep_matrix(X_mean', {rows});"
+    yield "array[N - sum(held_out)] int kept; // the observations in the likelihood"
+    yield "{"
+    yield "  int i = 0;"
+    yield "  for (n in 1 : N) {"
+    yield "    if (held_out[n] == 0) {"
+    yield "      i += 1;"
+    yield "      kept[i] = n;"
+    yield "    }"
+    yield "  }"
+    yield "}"
+    if model.cell and model.family.totals is not None:
+        yield from _lines(model.family.totals.stan)
+
+
+def _parameters(model: Model) -> Iterable[str]:
+    if model.has_intercept and not model.family.is_ordinal:
+        at = " // the linear predictor at the covariates' means" if _is_shifted(model) else ""
+        yield f"real {_intercept(model)};{at}"
+    if model.population:
+        yield "vector[K] b; // effects of the columns of X"
+    for each in model.family.auxiliary:
+        yield f"{each.declared} {_sampled(model, each)}; // {each.description}"
+    for its in model.effects:
+        name, num = its.name, "1" if its.is_intercept else f"M_{its.name}"
+        yield f"vector<lower=0>[{num}] sd_{name}; // sds of the effects by {its.term.group}"
+        if its.pairs:
+            yield f"cholesky_factor_corr[{num}] L_{name}; // their correlations"
+        if its.is_intercept:
+            yield (
+                f"vector<multiplier=(centered_{name} ? 1 : sd_{name}[1])>[N_{name}] r_{name};"
+                " // effects"
+            )
+        else:
+            yield f"matrix[{num}, N_{name}] z_{name}; // effects, standardised or not"
+
+
+def _intercept(model: Model) -> str:
+    return "Intercept_at_means" if _is_shifted(model) else "Intercept"
+
+
+def _sampled(model: Model, each: Auxiliary) -> str:
+    """Return the sampled name of an auxiliary parameter: thresholds are shifted as intercepts."""
+    is_intercept = model.family.is_ordinal and each.name == "threshold"
+    return f"{each.name}_at_means" if is_intercept and _is_shifted(model) else each.name
+
+
+def _transformed_parameters(model: Model) -> Iterable[str]:
+    for its in model.effects:
+        if not its.is_intercept:
+            name = its.name
+            scaled = f"({_covariance_factor(its)} * z_{name})'"
+            yield f"matrix[N_{name}, M_{name}] r_{name} = centered_{name} ? z_{name}' : {scaled};"
+    yield "real lprior = 0; // log density of the priors, without that of the groups' effects"
+    if model.has_intercept and not model.family.is_ordinal:
+        yield _prior(_intercept(model), INTERCEPT_PRIOR)
+    if model.population:
+        yield _prior("b", COEFFICIENT_PRIOR)
+    for each in model.family.auxiliary:
+        yield _prior(_sampled(model, each), auxiliary_prior(each))
+    for its in model.effects:
+        yield _prior(f"sd_{its.name}", effects_prior(its))
+        if its.pairs:
+            yield _prior(f"L_{its.name}", f"lkj_corr_cholesky(cor_{its.name}_eta)")
+
+
+def _covariance_factor(its: Effects) -> str:
+    name = its.name
+    return f"diag_pre_multiply(sd_{name}, L_{name})" if its.pairs else f"diag_matrix(sd_{name})"
+
+
+INTERCEPT_PRIOR = "student_t(3, Intercept_location, Intercept_scale)"
+COEFFICIENT_PRIOR = "normal(0, b_scale)"
+
+
+def auxiliary_prior(each: Auxiliary) -> str:
+    """Return the prior of an auxiliary parameter with the names of its hyperparameters."""
+    return each.prior.format(**{key: f"{each.name}_{key}" for key in each.values})
+
+
+def effects_prior(its: Effects) -> str:
+    """Return the prior of the standard deviations of a group's effects."""
+    return f"student_t(3, 0, sd_{its.name}_scale)"
+
+
+def _prior(parameter: str, distribution: str) -> str:
+    name, _, arguments = distribution.partition("(")
+    return f"lprior += {name}_lpdf({parameter} | {arguments};"
+
+
+def _predictor(model: Model) -> str:
+    """Return the linear predictor of each row, or of each cell."""
+    rows, parts = _rows(model), list[str]()
+    if model.has_intercept and not model.family.is_ordinal:
+        parts.append(_intercept(model))
+    if model.population:
+        parts.append("X_centered * b" if _is_shifted(model) else "X * b")
+    parts += [f"offset_{i + 1}" for i in range(len(model.offsets))]
+    for its in model.effects:
+        row = f"r_{its.name}[{its.name}]"
+        parts.append(row if its.is_intercept else f"rows_dot_product({row}, Z_{its.name})")
+    if not parts or parts == [_intercept(model)]:
+        parts = [f"rep_vector({parts[0] if parts else 0}, {rows})"]
+    return f"vector[{rows}] eta = {' + '.join(parts)};"
+
+
+def _distribution(model: Model, template: str, eta: str, row: str) -> str:
+    """Return a distribution of `eta` with the parameters as they are sampled."""
+    text = template.format(eta=eta, trials=f"trials[{row}]")
+    for each in model.family.auxiliary:
+        if (sampled := _sampled(model, each)) != each.name:
+            text = text.replace(each.name, sampled)
+    return text
+
+
+def _model(model: Model) -> Iterable[str]:
+    yield "target += lprior;"
+    for its in model.effects:
+        name = its.name
+        if its.is_intercept:
+            yield f"r_{name} ~ normal(0, sd_{name}[1]);"
+            continue
+        yield f"if (centered_{name}) {{"
+        if its.pairs:
+            yield f"  for (j in 1 : N_{name}) {{"
+            yield (
+                f"    z_{name}[ : , j] ~ multi_normal_cholesky(rep_vector(0, M_{name}), "
+                f"{_covariance_factor(its)});"
+            )
+            yield "  }"
+        else:
+            yield f"  for (m in 1 : M_{name}) {{"
+            yield f"    z_{name}[m] ~ normal(0, sd_{name}[m]);"
+            yield "  }"
+        yield "} else {"
+        yield f"  to_vector(z_{name}) ~ std_normal();"
+        yield "}"
+    yield "if (prior_only == 0) {"
+    yield f"  {_predictor(model)}"
+    if model.cell and model.family.totals is not None:
+        yield from (f"  {line}" for line in _lines(model.family.totals.statement))
+    else:
+        name = _distribution(model, model.family.stan, "eta[kept]", "kept")
+        yield f"  y[kept] ~ {name};"
+    yield "}"
+
+
+def _generated_quantities(model: Model) -> Iterable[str]:
+    family = model.family
+    if _is_shifted(model) and not family.is_ordinal:
+        yield "real Intercept = Intercept_at_means - dot_product(X_mean, b);"
+    if _is_shifted(model) and family.is_ordinal:
+        yield "vector[J - 1] threshold = threshold_at_means + dot_product(X_mean, b);"
+    for its in model.effects:
+        if its.pairs:
+            num = len(its.pairs)
+            yield f"vector[{num}] cor_{its.name}; // correlations of the effects"
+    yield "vector[N_pointwise] log_lik;"
+    yield ("array[N_pointwise] int y_rep;" if family.is_discrete else "vector[N_pointwise] y_rep;")
+    for its in model.effects:
+        if its.pairs:
+            yield "{"
+            yield (
+                f"  matrix[M_{its.name}, M_{its.name}] correlation = "
+                f"multiply_lower_tri_self_transpose(L_{its.name});"
+            )
+            place = {effect: i + 1 for i, effect in enumerate(its.effects)}
+            num = 0
+            for i in range(len(place)):
+                for j in range(i + 1, len(place)):
+                    num += 1
+                    yield f"  cor_{its.name}[{num}] = correlation[{i + 1}, {j + 1}];"
+            yield "}"
+    eta = "eta[cell[n]]" if model.cell else "eta[n]"
+    density, _, arguments = _distribution(model, family.stan, eta, "n").partition("(")
+    kind = "lpmf" if family.is_discrete else "lpdf"
+    yield "if (N_pointwise > 0) {"
+    yield f"  {_predictor(model)}"
+    yield "  for (n in 1 : N) {"
+    yield f"    log_lik[n] = {density}_{kind}(y[n] | {arguments};"
+    yield f"    y_rep[n] = {_distribution(model, family.rng, eta, 'n')};"
+    yield "  }"
+    yield "}"
+
+
+def _lines(text: str) -> list[str]:
+    return text.strip("\n").splitlines()
+
+
+def _broken(line: str) -> list[str]:
+    """Break a line that is too long as stanc does: at a sum, a choice, or an argument."""
+    code, slashes, comment = line.partition(" //")
+    if len(code) + 2 <= WIDTH or (" | " in code and "lp" in code):  # a density is not broken
+        return [line]
+    assigned = re.search(r"^ +(?=[+-] )| \+?= ", code)
+    start = assigned.end() if assigned else 0
+    depth = _depths(code)
+    sums = [
+        i for i in range(start, len(code)) if not depth[i] and code[i : i + 3] in (" + ", " - ")
+    ]
+    choice = [i for i in range(start, len(code)) if not depth[i] and code[i : i + 3] == " : "]
+    places = sums or choice
+    if places:
+        at, margin = [i + 1 for i in places], start
+    else:
+        commas = [i + 2 for i in range(len(code)) if code[i : i + 2] == ", " and depth[i] == 1]
+        at, margin = commas, code.index("(") + 1
+    fitting = [i for i in at if i + 2 <= WIDTH] or at[:1]
+    if not fitting:
+        return [line]
+    end = fitting[-1] if not choice or sums else at[0]
+    first, rest = code[:end].rstrip(), " " * margin + code[end:]
+    return [first, *_broken(rest + slashes + comment)]
+
+
+def _depths(code: str) -> list[int]:
+    """Return in how many brackets each character stands."""
+    found, depth = [], 0
+    for mark in code:
+        depth -= mark in ")]"
+        found.append(depth)
+        depth += mark in "(["
+    return found
