@@ -345,20 +345,17 @@ class Program(Shown):
             )
         priors = self.declaration.priors
         values = {name: prior.value for name, prior in priors.items()}
-        block = {} if data is None or data.has_table else data.values
-        in_data = {
-            element: value
-            for name, elements in self.declaration.prior_elements.items()
-            if name in block
-            for element, value in zip(elements, np.ravel(block[name]), strict=False)
-        }
-        whole = self.declaration.prior_elements
-        of_elements = {
-            element: value
-            for name, value in (given or {}).items()
-            for element in (whole.get(name, [name]) if name not in priors else [name])
-        }
-        for name, value in {**in_data, **of_elements}.items():
+        block, asked = {} if data is None or data.has_table else data.values, dict[str, Any]()
+        for name, elements in self.declaration.prior_elements.items():
+            if name in block and elements == [name]:
+                asked[name] = block[name]
+            elif name in block:
+                asked |= dict(zip(elements, np.ravel(block[name]), strict=False))
+        for name, value in (given or {}).items():
+            is_vector = name not in priors and name in self.declaration.prior_elements
+            elements = self.declaration.prior_elements[name] if is_vector else [name]
+            asked |= dict.fromkeys(elements, value)
+        for name, value in asked.items():
             if name not in priors:
                 has = f"has no such prior; it has {', '.join(priors)}"
                 none = (

@@ -231,15 +231,15 @@ class Squares(Kind):
     """The squares of columns as a matrix."""
 
     fills: ClassVar = (2, "a matrix")
+    is_matrix: ClassVar = True
     squares: tuple[str, ...]
 
     @property
-    def numbers(self):
+    def cells(self):
         return self.squares
 
-    @property
-    def names(self):
-        return self.squares
+    def names(self, rows):
+        return tuple(rows.names[column] for column in self.squares)
 
     def sizes_of(self, name, variable):
         return {variable.sizes[1]: name, variable.sizes[0]: OBS}
