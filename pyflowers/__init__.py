@@ -69,12 +69,15 @@ _RENAMED = {
     "calibrate": "sbc",
     "calibration": "analysis",
     "checks": "analysis",
+    "closed_form": "posterior",
     "compare_methods": "compare",
     "compare_models": "loo",
+    "many": "batches",
     "prior_predictive": "prior",
     "prior_sensitivity": "sensitivity",
     "priors": "analysis",
     "run_many": "batch",
+    "table": "data",
 }
 """Names of 0.2.0."""
 _MODULES = ("exact", "plots", "samplers", "vb")

@@ -14,7 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 # What another package imports for us.
-INDIRECT = {"bridgestan": "stanli.bridgestan_model is a model of BridgeStan's"}
+INDIRECT = {
+    "bridgestan": "stanli.bridgestan_model is a model of BridgeStan's",
+    "pyarrow": "pandas reads Parquet by it",
+}
 
 
 def names(requirements: list[str]) -> set[str]:

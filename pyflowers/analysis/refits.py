@@ -38,7 +38,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Capability, Data, Draws, Program
-from pyflowers.programs.declaration import OBS, Column
+from pyflowers.programs.declaration import OBS
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,12 @@ def _at_labels(whole: Data, rows: NDArray[np.int64], training: Data) -> tuple[Da
         if whole.dims.get(name) != (OBS,):
             continue
         values[name] = np.asarray(whole.values[name])[rows]
-        if isinstance(source, Column) and source.index:
-            position = {label: i for i, label in enumerate(training.labels[source.column].names)}
-            labels = whole.labels[source.column]
+        column = source.index_of
+        if column is not None:
+            position = {label: i for i, label in enumerate(training.labels[column].names)}
+            labels = whole.labels[column]
             known = [position.get(labels.names[labels.codes[row]]) for row in rows]
-            is_new |= source.column == whole.group and None in known
+            is_new |= column == whole.group and None in known
             values[name] = np.array([0 if i is None else i for i in known]) + 1
     return replace(whole, values=values), is_new
 

@@ -50,8 +50,8 @@ OBS = "obs"
 class Kind(Record):
     """Where a variable of the data block comes from.
 
-    A kind is a class of this and a place in `KINDS`; nothing else knows which kinds there are. Its
-    key in the file is the name of the class.
+    A kind is a class of this and a place in `KINDS`; nothing else needs to know which kinds there
+    are. Its key in the file is the name of the class.
     """
 
     fills: ClassVar[tuple[int | None, str]] = (None, "")
@@ -64,6 +64,11 @@ class Kind(Record):
     def labels(self) -> dict[str, str]:
         """The columns that are read as labels, by the key that names them."""
         return {}
+
+    @property
+    def index_of(self) -> str | None:
+        """The column of whose labels it gives the positions: under no key `per` or `size`."""
+        return next((of for key, of in self.labels.items() if key not in ("per", "size")), None)
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -473,7 +478,7 @@ class Declaration(Record):
 
     def label_order(self, column: str) -> str:
         """Return the order of a column's labels."""
-        of_it = [s for s in self.data.values() if s.labels.get("column") == column]
+        of_it = [s for s in self.data.values() if s.index_of == column]
         by_value = any(getattr(source, "order", "") == "value" for source in of_it)
         return "value" if by_value else "appearance"
 
@@ -499,10 +504,11 @@ class Declaration(Record):
     @property
     def label_columns(self) -> tuple[str, ...]:
         """The columns that are read as labels, each once."""
-        sources = [source.labels for source in self.data.values()]
-        found = [of[key] for key in ("column", "per") for of in sources if key in of]
-        sizes = [of["size"] for of in sources if "size" in of]
-        found += [name for name in sizes if name not in (OBS, *self.matrices)]
+        named = [pair for source in self.data.values() for pair in source.labels.items()]
+        found = [name for key, name in named if key not in ("per", "size")]
+        found += [name for key, name in named if key == "per"]
+        uncounted = (OBS, *self.matrices)
+        found += [name for key, name in named if key == "size" and name not in uncounted]
         found += [name for name in (self.table.group, self.table.time) if name]
         return tuple(dict.fromkeys(found))
 

@@ -28,7 +28,13 @@ from pyflowers.samplers.hmc import (
     trajectory,
 )
 from pyflowers.samplers.kernels import GradLogDensity, Kernel, LogDensity, Run, run
-from pyflowers.samplers.langevin import MALA, SGLD, handout_noise_sd, langevin_noise_sd
+from pyflowers.samplers.langevin import (
+    MALA,
+    SGLD,
+    DecayingSteps,
+    handout_noise_sd,
+    langevin_noise_sd,
+)
 from pyflowers.samplers.markov import (
     convergence_rate,
     detailed_balance_error,
@@ -45,7 +51,9 @@ from pyflowers.samplers.metropolis import (
     MetropolisHastings,
     MultiplicativeStep,
     OneSidedStep,
+    Proposal,
     SignedStep,
+    SymmetricProposal,
     UniformStep,
 )
 from pyflowers.samplers.rejection import ball_acceptance_rate, propose_in_cube, uniform_in_ball
@@ -55,9 +63,9 @@ from pyflowers.samplers.targets import Gamma, LinearRegression, NormalMixture, S
 __all__ = ["GradLogDensity", "Kernel", "LogDensity", "Run", "run"]
 __all__ += ["Gamma", "LinearRegression", "NormalMixture", "StanDensity", "StandardNormal"]
 __all__ += ["ball_acceptance_rate", "propose_in_cube", "uniform_in_ball"]
-__all__ += ["Metropolis", "MetropolisHastings"]
+__all__ += ["Metropolis", "MetropolisHastings", "Proposal", "SymmetricProposal"]
 __all__ += ["GaussianStep", "MultiplicativeStep", "OneSidedStep", "SignedStep", "UniformStep"]
-__all__ += ["HMC", "MALA", "SGLD", "handout_noise_sd", "langevin_noise_sd"]
+__all__ += ["HMC", "MALA", "SGLD", "DecayingSteps", "handout_noise_sd", "langevin_noise_sd"]
 __all__ += ["INTEGRATORS", "ORDERS", "Integrator", "Mass", "PhasePoint", "euler", "flip"]
 __all__ += ["hamiltonian", "leapfrog", "modified_euler", "phase_point", "trajectory"]
 __all__ += ["convergence_rate", "detailed_balance_error", "distributions", "metropolis_matrix"]

@@ -118,6 +118,37 @@ class MALA:
         return -self.mass.kinetic_energy(self.mass.momentum(residual)) / self.step_size
 
 
+@dataclass(frozen=True)
+class DecayingSteps:
+    """ε_t = a (b + t)^−γ with γ in (½, 1], which meets both conditions on the steps.
+
+    Parameters
+    ----------
+    a, b : positive floats
+        The first step is a b^−γ.
+    gamma : float in (0.5, 1]
+
+    Raises
+    ------
+    ConfigError
+        One of the three is out of range.
+    """
+
+    a: float
+    b: float = 1.0
+    gamma: float = 0.55
+
+    def __post_init__(self) -> None:
+        positive("a", self.a, ndim=0)
+        positive("b", self.b, ndim=0)
+        if not 0.5 < self.gamma <= 1:
+            raise ConfigError(f"gamma must be above 0.5 and at most 1, was {self.gamma}")
+
+    def __call__(self, iteration: int) -> float:
+        """Return a (b + t)^−γ."""
+        return float(self.a * (self.b + iteration) ** -self.gamma)
+
+
 def langevin_noise_sd(step_size: float) -> float:
     """Return √ε, the sd of noise of variance ε: the right one."""
     return float(np.sqrt(step_size))
@@ -152,7 +183,7 @@ class SGLD:
         sum over the observations whose numbers `batch`, shape (chain, n), has for each chain.
         :class:`~pyflowers.samplers.LinearRegression` is one.
     step_size : float, or function of t = 0, 1, …
-        ε, or ε_t such as ``lambda t: a * (b + t) ** -0.55``.
+        ε, or ε_t, such as :class:`DecayingSteps`.
     batch_size : int, optional
         n, drawn without replacement for each chain; the full gradient if left out.
     noise_sd : function of ε_t

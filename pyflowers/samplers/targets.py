@@ -34,8 +34,16 @@ class StandardNormal:
 
     def __post_init__(self) -> None:
         count("dim", self.dim)
-        object.__setattr__(self, "mean", np.zeros(self.dim))
-        object.__setattr__(self, "variance", np.ones(self.dim))
+
+    @property
+    def mean(self) -> FloatArray:
+        """0 in each coordinate."""
+        return np.zeros(self.dim)
+
+    @property
+    def variance(self) -> FloatArray:
+        """1 in each coordinate."""
+        return np.ones(self.dim)
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
         """Return −½ Σ x² − (d/2) log 2π, shape (chain,)."""

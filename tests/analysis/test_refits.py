@@ -5,18 +5,21 @@ log p(y_out | y_in) = log p(y) − log p(y_in): two evidences by quadrature.
 
 import json
 import re
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 from command_line import run
+from scipy.stats import poisson
 
 import pyflowers
 from pyflowers.analysis.elpd import leave_one_group_out, loo, stacking_weights
 from pyflowers.analysis.refits import hold_out, predict_held_out
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program
+from pyflowers.programs.declaration import Kind
 from pyflowers.resources import flowers_csv
 
 LECTURE = pd.read_csv(flowers_csv())
@@ -156,6 +159,34 @@ def test_a_program_of_ones_own_leaves_out_what_it_is_told(own_program):
     assert model.mcse.max() < 0.2
     (point,) = predict_held_out(fit, [np.array([4])])
     assert abs(point.elpd - exact("multilevel_poisson", (4,))) < 3 * point.mcse
+
+
+class Code(Kind):
+    """Positions of labels, as a kind of one's own gives them."""
+
+    code: str
+
+    @property
+    def labels(self):
+        return {"code": self.code}
+
+    def read(self, name, variable, rows):
+        return rows.positions(self.code, None) + 1
+
+
+def test_a_row_left_out_keeps_its_group_whatever_kind_of_column_names_it():
+    # Without the first row the labels appear in another order.
+    frame = pd.DataFrame({"plant": list("abab"), "month": [1, 1, 2, 2], "flowers": [9, 1, 8, 2]})
+    shipped = find_program("multilevel_poisson")
+    data = {**shipped.declaration.data, "plant": Code(code="plant")}
+    declaration = shipped.declaration.model_copy(update={"data": data})
+    found = []
+    for program in (shipped, replace(shipped, declaration=declaration)):
+        whole, _ = program.fill(program.read(frame), program.resolve_priors())
+        out = hold_out(program, whole, np.array([0]))
+        assert out.training.labels["plant"].names == ("b", "a")
+        found.append(out.log_density({"mu_plant": np.array([[[1.5, 8.5]]])}).item())
+    assert found == pytest.approx([poisson(8.5).logpmf(9)] * 2)
 
 
 def test_points_of_a_large_k_are_left_out_in_truth():

@@ -104,7 +104,7 @@ def test_a_bad_table_is_one_sentence_with_file_row_and_column(tmp_path, content,
     assert sentence.startswith(str(path))
 
 
-WHOLE = gzip.compress(flowers_csv().read_bytes())
+WHOLE = gzip.compress(flowers_csv().read_bytes(), mtime=0)
 BAD_FILES = [
     ("absent.csv", None, "no such file; check the path"),
     ("absent.xls", None, "cannot tell the format"),
@@ -115,13 +115,17 @@ BAD_FILES = [
     ("t.json", b"[]", "there are no rows"),
     ("t.json", b"[{", "cannot be read as JSON"),
     ("t.json", b"[" * 100_000, "cannot be read as JSON"),
-    ("t.json.gz", gzip.compress(b"[]"), "cannot tell the format"),
+    ("t.json.gz", gzip.compress(b"[]", mtime=0), "cannot tell the format"),
     ("t.parquet", b"PAR1 and no more", "cannot be read as PARQUET"),
     *(
         ("t.csv.gz", content, "no whole gzip file")
         for content in (HEADER.encode(), WHOLE[:-20], WHOLE[:30] + b"x" * 30, b"\x1f\x8b")
     ),
-    ("t.csv.gz", gzip.compress("plant;é\n1;2\n".encode("latin-1")), "it is not UTF-8 text"),
+    (
+        "t.csv.gz",
+        gzip.compress("plant;é\n1;2\n".encode("latin-1"), mtime=0),
+        "it is not UTF-8 text",
+    ),
     *(("t.xlsx", content, "it is not an Excel file") for content in (b"", b"PK", b"plant,month\n")),
 ]
 

@@ -16,6 +16,7 @@ from pyflowers.programs.declaration import (
     Column,
     Columns,
     Declaration,
+    Kind,
     Size,
     Value,
     complete,
@@ -41,6 +42,18 @@ def test_a_file_and_keyword_arguments_are_one_declaration(own_program, tmp_path)
     assert Program.open(path).declaration == from_file
 
 
+class Code(Kind):
+    """A kind that `KINDS` does not have, with a key of its own for labels."""
+
+    code: str
+    per: str
+    order: str
+
+    @property
+    def labels(self):
+        return {"code": self.code, "per": self.per}
+
+
 def test_every_kind_of_source_and_its_columns(own_program):
     declared = own_program("trial", TRIAL, DECLARATION).declaration
     assert declared.data["y"] == Column(column="seizures")
@@ -56,6 +69,14 @@ def test_every_kind_of_source_and_its_columns(own_program):
     )
     assert parsed.data == {"N": Size(size="obs"), "P": Size(size="plot"), "k": Value(value=[1, 2])}
     assert parsed.label_columns == ("plot",)
+
+
+def test_labels_under_a_key_of_a_kinds_own_are_read_as_labels():
+    data = {"P": Size(size="site"), "k": Code(code="plot", per="site", order="value")}
+    declared = Declaration().model_copy(update={"data": data})
+    assert declared.label_columns == declared.columns == ("plot", "site")
+    assert declared.label_order("plot") == "value"
+    assert [data["k"].index_of, data["P"].index_of] == ["plot", None]
 
 
 def test_a_declaration_comes_back_from_its_record():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pyflowers.samplers import SGLD, handout_noise_sd, run
+from pyflowers.samplers import SGLD, DecayingSteps, handout_noise_sd, run
 
 from .checks import LINE, Gaussian
 
@@ -69,7 +69,7 @@ def test_mini_batches_are_unbiased(kernel, unbiased):
 
 def test_mini_batches_find_the_regression():
     """With decaying steps, the weighted mean and sd of each chain are near the posterior's."""
-    kernel = SGLD(LINE, lambda t: 0.004 * (10.0 + t) ** -0.51, 6)
+    kernel = SGLD(LINE, DecayingSteps(0.004, 10.0, 0.51), 6)
     start = np.tile(LINE.mean, (200, 1))
     result = run(kernel, np.random.default_rng(3), start, 4_000, 500)
     weights = result.sample_stats["step_size"][..., None]
