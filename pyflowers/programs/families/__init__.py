@@ -104,7 +104,7 @@ class Family:
     is_ordinal : bool
         Whether its thresholds take the place of an intercept.
     functions : str
-        Stan's functions that it needs.
+        Stan's functions that it needs, of one observation: the likelihood is then a loop.
     totals : Totals or None
         Its sums.
     """

@@ -20,18 +20,11 @@ def draw(counts: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def functions(name: str, count: str, types: str, arguments: str) -> str:
-    """Return Stan's functions of a zero-inflated distribution of counts."""
+    """Return Stan's function of a zero-inflated distribution of counts."""
     return f"""
 real {name}_lpmf(int y, real eta{types}, real zi) {{
   real mixed = log1m(zi) + {count}_lpmf(y | eta{arguments});
   return y == 0 ? log_sum_exp(log(zi), mixed) : mixed;
-}}
-real {name}_lpmf(array[] int y, vector eta{types}, real zi) {{
-  real total = 0;
-  for (n in 1 : size(y)) {{
-    total += {name}_lpmf(y[n] | eta[n]{arguments}, zi);
-  }}
-  return total;
 }}"""
 
 

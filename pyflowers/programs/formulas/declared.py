@@ -113,7 +113,7 @@ def _data(model: Model) -> dict[str, dict[str, Any]]:
         found["K"] = {"size": "X"}
     if model.population and model.has_intercept:
         means = model.population_design[0].mean(axis=0)
-        found["X_mean"] = {"value": [float(f"{mean:.6g}") for mean in means]}
+        found["X_mean"] = {"value": [float(f"{mean:.12g}") for mean in means]}
     for i, expression in enumerate(model.offsets):
         found[f"offset_{i + 1}"] = terms(f"0 + {expression}")
     for its in model.effects:

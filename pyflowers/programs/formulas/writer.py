@@ -260,6 +260,10 @@ def _model(model: Model) -> Iterable[str]:
     yield f"  {_predictor(model)}"
     if model.cell and model.family.totals is not None:
         yield from (f"  {line}" for line in _lines(model.family.totals.statement))
+    elif model.family.functions:
+        yield "  for (n in kept) {"
+        yield f"    y[n] ~ {_distribution(model, model.family.stan, 'eta[n]', 'n')};"
+        yield "  }"
     else:
         name = _distribution(model, model.family.stan, "eta[kept]", "kept")
         yield f"  y[kept] ~ {name};"

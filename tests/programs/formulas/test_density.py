@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import stanli
 from formula_cases import CASES, table
 from stanio import dump_stan_json
 
-from pyflowers import Program
-from pyflowers.engines.bridge import Interpreted, compiled
+import pyflowers
+from pyflowers.engines import SamplerOptions
+from pyflowers.engines.bridge import Bridge, Interpreted, compiled
+from pyflowers.programs import Capabilities
 from pyflowers.programs.program import read_formula
 
 BRMS = json.loads((Path(__file__).parent / "brms.json").read_text(encoding="utf-8"))
@@ -37,9 +40,9 @@ def written(case, **centered):
 
 
 def values_of(program, data, case, point):
-    """Return the parameters' values in Stan's order, and log sd of effects that are not z."""
-    found, log_sd = [], 0.0
-    for name, variable in program.source.blocks.parameters.items():
+    """Return the parameters' values in Stan's order."""
+    found = []
+    for name in program.source.blocks.parameters:
         kind, _, group = name.partition("_")
         given = point.get(name, point.get(f"{name}_at_means"))
         if name == "Intercept":
@@ -51,24 +54,98 @@ def values_of(program, data, case, point):
             given = np.array(point[f"z_{group}"])[:, order]
             if kind == "r":
                 given = point[f"sd_{group}"][0] * given[0]
-                log_sd += len(order) * np.log(point[f"sd_{group}"][0])
         assert given is not None, name
         found.append(np.ravel(np.asarray(given, dtype=float), order="F"))
-    return np.concatenate(found), log_sd
+    return np.concatenate(found)
 
 
-def log_densities(program, data, case, open_density):
-    """Return log densities without Jacobians of all points of a case."""
-    density = open_density(program.source, dump_stan_json(program.stan_values(data)), 1)
-    points = REFERENCE[case.name]["points"]
-    found = []
-    for point in points:
-        values, log_sd = values_of(program, data, case, point)
-        unconstrained = density.unconstrain(values[None])
-        with_jacobian, _ = density.evaluate(unconstrained, False)
-        found.append(with_jacobian[0] - log_jacobian(program, values) + log_sd)
-    return np.array(found)
+def interpreted(program, data):
+    """Return the interpreter's density, in this process."""
+    mir = stanli.stan_to_mir(program.source.text)
+    model = stanli.bridgestan_model(mir=mir, data=in_json(program, data), seed=1)
+    return Bridge(model.lib_path, model.model, model, forgiving=True)
 
 
-def log_jacobian(program, values):
-    raise NotImplementedError
+def in_json(program, data):
+    return dump_stan_json(program.stan_values(data))
+
+
+def log_jacobian(program, point):
+    """Return what Stan's transforms add at a point (Reference Manual 2.35, Constraint Transforms).
+
+    That of effects with a multiplier makes them standard normal, as brms has them.
+    """
+    total = 0.0
+    for name in program.source.blocks.parameters:
+        value = np.asarray(point.get(name, 0.0))
+        if name.startswith("sd_") or name in ("sigma", "shape", "phi"):
+            total += np.log(value).sum()
+        elif name == "nu":
+            total += np.log(value - 1)
+        elif name == "zi":
+            total += np.log(value * (1 - value))
+        elif name.startswith("threshold"):
+            total += np.log(np.diff(point["threshold_at_means"])).sum()
+        elif name.startswith("L_"):
+            for i, j in zip(*np.tril_indices(len(value), -1), strict=True):
+                left = 1 - np.sum(value[i, :j] ** 2)
+                total += np.log(1 - value[i, j] ** 2 / left) + 0.5 * np.log(left)
+    return total
+
+
+def differences(case, reference):
+    """Return our log densities less brms', a point each, and ours."""
+    program, data = written(case)
+    density, points = interpreted(program, data), reference["points"]
+    values = np.array([values_of(program, data, case, point) for point in points])
+    found, _ = density.evaluate(density.unconstrain(values), False)
+    ours = found - [log_jacobian(program, point) for point in points]
+    return ours - [point["log_density"] for point in points], ours
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_log_density_is_that_of_brms(case):
+    """Up to a constant, which the points share: brms keeps the constants of all densities."""
+    difference, ours = differences(case, REFERENCE[case.name])
+    assert np.ptp(difference) < 1e-9 * np.abs(ours).max()
+    assert np.ptp(ours) > 1  # or the points would tell nothing
+
+
+@pytest.mark.parametrize("changed", ["sigma_scale", "b_scale[x]", "cor_g_eta", "sd_g_scale"])
+def test_another_prior_would_be_seen(changed):
+    """The negative control."""
+    (case,) = (case for case in CASES if case.name == "slopes")
+    other = {**case.hyperparameters, changed: 2.5}
+    difference, _ = differences(replace(case, hyperparameters=other), REFERENCE[case.name])
+    assert np.ptp(difference) > 1e-3
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case if case.name in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
+    ids=lambda case: case.name,
+)
+def test_both_engines_have_one_density_and_gradient(case):
+    for centered in (False, True) if REFERENCE[case.name]["groups"] else (False,):
+        groups = REFERENCE[case.name]["groups"]
+        program, data = written(case, **{group.replace("_", ":"): centered for group in groups})
+        text = in_json(program, data)
+        pair = compiled(program.source, text, 1), Interpreted(program.source, text, 1)
+        points = np.random.default_rng(3).normal(0, 0.5, (20, len(pair[0].names)))
+        (value, gradient), (other, other_gradient) = (each.evaluate(points, True) for each in pair)
+        assert np.isfinite(value).all()
+        np.testing.assert_allclose(other - other[0], value - value[0], rtol=1e-10, atol=1e-10)
+        scale = np.abs(gradient).max()
+        np.testing.assert_allclose(other_gradient, gradient, rtol=1e-10, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_log_lik_in_numpy_is_that_of_the_program(case):
+    """Of a few prior draws: the program's own, with N_pointwise = N, and NumPy's."""
+    program, data = written(case)
+    bare = replace(program, python=Capabilities(check=lambda data: []))
+    data = replace(data, values={**data.values, "N_pointwise": data.num_obs})
+    options = SamplerOptions.of(seed=2, chains=1, warmup=50, draws=20)
+    sample = pyflowers.fit(bare, data, engine="stanli", **options.model_dump(exclude_unset=True))
+    ours = program.log_lik(sample.draws, data)
+    np.testing.assert_allclose(ours, sample.draws["log_lik"], rtol=1e-8, atol=1e-8)
