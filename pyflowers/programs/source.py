@@ -203,6 +203,21 @@ class Source:
             and (variable.lower is None or variable.upper is None)
         ]
 
+    def reused_counters(self) -> list[str]:
+        """Return the loop variables that are an ``int`` in the transformed data as well.
+
+        A name there is an ``int`` declared in it, or what a loop over an array's elements takes.
+        """
+        bodies = _block_bodies(self.text)
+        before = bodies.pop("transformed data", "")
+        names = {*re.findall(r"\bint\b\s*(?:<[^;>]*>)?\s*(\w+)\s*[=;]", before)}
+        for name, over in re.findall(r"\bfor\s*\(\s*(\w+)\s+in\s+([^{;]*)", before):
+            if ":" not in re.sub(r"\[[^\]]*\]", "", over):
+                names.add(name)
+        bodies.pop("functions", None)
+        loops = re.findall(r"\bfor\s*\(\s*(\w+)\s+in\b", " ".join(bodies.values()))
+        return sorted(names & set(loops))
+
     def _expanded(self, name: str, inside: tuple[str, ...]) -> str:
         def included(match: re.Match[str]) -> str:
             target = _target(match)

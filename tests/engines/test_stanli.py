@@ -91,6 +91,29 @@ def test_a_program_is_refused_for_what_it_is(load, text, error, output):
         load(text).sample({}, QUICK)
 
 
+LOOP = "parameters { real m; } model { for (n in 1 : 3) { y[n] ~ normal(m, 1); } }"
+COUNTERS = [
+    ("transformed data { real t; { int n = 2; t = y[n]; } }", True),
+    ("transformed data { real t = 0; for (n in {1, 2}) { t += n; } }", True),
+    ("transformed data { array[2] int k = {1, 2}; real t = 0; for (n in k[1 : 2]) t += n; }", True),
+    ("transformed data { real t = 0; for (n in 1 : 2) { t += n; } }", False),
+    ("transformed data { real t; { int k = 2; real n = 1; t = y[k]; } }", False),
+]
+
+
+@pytest.mark.parametrize(("before", "is_refused"), COUNTERS, ids=range(len(COUNTERS)))
+def test_a_counter_of_the_transformed_data_is_not_used_again(load, before, is_refused):
+    """The interpreter would sample another density: 3 y[2] for the sum of y."""
+    text = f"data {{ vector[3] y; }}\n{before}\n{LOOP}"
+    data = {"y": np.array([0.0, 30.0, 60.0])}
+    if is_refused:
+        with pytest.raises(EngineLacksError, match="confuses the loop variable n of"):
+            load(text).sample(data, QUICK)
+        return
+    draws = load(text).sample(data, QUICK).draws["m"]
+    assert abs(draws.mean() - 30) < 1
+
+
 def test_draws_without_generated_quantities_are_refused(load):
     """The interpreter warns, and would return the parameters alone."""
     loaded = load(MODEL + "generated quantities { vector[0] a; real z = m; a[1] = m; }")

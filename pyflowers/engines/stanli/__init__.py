@@ -173,6 +173,13 @@ def interpreted(source: Source) -> StanliProgram:
     if error:
         message = error.replace("'string'", source.path.name).strip()
         raise lack(source, error) or CompileError(f"{source.path} does not compile:\n{message}")
+    reused = source.reused_counters()
+    if reused:  # stanli 0.24 takes a loop's variable for the int, and samples another density
+        raise EngineLacksError(
+            f"the interpreter stanli confuses the loop variable {reused[0]} of "
+            f"{source.path.name} with the int of that name in its transformed data; CmdStan does "
+            "not, or rename one of them"
+        )
     if not source.blocks.parameters:
         raise EngineLacksError(
             f"{source.path.name} has no parameters, and the interpreter stanli cannot run such "
