@@ -104,7 +104,8 @@ class Family:
     is_ordinal : bool
         Whether its thresholds take the place of an intercept.
     functions : str
-        Stan's functions that it needs, of one observation: the likelihood is then a loop.
+        Stan's functions that it needs. A density among them is of one observation: the likelihood
+        is then a loop.
     totals : Totals or None
         Its sums.
     """
@@ -125,6 +126,11 @@ class Family:
     is_ordinal: bool = False
     functions: str = ""
     totals: Totals | None = field(default=None, repr=False)
+
+    @property
+    def is_looped(self) -> bool:
+        """Whether the density in Stan is of one observation only."""
+        return f"{self.stan.partition('(')[0]}_lpmf(" in self.functions
 
     @property
     def is_discrete(self) -> bool:

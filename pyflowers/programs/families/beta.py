@@ -39,7 +39,7 @@ FAMILY = Family(
     link="logit",
     response="vector<lower=0, upper=1>[N]",
     stan="beta_proportion(inv_logit({eta}), phi)",
-    rng="beta_proportion_rng(inv_logit({eta}), phi)",
+    rng="beta_rng(phi * inv_logit({eta}), phi * inv_logit(-({eta})))",
     log_lik=_log_lik,
     draw=_draw,
     mean=_mean,

@@ -40,9 +40,9 @@ FAMILY = Family(
         """
 vector[D] y_num = zeros_vector(D); // trials of each cell
 vector[D] y_total = zeros_vector(D); // its successes
-for (n in kept) {
-  y_num[cell[n]] += trials[n];
-  y_total[cell[n]] += y[n];
+for (k in kept) {
+  y_num[cell[k]] += trials[k];
+  y_total[cell[k]] += y[k];
 }""",
         "target += dot_product(y_total, eta) - dot_product(y_num, log1p_exp(eta));",
     ),

@@ -40,13 +40,24 @@ def _mean(eta: FloatArray, values: Values) -> FloatArray:
     return np.asarray(np.tensordot(np.arange(1, len(probabilities) + 1), probabilities, axes=1))
 
 
+# Stan has ordered_logistic_rng, and the interpreter has not.
+_RATING = """
+int rating_rng(real eta, vector threshold) {
+  real latent = logistic_rng(eta, 1);
+  int rating = 1;
+  for (j in 1 : num_elements(threshold)) {
+    rating += latent > threshold[j];
+  }
+  return rating;
+}"""
+
 FAMILY = Family(
     name="cumulative",
     equation="logit P({y} <= j) = threshold[j] - eta",
     link="logit",
     response="array[N] int<lower=1, upper=J>",
     stan="ordered_logistic({eta}, threshold)",
-    rng="ordered_logistic_rng({eta}, threshold)",
+    rng="rating_rng({eta}, threshold)",
     log_lik=_log_lik,
     draw=_draw,
     mean=_mean,
@@ -60,4 +71,5 @@ FAMILY = Family(
         ),
     ),
     is_ordinal=True,
+    functions=_RATING,
 )

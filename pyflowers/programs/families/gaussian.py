@@ -20,21 +20,21 @@ def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def totals(y: str) -> Totals:
-    """Return the sums of a normal likelihood of `y`, an expression of Stan's for row n."""
+    """Return the sums of a normal likelihood of `y`, an expression of Stan's for row k."""
     return Totals(
         f"""
 vector[D] y_num = zeros_vector(D); // rows of each cell
 vector[D] y_mean = zeros_vector(D); // their mean
 vector[D] y_square = zeros_vector(D); // their sum of squares about it
-for (n in kept) {{
-  y_num[cell[n]] += 1;
-  y_mean[cell[n]] += {y};
+for (k in kept) {{
+  y_num[cell[k]] += 1;
+  y_mean[cell[k]] += {y};
 }}
 for (d in 1 : D) {{
   y_mean[d] /= fmax(y_num[d], 1);
 }}
-for (n in kept) {{
-  y_square[cell[n]] += square({y} - y_mean[cell[n]]);
+for (k in kept) {{
+  y_square[cell[k]] += square({y} - y_mean[cell[k]]);
 }}""",
         """
 real squares = sum(y_square) + dot_product(y_num, square(y_mean - eta));
@@ -54,5 +54,5 @@ FAMILY = Family(
     mean=lambda eta, values: eta,
     auxiliary=(SIGMA,),
     scale="y",
-    totals=totals("y[n]"),
+    totals=totals("y[k]"),
 )

@@ -35,9 +35,9 @@ FAMILY = Family(
         """
 vector[D] y_num = zeros_vector(D); // rows of each cell
 vector[D] y_total = zeros_vector(D); // the sum of their counts
-for (n in kept) {
-  y_num[cell[n]] += 1;
-  y_total[cell[n]] += y[n];
+for (k in kept) {
+  y_num[cell[k]] += 1;
+  y_total[cell[k]] += y[k];
 }""",
         "target += dot_product(y_total, eta) - dot_product(y_num, exp(eta));",
     ),

@@ -122,11 +122,11 @@ def _transformed_data(model: Model) -> Iterable[str]:
         yield f"matrix[{rows}, K] X_centered = X - rep_matrix(X_mean', {rows});"
     yield "array[N - sum(held_out)] int kept; // the observations in the likelihood"
     yield "{"
-    yield "  int i = 0;"
+    yield "  int count = 0;"
     yield "  for (n in 1 : N) {"
     yield "    if (held_out[n] == 0) {"
-    yield "      i += 1;"
-    yield "      kept[i] = n;"
+    yield "      count += 1;"
+    yield "      kept[count] = n;"
     yield "    }"
     yield "  }"
     yield "}"
@@ -260,7 +260,7 @@ def _model(model: Model) -> Iterable[str]:
     yield f"  {_predictor(model)}"
     if model.cell and model.family.totals is not None:
         yield from (f"  {line}" for line in _lines(model.family.totals.statement))
-    elif model.family.functions:
+    elif model.family.is_looped:
         yield "  for (n in kept) {"
         yield f"    y[n] ~ {_distribution(model, model.family.stan, 'eta[n]', 'n')};"
         yield "  }"
