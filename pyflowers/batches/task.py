@@ -55,7 +55,7 @@ class Task:
     options : mapping
         ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``,
         ``metric``.
-    group, time, value, columns, sep, decimal, encoding, time_order
+    group, time, value, columns, sep, decimal, encoding, time_order, drop_missing
         As :func:`pyflowers.fit` takes them.
     centered : bool, optional
         The parametrisation.
@@ -85,6 +85,7 @@ class Task:
     decimal: str | None = None
     encoding: str | None = None
     time_order: str | None = None
+    drop_missing: bool | None = None
     centered: bool | None = None
     inits: Any = None
     include_paths: Sequence[str | Path] = ()

@@ -51,6 +51,13 @@ def _pairs(
     return found
 
 
+drop_missing_option = click.option(
+    "--drop-missing",
+    is_flag=True,
+    default=None,
+    help="Leave rows without a value of a column that is used out. [default: refuse them]",
+)
+
 data_options = options(
     click.option(
         "--data",
@@ -77,6 +84,7 @@ data_options = options(
         type=click.Choice(["value", "appearance"]),
         help="Order of the times: by value if they have one, or as in the rows. [default: value]",
     ),
+    drop_missing_option,
 )
 """``--data``, the names of its columns, and how to read it."""
 
@@ -86,13 +94,6 @@ family_option = click.option(
     help="Of a formula: gaussian, student, lognormal, gamma, beta, bernoulli, binomial, poisson, "
     "negbinomial, zero_inflated_poisson, zero_inflated_negbinomial or cumulative. "
     "[default: gaussian]",
-)
-
-drop_missing_option = click.option(
-    "--drop-missing",
-    is_flag=True,
-    default=None,
-    help="Of a formula: leave rows with missing values out. [default: refuse them]",
 )
 
 prior_option = click.option(

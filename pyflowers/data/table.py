@@ -25,6 +25,9 @@ from pyflowers.records import storable_text
 LARGEST_INT = 2**31 - 1
 """The largest value that a Stan ``int`` holds."""
 
+MOST_NAMED = 5
+"""Rows with missing values that a message names."""
+
 _MISSING = {"", "na", "n/a", "nan", "<na>", "none", "null"}
 """What R, pandas, databases and spreadsheets write where there is no value."""
 
@@ -322,6 +325,37 @@ class Table(Shown):
         """Return the table with some of its rows, by a mask or by positions."""
         cells = {name: cells[rows] for name, cells in self.cells.items()}
         return replace(self, cells=cells, rows=self.rows[rows], notes=list(self.notes))
+
+    def without_missing(self, columns: Collection[str], *, drop: bool) -> Table:
+        """Return the table without the rows in which a column has no value, and note them.
+
+        Parameters
+        ----------
+        columns : collection of str
+            The columns.
+        drop : bool
+            Whether there may be such rows.
+
+        Raises
+        ------
+        DataError
+            Naming the rows, if there may be none, or if no row is left.
+        """
+        where = {name: self.is_missing(name) for name in columns}
+        missing = np.any([np.zeros(len(self), dtype=bool), *where.values()], axis=0)
+        if not missing.any():
+            return self
+        rows = ", ".join(map(str, self.rows[missing][:MOST_NAMED]))
+        rows += ", …" if missing.sum() > MOST_NAMED else ""
+        lacking = ", ".join(name for name, found in where.items() if found.any())
+        what = f"{self.source}: {missing.sum()} of {len(self)} rows lack {lacking} (rows {rows})"
+        if not drop:
+            raise DataError(f"{what}; fill them in, or leave these rows out with --drop-missing")
+        if missing.all():
+            raise DataError(f"{what}, so that none is left")
+        kept = self.at(~missing)
+        kept._note(f"{what}; they are left out")
+        return kept
 
     def refuse_repeats(self, group: Labels, time: Labels, leave: str) -> None:
         """Refuse a group that has the same time twice.

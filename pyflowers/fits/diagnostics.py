@@ -268,11 +268,24 @@ def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
     checks = [
         check
         for name in program.declaration.parameters
-        if name in medians and (check := _against_prior(program, data, name, medians[name]))
+        if name in medians
+        for check in _against_priors(program, data, name, medians[name])
     ]
     note = "" if checks else 'no prior is declared: [parameters.NAME] prior = "normal(0, 1)"'
     claim = "no posterior median lies in the tail of its declared prior"
     return Part("prior", tuple(checks), note, claim)
+
+
+def _against_priors(
+    program: Program, data: Data, name: str, medians: pd.Series[float]
+) -> Iterator[Check]:
+    """Yield a quantity's check, or one for each element that has a prior of its own."""
+    whole = _against_prior(program, data, name, medians)
+    parts = [(name, medians)] if whole else [(str(e), medians.loc[[e]]) for e in medians.index]
+    for part, its in parts:
+        check = whole or _against_prior(program, data, part, its)
+        if check is not None:
+            yield check
 
 
 def _against_prior(

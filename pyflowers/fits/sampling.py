@@ -53,7 +53,6 @@ def fit(
     cmdstan: str | Path | None = None,
     include_paths: Sequence[str | Path] = (),
     family: str | None = None,
-    drop_missing: bool = False,
     inits: Any = None,
     cores: int | None = None,
     interval: float = INTERVAL,
@@ -91,8 +90,6 @@ def fit(
         Where a program's included files are.
     family : str, optional
         The family of a formula's response; ``gaussian`` by default.
-    drop_missing : bool
-        Whether a formula leaves rows with missing values out; they are refused by default.
     inits
         Initial values as CmdStanPy takes them.
     cores : int, optional
@@ -108,8 +105,8 @@ def fit(
     **options
         ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``,
         ``metric``, ``keep``: see :class:`pyflowers.engines.SamplerOptions`. One that means nothing
-        to the engine is refused. ``sep``, ``decimal``, ``encoding`` and ``time_order`` say how a
-        file is read, see :meth:`pyflowers.Program.read`.
+        to the engine is refused. ``sep``, ``decimal``, ``encoding``, ``time_order`` and
+        ``drop_missing`` say how the table is read, see :meth:`pyflowers.Program.read`.
 
     Raises
     ------
@@ -124,7 +121,6 @@ def fit(
         data,
         include_paths=include_paths,
         family=family,
-        drop_missing=drop_missing,
         columns=columns,
         group=group,
         time=time,

@@ -461,14 +461,14 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         If the program declares none.
     """
     fit.program.require(Capability.PRIOR_DENSITY)
-    found = {n: fit.program.prior_of(n, fit.data.values) for n in map(str, fit.posterior)}
-    priors = {name: prior for name, prior in found.items() if prior is not None}
-    shown, note = choose(fit, MOST_PRIORS, list(priors))
+    declared_priors = [n for n in map(str, fit.posterior) if fit.program.declares_prior(n)]
+    shown, note = choose(fit, MOST_PRIORS, declared_priors)
     figure, axes = panels(len(shown), 2, 1.75, theme)
     sentences = []
     probs = list(interval_quantiles(fit.interval).values())
     for ax, element in zip(axes, shown, strict=True):
-        prior, sd = priors[_variable(element.name)], float(element.draws.std())
+        prior, sd = fit.program.prior_of(element.name, fit.data.values), float(element.draws.std())
+        assert prior is not None
         declared = fit.program.log_axis(element.name)
         asked = element.is_heavy if declared is None else declared
         logarithmic = bool(element.draws.min() > 0 and asked)

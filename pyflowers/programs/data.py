@@ -32,7 +32,7 @@ TABLE_ROLES = ("group", "time", "value")
 
 _DIMENSIONS = {0: "no dimensions", 1: "one dimension"}
 
-READING = ("sep", "decimal", "encoding", "time_order")
+READING = ("sep", "decimal", "encoding", "time_order", "drop_missing")
 """What says how a file is read, beside the columns."""
 
 
@@ -216,7 +216,9 @@ def read_data(
     for key, name in names.items():
         if not (isinstance(key, str) and isinstance(name, str)):
             raise ConfigError(f"{key}: the name of a column is text, and {name!r} is not")
-    of_time = {"time_order": time_order} if time_order != "value" else {}
+    of_time: dict[str, Any] = {"time_order": time_order} if time_order != "value" else {}
+    drop_missing = bool(how.pop("drop_missing", False))
+    of_time |= {"drop_missing": True} if drop_missing else {}
     given = next(iter((*names, *how, *of_time)), None)
     if isinstance(data, Data):
         if given:
@@ -229,7 +231,7 @@ def read_data(
         )
     table = as_table(data, how)
     if table is not None:
-        found = _from_table(program, table, names, time_order, design_only)
+        found = _from_table(program, table, names, time_order, design_only, drop_missing)
         return replace(found, reading={key: str(value) for key, value in (how | of_time).items()})
     if given:
         raise ConfigError(
@@ -267,6 +269,7 @@ def _from_table(
     columns: Mapping[str, str],
     time_order: str,
     design_only: bool,
+    drop_missing: bool,
 ) -> Data:
     """Fill a program's data block from a table; `columns` names columns and roles."""
     written, blocks = program.declaration, program.source.blocks
@@ -301,6 +304,7 @@ def _from_table(
             f"{', '.join(used)}"
         )
     table = table.only(tuple(dict.fromkeys(names.values())))
+    table = table.without_missing(tuple(table.cells), drop=True) if drop_missing else table
     written = written.with_labels(dims)
     labels = {
         column: table.labels(

@@ -222,8 +222,8 @@ class Terms(Kind):
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
         """See :class:`Kind`."""
-        columns = {variable.sizes[1]: name} if variable.ndim == 2 else {}
-        return {**columns, variable.sizes[0]: self.per or OBS}
+        sizes: dict[str | None, str] = {variable.sizes[0]: self.per or OBS}
+        return {variable.sizes[1]: name, **sizes} if variable.ndim == 2 else sizes
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
         """See :class:`Kind`."""

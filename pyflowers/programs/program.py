@@ -309,7 +309,8 @@ class Program(Shown):
             Whether to leave the observed values alone: their column is neither read nor needed,
             and their variable holds the smallest value allowed.
         **reading
-            ``group``, ``time`` and ``value``, as in `columns`; ``sep``, ``decimal`` and
+            ``group``, ``time`` and ``value``, as in `columns`; ``drop_missing``, to leave out the
+            rows that lack a value of a column that is used; ``sep``, ``decimal`` and
             ``encoding``, see :func:`pyflowers.data.read_table`.
 
         Raises
@@ -546,6 +547,10 @@ class Program(Shown):
         """Return the quantities of a draw that are read: all that are not omitted."""
         return [name for name in self.source.blocks.draws if name not in self.declaration.omit]
 
+    def declares_prior(self, parameter: str) -> bool:
+        """Whether a parameter, or each element of it, has a declared prior."""
+        return bool(self._about(parameter).prior)
+
     def prior_of(self, parameter: str, values: Mapping[str, Any]) -> PriorDensity | None:
         """Return the declared prior of a parameter or of an element; None if there is none.
 
@@ -666,6 +671,7 @@ def read_formula(
     where = f"the declaration of {formula!r}"
     program = Program(source, Declaration.parse(written.declaration, where), where, formula)
     read = program.read(written.table)
+    how |= {"drop_missing": True} if drop_missing else {}
     return program, replace(read, reading={key: str(value) for key, value in how.items()})
 
 

@@ -48,6 +48,8 @@ class DataConfig(Record):
         Its encoding.
     time_order : str
         How times are ordered: by ``value``, or by ``appearance`` in the rows.
+    drop_missing : bool
+        Whether rows that lack a value of a column that is used are left out.
     """
 
     file: Path | None = None
@@ -59,6 +61,7 @@ class DataConfig(Record):
     decimal: str | None = None
     encoding: str | None = None
     time_order: Literal["value", "appearance"] = "value"
+    drop_missing: bool = False
 
     @property
     def reading(self) -> dict[str, Any]:

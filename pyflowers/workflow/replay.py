@@ -19,6 +19,7 @@ from pyflowers.fits.posterior import element_names, stacked
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import to_frame
+from pyflowers.programs.program import is_formula
 
 MOST_ROWS_NAMED = 5
 """Rows of changed data that are named."""
@@ -168,6 +169,8 @@ def compare_runs(first: Fit, second: Fit, notes: list[str] | None = None) -> Rep
 def _program_now(first: Fit) -> tuple[Program, list[str]]:
     """Return the program to run: the file as it is now, or what the run kept of it."""
     about = first.record.program
+    if is_formula(about.reference):  # its text is in the run
+        return first.program, []
     reference = Path(about.reference) if about.reference.endswith(".stan") else about.reference
     try:
         now = find_program(reference, about.include_paths)

@@ -17,12 +17,13 @@ def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
 
     a = _mean(eta, values) * values["phi"]
     b = values["phi"] - a
-    return np.asarray((a - 1) * np.log(y) + (b - 1) * np.log1p(-y) - betaln(a, b))
+    density = (a - 1) * np.log(y) + (b - 1) * np.log1p(-y) - betaln(a, b)
+    return np.asarray(density)
 
 
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     mean = _mean(eta, values)
-    return rng.beta(mean * values["phi"], (1 - mean) * values["phi"])
+    return np.asarray(rng.beta(mean * values["phi"], (1 - mean) * values["phi"]))
 
 
 PHI = Auxiliary(

@@ -32,7 +32,7 @@ def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     latent = eta + rng.logistic(size=eta.shape)
     above = latent > np.moveaxis(values["threshold"], 2, 0)
-    return 1.0 + above.sum(axis=0)
+    return np.asarray(1.0 + above.sum(axis=0))
 
 
 def _mean(eta: FloatArray, values: Values) -> FloatArray:

@@ -15,13 +15,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from pyflowers.data import Table
-from pyflowers.errors import DataError
 from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas.checks import check_model
 from pyflowers.programs.formulas.declared import declaration_of, to_toml
@@ -30,9 +27,6 @@ from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.writer import write_program
 
 __all__ = ["Written", "digest_of", "to_toml", "write_formula"]
-
-MOST_NAMED = 5
-"""Rows with missing values that a message names."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +83,10 @@ def write_formula(
     """
     formula = parse(text)
     model = Model(formula, find_family(family), table, centered or {})
-    kept = _without_missing(model, drop_missing)
+    columns = [formula.response, *model.columns]
+    columns += [formula.trials] if formula.trials and not formula.trials.isdecimal() else []
+    kept = table.without_missing(dict.fromkeys(columns), drop=drop_missing)
+    kept = replace(kept, notes=list(kept.notes))
     model = Model(formula, model.family, kept, centered or {})
     kept.notes.extend(check_model(model))
     program = write_program(model)
@@ -100,30 +97,6 @@ def write_formula(
 def digest_of(program: str) -> str:
     """Return the digest by which a program is known to be as it was written."""
     return hashlib.sha256(program.encode()).hexdigest()
-
-
-def _without_missing(model: Model, drop: bool) -> Table:
-    """Return the table without rows in which a column of the formula is missing."""
-    table, formula = model.table, model.formula
-    columns = [formula.response, *model.columns]
-    columns += [formula.trials] if formula.trials and not formula.trials.isdecimal() else []
-    missing = np.zeros(len(table), dtype=bool)
-    where = {name: table.is_missing(name) for name in dict.fromkeys(columns)}
-    for found in where.values():
-        missing |= found
-    if not missing.any():
-        return table.at(~missing)
-    rows = ", ".join(map(str, table.rows[missing][:MOST_NAMED]))
-    rows += " …" if missing.sum() > MOST_NAMED else ""
-    named = ", ".join(name for name, found in where.items() if found.any())
-    what = f"{table.source}: {missing.sum()} of {len(table)} rows have no {named} (rows {rows})"
-    if not drop:
-        raise DataError(f"{what}; fill them in, or leave these rows out with --drop-missing")
-    if missing.all():
-        raise DataError(f"{what}: none is left")
-    kept = table.at(~missing)
-    kept.notes.append(f"{what}; they are left out")
-    return kept
 
 
 def _name_of(text: str, family: str) -> str:

@@ -189,7 +189,7 @@ class Model:
         """The response as numbers; ratings from 1."""
         name, family = self.formula.response, self.family
         if family.is_ordinal:
-            return self.table.labels(name, order="value").codes + 1.0
+            return self.table.labels(name, order="value").codes.astype(np.float64) + 1
         lower = 0.0 if family.is_discrete or family.is_positive else None
         y = self.table.numbers(
             name,
@@ -269,7 +269,7 @@ class Model:
             values = np.log(y + 0.1 if link == "log" else y)
         else:
             values = y
-        return np.asarray(values - self.offset)
+        return np.asarray(values - self.offset, dtype=np.float64)
 
     @cached_property
     def scale(self) -> float:
@@ -356,7 +356,7 @@ class Model:
         ratio = total / (np.bincount(group, expected) + 0.5)
         mean, dof = expected * ratio[group], len(group) - len(total)
         dispersion = float(np.sum((self.y - mean) ** 2 / mean)) / dof if dof else 1.0
-        return np.log(ratio), max(dispersion, 1.0) / total
+        return np.asarray(np.log(ratio)), np.asarray(max(dispersion, 1.0) / total)
 
 
 def _vary_more(means: FloatArray, error: FloatArray) -> bool:
@@ -386,7 +386,7 @@ def _lies_within(inner: NDArray[np.int64], outer: NDArray[np.int64]) -> bool:
 
 
 def _means(values: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
-    return np.asarray(np.bincount(codes, weights=values) / np.bincount(codes))
+    return np.asarray(np.bincount(codes, weights=values) / np.bincount(codes), dtype=np.float64)
 
 
 def rounded(value: float) -> float:

@@ -81,7 +81,6 @@ def read_program(
     *,
     include_paths: Sequence[str | Path] = (),
     family: str | None = None,
-    drop_missing: bool = False,
     **reading: Any,
 ) -> tuple[Program, Data]:
     """Open a program and read its data; a formula's program is written for them.
@@ -94,8 +93,8 @@ def read_program(
         As :meth:`Program.read` takes them.
     include_paths : sequence of path
         Where a program's included files are.
-    family, drop_missing
-        Of a formula, see :meth:`Program.from_formula`.
+    family : str, optional
+        Of a formula's response; ``gaussian`` by default.
     **reading
         See :meth:`Program.read`.
 
@@ -105,9 +104,8 @@ def read_program(
         See :func:`find_program`, :meth:`Program.read` and :meth:`Program.from_formula`.
     """
     if not is_formula(reference):
-        for name, value in (("family", family), ("drop-missing", drop_missing)):
-            if value:
-                raise ConfigError(f"--{name}: {reference} is not a formula; leave it out")
+        if family:
+            raise ConfigError(f"--family: {reference} is not a formula; leave it out")
         opened = find_program(reference, include_paths)
         return opened, opened.read(data, **reading)
     for name in ("columns", "group", "time", "value", "time_order"):
@@ -115,8 +113,7 @@ def read_program(
             raise ConfigError(f"--{name}: a formula names its columns itself; leave it out")
     if include_paths:
         raise ConfigError("--include: a formula includes no files; leave it out")
-    how = {"family": family or "gaussian", "drop_missing": drop_missing}
-    return read_formula(str(reference), data, **how, **reading)
+    return read_formula(str(reference), data, family=family or "gaussian", **reading)
 
 
 @cache
