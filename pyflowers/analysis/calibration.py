@@ -490,7 +490,10 @@ def sbc(
     elif posterior:
         num = max(-(-sims * PRIOR_THIN // sampler.chains), sampler.draws)
         thinned = SamplerOptions.of(**{"seed": chosen, **given, "draws": num, "thin": 1})
-        opened = find_program(program, tuple(map(str, design.pop("include_paths", ()))))
+        paths = tuple(map(str, design.pop("include_paths", ())))
+        opened = find_program(
+            program, paths, data=data, family=design.pop("family", None), **design
+        )
         made = simulate_from_posterior(opened, opened.read(data, **design), thinned, **setup)
     else:
         number = max(4, sims * PRIOR_THIN)
@@ -523,7 +526,7 @@ def _tasks(
     shape = np.shape(design.values[observed])
     whole = program.source.blocks.data[observed].is_int
     prior_only = program.declaration.roles.prior_only
-    own = {*program.declaration.priors, *program.python.choices, prior_only}
+    own = {*program.declaration.prior_elements, *program.python.choices, prior_only}
     fixed = {name: v for name, v in program.stan_values(design).items() if name not in own}
     if prior_only in program.source.blocks.data:
         fixed[prior_only] = 0

@@ -28,7 +28,7 @@ from pyflowers.fits.posterior import (
     varies,
 )
 from pyflowers.fits.sampling import fit
-from pyflowers.programs import COMPARED, Capability, Data, Program, find_program
+from pyflowers.programs import COMPARED, Capability, Data, Program
 from pyflowers.progress import stage
 from pyflowers.toolchain import CmdStan, compile_source, find_cmdstan
 
@@ -266,9 +266,8 @@ def compare(
     """
     reference = nuts
     if reference is None:
-        opened = find_program(program, include_paths)
         how = {"seed": seed, "priors": priors, "engine": engine, "cmdstan": cmdstan, **of_fit}
-        reference = fit(opened, data, **how)
+        reference = fit(program, data, include_paths=include_paths, **how)
     elif of_fit:
         raise ConfigError(f"{next(iter(of_fit))}: the fit is finished; leave it out")
     reference = reference.with_interval(interval)

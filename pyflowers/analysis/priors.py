@@ -147,6 +147,7 @@ def prior(
     engine: str | Engine = "auto",
     cmdstan: str | Path | None = None,
     include_paths: Sequence[str | Path] = (),
+    family: str | None = None,
     interval: float = INTERVAL,
     show_progress: bool = False,
     **reading: Any,
@@ -168,7 +169,7 @@ def prior(
         Hyperparameters to change.
     statistics : mapping of str to callable, optional
         More statistics of the implied data: each takes y, shape (draw, N), to shape (draw,).
-    group, time, value, columns, engine, cmdstan, include_paths, show_progress
+    group, time, value, columns, engine, cmdstan, include_paths, family, show_progress
         As :func:`pyflowers.fit` takes them.
     interval : float
         Probability of the interval that the tables show beside that of 98%.
@@ -187,13 +188,15 @@ def prior(
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 4:
         raise ConfigError(f"draws must be a whole number of at least 4, was {draws!r}")
     options = SamplerOptions.of(seed=seed, draws=-(-draws // 4))
-    opened = find_program(program, tuple(map(str, include_paths)))
+    reading |= {"group": group, "time": time, "value": value, "columns": columns}
+    paths = tuple(map(str, include_paths))
+    opened = find_program(program, paths, data=data, family=family, **reading)
     opened.require(Capability.PRIOR_ONLY)
-    reading |= {"group": group, "time": time, "value": value}
-    design = opened.read(data, columns=columns, design_only=True, **reading)
+    design = opened.read(data, design_only=True, **reading)
     _refuse_infinite(opened, priors or {})
     values = opened.resolve_priors(priors, design)
-    for name, remedy in opened.improper_priors({**design.values, **values}).items():
+    block = {**design.values, **opened.prior_values(values)}
+    for name, remedy in opened.improper_priors(block).items():
         raise ConfigError(
             f"{opened.name}: {name} has an improper prior, so nothing can be drawn from it: "
             f"{remedy}"
@@ -203,7 +206,7 @@ def prior(
     drawn_by, judged, notes = "numpy", None, list[str]()
     if in_numpy is not None:
         # Without observations there are no checks of them.
-        whole = replace(design, values={**design.values, **values})
+        whole = replace(design, values=block)
         found = dict(in_numpy.draw(whole, draws, np.random.default_rng([options.seed, 2])))
         y_rep = found.pop(roles.y_rep, None)
         can = y_rep is None and opened.python.pointwise is not None

@@ -78,9 +78,8 @@ class HeldOut:
             If a group that is held out whole has no density.
         """
         pointwise = self.program.python.pointwise
-        if pointwise is None:
-            of_rows = self.program.log_lik(draws, self.whole)[..., self.rows]
-            return np.asarray(of_rows.sum(-1))
+        if pointwise is None or _has_switch(self.program):
+            return np.asarray(self.program.log_lik(draws, self.whole, self.rows).sum(-1))
         held, is_new = _at_labels(self.whole, self.rows, self.training)
         if not is_new:
             if of_whole:
@@ -117,7 +116,7 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
         raise ConfigError(
             f"{program.name}: with all {rows.size} observations left out, none remain"
         )
-    if program.python.pointwise is None:
+    if _has_switch(program):
         role = program.declaration.roles.held_out
         mask = np.array(whole.values[role], dtype=np.int64)
         mask[rows] = 1
@@ -132,6 +131,11 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
     declared = replace(program, declaration=whole.declaration)
     training = declared.read(kept, columns=whole.columns, time_order=time_order)
     return HeldOut(program, rows, training, whole)
+
+
+def _has_switch(program: Program) -> bool:
+    """Whether the program leaves observations out itself, so that its data stay what they are."""
+    return program.declaration.roles.held_out in program.source.blocks.data
 
 
 def _at_labels(whole: Data, rows: NDArray[np.int64], training: Data) -> tuple[Data, bool]:

@@ -13,7 +13,6 @@ from pyflowers.cli.console import say, say_json, show, shows_progress
 from pyflowers.cli.options import (
     PATH,
     centered_option,
-    family_option,
     from_command_line,
     given,
     options,
@@ -47,7 +46,6 @@ def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | s
 
 @click.command("fit")
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA", required=False)
-@family_option
 @fit_options
 @click.option(
     "--inits",

@@ -166,7 +166,14 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def program_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add all that says what is fitted to what: data, seed, priors, engine, includes, interval."""
-    more = (seed_option, prior_option, engine_options, include_option, interval_option)
+    more = (
+        family_option,
+        seed_option,
+        prior_option,
+        engine_options,
+        include_option,
+        interval_option,
+    )
     return options(data_options, *more)(command)
 
 

@@ -111,16 +111,15 @@ def new_command(
     if formula is None and (family or drop_missing):
         raise click.UsageError("--family and --drop-missing are of a FORMULA")
     if formula is not None:
-        from pyflowers.programs.program import read_formula
+        from pyflowers.programs import find_program
 
         if data is None or source is not None or include_paths:
             raise click.UsageError("a FORMULA needs --data FILE, and neither --from nor --include")
-        program, read = read_formula(
-            formula, data, family=family or "gaussian", drop_missing=bool(drop_missing)
-        )
+        program = find_program(formula, data=data, family=family, drop_missing=drop_missing)
+        read = program.read(data, drop_missing=drop_missing)
         program.write(target)
         files = dict.fromkeys((target, target.with_suffix(".toml")), "")
-        notes = [f"note: {note}" for note in read.notes]
+        notes = [f"note: {note}" for note in (*read.notes, *program.python.check(read))]
         then = f"pyflowers fit {target} --data {data} --out RUN_FOLDER"
     elif source is not None and data is None:
         files, lost = _copy_of_shipped(source, target)

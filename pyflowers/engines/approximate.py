@@ -202,6 +202,8 @@ METHODS: dict[str, Callable[[Any, dict[str, Any], int], _Raw]] = {
 def _split(done: Any, table: Any, log_p: str, log_q: str) -> _Raw:
     """Take CmdStan's columns apart into variables and the two log densities."""
     array = np.asarray(table, dtype=np.float64)
+    if not array.size:  # Stan may stop without a word where the mode is at an edge
+        raise FitError("Stan made no draws; the mode may be no point around which they are normal")
     columns = list(done.column_names)
     variables = {
         name: np.asarray(variable.extract_reshape(array))

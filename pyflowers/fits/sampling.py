@@ -31,7 +31,7 @@ from pyflowers.fits.folder import (
     plain_inits,
 )
 from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
-from pyflowers.programs import Data, Program, read_program
+from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import READING
 
 _UNSET = -(2.0**31)
@@ -116,17 +116,9 @@ def fit(
     """
     reading = {name: options.pop(name) for name in READING if name in options}
     chosen = SamplerOptions.of(seed=seed, **options)
-    opened, read = read_program(
-        program,
-        data,
-        include_paths=include_paths,
-        family=family,
-        columns=columns,
-        group=group,
-        time=time,
-        value=value,
-        **reading,
-    )
+    reading |= {"group": group, "time": time, "value": value, "columns": columns}
+    opened = find_program(program, include_paths, data=data, family=family, **reading)
+    read = opened.read(data, **reading)
     # What is wrong with the data or the priors is said before a CmdStan is looked for, or made.
     opened.fill(read, opened.resolve_priors(priors, read), centered=centered)
     return fit_data(

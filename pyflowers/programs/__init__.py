@@ -14,7 +14,7 @@ from pyflowers.programs.capabilities import (
 )
 from pyflowers.programs.data import Data
 from pyflowers.programs.program import Program
-from pyflowers.programs.shipped import COMPARED, LECTURE, find_program, read_program, shipped_names
+from pyflowers.programs.shipped import COMPARED, LECTURE, find_program, shipped_names
 
 __all__ = [
     "COMPARED",
@@ -32,6 +32,5 @@ __all__ = [
     "PriorModel",
     "Program",
     "find_program",
-    "read_program",
     "shipped_names",
 ]

@@ -172,14 +172,18 @@ class Program(Shown):
         >>> program.name
         'flowers_1_1_plant_poisson'
         """
-        return read_formula(
-            formula,
-            data,
-            family=family,
-            drop_missing=drop_missing,
-            centered=centered,
-            **reading,
-        )[0]
+        from pyflowers.programs.formulas import write_formula
+
+        how = {name: value for name, value in reading.items() if value is not None}
+        table = as_table(data, how)
+        if table is None:
+            raise DataError(f"formula {formula!r}: it needs a table; name one with --data")
+        name, text, declaration = write_formula(
+            formula, table, family, drop_missing=drop_missing, centered=centered
+        )
+        source = Source(Path(f"{name}.stan"), {f"{name}.stan": text.encode()})
+        where = f"the declaration of {formula!r}"
+        return cls(source, Declaration.parse(declaration, where), where, formula)
 
     def write(self, path: str | Path) -> Path:
         """Write the program and its declaration, to be edited.
@@ -416,7 +420,7 @@ class Program(Shown):
             reason.
         """
         block, choices = self.source.blocks.data, self.python.choices
-        numbers = self._prior_values(priors)
+        numbers = self.prior_values(priors)
         whole = replace(data, values={**data.values, **numbers})
         source = data.source or "the data"
         missing = [n for n in block if n not in whole.values and n not in choices]
@@ -446,8 +450,14 @@ class Program(Shown):
         whole = replace(whole, values={**whole.values, **chosen})
         return whole, [*data.notes, *self.python.check(whole)]
 
-    def _prior_values(self, priors: Mapping[str, float]) -> dict[str, Any]:
-        """Return the variables of the data block that priors give: scalars, and vectors whole."""
+    def prior_values(self, priors: Mapping[str, float]) -> dict[str, Any]:
+        """Return the variables of the data block that priors give.
+
+        Parameters
+        ----------
+        priors : mapping
+            As :meth:`resolve_priors` returns them: the elements of a vector apart.
+        """
         found: dict[str, Any] = {}
         for name, elements in self.declaration.prior_elements.items():
             variable = self.source.blocks.data[name]
@@ -644,35 +654,6 @@ class Program(Shown):
 def is_formula(reference: object) -> bool:
     """Whether what names a program is a formula: a text with a tilde in it."""
     return isinstance(reference, str) and "~" in reference
-
-
-def read_formula(
-    formula: str,
-    data: Any,
-    *,
-    family: str = "gaussian",
-    drop_missing: bool = False,
-    centered: Mapping[str, bool] | None = None,
-    **reading: Any,
-) -> tuple[Program, Data]:
-    """Write the program of a formula for a table, and read the table by it.
-
-    See :meth:`Program.from_formula`.
-    """
-    from pyflowers.programs.formulas import write_formula
-
-    how = {name: value for name, value in reading.items() if value is not None}
-    table = as_table(data, how)
-    if table is None:
-        raise DataError(f"formula {formula!r}: it needs a table; name one with --data")
-    written = write_formula(formula, table, family, drop_missing=drop_missing, centered=centered)
-    name = f"{written.name}.stan"
-    source = Source(Path(name), {name: written.text.encode()})
-    where = f"the declaration of {formula!r}"
-    program = Program(source, Declaration.parse(written.declaration, where), where, formula)
-    read = program.read(written.table)
-    how |= {"drop_missing": True} if drop_missing else {}
-    return program, replace(read, reading={key: str(value) for key, value in how.items()})
 
 
 def write_new(files: Mapping[Path, str]) -> None:

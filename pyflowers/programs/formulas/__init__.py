@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from pyflowers.data import Table
@@ -26,29 +25,7 @@ from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.writer import write_program
 
-__all__ = ["Written", "digest_of", "to_toml", "write_formula"]
-
-
-@dataclass(frozen=True)
-class Written:
-    """What a formula has been written as.
-
-    Attributes
-    ----------
-    name : str
-        A file name for it, without an ending.
-    text : str
-        The Stan program.
-    declaration : mapping
-        Its declaration.
-    table : Table
-        The rows that it is fitted to; its notes say what a reader should know before sampling.
-    """
-
-    name: str
-    text: str
-    declaration: Mapping[str, Any]
-    table: Table
+__all__ = ["digest_of", "to_toml", "write_formula"]
 
 
 def write_formula(
@@ -58,7 +35,7 @@ def write_formula(
     *,
     drop_missing: bool = False,
     centered: Mapping[str, bool] | None = None,
-) -> Written:
+) -> tuple[str, str, dict[str, Any]]:
     """Write the program of a formula for a table.
 
     Parameters
@@ -74,6 +51,15 @@ def write_formula(
     centered : mapping of str to bool, optional
         The parametrisation of a group's effects, by the group; chosen by the data by default.
 
+    Returns
+    -------
+    name : str
+        A file name for the program, without an ending.
+    text : str
+        The program.
+    declaration : dict
+        Its declaration.
+
     Raises
     ------
     ConfigError
@@ -86,12 +72,10 @@ def write_formula(
     columns = [formula.response, *model.columns]
     columns += [formula.trials] if formula.trials and not formula.trials.isdecimal() else []
     kept = table.without_missing(dict.fromkeys(columns), drop=drop_missing)
-    kept = replace(kept, notes=list(kept.notes))
     model = Model(formula, model.family, kept, centered or {})
-    kept.notes.extend(check_model(model))
+    check_model(model)
     program = write_program(model)
-    declaration = declaration_of(model, digest_of(program))
-    return Written(_name_of(text, family), program, declaration, kept)
+    return _name_of(text, family), program, declaration_of(model, digest_of(program))
 
 
 def digest_of(program: str) -> str:

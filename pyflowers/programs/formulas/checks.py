@@ -24,6 +24,11 @@ def check_model(model: Model) -> list[str]:
         With one sentence.
     """
     model.y.sum(), model.trials.sum()  # refuse what the family cannot take
+    return check_design(model)
+
+
+def check_design(model: Model) -> list[str]:
+    """Do so without a look at the responses' range, as of data that are to be simulated."""
     _refuse_redundant(model)
     return [*_about_groups(model), *_about_separation(model)]
 
@@ -94,7 +99,7 @@ def _about_labels(model: Model) -> Iterator[str]:
         for inner in groups:
             if inner.startswith(f"{outer}:"):
                 own = inner.removeprefix(f"{outer}:")
-                if ":" in own or own in groups:
+                if ":" in own or own in groups or own not in model.table.cells:
                     continue
                 labels, holders = model.table.labels(own), model.table.labels(outer).codes
                 shared = sum(len(set(holders[labels.codes == i])) > 1 for i in range(len(labels)))
@@ -119,6 +124,8 @@ def _about_separation(model: Model) -> Iterator[str]:
     """Note a column of the design by which the successes and failures are separated."""
     family = model.family
     if family.link != "logit" or not family.is_discrete or family.is_ordinal:
+        return
+    if np.ptp(model.y) == 0:
         return
     some, all_ = model.y > 0, model.y < model.trials
     matrix, names = model.population_design

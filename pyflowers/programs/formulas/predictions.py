@@ -1,4 +1,6 @@
-"""Likelihood and replicated data of a formula's program in NumPy, so that Stan need not write them.
+"""Likelihood, replicated data and prior of a formula's program in NumPy.
+
+Stan need not write the first two for each draw, and would sample the prior by a chain.
 
 The program is as it was written, so that its data and draws have the names of
 :mod:`pyflowers.programs.formulas.writer`.
@@ -6,26 +8,111 @@ The program is as it was written, so that its data and draws have the names of
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.capabilities import Capabilities, Draws, Pointwise
+from pyflowers.programs.capabilities import Capabilities, Draws, Pointwise, PriorModel
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.families import Family, FloatArray, find_family
+from pyflowers.programs.formulas.checks import check_design
+from pyflowers.programs.formulas.grammar import parse
+from pyflowers.programs.formulas.model import Model
 
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
     """Return what is known in NumPy of a formula's program that was not edited."""
     assert declaration.formula is not None
-    family = declaration.formula.family
+    family, text = declaration.formula.family, declaration.formula.text
     return Capabilities(
+        check=partial(_check, text, family),
+        prior=PriorModel(partial(_draw_prior, family)),
         pointwise=Pointwise(partial(_log_lik, family), partial(_y_rep, family)),
         choices={"N_pointwise": _none},
     )
+
+
+def _draw_prior(name: str, data: Data, num: int, rng: Generator) -> dict[str, FloatArray]:
+    """Draw every parameter from its prior, shaped (1, num, …), and what follows from it."""
+    family, values = find_family(name), data.values
+    found: dict[str, FloatArray] = {}
+    shift = np.zeros((1, num))
+    if "X" in values:
+        scale = np.asarray(values["b_scale"])
+        found["b"] = rng.normal(size=(1, num, len(scale))) * scale
+        if "X_mean" in values:
+            shift = found["b"] @ np.asarray(values["X_mean"])
+    if "Intercept_location" in values:
+        at_means = rng.standard_t(3, (1, num)) * values["Intercept_scale"]
+        found["Intercept"] = at_means + values["Intercept_location"] - shift
+    for each in family.auxiliary:
+        given = [values[f"{each.name}_{key}"] for key in each.values]
+        distribution, _, _ = each.prior.partition("(")
+        if family.is_ordinal:
+            draws = given[0] * rng.standard_t(3, (1, num, int(values["J"]) - 1))
+            found[each.name] = np.sort(draws, axis=-1) + shift[..., None]
+        else:
+            found[each.name] = _PRIORS[distribution](rng, given, num)[None]
+        if each.declared == "real<lower=1>":
+            while (low := found[each.name] < 1).any():
+                found[each.name][low] = _PRIORS[distribution](rng, given, int(low.sum()))
+    for group in (key.removeprefix("centered_") for key in values if key.startswith("centered_")):
+        found |= _draw_effects(group, values, num, rng)
+    return found
+
+
+_PRIORS: dict[str, Callable[[Generator, list[float], int], FloatArray]] = {
+    "student_t": lambda rng, given, num: np.abs(rng.standard_t(3, num)) * given[0],
+    "inv_gamma": lambda rng, given, num: given[1] / rng.gamma(given[0], size=num),
+    "gamma": lambda rng, given, num: rng.gamma(given[0], 1 / given[1], num),
+    "beta": lambda rng, given, num: rng.beta(given[0], given[1], num),
+}
+"""The priors of auxiliary parameters, which are positive."""
+
+
+def _draw_effects(
+    group: str, values: Mapping[str, Any], num: int, rng: Generator
+) -> dict[str, FloatArray]:
+    """Draw the effects of a group, their standard deviations and their correlations.
+
+    The Cholesky factor of an LKJ matrix is drawn by its partial correlations, each beta on (-1, 1)
+    (Lewandowski, Kurowicka and Joe 2009, J. of Multivariate Analysis 100(9), section 2.4).
+    """
+    size = int(values.get(f"M_{group}", 1))
+    sd = np.abs(rng.standard_t(3, (1, num, size))) * values[f"sd_{group}_scale"]
+    effects = rng.normal(size=(1, num, int(values[f"N_{group}"]), size))
+    found = {f"sd_{group}": sd}
+    if f"cor_{group}_eta" in values:
+        factor, eta = np.zeros((1, num, size, size)), values[f"cor_{group}_eta"]
+        for i in range(size):
+            left = np.ones((1, num))
+            for j in range(i):
+                shape = eta + (size - 2 - j) / 2
+                partial_correlation = 2 * rng.beta(shape, shape, (1, num)) - 1
+                factor[..., i, j] = partial_correlation * np.sqrt(left)
+                left = left - factor[..., i, j] ** 2
+            factor[..., i, i] = np.sqrt(left)
+        effects = effects @ np.swapaxes(factor, -1, -2)
+        correlation = factor @ np.swapaxes(factor, -1, -2)
+        found[f"cor_{group}"] = correlation[..., *np.triu_indices(size, 1)]
+    effects = effects * sd[..., None, :]
+    has_matrix = f"Z_{group}" in values
+    return {**found, f"r_{group}": effects if has_matrix else effects[..., 0]}
+
+
+def _check(text: str, family: str, data: Data) -> list[str]:
+    """Return what a reader should know of the data; refuse those that cannot be told apart."""
+    if data.table is None:
+        return []
+    names = {theirs: column for column, theirs in data.columns.items()}
+    cells = {names.get(name, name): its for name, its in data.table.cells.items()}
+    table = replace(data.table, cells=cells)
+    return check_design(Model(parse(text), find_family(family), table, {}))
 
 
 def _none(data: Data) -> int:

@@ -7,7 +7,7 @@ A program is here when ``stan/`` holds ``NAME.stan`` and ``NAME.toml``. What it 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -17,8 +17,7 @@ from typing import Any
 
 from pyflowers.errors import ConfigError
 from pyflowers.programs.capabilities import Capabilities
-from pyflowers.programs.data import Data
-from pyflowers.programs.program import Program, is_formula, read_formula
+from pyflowers.programs.program import Program, is_formula
 from pyflowers.records import recordable
 from pyflowers.resources import data_path, stan_folder
 
@@ -35,16 +34,25 @@ def shipped_names() -> tuple[str, ...]:
 
 
 def find_program(
-    reference: str | Path | Program, include_paths: Sequence[str | Path] = ()
+    reference: str | Path | Program,
+    include_paths: Sequence[str | Path] = (),
+    *,
+    data: Any = None,
+    family: str | None = None,
+    **reading: Any,
 ) -> Program:
-    """Open a program by its name or path.
+    """Open a program by its name or path, or write that of a formula.
 
     Parameters
     ----------
     reference : str, Path or Program
-        The name of a shipped program, the path of a ``.stan`` file, or a program already open.
+        The name of a shipped program, the path of a ``.stan`` file, a program already open, or a
+        formula.
     include_paths : sequence of path
         Where a program's included files are.
+    data, family, **reading
+        Of a formula: its table, the response's family and how the table is read, see
+        :meth:`Program.from_formula`. What says how to read is not used otherwise.
 
     Raises
     ------
@@ -55,13 +63,12 @@ def find_program(
         raise ConfigError(
             f"include_paths: a {type(include_paths).__name__} is not a list of folders"
         )
+    if is_formula(reference):
+        return _of_formula(str(reference), include_paths, data, family, reading)
+    if family:
+        raise ConfigError(f"--family: {reference} is not a formula; leave it out")
     if isinstance(reference, Program):
         return reference
-    if is_formula(reference):
-        raise ConfigError(
-            f"program {reference!r}: a formula needs the table that it is written for; write its "
-            "program with pyflowers new NAME.stan FORMULA --data FILE, and give that"
-        )
     if not isinstance(reference, str | Path):
         raise ConfigError(
             f"program: a {type(reference).__name__} is neither a name nor a path; choose one of "
@@ -75,45 +82,25 @@ def find_program(
     return shipped_program(reference)
 
 
-def read_program(
-    reference: str | Path | Program,
-    data: Any = None,
-    *,
-    include_paths: Sequence[str | Path] = (),
-    family: str | None = None,
-    **reading: Any,
-) -> tuple[Program, Data]:
-    """Open a program and read its data; a formula's program is written for them.
-
-    Parameters
-    ----------
-    reference : str, Path or Program
-        As :func:`find_program` takes it, or a formula.
-    data
-        As :meth:`Program.read` takes them.
-    include_paths : sequence of path
-        Where a program's included files are.
-    family : str, optional
-        Of a formula's response; ``gaussian`` by default.
-    **reading
-        See :meth:`Program.read`.
-
-    Raises
-    ------
-    PyflowersError
-        See :func:`find_program`, :meth:`Program.read` and :meth:`Program.from_formula`.
-    """
-    if not is_formula(reference):
-        if family:
-            raise ConfigError(f"--family: {reference} is not a formula; leave it out")
-        opened = find_program(reference, include_paths)
-        return opened, opened.read(data, **reading)
+def _of_formula(
+    formula: str,
+    include_paths: Sequence[str | Path],
+    data: Any,
+    family: str | None,
+    reading: Mapping[str, Any],
+) -> Program:
+    how = {name: value for name, value in reading.items() if value is not None}
     for name in ("columns", "group", "time", "value", "time_order"):
-        if reading.pop(name, None):
+        if how.pop(name, None):
             raise ConfigError(f"--{name}: a formula names its columns itself; leave it out")
     if include_paths:
         raise ConfigError("--include: a formula includes no files; leave it out")
-    return read_formula(str(reference), data, family=family or "gaussian", **reading)
+    if data is None:
+        raise ConfigError(
+            f"program {formula!r}: a formula needs the table that it is written for; name it, or "
+            "write the program with pyflowers new NAME.stan FORMULA --data FILE and give that"
+        )
+    return Program.from_formula(formula, data, family=family or "gaussian", **how)
 
 
 @cache

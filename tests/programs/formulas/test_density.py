@@ -13,8 +13,7 @@ from stanio import dump_stan_json
 import pyflowers
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.bridge import Bridge, Interpreted, compiled
-from pyflowers.programs import Capabilities
-from pyflowers.programs.program import read_formula
+from pyflowers.programs import Capabilities, Program
 
 BRMS = json.loads((Path(__file__).parent / "brms.json").read_text(encoding="utf-8"))
 REFERENCE = {case["name"]: case for case in BRMS["cases"]}
@@ -27,9 +26,10 @@ def written(case, **centered):
     """Return a case's program and its data block, with brms' priors."""
     groups = [group.replace("_", ":") for group in REFERENCE[case.name]["groups"]]
     parametrisations = {group: bool(centered.get(group, False)) for group in groups}
-    program, read = read_formula(
+    program = Program.from_formula(
         case.formula, table(), family=case.family, centered=parametrisations
     )
+    read = program.read(table())
     labels = read.coords.get("X", ())
     theirs = [name for name in case.hyperparameters if name.startswith("b_scale[")]
     assert len(labels) == len(theirs) == len(REFERENCE[case.name]["b_labels"])
