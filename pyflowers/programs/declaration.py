@@ -449,9 +449,11 @@ class Declaration(Record):
         Quantities of the program that are neither summarised nor kept.
     coords : mapping of str to tuple of str
         Labels of dimensions that neither a column nor a matrix of the data gives.
-    table, data, dims, priors, parameters, roles, formula : table
-        See the section of this name. A prior may be one element of a vector of the data block, by
-        its label: ``[priors."b_scale[age]"]``.
+    priors : mapping of str to Prior
+        Data variables with a default. One element of a vector is named by its label:
+        ``[priors."b_scale[age]"]``.
+    table, data, dims, parameters, roles, formula : table
+        See the section of this name.
     """
 
     title: str = ""

@@ -6,8 +6,8 @@ its call, and a publication with the same digits where there is one.
 
 A coefficient's posterior mean is compared with its estimate, in units of the posterior sd and its
 Monte Carlo error; its posterior sd with the standard error. Of standard deviations, thresholds and
-correlations, whose posteriors are skewed, the median is compared. All these are of the same data, so
-that they differ by priors and skewness only, and a root mean square of 1 would be large.
+correlations, whose posteriors are skewed, the median is compared. All these are of the same data,
+so that they differ by priors and skewness only, and a root mean square of 1 would be large.
 """
 
 from collections.abc import Callable, Mapping
@@ -100,7 +100,7 @@ STUDIES = (
             "cor_Subject[Intercept,Days]": 0.066,
             "sigma": 25.592,
         },
-        spoilt=shifted("Days"),
+        wrong={"family": "lognormal"},
         options=QUICK,
     ),
     Study(
@@ -137,7 +137,7 @@ STUDIES = (
         "grouseticks",
         "TICKS ~ YEAR + HEIGHT + (1 | BROOD) + (1 | INDEX) + (1 | LOCATION)",
         "poisson",
-        "The model of Elston et al. (2001), Parasitology 122(5), as lme4's reference manual has it, "
+        "Elston et al. (2001), Parasitology 122(5), by the example of lme4's reference manual, "
         "grouseticks. glmer(TICKS ~ YEAR + HEIGHT + (1 | BROOD) + (1 | INDEX) + (1 | LOCATION), "
         "grouseticks, poisson)",
         {
@@ -179,8 +179,8 @@ STUDIES = (
         "inhaler",
         "rating ~ treat + period + carry + (1 | subject)",
         "cumulative",
-        "The model fit3 of Bürkner (2017), JSS 80(1), section 4, which prints estimates of another, "
-        "fit4, only. Maximum likelihood by quadrature in published.R",
+        "fit3 of Bürkner (2017), JSS 80(1), which prints estimates of fit4 only, another model. "
+        "Maximum likelihood by quadrature in published.R",
         {
             "b[treat]": (-1.044, 0.315),
             "b[period]": (0.230, 0.196),
