@@ -32,7 +32,7 @@ FloatArray = NDArray[np.float64]
 
 _OF_PROGRAM = """N K X X_mean X_centered y trials D J cell kept N_pointwise prior_only held_out
     b b_scale eta lprior log_lik y_rep y_num y_total y_mean y_square squares sigma nu shape phi zi
-    threshold correlation Intercept Intercept_at_means threshold_at_means n d k j m count"""
+    threshold correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor"""
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
     complex tuple lower upper offset multiplier simplex ordered print reject profile jacobian"""

@@ -170,8 +170,10 @@ def _transformed_parameters(model: Model) -> Iterable[str]:
     for its in model.effects:
         if not its.is_intercept:
             name = its.name
-            scaled = f"({_covariance_factor(its)} * z_{name})'"
-            yield f"matrix[N_{name}, M_{name}] r_{name} = centered_{name} ? z_{name}' : {scaled};"
+            yield f"matrix[N_{name}, M_{name}] r_{name} = z_{name}'; // effects"
+            yield f"if (centered_{name} == 0) {{"
+            yield f"  r_{name} = ({_covariance_factor(its)} * z_{name})';"
+            yield "}"
     yield "real lprior = 0; // log density of the priors, without that of the groups' effects"
     if model.has_intercept and not model.family.is_ordinal:
         yield _prior(_intercept(model), INTERCEPT_PRIOR)
@@ -243,11 +245,10 @@ def _model(model: Model) -> Iterable[str]:
             continue
         yield f"if (centered_{name}) {{"
         if its.pairs:
+            yield f"  matrix[M_{name}, M_{name}] factor;"
+            yield f"  factor = {_covariance_factor(its)};"
             yield f"  for (j in 1 : N_{name}) {{"
-            yield (
-                f"    z_{name}[ : , j] ~ multi_normal_cholesky(rep_vector(0, M_{name}), "
-                f"{_covariance_factor(its)});"
-            )
+            yield f"    z_{name}[ : , j] ~ multi_normal_cholesky(zeros_vector(M_{name}), factor);"
             yield "  }"
         else:
             yield f"  for (m in 1 : M_{name}) {{"
@@ -313,11 +314,11 @@ def _lines(text: str) -> list[str]:
 
 
 def _broken(line: str) -> list[str]:
-    """Break a line that is too long as stanc does: at a sum, a choice, or an argument."""
+    """Break a line that is too long as stanc does: at a sum, a product or an argument."""
     code, slashes, comment = line.partition(" //")
     if len(code) + 2 <= WIDTH or (" | " in code and "lp" in code):  # a density is not broken
         return [line]
-    assigned = re.search(r"^ +(?=[+-] )| \+?= ", code)
+    assigned = re.search(r"^ +(?=[+-] )| (?:\+?=|~) ", code)
     start = assigned.end() if assigned else 0
     depth = _depths(code)
     sums = [
@@ -328,8 +329,10 @@ def _broken(line: str) -> list[str]:
     if places:
         at, margin = [i + 1 for i in places], start
     else:
-        commas = [i + 2 for i in range(len(code)) if code[i : i + 2] == ", " and depth[i] == 1]
-        at, margin = commas, code.index("(") + 1
+        inside = range(start, len(code))
+        products = [i + 1 for i in inside if code[i : i + 3] == " * " and depth[i] == 1]
+        commas = [i + 2 for i in inside if code[i : i + 2] == ", " and depth[i] == 1]
+        at, margin = commas or products, code.find("(", start) + 1
     fitting = [i for i in at if i + 2 <= WIDTH] or at[:1]
     if not fitting:
         return [line]

@@ -1,0 +1,153 @@
+"""Each family's density, random numbers and mean agree; a new one is a file."""
+
+import importlib
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import pyflowers
+from pyflowers import Program
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs import families
+from pyflowers.programs.families import family_names, find_family
+
+VALUES = {
+    "sigma": 0.7,
+    "nu": 4.0,
+    "shape": 2.5,
+    "phi": 6.0,
+    "zi": 0.3,
+    "trials": np.array([7.0]),
+}
+THRESHOLDS = np.array([-1.0, 0.2, 1.4])
+ETA = 0.4
+
+
+def values_of(family):
+    found = {name: np.full((1, 1, 1), value) for name, value in VALUES.items() if name != "trials"}
+    if family.is_ordinal:
+        found["threshold"] = THRESHOLDS[None, None, :, None]
+    return {**found, "trials": VALUES["trials"]}
+
+
+def scipy_logpdf(name, y):
+    """Return log p(y | eta) by SciPy."""
+    rate, p = np.exp(ETA), 1 / (1 + np.exp(-ETA))
+    negbinomial = stats.nbinom(VALUES["shape"], VALUES["shape"] / (VALUES["shape"] + rate))
+    zero, zi = y == 0, VALUES["zi"]
+    logistic = stats.logistic.cdf(np.concatenate([[-np.inf], THRESHOLDS, [np.inf]]) - ETA)
+    by_name = {
+        "gaussian": lambda: stats.norm.logpdf(y, ETA, VALUES["sigma"]),
+        "student": lambda: stats.t.logpdf(y, VALUES["nu"], ETA, VALUES["sigma"]),
+        "lognormal": lambda: stats.lognorm.logpdf(y, VALUES["sigma"], scale=rate),
+        "gamma": lambda: stats.gamma.logpdf(y, VALUES["shape"], scale=rate / VALUES["shape"]),
+        "beta": lambda: stats.beta.logpdf(y, p * VALUES["phi"], (1 - p) * VALUES["phi"]),
+        "bernoulli": lambda: stats.bernoulli.logpmf(y, p),
+        "binomial": lambda: stats.binom.logpmf(y, 7, p),
+        "poisson": lambda: stats.poisson.logpmf(y, rate),
+        "negbinomial": lambda: negbinomial.logpmf(y),
+        "zero_inflated_poisson": lambda: np.log(zi * zero + (1 - zi) * stats.poisson.pmf(y, rate)),
+        "zero_inflated_negbinomial": lambda: np.log(zi * zero + (1 - zi) * negbinomial.pmf(y)),
+        "cumulative": lambda: np.log(np.diff(logistic)[y.astype(int) - 1]),
+    }
+    return by_name[name]()
+
+
+@pytest.mark.parametrize("name", family_names())
+def test_density_draws_and_mean_agree(name):
+    family = find_family(name)
+    rng = np.random.default_rng(1)
+    num = 40_000
+    draws = family.draw(np.full((1, 1, num), ETA), values_of(family), rng)[0, 0]
+    y = draws[:50]
+    ours = family.log_lik(y, np.full((1, 1, 50), ETA), values_of(family))[0, 0]
+    np.testing.assert_allclose(ours, scipy_logpdf(name, y), rtol=1e-9, atol=1e-9)
+    mean = float(family.mean(np.full((1, 1, 1), ETA), values_of(family)).ravel()[0])
+    error = draws.std() / np.sqrt(num)
+    assert abs(draws.mean() - mean) < 5 * error
+    assert abs(draws.mean() - 1.05 * mean) > 5 * error or name == "student"  # the check can fail
+    if family.is_discrete:
+        assert (draws == np.floor(draws)).all()
+
+
+def test_a_thirteenth_family_is_one_file(tmp_path, monkeypatch):
+    """A geometric family, which is a negative binomial of shape 1."""
+    (tmp_path / "geometric.py").write_text(
+        '''
+"""The geometric family."""
+import numpy as np
+from pyflowers.programs.families import Family, negbinomial
+
+def _values(values):
+    return {"shape": np.ones((1, 1, 1))}
+
+FAMILY = Family(
+    name="geometric",
+    equation="{y} ~ geometric with mean exp(eta)",
+    link="log",
+    response="array[N] int<lower=0>",
+    stan="neg_binomial_2_log({eta}, 1)",
+    rng="neg_binomial_2_log_rng(fmin({eta}, 20), 1)",
+    log_lik=lambda y, eta, values: negbinomial.log_lik(y, eta, _values(values)),
+    draw=lambda eta, values, rng: negbinomial.draw(eta, _values(values), rng),
+    mean=lambda eta, values: np.exp(eta),
+    scale="log",
+)
+'''
+    )
+    monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
+    importlib.invalidate_caches()
+    assert "geometric" in family_names()
+    frame = pd.DataFrame({"y": [3, 1, 0, 5, 2, 8], "g": list("aabbcc")})
+    fit = pyflowers.fit(
+        "y ~ 1 + (1 | g)", frame, family="geometric", seed=1, draws=200, engine="stanli"
+    )
+    assert fit.log_likelihood().shape == (4, 200, 6)
+    assert np.isfinite(fit.log_likelihood()).all()
+
+
+def test_an_unknown_family_is_one_sentence():
+    frame = pd.DataFrame({"y": [1, 2, 3]})
+    with pytest.raises(ConfigError, match="family 'poison': there is none of that name; did you"):
+        Program.from_formula("y ~ 1", frame, family="poison")
+    with pytest.raises(ConfigError, match="choose one of bernoulli, beta, binomial"):
+        Program.from_formula("y ~ 1", frame, family="xyz")
+
+
+@pytest.mark.parametrize(
+    ("family", "y", "message"),
+    [
+        ("poisson", [1, -2, 3], r"row 2: y is -2, but counts cannot be negative"),
+        ("poisson", [1, 2.5, 3], r"row 2: y is 2\.5, but counts are whole numbers"),
+        ("bernoulli", [0, 1, 2], r"row 3: y is 2, but for family bernoulli it must be 0 or 1"),
+        ("gamma", [1, 0, 3], r"row 2: y is 0, but for family gamma it must be above 0"),
+        ("beta", [0.1, 1, 0.3], r"row 2: y is 1, but for family beta it must be below 1"),
+        ("gaussian", ["a", "b", "c"], r"row 1: y is 'a', not a finite number"),
+    ],
+)
+def test_a_response_that_a_family_lacks_is_one_sentence(family, y, message):
+    with pytest.raises(DataError, match=message):
+        Program.from_formula("y ~ 1", pd.DataFrame({"y": y}), family=family)
+
+
+def test_stan_draws_from_the_same_distribution():
+    """Of each family the random numbers of Stan's program have NumPy's mean and spread."""
+    frame = pd.DataFrame({"y": np.tile([1.0, 2.0, 1.0, 3.0], 30), "n": 9, "p": 0.4})
+    for name in family_names():
+        family = find_family(name)
+        response = "p" if name == "beta" else "y | trials(n)" if family.has_trials else "y"
+        table = frame.assign(y=frame["y"] % 2) if name == "bernoulli" else frame
+        program = Program.from_formula(f"{response} ~ 1", table, family=name)
+        data = program.read(table)
+        data = replace(data, values={**data.values, "N_pointwise": len(table)})
+        bare = replace(program, python=pyflowers.programs.Capabilities(check=lambda data: []))
+        fit = pyflowers.fit(bare, data, seed=1, chains=2, draws=300, engine="stanli")
+        by_stan = fit.draws["y_rep"]
+        by_numpy = program.y_rep(fit.draws, fit.data, np.random.default_rng(2))
+        for statistic in (np.mean, lambda values: np.mean(np.log1p(np.abs(values)))):
+            ours, theirs = statistic(by_numpy), statistic(by_stan)
+            per_draw = np.array([statistic(row) for row in by_stan.reshape(-1, len(table))])
+            assert abs(ours - theirs) < 6 * per_draw.std() / np.sqrt(len(per_draw)), name
