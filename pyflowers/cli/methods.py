@@ -14,6 +14,7 @@ from pyflowers.cli.fit import run_fit
 from pyflowers.cli.options import (
     PATH,
     data_options,
+    family_option,
     engine_options,
     given,
     include_option,
@@ -178,6 +179,7 @@ def _parameters(factor: Any) -> dict[str, Any]:
 @click.command("sbc")
 @click.argument("program", metavar="NAME|PROGRAM.stan")
 @data_options
+@family_option
 @click.option("--sims", type=int, default=1000, show_default=True, help="Simulated data sets.")
 @click.option(
     "--quantity",

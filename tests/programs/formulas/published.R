@@ -27,6 +27,7 @@ epilepsy <- transform(read("epilepsy"), Trt = factor(Trt))
 show("epilepsy", glmer(
   count ~ zAge + zBase * Trt + (1 | patient) + (1 | obs), epilepsy, poisson
 ))
+show("epilepsy-patients", glmer(count ~ zAge + zBase * Trt + (1 | patient), epilepsy, poisson))
 
 inhaler <- read("inhaler")
 cat("\ninhaler without subjects\n")

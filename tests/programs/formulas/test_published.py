@@ -78,9 +78,10 @@ class Study:
         return {**self.coefficients, **{name: (its, np.nan) for name, its in self.others.items()}}
 
 
-def shifted(column):
-    """Return what shifts a column by a row."""
-    return lambda table: table.assign(**{column: np.roll(table[column], 1)})
+def exchanged(column, one, other):
+    """Return what exchanges two labels of a column."""
+    names = {one: other, other: one}
+    return lambda table: table.assign(**{column: table[column].replace(names)})
 
 
 QUICK = {"warmup": 400, "draws": 400}
@@ -151,7 +152,7 @@ STUDIES = (
             "sd_INDEX[Intercept]": 0.542,
             "sd_LOCATION[Intercept]": 0.529,
         },
-        spoilt=lambda table: table.assign(YEAR=table["YEAR"].replace({"95": "97", "97": "95"})),
+        spoilt=exchanged("YEAR", "95", "97"),
         labels=("YEAR",),
         options={"draws": 2000, "adapt_delta": 0.95},
     ),
@@ -173,6 +174,24 @@ STUDIES = (
         {"sd_patient[Intercept]": 0.490, "sd_obs[Intercept]": 0.365},
         labels=("Trt",),
         wrong={"formula": "count ~ zAge + zBase * Trt + (1 | patient)", "family": "gaussian"},
+    ),
+    Study(
+        "epilepsy-patients",
+        "epilepsy",
+        "count ~ zAge + zBase * Trt + (1 | patient)",
+        "poisson",
+        "The same without (1 | obs). "
+        "glmer(count ~ zAge + zBase * Trt + (1 | patient), epilepsy, poisson)",
+        {
+            "Intercept": (1.777, 0.110),
+            "b[zAge]": (0.0937, 0.0803),
+            "b[zBase]": (0.701, 0.111),
+            "b[Trt1]": (-0.263, 0.154),
+            "b[zBase:Trt1]": (0.0483, 0.1507),
+        },
+        {"sd_patient[Intercept]": 0.534},
+        labels=("Trt",),
+        wrong={"family": "gaussian"},
     ),
     Study(
         "inhaler",
@@ -225,7 +244,7 @@ STUDIES = (
             "sd_Worker_Machine[Intercept]": 3.730,
             "sigma": 0.9616,
         },
-        spoilt=shifted("Machine"),
+        spoilt=exchanged("Machine", "A", "C"),
     ),
     Study(
         "oxboys",
@@ -241,7 +260,7 @@ STUDIES = (
             "cor_Subject[Intercept,age]": 0.641,
             "sigma": 0.6599,
         },
-        spoilt=shifted("age"),
+        spoilt=lambda table: table.assign(age=-table["age"]),
         options={"draws": 2000},
     ),
 )
@@ -319,7 +338,10 @@ def plant_rates():
 
 
 def distances(rates, others):
-    """Return by how many of their sds the means of converged draws differ, plant by plant."""
+    """Return by how many combined sds the means of converged draws differ, plant by plant.
+
+    The plants themselves are 1 to 3 apart, so that a limit of 4 would tell nothing.
+    """
     for draws in (rates, others):
         assert r_hat(draws).max() < 1.05
         assert ess_bulk(draws).min() > 200
@@ -329,8 +351,8 @@ def distances(rates, others):
 
 def test_plants_have_the_rates_of_the_shipped_program(plant_rates):
     rates, others = plant_rates
-    assert np.abs(distances(rates, others)).max() < 0.5
-    np.testing.assert_allclose(rates.std((0, 1)), others.std((0, 1)), rtol=0.25)
+    assert np.abs(distances(rates, others)).max() < 0.3
+    np.testing.assert_allclose(rates.std((0, 1)), others.std((0, 1)), rtol=0.15)
 
 
 def test_rates_of_other_plants_would_be_seen(plant_rates):

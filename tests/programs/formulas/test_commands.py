@@ -1,0 +1,226 @@
+"""Formulas by every command, as they are written and after an edit."""
+
+import itertools
+import json
+import tomllib
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run
+from formula_cases import CASES, table
+
+import pyflowers
+from pyflowers import Fit, Program
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs import Capability
+from pyflowers.resources import flowers_csv
+
+COMMANDS = ("check", "loo", "sensitivity", "replay")
+QUICK_CASES = ("slopes", "zinb")
+LONG = [
+    *("factor_by_numeric", "cell_means", "poly", "nested", "crossed_slopes", "factor_in_group"),
+    *("student", "lognormal", "gamma", "beta", "bernoulli", "binomial", "poisson", "cumulative"),
+    *("slopes", "zinb"),
+]
+HOW = ("--chains", 2, "--warmup", 300, "--draws", 300, "--seed", 1)
+
+
+@pytest.fixture(scope="module")
+def frame_csv(tmp_path_factory):
+    path = tmp_path_factory.mktemp("table") / "table.csv"
+    table().to_csv(path, index=False)
+    return path
+
+
+def named(name):
+    return next(case for case in CASES if case.name == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [
+        (name, engine)
+        if name in QUICK_CASES and engine == "stanli"
+        else pytest.param(name, engine, marks=pytest.mark.slow)
+        for name, engine in itertools.product(LONG, ("stanli", "cmdstan"))
+    ],
+)
+def test_every_command_takes_a_formula(name, engine, frame_csv, tmp_path, capfd):
+    case, out = named(name), tmp_path / "run"
+    what = (case.formula, "--family", case.family, "--data", frame_csv, "--engine", engine)
+    assert run("fit", *what, "--out", out, *HOW) == 0
+    capfd.readouterr()
+    fit = Fit.load(out)
+    assert fit.record.program.reference == case.formula
+    assert {Capability.LOG_LIK, Capability.Y_REP, Capability.LPRIOR} <= fit.program.capabilities
+    for command in COMMANDS:
+        status = run(command, out, "--json")
+        printed = capfd.readouterr()
+        assert status in (0, 3), (command, printed.err)
+        assert printed.err == "", (command, printed.err)
+        assert json.loads(printed.out)
+    first = next(
+        name for name in fit.summary().index if name.startswith(("b[", "Intercept", "thr"))
+    )
+    assert run("contrast", out, f"{first} > 0") == 0
+    assert run("report", out, "--out", tmp_path / "report.html") == 0
+    # The program, written out, gives the same draws, and so does one that was edited.
+    program = tmp_path / "mine.stan"
+    assert run("new", program, case.formula, "--family", case.family, "--data", frame_csv) == 0
+    again = pyflowers.fit(program, frame_csv, engine=engine, **options_of(fit))
+    assert all(np.array_equal(again.draws[name], its) for name, its in fit.draws.items())
+    program.write_text(program.read_text() + "// edited\n")
+    edited = pyflowers.fit(program, frame_csv, engine=engine, **options_of(fit))
+    assert edited.program.python.pointwise is None
+    theirs = edited.draws["log_lik"]
+    np.testing.assert_allclose(fit.program.log_lik(edited.draws, fit.data), theirs, rtol=1e-7)
+    pyflowers.check(edited)
+    capfd.readouterr()
+
+
+def options_of(fit):
+    return {"seed": 1, "chains": 2, "warmup": 300, "draws": 300}
+
+
+def test_a_formula_is_simulated_from_its_prior(frame_csv, tmp_path, capfd):
+    what = ("count ~ x + (x | g)", "--family", "negbinomial", "--data", frame_csv)
+    assert run("prior", *what, "--seed", 1, "--out", tmp_path / "prior") == 0
+    assert "drawn by: numpy" in capfd.readouterr().out
+    sims = ("--sims", 8, "--engine", "stanli", "--seed", 1)
+    assert run("sbc", *what, *sims, "--out", tmp_path / "sbc") in (0, 3)
+    capfd.readouterr()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_prior_draws_are_those_of_the_program(name):
+    """NumPy's, and those of NUTS with the likelihood taken out, by their quantiles."""
+    case = named(name)
+    program = Program.from_formula(case.formula, table(), family=case.family)
+    priors = {k: v for k, v in case.hyperparameters.items() if not k.startswith("b_scale")}
+    ours = pyflowers.prior(program, table(), priors=priors, draws=20_000, seed=1).draws
+    data = program.read(table())
+    values = {name: 0 for name in data.values if name.startswith("centered_")}
+    data = replace(data, values={**data.values, **values, "prior_only": 1})
+    fit = pyflowers.fit(
+        program, data, priors=priors, seed=1, draws=4000, adapt_delta=0.99, engine="stanli"
+    )
+    for quantity, draws in ours.items():
+        if quantity.startswith("r_"):
+            continue
+        by_stan = fit.draws[quantity].reshape(-1, *draws.shape[2:])
+        for element in np.ndindex(*draws.shape[2:]):
+            theirs, mine = by_stan[:, *element], draws[0, :, *element]
+            for prob in (0.25, 0.5, 0.75):
+                at = np.quantile(theirs, prob)
+                assert abs(np.mean(mine < at) - prob) < 0.06, (quantity, element, prob)
+
+
+def test_the_declaration_is_read_back(tmp_path):
+    program = Program.from_formula("y ~ f * x + (x | g) + (1 | school/cohort)", table())
+    path = program.write(tmp_path / "mine.stan")
+    again = Program.open(path)
+    assert again.declaration == program.declaration
+    assert again.python.pointwise is not None  # it was not edited
+    written = tomllib.loads(path.with_suffix(".toml").read_text())
+    assert written["data"]["X"]["levels"] == {"f": ["a", "b", "c"]}
+    assert written["priors"]["b_scale[fb:x]"]["value"] > 0
+    with pytest.raises(ConfigError, match=r"mine\.stan: it already exists"):
+        program.write(path)
+
+
+def test_a_table_with_fewer_levels_has_the_same_columns():
+    frame = table()
+    program = Program.from_formula("y ~ f + x", frame)
+    fewer = program.read(frame[frame["f"] != "b"])
+    assert fewer.coords["X"] == ("fb", "fc", "x")
+    assert (np.asarray(fewer["X"])[:, 0] == 0).all()
+    with pytest.raises(DataError, match=r"f is 'new', which is none of its levels: a, b, c"):
+        program.read(frame.assign(f="new"))
+
+
+def test_priors_are_changed_by_element_or_all_at_once():
+    frame = table()
+    program = Program.from_formula("y ~ x + z", frame)
+    data = program.read(frame)
+    for given, expected in (({"b_scale[x]": 9.0}, 9.0), ({"b_scale": 7}, 7.0)):
+        whole, _ = program.fill(data, program.resolve_priors(given))
+        assert whole["b_scale"][0] == expected
+        assert program.prior_of("b[x]", whole.values).text == f"N(0, {expected:g}²)"
+    with pytest.raises(ConfigError, match=r"b_scale\[q\]: .* has no such prior; it has"):
+        program.resolve_priors({"b_scale[q]": 1})
+    with pytest.raises(ConfigError, match=r"b_scale\[x\]: it must be a finite number and above 0"):
+        program.resolve_priors({"b_scale[x]": 0})
+
+
+def test_missing_values_are_refused_or_left_out(tmp_path):
+    frame = pd.DataFrame({"y": [1, None, 3, 4, 6], "x": [1.0, 2, None, 4, 4], "u": [None] * 5})
+    lacks = (
+        r"2 of 5 rows lack y, x \(rows 2, 3\); fill them in, or leave these rows out with --drop"
+    )
+    with pytest.raises(DataError, match=lacks):
+        pyflowers.fit("y ~ x", frame, seed=1)
+    fit = pyflowers.fit("y ~ x", frame, seed=1, drop_missing=True, engine="stanli")
+    assert fit.data.num_obs == 3
+    assert any("2 of 5 rows lack y, x (rows 2, 3); they are left out" in n for n in fit.notes)
+    # So it is for a program that was written out.
+    program = Program.from_formula("y ~ x", frame, drop_missing=True)
+    program.write(tmp_path / "mine.stan")
+    read = Program.open(tmp_path / "mine.stan").read(frame, drop_missing=True)
+    assert read.num_obs == 3
+    with pytest.raises(DataError, match="so that none is left"):
+        Program.from_formula("y ~ u", frame, drop_missing=True)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "lognormal", "poisson", "bernoulli", "binomial"])
+def test_totals_give_the_density_of_the_rows(family):
+    """Rows that share covariates and group, and the same rows with a covariate that parts them."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"g": np.repeat(list("abcd"), 12), "f": np.tile(["u", "v"], 24)})
+    y = rng.integers(0, 2, 48)
+    frame["y"] = y if family == "bernoulli" else y + rng.integers(1, 4, 48)
+    response = "y | trials(9)" if family == "binomial" else "y"
+    program = Program.from_formula(f"{response} ~ f + (1 | g)", frame, family=family)
+    data, _ = program.fill(program.read(frame), program.resolve_priors())
+    assert data["D"] == 8
+    fit = pyflowers.fit(program, data, seed=1, chains=1, draws=50, engine="stanli")
+    lp = fit.stats["lp__"][0]
+    by_rows = fit.log_likelihood().sum(-1)[0] + fit.draws["lprior"][0]
+    sd = fit.draws["sd_g"][0, :, 0]
+    effects = -0.5 * np.sum((fit.draws["r_g"][0] / sd[:, None]) ** 2, -1)
+    if not data["centered_g"]:
+        jacobian = np.log(sd)
+    else:
+        effects, jacobian = effects - 4 * np.log(sd), np.log(sd)
+    if "sigma" in fit.draws:
+        jacobian = jacobian + np.log(fit.draws["sigma"][0])
+    assert np.ptp(lp - by_rows - effects - jacobian) < 1e-8 * np.abs(lp).max()
+
+
+def test_the_flower_models_have_their_formula():
+    """The formula's plants and the shipped program's, under priors of one width."""
+    frame = pd.read_csv(flowers_csv())
+    fit = pyflowers.fit("flowers ~ 1 + (1 | plant)", frame, family="poisson", seed=1, draws=4000)
+    shipped = pyflowers.fit(
+        "multilevel_poisson", seed=1, draws=4000, priors={"mu_mean": 1.5, "mu_sd": 2.5}
+    )
+    ours = np.exp(fit.draws["Intercept"][..., None] + fit.draws["r_plant"])
+    theirs = shipped.draws["mu_plant"]
+    for plant in range(3):
+        mine, other = ours[..., plant].ravel(), theirs[..., plant].ravel()
+        assert abs(np.median(mine) - np.median(other)) < 0.5 * other.std()
+        assert abs(np.median(mine) - np.median(other)) < 1.5 * mine.std()
+
+
+def test_what_a_formula_does_not_take_is_one_sentence(frame_csv):
+    for option in ({"group": "g"}, {"columns": {"y": "z"}}, {"time": "h"}):
+        with pytest.raises(ConfigError, match=f"--{next(iter(option))}: a formula names its"):
+            pyflowers.fit("y ~ x", frame_csv, **option)
+    with pytest.raises(ConfigError, match="--include: a formula includes no files"):
+        pyflowers.fit("y ~ x", frame_csv, include_paths=["."])
+    with pytest.raises(ConfigError, match="--family: iid_normal is not a formula"):
+        pyflowers.fit("iid_normal", family="poisson")
+    with pytest.raises(ConfigError, match="a formula needs the table that it is written for"):
+        pyflowers.fit("y ~ x")
