@@ -277,10 +277,12 @@ def draws_of(
         if must and group not in groups:
             raise DataError(f"{path}: it has no group {group}; fit again")
     observed = program.declaration.roles.observed if "observed_data" in groups else "y"
+    roles = program.declaration.roles
+    in_python = {roles.log_lik, roles.y_rep} if program.python.pointwise is not None else set()
     draws = {
         name: groups[group][variable]
         for name, (group, variable) in _places(program, known, observed).items()
-        if variable in groups.get(group, {})
+        if variable in groups.get(group, {}) and name not in in_python
     }
     sizes = groups.get("constant_data", {})
     for name in program.kept() if keep is None else keep:
