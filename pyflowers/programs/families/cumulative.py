@@ -13,12 +13,6 @@ from numpy.random import Generator
 from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values
 
 
-def _probabilities(eta: FloatArray, values: Values) -> FloatArray:
-    """Return the probability of each rating, shape (J, chain, draw, N)."""
-    at_most = 1 / (1 + np.exp(eta - np.moveaxis(values["threshold"], 2, 0)))
-    return np.asarray(np.diff(at_most, axis=0, prepend=0.0, append=1.0))
-
-
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     threshold, rating = values["threshold"], y.astype(np.int64)
     ends = np.full_like(threshold[:, :, :1], np.inf)
@@ -36,8 +30,8 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def _mean(eta: FloatArray, values: Values) -> FloatArray:
-    probabilities = _probabilities(eta, values)
-    return np.asarray(np.tensordot(np.arange(1, len(probabilities) + 1), probabilities, axes=1))
+    above = 1 / (1 + np.exp(np.moveaxis(values["threshold"], 2, 0) - eta))
+    return np.asarray(1.0 + above.sum(axis=0))
 
 
 # Stan has ordered_logistic_rng, and the interpreter has not.

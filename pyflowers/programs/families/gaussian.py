@@ -30,9 +30,7 @@ for (k in kept) {{
   y_num[cell[k]] += 1;
   y_mean[cell[k]] += {y};
 }}
-for (d in 1 : D) {{
-  y_mean[d] /= fmax(y_num[d], 1);
-}}
+y_mean = y_mean ./ fmax(y_num, 1);
 for (k in kept) {{
   y_square[cell[k]] += square({y} - y_mean[cell[k]]);
 }}""",

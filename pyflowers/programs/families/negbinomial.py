@@ -10,12 +10,13 @@ from pyflowers.programs.families import SHAPE, Family, FloatArray, Values, rate
 
 def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     """Return the log probability of y; the rate is gamma(shape, shape / exp(eta))."""
-    from scipy.special import gammaln
+    from scipy.special import betaln
 
-    shape = values["shape"]
-    choices = gammaln(y + shape) - gammaln(y + 1) - gammaln(shape)
+    shape, count = values["shape"], np.maximum(y, 1)
+    # Γ(y + shape) / (Γ(shape) y!), without the cancellation of log Γ where the shape is large.
+    choices = np.where(y > 0, -np.log(count) - betaln(count, shape), 0.0)
     log_total = np.logaddexp(eta, np.log(shape))
-    return np.asarray(choices + y * (eta - log_total) + shape * (np.log(shape) - log_total))
+    return np.asarray(choices + y * (eta - log_total) - shape * np.log1p(np.exp(eta) / shape))
 
 
 def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
