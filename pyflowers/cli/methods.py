@@ -14,8 +14,8 @@ from pyflowers.cli.fit import run_fit
 from pyflowers.cli.options import (
     PATH,
     data_options,
-    family_option,
     engine_options,
+    family_option,
     given,
     include_option,
     interval_option,

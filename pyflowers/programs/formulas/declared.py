@@ -95,11 +95,9 @@ def _data(model: Model) -> dict[str, dict[str, Any]]:
         levels = {name: list(its) for name, its in model.levels(text).items()}
         return {"terms": text, **per, **({"levels": levels} if levels else {})}
 
-    found["N"] = {"size": "obs"}
     found["y"] = {"column": formula.response}
     if model.family.is_ordinal:
         found["y"] |= {"index": True, "order": "value"}
-        found["J"] = {"size": formula.response}
     if formula.trials:
         is_number = formula.trials.isdecimal()
         found["trials"] = (
@@ -107,10 +105,8 @@ def _data(model: Model) -> dict[str, dict[str, Any]]:
         )
     if model.cell:
         found["cell"] = {"column": model.cell, "index": True}
-        found["D"] = {"size": model.cell}
     if model.population:
         found["X"] = terms(model.population)
-        found["K"] = {"size": "X"}
     if model.population and model.has_intercept:
         means = model.population_design[0].mean(axis=0)
         found["X_mean"] = {"value": [float(f"{mean:.12g}") for mean in means]}
@@ -118,10 +114,8 @@ def _data(model: Model) -> dict[str, dict[str, Any]]:
         found[f"offset_{i + 1}"] = terms(f"0 + {expression}")
     for its in model.effects:
         found[its.name] = {"column": its.term.group, "index": True, **per}
-        found[f"N_{its.name}"] = {"size": its.term.group}
         if not its.is_intercept:
             found[f"Z_{its.name}"] = terms(_with_ones(its.term.effects, its.effects))
-            found[f"M_{its.name}"] = {"size": f"Z_{its.name}"}
         found[f"centered_{its.name}"] = {"value": int(its.centered)}
     for name in ("prior_only", "held_out"):
         found[name] = {"value": 0}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -54,12 +54,16 @@ class Effects:
         What varies.
     centered : bool
         The parametrisation.
+    anchored : frozenset of str
+        The effects that are sampled as sums with the population's, if the term is centred: their
+        mean and the population's coefficient could hardly be told apart otherwise.
     """
 
     term: GroupTerm
     name: str
     effects: tuple[str, ...]
     centered: bool
+    anchored: frozenset[str] = frozenset()
 
     @property
     def is_intercept(self) -> bool:
@@ -241,6 +245,7 @@ class Model:
     def effects(self) -> tuple[Effects, ...]:
         """The effects of each group term."""
         found: list[Effects] = []
+        spread: list[float] = []
         for term in self.formula.groups:
             name = re.sub(r"\W", "_", term.group, flags=re.ASCII).strip("_") or "group"
             name = name if name[0].isalpha() else f"g_{name}"
@@ -248,10 +253,28 @@ class Model:
             while name in used or name.endswith("__"):
                 name = f"{name.rstrip('_')}_group"
             effects = self.design(_with_ones(term.effects))[1]
+            means, error = self._means_and_errors(term)
+            between = _between(means, error)
             given = self.parametrisations.get(term.group)
-            centered = self._prefers_centered(term) if given is None else given
-            found.append(Effects(term, name, effects, centered))
+            centered = between > np.median(error) if given is None else given
+            spread.append(between / len(means))
+            found.append(Effects(term, name, effects, bool(centered)))
+        # One term takes each coefficient: the one whose mean the data know least. Groups within
+        # those of another term are about these, and take none.
+        order = [i for i in np.argsort(spread)[::-1] if not self._is_nested(found[i].term)]
+        own = ["Intercept"] if self.has_intercept and not self.family.is_ordinal else []
+        for effect in (*own, *self.population_design[1]):
+            takers = [i for i in order if found[i].centered and effect in found[i].effects]
+            if takers:
+                its = found[takers[0]]
+                found[takers[0]] = replace(its, anchored=its.anchored | {effect})
         return tuple(found)
+
+    def _is_nested(self, term: GroupTerm) -> bool:
+        """Whether each label of a group stands in one label of another term's group."""
+        own = self.table.labels(term.group).codes
+        others = (self.table.labels(t.group).codes for t in self.formula.groups if t is not term)
+        return any(_lies_within(own, codes) for codes in others)
 
     # Numbers of the priors
 
@@ -308,11 +331,12 @@ class Model:
                 found[f"{each.name}_{key}"] = used, f"{key} of the prior on {each.name}"
         return found
 
-    def _prefers_centered(self, term: GroupTerm) -> bool:
-        """Whether the data know a group's effects better than its population does.
+    def _means_and_errors(self, term: GroupTerm) -> tuple[FloatArray, FloatArray]:
+        """Return the groups' means on the scale of the linear predictor, and their squared errors.
 
-        The groups' means are compared with their errors, roughly: the covariates by least squares,
-        coarser groups taken out, rows that share a finer group within this one taken together.
+        Roughly: the covariates by least squares, coarser groups taken out, rows that share a finer
+        group within this one taken together. Where the means vary more than their errors, the data
+        know the effects better than the population does, and the term is centred.
         """
         group = self.table.labels(term.group).codes
         others = (self.table.labels(t.group).codes for t in self.formula.groups if t is not term)
@@ -330,7 +354,7 @@ class Model:
         if self.family.link == "log" and self.family.is_discrete:
             means, error = self._of_counts(unit if within else group, coarser, fitted)
             if not within:
-                return _vary_more(means, error)
+                return means, error
             residual = means[unit]
         for codes in coarser:
             residual = residual - _means(residual, codes)[codes]
@@ -339,10 +363,10 @@ class Model:
         if self.family.link == "logit" and self.family.is_discrete and not self.family.is_ordinal:
             share = (self.y.sum() + 0.5) / (self.trials.sum() + 1)
             trials = np.bincount(group, np.bincount(unit, self.trials))
-            return _vary_more(means, 1 / (trials * share * (1 - share)))
+            return means, 1 / (trials * share * (1 - share))
         dof = len(group) - len(means)
         square = float(np.sum((residual - means[group]) ** 2)) / dof if dof else np.inf
-        return _vary_more(means, square / sizes)
+        return means, square / sizes
 
     def _of_counts(
         self, group: NDArray[np.int64], coarser: list[NDArray[np.int64]], fitted: FloatArray
@@ -359,14 +383,14 @@ class Model:
         return np.asarray(np.log(ratio)), np.asarray(max(dispersion, 1.0) / total)
 
 
-def _vary_more(means: FloatArray, error: FloatArray) -> bool:
-    """Whether the groups vary more, by DerSimonian and Laird's moments, than the error of most."""
+def _between(means: FloatArray, error: FloatArray) -> float:
+    """Return the variance between groups beyond their errors (DerSimonian and Laird 1986)."""
     weight = 1 / error
-    if len(means) < 2 or not np.isfinite(error).all() or weight.sum() == 0:
-        return False
+    total = weight.sum()
+    if len(means) < 2 or not np.isfinite(error).all() or total == 0:
+        return 0.0
     spread = float(np.sum(weight * (means - np.average(means, weights=weight)) ** 2))
-    between = (spread - len(means) + 1) / (weight.sum() - np.sum(weight**2) / weight.sum())
-    return bool(between > np.median(error))
+    return float((spread - len(means) + 1) / (total - np.sum(weight**2) / total))
 
 
 def _with_ones(effects: str) -> str:

@@ -109,9 +109,9 @@ def _check(text: str, family: str, data: Data) -> list[str]:
     """Return what a reader should know of the data; refuse those that cannot be told apart."""
     if data.table is None:
         return []
-    names = {theirs: column for column, theirs in data.columns.items()}
-    cells = {names.get(name, name): its for name, its in data.table.cells.items()}
-    table = replace(data.table, cells=cells)
+    # A column that the declaration calls otherwise has both names.
+    cells = {name: data.table.cells[theirs] for name, theirs in data.columns.items()}
+    table = replace(data.table, cells={**cells, **data.table.cells})
     return check_design(Model(parse(text), find_family(family), table, {}))
 
 

@@ -148,12 +148,12 @@ def _parameters(model: Model) -> Iterable[str]:
         if its.pairs:
             yield f"cholesky_factor_corr[{num}] L_{name}; // their correlations"
         if its.is_intercept:
-            yield (
-                f"vector<multiplier=(centered_{name} ? 1 : sd_{name}[1])>[N_{name}] r_{name};"
-                " // effects"
-            )
+            about = _anchor(model, its)
+            offset = f"offset=-centered_{name} * {about[0]}, " if about else ""
+            scale = f"multiplier=(centered_{name} ? 1 : sd_{name}[1])"
+            yield f"vector<{offset}{scale}>[N_{name}] r_{name}; // effects"
         else:
-            yield f"matrix[{num}, N_{name}] z_{name}; // effects, standardised or not"
+            yield f"matrix[{num}, N_{name}] z_{name}; // effects: standardised, or with their means"
 
 
 def _intercept(model: Model) -> str:
@@ -169,9 +169,13 @@ def _sampled(model: Model, each: Auxiliary) -> str:
 def _transformed_parameters(model: Model) -> Iterable[str]:
     for its in model.effects:
         if not its.is_intercept:
-            name = its.name
-            yield f"matrix[N_{name}, M_{name}] r_{name} = z_{name}'; // effects"
-            yield f"if (centered_{name} == 0) {{"
+            name, at = its.name, _anchor(model, its)
+            yield f"matrix[N_{name}, M_{name}] r_{name}; // effects"
+            yield f"if (centered_{name}) {{"
+            sums = f"(z_{name} - rep_matrix([{', '.join(at)}]', N_{name}))'"
+            sampled = sums if at else f"z_{name}'"
+            yield f"  r_{name} = {sampled};"
+            yield "} else {"
             yield f"  r_{name} = ({_covariance_factor(its)} * z_{name})';"
             yield "}"
     yield "real lprior = 0; // log density of the priors, without that of the groups' effects"
@@ -185,6 +189,24 @@ def _transformed_parameters(model: Model) -> Iterable[str]:
         yield _prior(f"sd_{its.name}", effects_prior(its))
         if its.pairs:
             yield _prior(f"L_{its.name}", f"lkj_corr_cholesky(cor_{its.name}_eta)")
+
+
+def _anchor(model: Model, its: Effects) -> list[str]:
+    """Return what the effects of a centred term are about; nothing if that is 0.
+
+    They are then about the population's coefficients, the intercept where the term's covariates are
+    0 and the others have their means (Gelfand, Sahu and Carlin 1995, Biometrika 82(3), section 2).
+    """
+    columns = model.population_design[1]
+    places = {name: columns.index(name) + 1 for name in its.effects if name in columns}
+    found = []
+    for effect in its.effects if its.anchored else ():
+        at = f"b[{places[effect]}]" if effect in places else "0"
+        if effect == "Intercept":
+            shifts = (f"X_mean[{i}] * b[{i}]" for i in places.values())
+            at = " - ".join([_intercept(model), *(shifts if _is_shifted(model) else ())])
+        found.append(at if effect in its.anchored else "0")
+    return found
 
 
 def _covariance_factor(its: Effects) -> str:
@@ -248,11 +270,11 @@ def _model(model: Model) -> Iterable[str]:
             yield f"  matrix[M_{name}, M_{name}] factor;"
             yield f"  factor = {_covariance_factor(its)};"
             yield f"  for (j in 1 : N_{name}) {{"
-            yield f"    z_{name}[ : , j] ~ multi_normal_cholesky(zeros_vector(M_{name}), factor);"
+            yield f"    r_{name}[j]' ~ multi_normal_cholesky(zeros_vector(M_{name}), factor);"
             yield "  }"
         else:
             yield f"  for (m in 1 : M_{name}) {{"
-            yield f"    z_{name}[m] ~ normal(0, sd_{name}[m]);"
+            yield f"    r_{name}[ : , m] ~ normal(0, sd_{name}[m]);"
             yield "  }"
         yield "} else {"
         yield f"  to_vector(z_{name}) ~ std_normal();"
@@ -326,7 +348,9 @@ def _broken(line: str) -> list[str]:
     ]
     choice = [i for i in range(start, len(code)) if not depth[i] and code[i : i + 3] == " : "]
     places = sums or choice
-    if places:
+    if code.lstrip().startswith("vector<offset"):
+        at, margin = [code.index(", ") + 2], code.index("<") + 1
+    elif places:
         at, margin = [i + 1 for i in places], start
     else:
         inside = range(start, len(code))
