@@ -261,7 +261,7 @@ class Table(Shown):
         """Whether a column holds labels: some cell is neither a number nor missing."""
         if name in self.levels:
             return True
-        return bool((~np.isfinite(self._numbers_of(name)) & ~self.is_missing(name)).any())
+        return bool((np.isnan(self._numbers_of(name)) & ~self.is_missing(name)).any())
 
     def is_missing(self, name: str) -> NDArray[np.bool_]:
         """Tell which cells of a column hold no value, shape (N,)."""

@@ -36,6 +36,9 @@ MOST_CROSSED = 8
 MOST_COLUMNS = 1_000
 """Columns of a design; a factor with more levels is a group."""
 
+LARGEST = 1e100
+"""A covariate beyond this is a mistake, and its square may be no number."""
+
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _SIGNS = (ast.UAdd, ast.USub)
 _ROWS_OF_FACTOR = re.compile(r"\[(?:T\.)?(.*?)\](?=:|$)")
@@ -144,7 +147,7 @@ def design(
     values = frame.to_numpy(dtype=np.float64).reshape(num, frame.shape[1])
     names = [_plain_name(str(name)) for name in frame.columns]
     names = names if len(set(names)) == len(names) else list(map(str, frame.columns))
-    bad = np.argwhere(~np.isfinite(values))
+    bad = np.argwhere(~(np.abs(values) < LARGEST))
     if bad.size:
         raise refuse(
             f"observation {bad[0][0] + 1}: {names[bad[0][1]]} is {values[tuple(bad[0])]:g}; "
@@ -171,8 +174,13 @@ def refuse_unknown(text: str, columns: Collection[str]) -> None:
     """
     for name in read_terms(text).columns:
         if name not in columns:
-            near = difflib.get_close_matches(name, columns, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"the columns are {', '.join(columns)}"
+            alike = {column.casefold(): column for column in columns}
+            near = difflib.get_close_matches(name.casefold(), alike, n=1)
+            hint = (
+                f"did you mean {alike[near[0]]}?"
+                if near
+                else f"the columns are {', '.join(columns)}"
+            )
             raise ConfigError(f"terms {text!r}: there is no column {name!r}; {hint}")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pyflowers.data.table import MOST_NAMED
 from pyflowers.errors import DataError
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.terms import read_terms
@@ -23,7 +24,12 @@ def check_model(model: Model) -> list[str]:
     DataError
         With one sentence.
     """
-    model.y.sum(), model.trials.sum()  # refuse what the family cannot take
+    largest, _ = model.y.max(), model.trials  # both refuse what the family cannot take
+    if model.family.is_ordinal and largest < 2:
+        raise DataError(
+            f"{model.table.source}: {model.formula.response} has one rating; family "
+            f"{model.family.name} compares two or more"
+        )
     return check_design(model)
 
 
@@ -51,9 +57,10 @@ def _refuse_redundant(model: Model) -> None:
         else:
             basis = np.column_stack([basis, rest / norm])
     if redundant:
+        named = ", ".join(redundant[:MOST_NAMED]) + (", …" if len(redundant) > MOST_NAMED else "")
         are, them = ("is", "it") if len(redundant) == 1 else ("are", "them")
         raise DataError(
-            f"{model.table.source}: of the formula's columns {', '.join(redundant)} {are} made up "
+            f"{model.table.source}: of the formula's columns {named} {are} made up "
             f"by the others ({len(names)} columns, rank {basis.shape[1]}, {len(matrix)} rows); "
             f"leave {them} out of the formula"
         )
@@ -80,7 +87,7 @@ def _about_groups(model: Model) -> Iterator[str]:
         has_residual = any(each.name == "sigma" for each in model.family.auxiliary)
         if has_residual and len(labels) == len(table):
             raise DataError(
-                f"{table.source}: every row has a {term.group} of its own, so that its effects "
+                f"{table.source}: each row has its own label of {term.group}, so that its effects "
                 f"cannot be told from the residuals; leave {term} out"
             )
         if its.pairs and len(its.effects) > MOST_EFFECTS:

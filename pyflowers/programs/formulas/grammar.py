@@ -86,9 +86,14 @@ def parse(text: str) -> Formula:
     text = " ".join(text.split())
     if len(text) > LONGEST:
         raise ConfigError(f"formula: it has more than {LONGEST} characters; shorten it")
-    left, _, right = text.partition("~")
-    if "~" in right:
-        raise ConfigError(f"formula {text!r}: it has more than one ~; leave one")
+    left, tilde, right = text.partition("~")
+    if not tilde or "~" in right:
+        num = "more than one ~; leave one" if tilde else "no ~ between response and terms; add it"
+        raise ConfigError(f"formula {text!r}: it has {num}")
+    if not right.strip(" +"):
+        raise ConfigError(
+            f"formula {text!r}: no term follows the ~; write 1 for the intercept alone"
+        )
     match = _RESPONSE.fullmatch(left)
     if match is None:
         raise ConfigError(

@@ -108,6 +108,11 @@ class Model:
                 self.table.column(name)
         for term in formula.groups:
             self.table.column(term.group)
+        if formula.response in self.columns:
+            raise ConfigError(
+                f"formula {formula.text!r}: {formula.response} is the response, and a term as "
+                "well; leave it out of the terms"
+            )
         if family.has_trials != bool(formula.trials):
             with_it = f"{formula.response} | trials(n) ~ …"
             raise ConfigError(
