@@ -130,8 +130,8 @@ fit iid_normal --engine stanli --inits no.json | 1 | no.json: it is not a JSON f
 fit --config e.toml --inits 2          | 2 | leave --inits or --config out
 fit iid_normal --column flowers        | 2 | is not NAME=COLUMN
 replay absent                          | 1 | absent: it is not a run folder
-new mine                               | 2 | give --from NAME for a new program
-fit                                    | 2 | NAME|PROGRAM.stan is missing
+new mine                               | 2 | give a FORMULA and its --data, --from NAME for a copy
+fit                                    | 2 | NAME|PROGRAM.stan|FORMULA is missing
 loo run --by-group --no-refit          | 2 | leave --no-refit or --by-group out
 report run --out r.html --chains 4     | 1 | error: --chains: a report of
 report run --out r.html --runs runs    | 1 | error: --runs: a report of

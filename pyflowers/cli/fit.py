@@ -138,6 +138,8 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
 
     if "inits" in given:
         raise click.UsageError("--inits are of one model; leave --inits or --config out")
+    if "family" in given:
+        raise click.UsageError("--family is of a formula; leave --family or --config out")
     run = {name: given.pop(name) for name in ("cmdstan", "overwrite") if name in given}
     del given["config"]
     experiment = read_config(path).with_options(**given)

@@ -179,7 +179,7 @@ def test_no_option_of_fit_is_ignored_beside_a_file(write):
     """Each overrides a key, or is handled by itself."""
     sections = (Experiment, DataConfig, SamplerConfig, OutputConfig)
     keys = {name for section in sections for name in section.model_fields} | {"data", "out"}
-    handled = {"program", "inits", "config", "cmdstan", "overwrite"}
+    handled = {"program", "family", "inits", "config", "cmdstan", "overwrite"}
     assert {parameter.name for parameter in fit_command.params} - keys == handled
     file = read_config(write())
     assert file.with_options(thin=3).sampler.thin == 3
@@ -293,7 +293,7 @@ def test_programs_of_ones_own_are_part_of_an_experiment(write, own_program, tmp_
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["fit"], "NAME|PROGRAM.stan is missing, and there is no --config."),
+        (["fit"], "NAME|PROGRAM.stan|FORMULA is missing, and there is no --config."),
         (["fit", "iid_normal"], "--out is missing, and there is no --config."),
     ],
 )
