@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import ast
 import difflib
+import keyword
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,8 +32,8 @@ INTERCEPT = "Intercept"
 FUNCTIONS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center", "poly", "bs", "I", "C")
 """What a term may call. ``I`` holds arithmetic; ``C(x, ref="a")`` makes a factor of a column."""
 
-MOST_CROSSED = 8
-"""Signs that multiply terms, each of which may double their number."""
+LONGEST = 2_000
+"""Characters of a sum or a formula; what is longer may be meant to exhaust a parser."""
 
 MOST_COLUMNS = 1_000
 """Columns of a design; a factor with more levels is a group."""
@@ -41,9 +43,14 @@ LARGEST = 1e100
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _SIGNS = (ast.UAdd, ast.USub)
-_ROWS_OF_FACTOR = re.compile(r"\[(?:T\.)?(.*?)\](?=:|$)")
+_ROWS_OF_FACTOR = re.compile(r"\[(?:T\.)?(.*?)\](?=:|$)", re.DOTALL)
 _FACTOR_CALL = re.compile(r"C\(([^(),]+)(?:, ref=(?:'[^']*'|\"[^\"]*\"|[^()]*))?\)(?=\[)")
-_QUOTED = re.compile(r"`([^`]*)`")
+_QUOTES = r"\"[^\"]*\"|'[^']*'"
+_SEVERAL = ("poly", "bs", "C")
+"""Functions that make several columns of one, and so stand by themselves."""
+
+_HIDDEN = re.compile(r"column__\d+_")
+"""What stands for a column in backticks: no name has two underscores outside of them."""
 
 FloatArray = NDArray[np.float64]
 
@@ -85,29 +92,42 @@ def read_terms(text: str) -> Terms:
     _refuse_unreadable(text)
     from formulaic import Formula
     from formulaic.errors import FormulaicError
+    from formulaic.parser.types import Factor
 
+    hidden, quoted = _hidden(text)
     try:
-        found = list(Formula(text))
-        terms = [[factor.expr for factor in term.factors] for term in found]
-    except (FormulaicError, AttributeError, SyntaxError, ValueError, RecursionError) as error:
-        reason = re.sub(r"\x1b\[[\d;]*m|[⧛⧚]|\.? \(tip.*", "", str(error).strip().splitlines()[0])
-        raise ConfigError(
-            f"terms {text!r}: they cannot be read ({reason.rstrip('. ')}); correct them"
-        ) from None
+        found = [list(term.factors) for term in Formula(hidden)]
+    except (FormulaicError, AttributeError, SyntaxError, ValueError, RecursionError):
+        word = next(filter(keyword.iskeyword, _WORD.findall(hidden)), "")
+        remedy = f"put the column {word} into backticks" if word else _WELL_FORMED
+        raise ConfigError(f"terms {text!r}: they cannot be read; {remedy}") from None
     columns, offsets, kept = dict[str, None](), list[str](), list[str]()
-    for factors in terms:
-        held = [_offset_of(factor) for factor in factors]
-        for factor, offset in zip(factors, held, strict=True):
-            columns |= dict.fromkeys(_columns_of(offset or factor, text))
+    for factors in found:
+        shown = [_shown(factor.expr, quoted) for factor in factors]
+        held = [_offset_of(factor.expr) for factor in factors]
+        for factor, own, offset in zip(factors, shown, held, strict=True):
+            if factor.eval_method is Factor.EvalMethod.LOOKUP:
+                columns[quoted.get(factor.expr, factor.expr)] = None
+            elif factor.expr not in ("0", "1"):
+                names = _columns_of(offset or factor.expr, own, text)
+                columns |= dict.fromkeys(quoted.get(name, name) for name in names)
         if any(held):
             if len(factors) > 1:
                 raise ConfigError(
                     f"terms {text!r}: an offset is a term by itself; leave : and * out"
                 )
-            offsets += [offset for offset in held if offset]
-        elif factors != ["1"]:
-            kept.append(":".join(map(_quote, factors)))
-    one = ["1"] if ["1"] in terms else ["0"]
+            offsets += [_shown(offset, quoted) for offset in held]
+        elif shown != ["1"]:
+            kept.append(":".join(map(_quote, shown)))
+    words = {quoted.get(word, word) for word in _WORD.findall(_outside_brackets(hidden))}
+    for name in sorted(words - {*columns, "_", "0", "1"}):
+        raise ConfigError(f"terms {text!r}: {name} is taken away, but not there; leave it out")
+    if INTERCEPT in columns:
+        raise ConfigError(
+            f"terms {text!r}: {INTERCEPT} is the column of ones that 1 stands for; give the "
+            "table's column another name"
+        )
+    one = ["1"] if any([f.expr for f in factors] == ["1"] for factors in found) else ["0"]
     return Terms(" + ".join(one + kept), tuple(columns), tuple(offsets), one == ["1"], not kept)
 
 
@@ -145,8 +165,10 @@ def design(
     has_ones = re.search(r"(?:^|\+)\s*1\s*(?:$|[+-])", _outside_brackets(text)) is not None
     frame = found if has_ones or INTERCEPT not in found else found.drop(columns=INTERCEPT)
     values = frame.to_numpy(dtype=np.float64).reshape(num, frame.shape[1])
-    names = [_plain_name(str(name)) for name in frame.columns]
-    names = names if len(set(names)) == len(names) else list(map(str, frame.columns))
+    quoted = _hidden(terms.text)[1]
+    names = [_plain_name(str(name), quoted) for name in frame.columns]
+    if len(set(names)) < len(names):
+        names = [_shown(str(name), quoted) for name in frame.columns]
     bad = np.argwhere(~(np.abs(values) < LARGEST))
     if bad.size:
         raise refuse(
@@ -156,11 +178,18 @@ def design(
     return values, tuple(names)
 
 
-def offset(expression: str, cells: Mapping[str, Any]) -> FloatArray:
+def offset(
+    expression: str,
+    cells: Mapping[str, Any],
+    *,
+    refuse: Callable[[str], Exception] = DataError,
+) -> FloatArray:
     """Return what an offset adds to each row, shape (N,)."""
-    values, names = design(f"0 + {expression}", cells)
+    values, names = design(f"0 + {expression}", cells, refuse=refuse)
     if len(names) != 1:
-        raise DataError(f"offset({expression}): it is {len(names)} columns; an offset is numbers")
+        raise refuse(
+            f"offset({expression}): it is {len(names)} columns; give it a column of numbers"
+        )
     return values[:, 0]
 
 
@@ -174,14 +203,15 @@ def refuse_unknown(text: str, columns: Collection[str]) -> None:
     """
     for name in read_terms(text).columns:
         if name not in columns:
-            alike = {column.casefold(): column for column in columns}
-            near = difflib.get_close_matches(name.casefold(), alike, n=1)
-            hint = (
-                f"did you mean {alike[near[0]]}?"
-                if near
-                else f"the columns are {', '.join(columns)}"
-            )
+            hint = hint_of(name, columns)
             raise ConfigError(f"terms {text!r}: there is no column {name!r}; {hint}")
+
+
+def hint_of(name: str, columns: Collection[str]) -> str:
+    """Say which of the columns a name may be meant for."""
+    known = {str(column).casefold(): str(column) for column in columns}
+    near = difflib.get_close_matches(name.casefold(), known, n=1)
+    return f"did you mean {known[near[0]]}?" if near else f"the columns are {', '.join(columns)}"
 
 
 def _evaluated(
@@ -195,6 +225,8 @@ def _evaluated(
     from formulaic.errors import FormulaicError
 
     num = len(next(iter(cells.values()))) if cells else 0
+    hidden, quoted = _hidden(text)
+    formula = Formula(hidden)
     factors = {name: its for name, its in cells.items() if isinstance(its, pd.Categorical)}
     for name, its in factors.items():
         if len(its.categories) > MOST_COLUMNS:
@@ -204,29 +236,87 @@ def _evaluated(
             )
         if len(its.categories) < 2:
             raise refuse(f"{name} is {its.categories[0]!r} in every row; leave it out")
-    frame = pd.DataFrame(dict(cells), index=pd.RangeIndex(num))
+    _refuse_unfit(formula, quoted, cells, levels, refuse)
+    placeholders = {name: hidden for hidden, name in quoted.items()}
+    frame = pd.DataFrame(
+        {placeholders.get(name, name): its for name, its in cells.items()},
+        index=pd.RangeIndex(num),
+    )
     context = {"sqrt": np.sqrt, "log10": np.log10, "log2": np.log2}
 
     def factor(values: Any, ref: Any = None) -> Any:
         its = pd.Series(values)
-        return _coded(as_factor(its, levels.get(str(its.name))), ref)
+        name = quoted.get(str(its.name), str(its.name))
+        return _coded(as_factor(its.rename(name), levels.get(name)), ref)
 
     try:
         with np.errstate(all="ignore"):
-            made = model_matrix(
-                Formula(text), frame, context=context | {"C": factor}, na_action="ignore"
-            )
-    except FormulaicError as error:
+            made = model_matrix(formula, frame, context=context | {"C": factor}, na_action="ignore")
+    except (FormulaicError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        reason = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
-        raise refuse(
-            f"terms {text!r}: {reason.rstrip('.')}; correct the term or the column"
-        ) from None
-    except (TypeError, ValueError, KeyError, np.linalg.LinAlgError) as error:
-        raise refuse(f"terms {text!r}: {error}; correct the term or the column") from None
+        is_own = isinstance(cause, DataError)
+        reason = str(cause) if is_own else "it cannot be computed; correct the term or the column"
+        raise refuse(f"terms {text.removeprefix('1 + ')!r}: {reason}") from None
     return pd.DataFrame(made)
+
+
+def _refuse_unfit(
+    formula: Any,
+    quoted: Mapping[str, str],
+    cells: Mapping[str, Any],
+    levels: Mapping[str, Sequence[str]],
+    refuse: Callable[[str], Exception],
+) -> None:
+    """Refuse, before columns are made, what they cannot be made of, and too many of them."""
+    num = 0
+    for term in formula:
+        widths = [_width(factor.expr, quoted, cells, levels, refuse) for factor in term.factors]
+        num += math.prod(widths)
+    if num > MOST_COLUMNS:
+        raise refuse(f"the terms have {num:,} columns; leave some out to have {MOST_COLUMNS:,}")
+
+
+def _width(
+    expression: str,
+    quoted: Mapping[str, str],
+    cells: Mapping[str, Any],
+    levels: Mapping[str, Sequence[str]],
+    refuse: Callable[[str], Exception],
+) -> int:
+    """Return the most columns that a factor of a term gives."""
+    name = quoted.get(expression, expression)
+    if name in cells or expression in ("0", "1"):
+        return len(cells[name].categories) if isinstance(cells.get(name), pd.Categorical) else 1
+    call = ast.parse(expression, mode="eval").body
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return 1
+    own = call.func.id
+    inside = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)} - {own}
+    its = {name: cells[name] for each in inside if (name := quoted.get(each, each)) in cells}
+    name, values = next(iter(its.items()), (expression, np.empty(0)))
+    if own == "C":
+        known = values.categories if isinstance(values, pd.Categorical) else levels.get(name)
+        num = len(np.unique(values) if known is None else known)
+        if num < 2:
+            raise refuse(f"{name} is {values[0]:.15g} in every row; leave it out")
+        return num
+    for name, values in its.items():
+        if isinstance(values, pd.Categorical):
+            raise refuse(
+                f"{name} holds labels, such as {values.categories[0]!r}, but "
+                f"{_shown(expression, quoted)} takes numbers; write {name} by itself"
+            )
+    given = {k.arg: ast.literal_eval(k.value) for k in call.keywords}
+    given |= {"degree" if own == "poly" else "df": ast.literal_eval(v) for v in call.args[1:]}
+    degree = given.get("degree", 1 if own == "poly" else 3)
+    if own == "poly" and (num := len(np.unique(values))) <= degree and len(values):
+        raise refuse(
+            f"{name} has {num} different values, but {_shown(expression, quoted)} needs more than "
+            f"its degree; lower the degree to {num - 1}, or leave it out"
+        )
+    return int(given.get("df", degree)) if own in _SEVERAL else 1
 
 
 def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Series:
@@ -234,7 +324,7 @@ def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Seri
 
     Raises
     ------
-    ValueError
+    DataError
         For a value that is none of the levels.
     """
     if isinstance(values.dtype, pd.CategoricalDtype):
@@ -243,7 +333,9 @@ def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Seri
     known = levels or [f"{value:.15g}" for value in np.unique(values)]
     unknown = next((text for text in texts if text not in set(known)), None)
     if unknown is not None:
-        raise ValueError(f"{values.name} is {unknown}, and its levels are {', '.join(known)}")
+        raise DataError(
+            f"{values.name} is {unknown}, which is none of its levels: {_listed(known)}; correct it"
+        )
     return pd.Series(pd.Categorical(texts, categories=list(known)), name=values.name)
 
 
@@ -254,133 +346,234 @@ def _coded(values: pd.Series, ref: Any) -> Any:
     levels = list(values.cat.categories)
     base = levels[0] if ref is None else f"{ref:.15g}" if isinstance(ref, int | float) else ref
     if base not in levels:
-        raise ValueError(f"ref={ref!r} is not a level; they are {', '.join(map(str, levels))}")
+        raise DataError(
+            f"ref={ref!r} is not a level of {values.name}; choose one of {_listed(levels)}"
+        )
     return TRANSFORMS["C"](values, TRANSFORMS["contr"].treatment(base))
 
 
+def _listed(names: Sequence[Any]) -> str:
+    """Return the first of many names."""
+    return ", ".join(map(str, names[:10])) + (", …" if len(names) > 10 else "")
+
+
+_WORD = re.compile(r"[\w.]+")
+_WELL_FORMED = "join columns by + - : * and close each bracket and quote"
+
+
 def _refuse_unreadable(text: str) -> None:
-    """Refuse, before it is parsed, what no sum of terms holds."""
-    plain = re.sub(r"`[^`]*`|\"[^\"]*\"|'[^']*'", "_", text)
-    wrong = re.search(r"[^\w\s.+\-*/:,=()]|__|(?<![\w.])\.(?!\d)", plain)
+    """Refuse, before it is parsed, what no sum of terms holds or what has too many terms."""
+    if len(text) > LONGEST:
+        raise ConfigError(f"terms: they have more than {LONGEST} characters; shorten them")
+    where, plain = f"terms {text!r}: ", re.sub(rf"`[^`]+`|{_QUOTES}", "_", text)
+    if re.search(r"``|\\", text):
+        raise ConfigError(f"{where}there is a backslash or an empty name; leave it out")
+    if "__" in re.sub(r"`[^`]*`", "", text):
+        raise ConfigError(f"{where}there is a name with __; put it into backticks, such as `lp__`")
+    wrong = re.search(r"[^\w\s.+\-*/:,=()^]|(?<![\w.])\.(?!\d)", plain)
     if wrong:
         raise ConfigError(
-            f"terms {text!r}: {wrong[0]!r} has no meaning there; terms are columns, "
+            f"{where}{wrong[0]!r} has no meaning there; terms are columns, "
             f"{', '.join(FUNCTIONS)} and offset of columns, joined by + - : *"
         )
-    outside = _outside_brackets(text)
-    if "**" in outside:
+    if "**" in _outside_brackets(text) or "^" in plain:
         raise ConfigError(
-            f"terms {text!r}: a power of terms is not read; write a * b, or I(x**2) for a power "
-            "of a column"
-        )
-    if len(re.findall(r"[*/]", plain)) > MOST_CROSSED:
-        raise ConfigError(
-            f"terms {text!r}: more than {MOST_CROSSED} products; write those that you need with :"
+            f"{where}a power of terms is not read; write a * b, or I(x**2) for a power of a column"
         )
     depth = 0
     for mark in plain:
         depth += (mark == "(") - (mark == ")")
         if depth > 10:
-            raise ConfigError(f"terms {text!r}: brackets are nested too deeply; write it out")
+            raise ConfigError(f"{where}brackets are nested too deeply; write it out")
+    if re.search(r"(?<!\w)\(\s*\)", plain):
+        raise ConfigError(f"{where}there is an empty bracket; leave it out")
+    number = re.search(r"(?<![\w.])(?![01](?![\w.]))\d[\d.]*(?![\w.])", _outside_brackets(text))
+    if number:
+        raise ConfigError(
+            f"{where}{number[0]} is not a term; put arithmetic into I(...), such as I(2 * x)"
+        )
+    if re.search(r"[\w)]\s+[\w(]|\)\w", _outside_calls(text)):
+        raise ConfigError(f"{where}a sign such as + is missing between two terms; {_WELL_FORMED}")
+    try:
+        num = _num_terms(ast.parse(_WORD.sub("_", plain).replace(":", "**").strip(), mode="eval"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ConfigError(f"{where}they cannot be read; {_WELL_FORMED}") from None
+    if num > MOST_COLUMNS:
+        raise ConfigError(
+            f"{where}the products have {num:,} terms; write those that you need with :"
+        )
+
+
+def _num_terms(node: ast.AST) -> int:
+    """Return the most terms that a sum has when it is multiplied out; ``:`` is ``**`` there."""
+    if isinstance(node, ast.Expression):
+        return _num_terms(node.body)
+    if isinstance(node, ast.UnaryOp):
+        return _num_terms(node.operand)
+    if not isinstance(node, ast.BinOp):
+        return 1
+    left, right = _num_terms(node.left), _num_terms(node.right)
+    product = left * right if isinstance(node.op, ast.Mult | ast.Pow) else 0
+    return product + (0 if isinstance(node.op, ast.Pow) else left + right)
+
+
+def _hidden(text: str) -> tuple[str, dict[str, str]]:
+    """Return a sum with a word for each column in backticks, and what the words stand for."""
+    words: dict[str, str] = {}
+
+    def word(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None or _is_plain(name):
+            return match[0] if name is None else name
+        return words.setdefault(name, f"column__{len(words)}_")
+
+    return re.sub(rf"{_QUOTES}|`([^`]*)`", word, text), {w: name for name, w in words.items()}
+
+
+def _shown(expression: str, quoted: Mapping[str, str]) -> str:
+    """Return an expression with its columns in backticks again."""
+    return _HIDDEN.sub(lambda m: f"`{quoted[m[0]]}`" if m[0] in quoted else m[0], expression)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a column needs no backticks."""
+    is_word = name.isidentifier() and not keyword.iskeyword(name) and "__" not in name
+    return is_word and name not in FUNCTIONS and unicodedata.normalize("NFKC", name) == name
+
+
+def _outside_calls(text: str) -> str:
+    """Return a text with a _ for each call and each quote; a bracket of terms is not a call."""
+    plain = re.sub(rf"`[^`]*`|{_QUOTES}", "_", text)
+    while (call := re.search(r"[\w.]+\(", plain)) is not None:
+        depth, end = 1, call.end()
+        while depth and end < len(plain):
+            depth += (plain[end] == "(") - (plain[end] == ")")
+            end += 1
+        plain = f"{plain[: call.start()]}_{plain[end:]}"
+    return plain
 
 
 def _outside_brackets(text: str) -> str:
-    """Return a text without calls and quotes; a bracket of terms is not a call."""
-    plain = re.sub(r"`[^`]*`|\"[^\"]*\"|'[^']*'", "_", text)
-    before = ""
-    while plain != before:
-        before = plain
-        plain = re.sub(r"\w\([^()]*\)", "_", re.sub(r"(?<!\w)\(([^()]*)\)", r" \1 ", plain))
-    return plain
+    """Return a text without calls, quotes and brackets."""
+    return re.sub(r"[()]", " ", _outside_calls(text))
 
 
 def _offset_of(factor: str) -> str:
     """Return what an offset holds; empty if a factor is none."""
-    match = re.fullmatch(r"offset\((.*)\)", factor, re.DOTALL)
+    match = re.fullmatch(r"offset\((.+)\)", factor, re.DOTALL)
     return match[1] if match else ""
 
 
 def _quote(name: str) -> str:
-    """Return a factor as it is written: a column whose name is no identifier in backticks."""
-    is_plain = re.fullmatch(r"[^\W\d]\w*", name) or re.match(r"[^\W\d]\w*\(", name)
-    return name if is_plain else f"`{name}`"
+    """Return a factor as it is written: a column whose name is no word in backticks."""
+    is_written = name.startswith("`") or re.match(r"[^\W\d]\w*\(", name) or _is_plain(name)
+    return name if is_written or name in ("0", "1") else f"`{name}`"
 
 
-def _columns_of(factor: str, text: str) -> Iterator[str]:
-    """Yield the columns that a factor names, once it is known to do nothing else."""
-    if factor in ("1", "0"):
-        return
-    if not re.match(r"[^\W\d]\w*\(", factor) and not re.search(r"[+\-*/(),=]", factor):
-        yield factor
-        return
-    quoted: dict[str, str] = {}
-
-    def placeholder(match: re.Match[str]) -> str:
-        quoted[name := f"quoted{len(quoted)}"] = match[1]
-        return name
-
+def _columns_of(expression: str, shown: str, text: str) -> list[str]:
+    """Return the columns that a factor names, once it is known to do nothing else."""
     try:
-        tree = ast.parse(_QUOTED.sub(placeholder, factor), mode="eval").body
+        tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ConfigError(f"terms {text!r}: {factor} cannot be read; correct it") from None
-    names = list(_names(tree, factor, text, allows_arithmetic=False))
+        raise ConfigError(
+            f"terms {text!r}: {shown} cannot be read; put a column whose name is a word of Python "
+            "into backticks"
+        ) from None
+    names = list(_names(tree, shown, text, allows_arithmetic=False))
     if not names:
-        raise ConfigError(f"terms {text!r}: {factor} names no column; give it one")
-    yield from (quoted.get(name, name) for name in names)
+        raise ConfigError(f"terms {text!r}: {shown} names no column; give it one")
+    return names
 
 
 def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -> Iterator[str]:
     """Yield the names of columns in an expression; refuse all but closed list and arithmetic."""
-    if isinstance(node, ast.Name):
+    if isinstance(node, ast.Name) and node.id not in FUNCTIONS:
         yield node.id
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float | str):
-        if isinstance(node.value, int | float) and not abs(float(node.value)) <= 1e15:
-            raise ConfigError(f"terms {text!r}: {node.value} in {factor} is too large a number")
+    elif (number := _number(node)) is not None:
+        if not abs(number) <= 1e15:
+            raise ConfigError(
+                f"terms {text!r}: {number:g} in {factor} is too large; use a number up to 1e15"
+            )
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if allows_arithmetic and node.func.id in _SEVERAL:
+            raise ConfigError(
+                f"terms {text!r}: {node.func.id}() is a term by itself; take it out of {factor}"
+            )
         yield from _arguments(node, node.func.id, factor, text)
     elif allows_arithmetic and isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
-        is_power = isinstance(node.op, ast.Pow)
-        if is_power and not (isinstance(node.right, ast.Constant) and _is_small(node.right.value)):
-            raise ConfigError(f"terms {text!r}: the power in {factor} must be a number up to 10")
-        for part in (node.left, node.right):
-            yield from _names(part, factor, text, allows_arithmetic=True)
+        left = list(_names(node.left, factor, text, allows_arithmetic=True))
+        if isinstance(node.op, ast.Pow) and not (left and _is_small(node.right)):
+            raise ConfigError(
+                f"terms {text!r}: the power in {factor} must be a column's, and a number up to 10"
+            )
+        yield from left
+        yield from _names(node.right, factor, text, allows_arithmetic=True)
     elif allows_arithmetic and isinstance(node, ast.UnaryOp) and isinstance(node.op, _SIGNS):
         yield from _names(node.operand, factor, text, allows_arithmetic=True)
     else:
         raise ConfigError(
-            f"terms {text!r}: {ast.unparse(node)} is not read in a term; arithmetic of columns "
-            "goes into I(...), such as I(x**2)"
+            f"terms {text!r}: {factor} is not read in a term; arithmetic of columns goes into "
+            "I(...), such as I(x**2), and a name that is not a plain word into backticks"
         )
 
 
 def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[str]:
     """Yield the columns in the arguments of a call."""
+    where = f"terms {text!r}: "
+    if name == "offset":
+        raise ConfigError(f"{where}{factor} is no offset of a column; write offset(log(x))")
     if name not in FUNCTIONS:
+        near = difflib.get_close_matches(name.lower(), FUNCTIONS, n=1)
+        hint = f"did you mean {near[0]}?" if near else "make its values a column of the table"
         raise ConfigError(
-            f"terms {text!r}: {name}() is not one of the functions of terms: "
-            f"{', '.join(FUNCTIONS)}; make its values a column of the table"
+            f"{where}{name}() is not one of the functions of terms: {', '.join(FUNCTIONS)}; {hint}"
         )
     if not call.args or any(isinstance(each, ast.Starred) for each in call.args):
-        raise ConfigError(f"terms {text!r}: {factor} names no column; give it one")
+        raise ConfigError(f"{where}{factor} names no column; give it one")
+    if name == "C" and not isinstance(call.args[0], ast.Name):
+        raise ConfigError(f"{where}C makes a factor of a column only; make {factor} a column")
     yield from _names(call.args[0], factor, text, allows_arithmetic=True)
-    options = {keyword.arg: keyword.value for keyword in call.keywords}
-    known = {"C": {"ref"}, "poly": {"degree"}, "bs": {"df", "degree"}}.get(name, set())
-    for key, value in [*((None, each) for each in call.args[1:]), *options.items()]:
-        is_known = key in known or (key is None and name in ("poly", "bs"))
-        if not is_known or not isinstance(value, ast.Constant):
-            given = ast.unparse(value) if key is None else f"{key}={ast.unparse(value)}"
-            takes = ", ".join(f"{each}=" for each in sorted(known)) or "nothing"
+    first = {"poly": "degree", "bs": "df"}.get(name)
+    options = [(first, each) for each in call.args[1:]]
+    options += [(keyword.arg, keyword.value) for keyword in call.keywords]
+    known = {"C": ("ref",), "poly": ("degree",), "bs": ("df", "degree")}.get(name, ())
+    found: dict[str | None, Any] = {}
+    for key, value in options:
+        if key not in known or key in found or not isinstance(value, ast.Constant):
+            takes = " and ".join(f"{each}=…" for each in known) or "nothing"
+            quotes = ", a level in quotes or a number" if name == "C" else ""
             raise ConfigError(
-                f"terms {text!r}: {given} in {factor}: {name} takes {takes} beside its column"
+                f"{where}{name} takes {takes} beside its column{quotes}; correct {factor}"
             )
-        if key != "ref" and not (isinstance(value.value, int) and 1 <= value.value <= 50):
-            raise ConfigError(f"terms {text!r}: {factor}: a degree is a whole number from 1 to 50")
+        found[key] = value.value
+        is_degree = type(value.value) is int and 1 <= value.value <= 50
+        if key == "ref" and type(value.value) not in (int, float, str):
+            raise ConfigError(f"{where}ref= takes a level in quotes or a number; correct {factor}")
+        if key != "ref" and not is_degree:
+            raise ConfigError(f"{where}{factor}: a degree is a whole number from 1 to 50")
+    if name == "bs" and found.get("df", 50) < (degree := found.get("degree", 3)):
+        raise ConfigError(f"{where}{factor}: df must be at least the degree, {degree}")
 
 
-def _is_small(power: Any) -> bool:
-    return isinstance(power, int | float) and math.fabs(power) <= 10
+def _number(node: ast.expr) -> float | None:
+    """Return the number that an expression is; None for any other."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if value < 1e300 else math.inf
 
 
-def _plain_name(column: str) -> str:
+def _is_small(power: ast.expr) -> bool:
+    if isinstance(power, ast.UnaryOp) and isinstance(power.op, _SIGNS):
+        power = power.operand
+    number = _number(power)
+    return number is not None and number <= 10
+
+
+def _plain_name(column: str, quoted: Mapping[str, str]) -> str:
     """Return a column's name as brms users know it: ``year96`` of ``C(year)[T.96]``."""
-    return _ROWS_OF_FACTOR.sub(r"\1", _FACTOR_CALL.sub(r"\1", column))
+    plain = _ROWS_OF_FACTOR.sub(r"\1", _FACTOR_CALL.sub(r"\1", column))
+    by_itself = re.sub(
+        rf"(?:(?<=^)|(?<=:)){_HIDDEN.pattern}", lambda m: quoted.get(m[0], m[0]), plain
+    )
+    return _shown(by_itself, quoted)

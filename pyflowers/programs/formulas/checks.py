@@ -28,7 +28,13 @@ def check_model(model: Model) -> list[str]:
     if model.family.is_ordinal and largest < 2:
         raise DataError(
             f"{model.table.source}: {model.formula.response} has one rating; family "
-            f"{model.family.name} compares two or more"
+            f"{model.family.name} compares two or more; choose another column or family"
+        )
+    has_residual = any(each.name == "sigma" for each in model.family.auxiliary)
+    if has_residual and len(model.y) > 1 and np.ptp(model.y) == 0:
+        raise DataError(
+            f"{model.table.source}: {model.formula.response} is {model.y[0]:.15g} in every row, so "
+            "that its sd has no lower limit; choose another response"
         )
     return check_design(model)
 

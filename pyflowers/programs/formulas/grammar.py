@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pyflowers.errors import ConfigError
-
-LONGEST = 2_000
-"""Characters of a formula; what is longer is no formula, and may be meant to exhaust a parser."""
+from pyflowers.programs.terms import LONGEST, read_terms
 
 _NAME = r"(?:[^\W\d][\w.]*|`[^`]+`)"
 _RESPONSE = re.compile(rf"\s*({_NAME})\s*(?:\|\s*trials\(\s*({_NAME}|\d+)\s*\)\s*)?")
 _GROUP = re.compile(rf"\s*{_NAME}\s*(?:[:/]\s*{_NAME}\s*)*")
+_QUOTES = r"`[^`]*`|\"[^\"]*\"|'[^']*'"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -35,11 +34,14 @@ class GroupTerm:
         The column; several joined by a colon for their combinations.
     correlated : bool
         Whether the effects of a label are correlated.
+    is_merged : bool
+        Whether it was written as several terms.
     """
 
     effects: str
     group: str
     correlated: bool
+    is_merged: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -83,18 +85,32 @@ def parse(text: str) -> Formula:
     ConfigError
         If it is none, naming the part.
     """
-    text = " ".join(text.split())
     if len(text) > LONGEST:
         raise ConfigError(f"formula: it has more than {LONGEST} characters; shorten it")
-    left, tilde, right = text.partition("~")
-    if not tilde or "~" in right:
-        num = "more than one ~; leave one" if tilde else "no ~ between response and terms; add it"
+    text = re.sub(rf"({_QUOTES})|\s+", lambda match: match[1] or " ", text).strip()
+    if not text.isprintable():
+        raise ConfigError(
+            f"formula {text!r}: a name or a level has a line break or another control character; "
+            "change it in the table"
+        )
+    signs = _outside_quotes(text).count("~")
+    if signs != 1:
+        num = "more than one ~; leave one" if signs else "no ~ between response and terms; add it"
         raise ConfigError(f"formula {text!r}: it has {num}")
+    at = _outside_quotes(text).index("~")
+    left, right = text[:at], text[at + 1 :]
     if not right.strip(" +"):
         raise ConfigError(
             f"formula {text!r}: no term follows the ~; write 1 for the intercept alone"
         )
+    if not left.strip():
+        raise ConfigError(f"formula {text!r}: no response stands before the ~; add its column")
     match = _RESPONSE.fullmatch(left)
+    if match is None and re.fullmatch(rf"\s*{_NAME}\s*\|.*", left):
+        raise ConfigError(
+            f"formula {text!r}: only trials(n) may stand after the response and |, where n is a "
+            "column or a whole number; correct it"
+        )
     if match is None:
         raise ConfigError(
             f"formula {text!r}: the response {left.strip()!r} is not a column or a column | "
@@ -112,8 +128,12 @@ def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]
         inside = right[begin + 1 : end]
         bar = _first_bar(inside)
         before = right[start:begin].rstrip()
-        if bar is None or re.search(r"[\w.`]$", before):  # a call, or a bracket of terms
+        if bar is None:  # a call, or a bracket of terms
             continue
+        if re.search(r"[\w.`)]$", before) or (start and not before):
+            raise ConfigError(
+                f"formula {text!r}: a + is missing before the group term ({inside}); add it"
+            )
         if before and before[-1] != "+":
             raise ConfigError(
                 f"formula {text!r}: {before[-1]} stands before the group term "
@@ -122,8 +142,13 @@ def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]
         groups += _group_terms(text, inside, bar)
         rest += before.removesuffix("+") + " "
         start = end + 1
+    if start and re.match(r"\s*[^\s+-]", right[start:]):
+        raise ConfigError(
+            f"formula {text!r}: {right[start:].strip()!r} stands after a group term without a +; "
+            "add it"
+        )
     rest = re.sub(r"^\s*\+", "", rest + right[start:]).strip()
-    if "|" in re.sub(r"`[^`]*`|\"[^\"]*\"|'[^']*'", "", rest):
+    if "|" in re.sub(_QUOTES, "", rest):
         raise ConfigError(
             f"formula {text!r}: a group term stands in brackets of its own, such as (1 | group)"
         )
@@ -138,12 +163,17 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
     group = inside[bar + 1 + is_double :].strip()
     if not effects or not _GROUP.fullmatch(group):
         raise ConfigError(
-            f"formula {text!r}: the group term ({inside}) is not (effects | group), where group "
-            "is a column, a:b or a/b, and effects are terms such as 1 + x"
+            f"formula {text!r}: the group term ({inside}) cannot be read; write (effects | group), "
+            "where group is a column, a:b or a/b, and effects are terms such as 1 + x"
         )
     outer: list[str] = []
-    for nested in group.split("/"):
-        outer = [*outer, *(_bare(part) for part in nested.split(":"))]
+    for nested in re.findall(r"(?:`[^`]*`|[^`/])+", group):
+        outer = [*outer, *(_bare(part) for part in re.findall(_NAME, nested))]
+        if any(":" in name for name in outer):
+            raise ConfigError(
+                f"formula {text!r}: a group's name cannot have a colon, which joins columns; "
+                "rename the column in the table"
+            )
         if len(set(outer)) < len(outer):
             raise ConfigError(f"formula {text!r}: ({inside}) names {outer[-1]} twice; leave one")
         yield GroupTerm(effects, ":".join(outer), not is_double)
@@ -151,27 +181,30 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
 
 def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
     """Refuse a term that is given twice; write ``(1 | g) + (0 + x | g)`` as ``(1 + x || g)``."""
-    found: dict[str, GroupTerm] = {}
+    found: dict[tuple[str, ...], GroupTerm] = {}
     for term in groups:
-        before = found.get(term.group)
+        key = tuple(sorted(term.columns))
+        before = found.get(key)
         if before is None:
-            found[term.group] = term
+            found[key] = term
             continue
-        own = re.fullmatch(r"0\s*\+\s*(.+)", term.effects)
-        if own is None or before.effects.startswith("0"):
+        parts = sorted((before, term), key=lambda t: not read_terms(t.effects).has_intercept)
+        own = [read_terms(part.effects).text.removeprefix("0 + ") for part in parts]
+        if read_terms(parts[1].effects).has_intercept:
             raise ConfigError(
                 f"formula {text!r}: {before} and {term} both have an intercept by {term.group}; "
                 f"write one term, such as (1 + x | {term.group}), or (1 | {term.group}) + "
                 f"(0 + x | {term.group}) without their correlation"
             )
-        if before.correlated and re.search(r"[+*:/(]|^(?!1$)", before.effects):
-            raise ConfigError(
-                f"formula {text!r}: {before} has correlations and {term} none with it; write "
-                f"one term of {term.group}, with | for all correlations or with || for none"
-            )
-        found[term.group] = replace(
-            before, effects=f"{before.effects} + {own[1]}", correlated=False
-        )
+        for part, effects in zip(parts, own, strict=True):
+            if part.correlated and re.search(r"[+*:/]|^(?:poly|bs)\(", effects):
+                raise ConfigError(
+                    f"formula {text!r}: {part} has correlations and the other term of "
+                    f"{part.group} none with it; write one term, with | for all correlations or "
+                    "with || for none"
+                )
+        effects = f"{parts[0].effects} + {own[1]}"
+        found[key] = replace(before, effects=effects, correlated=False, is_merged=True)
     return tuple(found.values())
 
 
@@ -189,7 +222,7 @@ def _refuse_unbalanced(text: str, right: str) -> None:
 
 def _outside_quotes(text: str) -> str:
     """Return a text of the same length, with blanks for what stands in quotes."""
-    return re.sub(r"`[^`]*`|\"[^\"]*\"|'[^']*'", lambda match: " " * len(match[0]), text)
+    return re.sub(_QUOTES, lambda match: " " * len(match[0]), text)
 
 
 def _top_brackets(text: str) -> Iterator[tuple[int, int]]:

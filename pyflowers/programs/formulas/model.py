@@ -23,10 +23,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Table
+from pyflowers.data.table import LARGEST_INT
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.families import Family
 from pyflowers.programs.formulas.grammar import Formula, GroupTerm
-from pyflowers.programs.terms import design, offset, read_terms, refuse_unknown
+from pyflowers.programs.terms import design, hint_of, offset, read_terms, refuse_unknown
 
 FloatArray = NDArray[np.float64]
 
@@ -103,22 +104,37 @@ class Model:
         formula, family = self.formula, self.family
         for terms in self.sums:
             refuse_unknown(terms, self.table.cells)
-        for name in (formula.response, formula.trials if not formula.trials.isdecimal() else ""):
-            if name:
-                self.table.column(name)
-        for term in formula.groups:
-            self.table.column(term.group)
+        apart = [t.columns for t in formula.groups if t.group not in self.table.cells]
+        own = [formula.response, *itertools.chain.from_iterable(apart)]
+        own += [formula.trials] if formula.trials and not formula.trials.isdecimal() else []
+        for name in own:
+            if name not in self.table.cells:
+                hint = hint_of(name, self.table.cells)
+                raise DataError(f"{self.table.source}: there is no column {name!r}; {hint}")
         if formula.response in self.columns:
             raise ConfigError(
                 f"formula {formula.text!r}: {formula.response} is the response, and a term as "
                 "well; leave it out of the terms"
             )
         if family.has_trials != bool(formula.trials):
-            with_it = f"{formula.response} | trials(n) ~ …"
+            wants = " | trials(n)" if family.has_trials else ""
             raise ConfigError(
-                f"formula {formula.text!r}: family {family.name} "
-                + (f"takes {with_it}" if family.has_trials else f"takes no trials: not {with_it}")
+                f"formula {formula.text!r}: family {family.name} takes "
+                f"{'trials' if wants else 'no trials'}; write {formula.response}{wants} ~ …"
             )
+        if family.is_ordinal and not read_terms(formula.population).has_intercept:
+            raise ConfigError(
+                f"formula {formula.text!r}: family {family.name} has thresholds in place of an "
+                "intercept; leave 0 out"
+            )
+        for term in formula.groups:
+            factor = next(filter(self.table.is_factor, read_terms(term.effects).columns), None)
+            if term.is_merged and factor:
+                raise ConfigError(
+                    f"formula {formula.text!r}: {factor} holds labels, whose effects by "
+                    f"{term.group} are correlated; write one term, such as ({factor} | "
+                    f"{term.group})"
+                )
         for name in self.parametrisations:
             if name not in {term.group for term in formula.groups}:
                 groups = ", ".join(term.group for term in formula.groups) or "none"
@@ -171,11 +187,14 @@ class Model:
 
     def design(self, terms: str) -> tuple[FloatArray, tuple[str, ...]]:
         """Return the design matrix of a sum of terms, and what its columns are called."""
-        where = f"{self.table.source}: "
         cells = {name: self.cells[name] for name in read_terms(terms).columns}
-        if not cells:
+        if read_terms(terms).is_empty:
             return np.ones((len(self.table), 1)), ("Intercept",)
-        return design(terms, cells, refuse=lambda sentence: DataError(where + sentence))
+        return design(terms, cells, refuse=self._refusal)
+
+    def _refusal(self, sentence: str) -> DataError:
+        """Return the error of a sentence about the table."""
+        return DataError(f"{self.table.source}: {sentence}")
 
     @cached_property
     def population_design(self) -> tuple[FloatArray, tuple[str, ...]]:
@@ -190,7 +209,7 @@ class Model:
         values = np.zeros(len(self.table))
         for expression in self.offsets:
             cells = {name: self.cells[name] for name in read_terms(f"0 + {expression}").columns}
-            values = values + offset(expression, cells)
+            values = values + offset(expression, cells, refuse=self._refusal)
         return values
 
     @cached_property
@@ -199,18 +218,20 @@ class Model:
         name, family = self.formula.response, self.family
         if family.is_ordinal:
             return self.table.labels(name, order="value").codes.astype(np.float64) + 1
-        lower = 0.0 if family.is_discrete or family.is_positive else None
         y = self.table.numbers(
             name,
-            whole=family.is_discrete,
-            lower=lower,
             if_missing="leave the row out, with --drop-missing",
             if_text=f"family {family.name} takes numbers; make it numbers",
         )
+        is_count, is_share = family.is_discrete, "upper=1>[N]" in family.response
+        is_binary = is_count and "upper=1>" in family.response
         limits = {
+            "must be 0 or 1": is_binary & ~np.isin(y, (0, 1)),
+            "cannot be negative": is_count & (y < 0),
+            "must be a whole number": is_count & (y != np.floor(y)),
+            f"must be at most {LARGEST_INT}": is_count & (y > LARGEST_INT),
             "must be above 0": family.is_positive & (y <= 0),
-            "must be below 1": ("upper=1>[N]" in family.response) & (y >= 1),
-            "must be 0 or 1": ("upper=1>" in family.response) & family.is_discrete & (y > 1),
+            "must be below 1": is_share & (y >= 1),
         }
         for limit, wrong in limits.items():
             if np.any(wrong):
@@ -228,7 +249,15 @@ class Model:
         if given.isdecimal() or not given:
             trials = np.full(len(self.table), float(given or 1))
         else:
-            trials = self.table.numbers(given, whole=True, lower=0)
+            trials = self.table.numbers(given, if_text="make it whole numbers")
+        wrong = (trials < 0) | (trials != np.floor(trials)) | (trials > LARGEST_INT)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            where = f"formula {self.formula.text!r}" if given.isdecimal() else self.table.where(row)
+            raise DataError(
+                f"{where}: there are {trials[row]:.15g} trials, but trials must be a whole number "
+                f"from 0 to {LARGEST_INT}; correct them"
+            )
         if given and np.any(self.y > trials):
             row = int(np.argmax(self.y > trials))
             raise DataError(
@@ -240,7 +269,8 @@ class Model:
     @cached_property
     def cell(self) -> str:
         """The columns whose combinations share their linear predictor; empty without totals."""
-        if self.family.totals is None or not self.columns:
+        is_joined = any(":" in name for name in self.columns)  # as the columns of a cell are
+        if self.family.totals is None or not self.columns or is_joined:
             return ""
         name = ":".join(self.columns)
         num = len(set(self.table.column(name)))

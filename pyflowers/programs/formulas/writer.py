@@ -52,9 +52,8 @@ def _names(model: Model) -> Iterable[str]:
 
 
 def _header(model: Model) -> str:
-    text = model.formula.text.replace("*/", "* /")
     lines = [
-        *textwrap.wrap(text, 74),
+        *textwrap.wrap(model.formula.text, 74),
         "",
         f"    {model.family.equation.format(y=model.formula.response)}",
         f"    eta = {' + '.join(_names(model))}",
@@ -64,6 +63,7 @@ def _header(model: Model) -> str:
         "Written by pyflowers from this formula, and yours to edit. The .toml file beside it says",
         "where its data come from, and holds the numbers of its priors.",
     ]
+    lines = [line.replace("*/", "* /") for line in lines]  # which would end the comment
     return "\n".join(["/*", *(f" * {line}".rstrip() for line in lines), " */"])
 
 
