@@ -467,6 +467,11 @@ def table_of(
     return Table(cells, source, numbers, decimal=decimal, levels=levels or {})
 
 
+def has_order(names: Sequence[str]) -> bool:
+    """Whether labels have an order by value: numbers, dates, or numbered alike."""
+    return _sort_key(list(names)) is not None
+
+
 def is_plain(text: str) -> bool:
     """Whether a number is written as it usually is, so that its value says its text."""
     if text.isdecimal() and text.isascii() and len(text) <= 15:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from pyflowers.data.table import is_plain
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.programs.declaration import OBS, Column, Declaration, complete, dims_of
+from pyflowers.programs.declaration import OBS, Column, Declaration, Terms, complete, dims_of
 from pyflowers.programs.source import Blocks, Declared, Variable
 from pyflowers.programs.terms import design
 from pyflowers.records import recordable
@@ -372,21 +372,24 @@ class Rows:
         """The names of the columns of each matrix."""
         return {name: self.declared.data[name].names(self) for name in self.declared.matrices}
 
-    def design(
-        self, terms: str, columns: Sequence[str], levels: Mapping[str, Sequence[str]]
-    ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    def design(self, source: Terms) -> tuple[NDArray[np.float64], tuple[str, ...]]:
         """Return the design matrix of a sum of terms, and the names of its columns."""
+        terms = source.terms
         if terms not in self.designs:
             cells = {
-                column: self.table.numbers_or_factor(self.names[column], levels.get(column))
-                for column in columns
+                column: self.table.numbers_or_factor(self.names[column], source.levels.get(column))
+                for column in source.cells
             }
             self.parsed.update(
                 {self.names[c]: its for c, its in cells.items() if isinstance(its, np.ndarray)}
             )
             where = f"{self.table.source}: "
             self.designs[terms] = design(
-                terms, cells, levels, refuse=lambda sentence: DataError(where + sentence)
+                terms,
+                cells,
+                source.levels,
+                state=source.state,
+                refuse=lambda sentence: DataError(where + sentence),
             )
         return self.designs[terms]
 

@@ -196,6 +196,9 @@ class Terms(Kind):
         Another column, for each of whose labels there is one row of the matrix.
     levels : mapping of str to tuple of str
         The levels of factors in their order; those of the table, sorted, by default.
+    state : mapping
+        What ``scale``, ``center``, ``poly`` and ``bs`` took from the table that the terms were
+        written for, by the call; it is taken from the table that is read by default.
     """
 
     fills: ClassVar = (None, "a matrix")
@@ -203,6 +206,7 @@ class Terms(Kind):
     terms: str
     per: str | None = None
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    state: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -218,7 +222,7 @@ class Terms(Kind):
 
     def names(self, rows: Rows) -> tuple[str, ...]:
         """See :class:`Kind`."""
-        return rows.design(self.terms, self.cells, self.levels)[1]
+        return rows.design(self)[1]
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
         """See :class:`Kind`."""
@@ -227,7 +231,7 @@ class Terms(Kind):
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
         """See :class:`Kind`."""
-        matrix, names = rows.design(self.terms, self.cells, self.levels)
+        matrix, names = rows.design(self)
         if self.per:
             matrix = matrix[np.unique(rows.labels[self.per].codes, return_index=True)[1]]
         if variable.ndim == 2:

@@ -90,14 +90,18 @@ def _above(prior: PriorDensity, lower: float) -> PriorDensity:
         return prior
     low, high = 0.0, 1.0  # the mass below the bound, by bisection of the quantile
     for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if quantile(middle) < lower else (low, middle)
+        half = (low + high) / 2
+        low, high = (half, high) if quantile(half) < lower else (low, half)
     below, above = high, 1 - high
-    draws = np.array([quantile(below + p * above) for p in (np.arange(2000) + 0.5) / 2000])
+    width = quantile(1 - 1e-9) - lower
+    x = lower + np.concatenate([[0.0], np.geomspace(1e-6 * width, width, 4000)])
+    mass = np.diff(x) * (density(x)[1:] + density(x)[:-1]) / 2 / above
+    middle = (x[1:] + x[:-1]) / 2
+    variance = float(mass @ middle**2 - (mass @ middle) ** 2)
     return PriorDensity(
         f"{prior.text} above {lower:g}",
         lambda x: np.where(x >= lower, density(x), 0.0) / above,
-        float(draws.std()) if np.isfinite(prior.sd) else prior.sd,
+        math.sqrt(variance) if np.isfinite(prior.sd) else prior.sd,
         lambda prob: quantile(below + prob * above),
     )
 

@@ -136,6 +136,7 @@ def design(
     cells: Mapping[str, Any],
     levels: Mapping[str, Sequence[str]] | None = None,
     *,
+    state: Mapping[str, Any] | None = None,
     refuse: Callable[[str], Exception] = DataError,
 ) -> tuple[FloatArray, tuple[str, ...]]:
     """Return the design matrix of a sum of terms, and what its columns are called.
@@ -149,6 +150,9 @@ def design(
     levels : mapping of str to sequence of str, optional
         The levels of a column of numbers that ``C(...)`` makes a factor; all of its values, in
         their order, by default.
+    state : mapping, optional
+        What ``scale``, ``center``, ``poly`` and ``bs`` have taken from the rows that they were
+        written for, as :func:`state_of` returns it; it is taken from these rows by default.
     refuse : callable
         Makes the exception of a sentence about the data.
 
@@ -161,7 +165,7 @@ def design(
     """
     terms = read_terms(text)
     num = len(next(iter(cells.values()))) if cells else 0
-    found = _evaluated(terms.text, cells, levels or {}, refuse)
+    found = pd.DataFrame(_evaluated(terms.text, cells, levels or {}, state or {}, refuse))
     has_ones = re.search(r"(?:^|\+)\s*1\s*(?:$|[+-])", _outside_brackets(text)) is not None
     frame = found if has_ones or INTERCEPT not in found else found.drop(columns=INTERCEPT)
     values = frame.to_numpy(dtype=np.float64).reshape(num, frame.shape[1])
@@ -176,6 +180,39 @@ def design(
             "correct the column, or the term"
         )
     return values, tuple(names)
+
+
+def state_of(
+    text: str, cells: Mapping[str, Any], levels: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Any]:
+    """Return what the terms of a sum take from all rows, such as the mean in ``center(x)``.
+
+    It is plain numbers, by the function's call, and is written into a declaration: the same columns
+    are then made of another table.
+    """
+    made = _evaluated(read_terms(text).text, cells, levels or {}, {}, DataError)
+    found: dict[str, Any] = _plain(made.model_spec.transform_state)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a state as a file of TOML holds it; what is None is left out."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(its) for key, its in value.items() if its is not None}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _restored(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state as formulaic keeps it: numbers as keys, and None where nothing is taken."""
+
+    def keyed(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {int(key) if key.isdecimal() else key: keyed(its) for key, its in value.items()}
+
+    return {call: {"scale": None, **keyed(its)} for call, its in state.items()}
 
 
 def offset(
@@ -218,10 +255,11 @@ def _evaluated(
     text: str,
     cells: Mapping[str, Any],
     levels: Mapping[str, Sequence[str]],
+    state: Mapping[str, Any],
     refuse: Callable[[str], Exception],
-) -> pd.DataFrame:
-    """Return the columns that formulaic makes of the cells."""
-    from formulaic import Formula, model_matrix
+) -> Any:
+    """Return the columns that formulaic makes of the cells, with their specification."""
+    from formulaic import Formula, ModelSpec
     from formulaic.errors import FormulaicError
 
     num = len(next(iter(cells.values()))) if cells else 0
@@ -251,7 +289,8 @@ def _evaluated(
 
     try:
         with np.errstate(all="ignore"):
-            made = model_matrix(formula, frame, context=context | {"C": factor}, na_action="ignore")
+            spec = ModelSpec(formula=formula, transform_state=_restored(state), na_action="ignore")
+            return spec.get_model_matrix(frame, context=context | {"C": factor})
     except (FormulaicError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         cause: BaseException = error
         while cause.__cause__ is not None:
@@ -259,7 +298,6 @@ def _evaluated(
         is_own = isinstance(cause, DataError)
         reason = str(cause) if is_own else "it cannot be computed; correct the term or the column"
         raise refuse(f"terms {text.removeprefix('1 + ')!r}: {reason}") from None
-    return pd.DataFrame(made)
 
 
 def _refuse_unfit(

@@ -85,6 +85,7 @@ def digest_of(program: str) -> str:
 
 def _name_of(text: str, family: str) -> str:
     """Return a file name made of a formula's words."""
-    name = "_".join(re.findall(r"[A-Za-z0-9]+", text))[:60].strip("_")
+    name = "_".join(re.findall(r"[A-Za-z0-9]+", text))
+    name = name if len(name) <= 60 else f"{name[:52].strip('_')}_{digest_of(text)[:7]}"
     name = name if name[:1].isalpha() else f"formula_{name}"
     return name if family == "gaussian" else f"{name}_{family}"

@@ -93,7 +93,8 @@ def _data(model: Model) -> dict[str, dict[str, Any]]:
 
     def terms(text: str) -> dict[str, Any]:
         levels = {name: list(its) for name, its in model.levels(text).items()}
-        return {"terms": text, **per, **({"levels": levels} if levels else {})}
+        found = {"terms": text, **per, "levels": levels, "state": model.state(text)}
+        return {key: value for key, value in found.items() if value}
 
     found["y"] = {"column": formula.response}
     if model.family.is_ordinal:
@@ -132,8 +133,12 @@ def _with_ones(text: str, effects: tuple[str, ...]) -> str:
 def _parameters(model: Model) -> dict[str, dict[str, Any]]:
     """Return what the quantities mean, and their priors."""
     family, found = model.family, dict[str, dict[str, Any]]()
-    link = {"identity": "", "log": "log ", "logit": "logit "}[family.link]
-    of_y = f"{link}{model.formula.response}"
+    y = model.formula.response
+    of_y = {
+        "identity": f"expected {'log ' if family.scale == 'log' else ''}{y}",
+        "log": f"log of the expected {y}",
+        "logit": f"log odds of {'a higher ' if family.is_ordinal else ''}{y}",
+    }[family.link]
     is_shifted = model.has_intercept and bool(model.population)
     if model.has_intercept and not family.is_ordinal:
         found["Intercept"] = {"description": f"{of_y} where every covariate is 0"}
@@ -142,7 +147,9 @@ def _parameters(model: Model) -> dict[str, dict[str, Any]]:
             "prior": INTERCEPT_PRIOR,
         }
     if not is_shifted and "Intercept" in found:
-        found["Intercept"]["description"] = f"{of_y} of a typical group"
+        found["Intercept"]["description"] = (
+            f"{of_y}{' in a typical group' if model.effects else ''}"
+        )
     if model.population:
         found["b"] = {
             "description": f"effects on {of_y}",

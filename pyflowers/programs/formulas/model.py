@@ -23,11 +23,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Table
-from pyflowers.data.table import LARGEST_INT
+from pyflowers.data.table import LARGEST_INT, has_order
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.families import Family
 from pyflowers.programs.formulas.grammar import Formula, GroupTerm
-from pyflowers.programs.terms import design, hint_of, offset, read_terms, refuse_unknown
+from pyflowers.programs.terms import design, hint_of, offset, read_terms, refuse_unknown, state_of
 
 FloatArray = NDArray[np.float64]
 
@@ -37,6 +37,7 @@ _OF_PROGRAM = """N K X X_mean X_centered y trials D J cell kept N_pointwise prio
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
     complex tuple lower upper offset multiplier simplex ordered print reject profile jacobian"""
+_PREFIXES = "(?:offset|centered|sd|cor|r|z|L|N|M|Z)_"
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
 """What no group may be called in a program: its other variables, and Stan's own words."""
 
@@ -185,6 +186,11 @@ class Model:
                 found[name] = tuple(f"{value:.15g}" for value in np.unique(its))
         return found
 
+    def state(self, terms: str) -> dict[str, Any]:
+        """Return what a sum of terms takes from all rows, such as the mean in ``center(x)``."""
+        cells = {name: self.cells[name] for name in read_terms(terms).columns}
+        return {} if read_terms(terms).is_empty else state_of(terms, cells)
+
     def design(self, terms: str) -> tuple[FloatArray, tuple[str, ...]]:
         """Return the design matrix of a sum of terms, and what its columns are called."""
         cells = {name: self.cells[name] for name in read_terms(terms).columns}
@@ -217,7 +223,13 @@ class Model:
         """The response as numbers; ratings from 1."""
         name, family = self.formula.response, self.family
         if family.is_ordinal:
-            return self.table.labels(name, order="value").codes.astype(np.float64) + 1
+            labels = self.table.labels(name, order="value")
+            if name in self.table.levels or not has_order(labels.names):
+                raise DataError(
+                    f"{self.table.source}: {name} holds text, such as {labels.names[0]!r}, whose "
+                    "order is not known; make the ratings whole numbers from 1, the lowest"
+                )
+            return labels.codes.astype(np.float64) + 1
         y = self.table.numbers(
             name,
             if_missing="leave the row out, with --drop-missing",
@@ -283,7 +295,8 @@ class Model:
         spread: list[float] = []
         for term in self.formula.groups:
             name = re.sub(r"\W", "_", term.group, flags=re.ASCII).strip("_") or "group"
-            name = name if name[0].isalpha() else f"g_{name}"
+            if not name[0].isalpha() or re.match(_PREFIXES, name):
+                name = f"group_{name}"
             used = _TAKEN | {other.name for other in found}
             while name in used or name.endswith("__"):
                 name = f"{name.rstrip('_')}_group"

@@ -154,7 +154,7 @@ BAD = [
     ("y ~ x", "beta", "row 1: y is 1, but for family beta it must be below 1"),
     ("prop ~ x", "poisson", "row 1: prop is 0.1, but for family poisson it must be a whole number"),
     ("f ~ x", "", "row 1: f is 'a', not a finite number; family gaussian takes numbers"),
-    ("one ~ x", "cumulative", "one has one rating; family cumulative compares two or more"),
+    ("same ~ x", "cumulative", "same has one rating; family cumulative compares two or more"),
     ("~", "", "no term follows the ~"),
     ("y ~ ()", "", "there is an empty bracket; leave it out"),
     ("y ~ x + ()", "", "there is an empty bracket"),

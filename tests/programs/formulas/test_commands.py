@@ -141,6 +141,59 @@ def test_a_table_with_fewer_levels_has_the_same_columns():
         program.read(frame.assign(f="new"))
 
 
+STATEFUL = ("scale(x)", "center(x)", "poly(x, 2)", "bs(x, df=4)", "log(scale(x) + 9)")
+
+
+@pytest.mark.parametrize("term", STATEFUL)
+def test_a_transformation_is_that_of_the_table_it_was_written_for(term, tmp_path):
+    """Of part of the rows it gives the same numbers, also when it is read from its file."""
+    frame = table()
+    program = Program.from_formula(f"y ~ {term} + ({term} | g)", frame)
+    part = frame[frame["x"].between(*frame["x"].quantile([0.2, 0.7]))]
+    whole = {name: np.asarray(program.read(frame)[name]) for name in ("X", "Z_g")}
+    again = Program.open(program.write(tmp_path / "mine.stan"))
+    for each in (program, again):
+        read = each.read(part)
+        for name, matrix in whole.items():
+            np.testing.assert_allclose(read[name], matrix[part.index], rtol=1e-9, atol=1e-12)
+    fresh = Program.from_formula(f"y ~ {term} + ({term} | g)", part).read(part)
+    assert not np.allclose(fresh["X"], whole["X"][part.index])  # the rows do differ
+
+
+def test_ratings_have_an_order():
+    frame = table().assign(
+        text=lambda its: its["rating"].map({1: "low", 2: "mid", 3: "up", 4: "x"})
+    )
+    frame["ordered"] = pd.Categorical(frame["text"], ["low", "mid", "up", "x"], ordered=True)
+    for name in ("text", "ordered"):
+        with pytest.raises(
+            DataError, match=f"{name} holds text, such as .* make the ratings whole"
+        ):
+            Program.from_formula(f"{name} ~ x", frame, family="cumulative")
+    program = Program.from_formula("rating ~ x", frame, family="cumulative")
+    assert program.read(frame).y.tolist() == frame["rating"].tolist()
+
+
+@pytest.mark.parametrize("name", ["offset_1", "centered_g", "sd_g", "r_g", "N_g", "cor_h"])
+def test_a_group_called_as_a_variable_of_another_is_apart_from_it(name):
+    frame = table().assign(**{name: table()["h"]})
+    fit = pyflowers.fit(
+        f"count ~ x + offset(log(hours)) + (x | g) + (1 | {name})",
+        frame,
+        family="poisson",
+        seed=1,
+        warmup=50,
+        draws=20,
+        chains=1,
+        engine="stanli",
+    )
+    rows = replace(fit.data, values={**fit.data.values, "N_pointwise": fit.data.num_obs})
+    bare = replace(fit.program, python=pyflowers.programs.Capabilities(check=lambda data: []))
+    other = pyflowers.fit(bare, rows, seed=1, warmup=50, draws=20, chains=1, engine="stanli")
+    theirs = other.draws["log_lik"]
+    np.testing.assert_allclose(fit.program.log_lik(other.draws, rows), theirs, rtol=1e-7)
+
+
 def test_priors_are_changed_by_element_or_all_at_once():
     frame = table()
     program = Program.from_formula("y ~ x + z", frame)
