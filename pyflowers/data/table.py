@@ -32,6 +32,7 @@ _MISSING = {"", "na", "n/a", "nan", "<na>", "none", "null"}
 """What R, pandas, databases and spreadsheets write where there is no value."""
 
 _COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+|\d{1,3}(\.\d{3})+)(,\d*)?([eE][-+]?\d+)?\s*")
+_ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?")
 _NUMBERED = re.compile(r"([^0-9]*)0*([0-9]+)([^0-9]*)")
 
 
@@ -99,7 +100,7 @@ class Table(Shown):
         The decimal mark of numbers that are text.
     levels : mapping of str to tuple of str
         The columns that are factors whatever they look like, with their levels in order: those of
-        a data frame that are categories or text.
+        a data frame that are categories, or text although each cell is a number.
 
     Raises
     ------
@@ -290,7 +291,14 @@ class Table(Shown):
             )
         if not self.is_factor(name):
             return self.numbers(name)
+        if not levels and name not in self.levels:
+            self._refuse_mixed(name)
         found = self.labels(name)
+        if not levels and all(map(_ISO_DATE.fullmatch, found.names)):
+            self._note(
+                f"{self.source}: {name} is a factor whose {len(found)} levels are dates; for a "
+                "trend, make it a number, such as the days since the first"
+            )
         known = tuple(levels or self.levels.get(name) or sorted(found.names))
         unknown = next((label for label in found.names if label not in known), None)
         if unknown is not None:
@@ -300,6 +308,17 @@ class Table(Shown):
                 f"{', '.join(known)}"
             )
         return pd.Categorical(found.of_rows, categories=list(known))
+
+    def _refuse_mixed(self, name: str) -> None:
+        """Refuse a column of numbers in which a few cells are text, as by a slip of the pen."""
+        is_text = np.isnan(self._numbers_of(name))
+        if 2 * is_text.sum() < len(self):
+            row = int(np.argmax(is_text))
+            raise DataError(
+                f"{self.where(row)}: {name} is {_quoted(str(self.cells[name][row]))}, but most of "
+                f"its cells are numbers; correct it, or, if {name} is a factor, make text of the "
+                "numbers, such as level1"
+            )
 
     def sha256(self, columns: tuple[str, ...], spelled: Collection[str] = ()) -> str:
         """Return a digest of some columns' values, independent of the file's format.
@@ -348,7 +367,11 @@ class Table(Shown):
         rows = ", ".join(map(str, self.rows[missing][:MOST_NAMED]))
         rows += ", …" if missing.sum() > MOST_NAMED else ""
         lacking = ", ".join(name for name, found in where.items() if found.any())
-        what = f"{self.source}: {missing.sum()} of {len(self)} rows lack {lacking} (rows {rows})"
+        one = missing.sum() == 1
+        what = (
+            f"{self.source}: {missing.sum()} of {len(self)} rows {'lacks' if one else 'lack'} "
+            f"{lacking} ({'row' if one else 'rows'} {rows})"
+        )
         if not drop:
             raise DataError(f"{what}; fill them in, or leave these rows out with --drop-missing")
         if missing.all():
@@ -444,7 +467,9 @@ def from_frame(frame: pd.DataFrame) -> Table:
         if isinstance(column.dtype, pd.CategoricalDtype):
             levels[name] = tuple(map(str, column.cat.categories))
         elif pd.api.types.infer_dtype(column, skipna=True) == "string":
-            levels[name] = tuple(sorted(set(map(str, column.dropna()))))
+            texts = sorted(set(map(str, column.dropna())))
+            if np.isfinite(_to_numbers(np.array(texts, dtype=object))).all():
+                levels[name] = tuple(texts)
     return table_of(frame, "the data frame", "the data frame", levels=levels)
 
 
@@ -553,7 +578,7 @@ def _sort_key(names: list[str]) -> list[Any] | None:
     numbers = _to_numbers(np.array(names, dtype=object))
     if np.isfinite(numbers).all():
         return list(numbers)
-    if all(re.fullmatch(r"\d{4}-\d{2}(-\d{2})?([ T].*)?", name) for name in names):
+    if all(map(_ISO_DATE.fullmatch, names)):
         return names
     parts = [match for name in names if (match := _NUMBERED.fullmatch(name))]
     if len(parts) == len(names) and len({(part[1], part[3]) for part in parts}) == 1:

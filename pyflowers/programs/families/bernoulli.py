@@ -23,7 +23,7 @@ FAMILY = Family(
     response="array[N] int<lower=0, upper=1>",
     stan="bernoulli_logit({eta})",
     rng="bernoulli_logit_rng({eta})",
-    log_lik=lambda y, eta, values: np.asarray(y * eta - np.logaddexp(0, eta)),
+    log_lik=lambda y, eta, values: np.asarray(-np.logaddexp(0, (1 - 2 * y) * eta)),
     draw=_draw,
     mean=_mean,
     totals=Totals(

@@ -9,22 +9,32 @@ from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values
 
 
 def _mean(eta: FloatArray, values: Values) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(-eta)))
+    from scipy.special import expit
+
+    return np.asarray(expit(eta))
+
+
+def _shapes(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    """Return m phi and (1 - m) phi, the second without a difference that cancels."""
+    return _mean(eta, values) * values["phi"], _mean(-eta, values) * values["phi"]
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     from scipy.special import betaln
 
-    a = _mean(eta, values) * values["phi"]
-    b = values["phi"] - a
+    a, b = _shapes(eta, values)
     density = (a - 1) * np.log(y) + (b - 1) * np.log1p(-y) - betaln(a, b)
     return np.asarray(density)
 
 
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
-    mean = _mean(eta, values)
-    return np.asarray(rng.beta(mean * values["phi"], (1 - mean) * values["phi"]))
+    a, b = _shapes(eta, values)
+    drawn = rng.beta(np.maximum(a, _SMALLEST), np.maximum(b, _SMALLEST))
+    return np.asarray(np.clip(drawn, _SMALLEST, 1 - np.finfo(np.float64).epsneg))
 
+
+_SMALLEST = np.finfo(np.float64).tiny
+"""What is closer to 0 is drawn as this, and what is as close to 1 as the number before 1."""
 
 PHI = Auxiliary(
     "phi",

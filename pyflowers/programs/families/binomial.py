@@ -17,7 +17,8 @@ def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
 
     n = values["trials"]
     choices = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
-    return np.asarray(choices + y * eta - n * np.logaddexp(0, eta))
+    failures, successes = (n - y) * np.logaddexp(0, eta), y * np.logaddexp(0, -eta)
+    return np.asarray(choices - failures - successes)
 
 
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
