@@ -153,7 +153,8 @@ def tag_of(record: type[Record]) -> str:
 
 def _plain(location: tuple[int | str, ...]) -> list[str]:
     """Return the keys that a file has; pydantic adds the tags of a union's members."""
-    return [str(part) for part in location if not re.match(r"<\w+>$|function-", str(part))]
+    tag = re.compile(r"<\w+>$|function-|bool$|dict\[")
+    return [str(part) for part in location if not tag.match(str(part))]
 
 
 _KINDS = {

@@ -125,7 +125,7 @@ fit iid_normal --prior tau             | 2 | 'tau' is not NAME=VALUE with a numb
 fit iid_normal --sede 1                | 2 | No such option
 fit iid_normal --engine stanli --cmdstan x | 1 | --cmdstan: the engine
 fit multilevel_poisson --engine exact --thin 2 | 2 | thin: the engine exact has no use for it
-fit iid_normal --engine stanli --centered | 1 | iid_normal has no such choice
+fit iid_normal --engine stanli --centered yes | 1 | iid_normal has no such choice
 fit iid_normal --engine stanli --inits no.json | 1 | no.json: it is not a JSON file
 fit --config e.toml --inits 2          | 2 | leave --inits or --config out
 fit iid_normal --column flowers        | 2 | is not NAME=COLUMN

@@ -278,12 +278,12 @@ class LooComparison(ElpdComparison):
         return sentences
 
 
-def loo(fits: Sequence[Fit], *, refit: bool = False) -> LooComparison:
+def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
     """Compare models of the same data by PSIS-LOO.
 
     Parameters
     ----------
-    fits : sequence of Fit
+    fits : Fit or sequence of Fit
         One for each model, all of the same data.
     refit : bool
         Whether to fit a model again without each observation whose k-hat is too large; where that
@@ -403,7 +403,7 @@ def error_of_sum(terms: NDArray[np.float64]) -> float:
     return float(np.sqrt(terms.size * terms.var()))
 
 
-def checked_comparable(fits: Iterable[Fit]) -> list[Fit]:
+def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     """Return fits as a list; refuse those whose predictions cannot be compared.
 
     Raises

@@ -27,6 +27,7 @@ from pyflowers.fits.folder import package_versions
 from pyflowers.programs import Data, Program, find_program, shipped_names
 from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.programs.declaration import Declaration
+from pyflowers.programs.program import is_formula
 from pyflowers.programs.source import Source
 
 FORMAT = 1
@@ -57,8 +58,10 @@ class Task:
         ``metric``.
     group, time, value, columns, sep, decimal, encoding, time_order, drop_missing
         As :func:`pyflowers.fit` takes them.
-    centered : bool, optional
+    centered : bool or mapping of str to bool, optional
         The parametrisation.
+    family : str, optional
+        The family of a formula's response.
     inits
         Initial values as CmdStanPy takes them.
     include_paths : sequence of path
@@ -86,7 +89,8 @@ class Task:
     encoding: str | None = None
     time_order: str | None = None
     drop_missing: bool | None = None
-    centered: bool | None = None
+    centered: bool | Mapping[str, bool] | None = None
+    family: str | None = None
     inits: Any = None
     include_paths: Sequence[str | Path] = ()
     keep: Sequence[str | Callable[..., Any] | Keep] = ("summary",)
@@ -262,37 +266,43 @@ class Planner:
     def _opened(self, task: Task) -> tuple[Program, str, str, bytes]:
         """Open a program once in a batch, however many tasks name it.
 
-        Returns the program, the engine's key for it, a digest of its code besides the source, and
-        what workers need. Shipped programs are where pyflowers is, by their names.
+        A formula's is written for each table. Returns the program, the engine's key for it, a
+        digest of its code besides the source, and what workers need.
         """
         reference, includes = task.program, tuple(map(str, task.include_paths))
+        if is_formula(reference):
+            how = {**_reading(task), "centered": task.centered}
+            return self._sent(
+                find_program(reference, includes, data=task.data, family=task.family, **how)
+            )
         called = reference if isinstance(reference, Program) else str(reference)
         known_by = called, isinstance(reference, Path), includes
         if known_by not in self._programs:
-            program = find_program(reference, includes)
-            engine_key = self._engine.load(program).key
-            code, sent = "", cast(Any, program.name)
-            named = program.reference
-            if named not in shipped_names() or find_program(named) is not program:
-                try:
-                    code = digest_of(pickle.dumps(program.python, protocol=4))
-                except (pickle.PicklingError, AttributeError, TypeError) as error:
-                    raise ConfigError(
-                        f"the program's capabilities cannot be sent to workers ({error}); define "
-                        "their functions at the top level of a module"
-                    ) from error
-                # What was derived from the source is derived again.
-                source = Source(program.source.path, dict(program.source.files))
-                sent = replace(program, source=source)
-            shipment = pickle.dumps((sent, self._engine), protocol=5)
-            self._programs[known_by] = program, engine_key, code, shipment
+            opened = find_program(reference, includes, family=task.family)
+            self._programs[known_by] = self._sent(opened)
         return self._programs[known_by]
+
+    def _sent(self, program: Program) -> tuple[Program, str, str, bytes]:
+        """Pack a program for workers; shipped ones are where pyflowers is, by their names."""
+        engine_key = self._engine.load(program).key
+        code, sent = "", cast(Any, program.name)
+        named = program.reference
+        if named not in shipped_names() or find_program(named) is not program:
+            try:
+                code = digest_of(pickle.dumps(program.python, protocol=4))
+            except (pickle.PicklingError, AttributeError, TypeError) as error:
+                raise ConfigError(
+                    f"the program's capabilities cannot be sent to workers ({error}); define "
+                    "their functions at the top level of a module"
+                ) from error
+            # What was derived from the source is derived again.
+            source = Source(program.source.path, dict(program.source.files))
+            sent = replace(program, source=source)
+        return program, engine_key, code, pickle.dumps((sent, self._engine), protocol=5)
 
     def _read(self, task: Task, program: Program) -> Data:
         """Read data; the last file is remembered, as tasks often share it."""
-        given = {name: getattr(task, name) for name in (*TABLE_ROLES, *READING)}
-        how = {name: value for name, value in given.items() if value is not None}
-        how["columns"] = dict(task.columns)
+        how = _reading(task)
         path = program.example if task.data is None else task.data
         if not isinstance(path, str | Path):
             return program.read(task.data, **how)
@@ -304,6 +314,13 @@ class Planner:
         if self._last_read is None or self._last_read[0] != known_by:
             self._last_read = known_by, program.read(task.data, **how)
         return self._last_read[1]
+
+
+def _reading(task: Task) -> dict[str, Any]:
+    """Return how a task's data are read."""
+    given = {name: getattr(task, name) for name in (*TABLE_ROLES, *READING)}
+    how = {name: value for name, value in given.items() if value is not None}
+    return {**how, "columns": dict(task.columns)}
 
 
 def check_limit(time_limit: Any) -> None:

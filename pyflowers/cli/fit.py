@@ -138,8 +138,6 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
 
     if "inits" in given:
         raise click.UsageError("--inits are of one model; leave --inits or --config out")
-    if "family" in given:
-        raise click.UsageError("--family is of a formula; leave --family or --config out")
     run = {name: given.pop(name) for name in ("cmdstan", "overwrite") if name in given}
     del given["config"]
     experiment = read_config(path).with_options(**given)
@@ -180,7 +178,7 @@ def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
     "--model",
     "models",
     multiple=True,
-    help="Programs, by name or path. [default: the lecture's three]",
+    help="Programs, by name or path, or formulas. [default: the lecture's three]",
 )
 @fit_options
 @click.option(

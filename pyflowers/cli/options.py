@@ -44,7 +44,7 @@ def _pairs(
         name, _, value = text.rpartition("=") if "[" in text else text.partition("=")
         try:
             found[name.strip()] = read(value)
-        except ValueError:
+        except (ValueError, KeyError):
             name = ""
         if not (name.strip() and value):
             raise click.BadParameter(f"{text!r} is not {form}", ctx, parameter)
@@ -194,10 +194,24 @@ def sampler_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _centered(
+    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> bool | dict[str, bool] | None:
+    """Return a parametrisation: of everything, or by the group."""
+    answers = {"yes": True, "no": False}
+    if len(values) == 1 and values[0] in answers:
+        return answers[values[0]]
+    form = "yes, no, GROUP=yes or GROUP=no"
+    return _pairs(answers.__getitem__, form, ctx, parameter, values) or None
+
+
 centered_option = click.option(
-    "--centered/--non-centered",
-    default=None,
-    help="The parametrisation, for programs that have both. [default: chosen by the data]",
+    "--centered",
+    metavar="yes|no|GROUP=yes|GROUP=no",
+    multiple=True,
+    callback=_centered,
+    help="The parametrisation, for programs that have both, or of a formula's groups. [default: "
+    "chosen by the data]",
 )
 
 

@@ -128,9 +128,8 @@ class ExactProgram:
                     wanted = {}
                 streamed, kept = summarised(groups, shape, wanted, interval, show_progress)
                 draws |= kept
-        ordered = {name: draws[name] for name in self.program.kept() if name in draws}
         return Sample(
-            ordered,
+            draws,
             {},
             messages={},
             wall_time=time.perf_counter() - started,

@@ -376,14 +376,16 @@ class Fit(Shown):
 
 
 def checked_fits(fits: Any, what: str) -> list[Fit]:
-    """Return fits as a list.
+    """Return fits as a list, also a single one.
 
     Raises
     ------
     ConfigError
         If they are not fits; `what` begins the message.
     """
-    if isinstance(fits, Fit) or not isinstance(fits, Iterable):
+    if isinstance(fits, Fit):
+        return [fits]
+    if not isinstance(fits, Iterable):
         raise ConfigError(f"{what}: a {type(fits).__name__} is not a list of fits; give [fit, ...]")
     found = list(fits)
     for each in found:

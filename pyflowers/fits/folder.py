@@ -146,8 +146,9 @@ class RunRecord(Record):
         The sampler's options, as in an experiment file.
     priors : mapping
         Hyperparameters as used.
-    centered : bool or None
-        The parametrisation as used; None if the program has no choice.
+    centered : bool or mapping or None
+        The parametrisation as used, by the group where each has its own; None if the program has
+        no choice.
     inits : value
         Initial values as they were given.
     notes : tuple of str
@@ -176,7 +177,7 @@ class RunRecord(Record):
     engine: EngineRecord
     options: SamplerOptions
     priors: dict[str, Annotated[float, Field(strict=True)]] = Field(default_factory=dict)
-    centered: bool | None = None
+    centered: bool | dict[str, bool] | None = None
     inits: Any = None
     notes: tuple[str, ...] = ()
     messages: dict[str, int] | None = None

@@ -271,7 +271,7 @@ def draws_of(
     DataError
         If a group or a quantity of the program is missing.
     """
-    known = program.source.blocks.draws
+    known = dict.fromkeys([*program.kept(), *program.source.blocks.draws])
     has_posterior = not program.internal.issuperset(known)
     for group, must in (("posterior", has_posterior), ("sample_stats", has_stats)):
         if must and group not in groups:

@@ -44,7 +44,7 @@ def fit(
     *,
     seed: int | None = None,
     priors: Mapping[str, float] | None = None,
-    centered: bool | None = None,
+    centered: bool | Mapping[str, bool] | None = None,
     group: str | None = None,
     time: str | None = None,
     value: str | None = None,
@@ -75,8 +75,9 @@ def fit(
         0 to 2³² − 1. Without it one is drawn, and recorded.
     priors : mapping of str to float, optional
         Hyperparameters to change.
-    centered : bool, optional
-        The parametrisation, for programs that have both; chosen by the data by default.
+    centered : bool or mapping of str to bool, optional
+        The parametrisation, for programs that have both, or of a formula's groups, by the group;
+        chosen by the data by default.
     group, time, value : str, optional
         What the table calls the columns in these roles, where the declaration calls them otherwise.
     columns : mapping of str to str, optional
@@ -117,7 +118,9 @@ def fit(
     reading = {name: options.pop(name) for name in READING if name in options}
     chosen = SamplerOptions.of(seed=seed, **options)
     reading |= {"group": group, "time": time, "value": value, "columns": columns}
-    opened = find_program(program, include_paths, data=data, family=family, **reading)
+    opened = find_program(
+        program, include_paths, data=data, family=family, centered=centered, **reading
+    )
     read = opened.read(data, **reading)
     # What is wrong with the data or the priors is said before a CmdStan is looked for, or made.
     opened.fill(read, opened.resolve_priors(priors, read), centered=centered)
@@ -142,7 +145,7 @@ def fit_data(
     options: SamplerOptions,
     *,
     priors: Mapping[str, float] | None = None,
-    centered: bool | None = None,
+    centered: bool | Mapping[str, bool] | None = None,
     engine: Engine,
     inits: Any = None,
     cores: int | None = None,
@@ -168,7 +171,6 @@ def fit_data(
     if cores is not None and (isinstance(cores, bool) or not isinstance(cores, int) or cores < 1):
         raise ConfigError(f"cores must be a whole number of at least 1, was {cores!r}")
     keep = kept_elements(options.keep, program, whole)
-    has_choice = "centered" in whole.values and "centered" in engine.uses
     loaded = engine.load(program)
     inputs = RunRecord(
         program=ProgramRecord(
@@ -190,7 +192,7 @@ def fit_data(
         engine=engine_record(loaded),
         options=options.of_engine(engine.uses),
         priors=values,
-        centered=bool(whole["centered"]) if has_choice else None,
+        centered=_centered_of(whole) if "centered" in engine.uses else None,
         inits=plain_inits(inits),
         times=TimesRecord(wall_seconds=0.0),
         interval=interval,
@@ -233,6 +235,14 @@ def fit_data(
     )
 
 
+def _centered_of(whole: Data) -> bool | dict[str, bool] | None:
+    """Return the parametrisation of a filled data block; by the group where each has its own."""
+    if "centered" in whole.values:
+        return bool(whole["centered"])
+    choices = {name.removeprefix("centered_"): name for name in whole.values}
+    return {g: bool(whole[name]) for g, name in choices.items() if g != name} or None
+
+
 def engine_record(loaded: LoadedProgram) -> EngineRecord:
     """Return what a record says of the engine that has loaded a program."""
     return EngineRecord(name=loaded.engine, key=loaded.key, versions=dict(loaded.versions))
@@ -249,9 +259,10 @@ def _streamed(sample: Sample, data: Data) -> pd.DataFrame:
 
 
 def _typed(draws: Mapping[str, NDArray[Any]], program: Program) -> dict[str, NDArray[Any]]:
-    """Return whole numbers as such, unless some are missing: engines give all as floats."""
+    """Return draws in the program's order, and whole numbers as such, unless some are missing."""
     declared = program.source.blocks.draws
-    typed = dict(draws)
+    ordered = [name for name in program.kept() if name in draws]
+    typed = {name: draws[name] for name in dict.fromkeys([*ordered, *draws])}
     for name, values in draws.items():
         if name in declared and declared[name].is_int:
             missing = ~np.isfinite(values) | (values == _UNSET)

@@ -46,8 +46,9 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     fit : Fit
         Has the draws.
     quantity : str, optional
-        A vector of the posterior; the role ``group_mean`` by default. Of more than 30 elements,
-        the 15 largest and the 15 smallest medians are drawn.
+        A vector of the posterior; by default the role ``group_mean``, or else the coefficients of
+        a design matrix. Of more than 30 elements, the 15 largest and the 15 smallest medians are
+        drawn.
     theme : Theme
         Colours.
 
@@ -56,9 +57,10 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     ConfigError
         If there is no such vector.
     """
-    if quantity is None:
+    effects = coefficients(fit)
+    if quantity is None and not effects:
         fit.program.require(Capability.GROUP_MEAN)
-        quantity = fit.program.declaration.roles.group_mean
+    quantity = quantity or fit.program.declaration.roles.group_mean or effects[0]
     found = fit.posterior.data_vars.get(quantity)
     if found is None or len(own_dims(found)) != 1:
         names = [str(name) for name, each in fit.posterior.items() if len(own_dims(each)) == 1]
@@ -67,8 +69,14 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     levels = np.quantile(flat(found), _probs(fit.interval), axis=(0, 1))
     shown, note = _extremes(-levels[2])
     names = [labels_of(found)[0][i] for i in shown]
-    figure, ax = _rows(names, fit.data.name_of(own_dims(found)[0]), theme)
-    ax.set_xlabel(fitted(fit.program.unit_of(quantity, fit.data) or quantity, 3.4))
+    is_effect, unit = quantity in effects, fit.program.unit_of(quantity, fit.data)
+    figure, ax = _rows(
+        names, "column" if is_effect else fit.data.name_of(own_dims(found)[0]), theme
+    )
+    if is_effect:
+        ax.axvline(0, color=theme.muted, lw=0.8, zorder=0)
+        unit = unit or fit.program.description_of(quantity)
+    ax.set_xlabel(fitted(unit or quantity, 3.4))
     style.legend(figure, _intervals(ax, levels[:, shown], theme, fit.interval))
     top, bottom = (element_names(found)[int(np.argmax(s * levels[2]))] for s in (1, -1))
     alt = (
@@ -76,6 +84,15 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
         f"{top}, the smallest {levels[2].min():.3g} of {bottom}."
     )
     return finish(figure, alt, note)
+
+
+def coefficients(fit: Fit) -> list[str]:
+    """Return the vectors of a posterior that have an element for each column of a design matrix."""
+    declared = fit.data.declaration
+    matrices = [(name,) for name in declared.matrices]
+    return [
+        name for name, dims in declared.dims.items() if dims in matrices and name in fit.posterior
+    ]
 
 
 @styled

@@ -20,8 +20,8 @@ from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.declaration import OBS, Column, Declaration, Terms, complete, dims_of
+from pyflowers.programs.design import design
 from pyflowers.programs.source import Blocks, Declared, Variable
-from pyflowers.programs.terms import design
 from pyflowers.records import recordable
 
 if TYPE_CHECKING:

@@ -135,7 +135,7 @@ class Program(Shown):
         *,
         family: str = "gaussian",
         drop_missing: bool = False,
-        centered: Mapping[str, bool] | None = None,
+        centered: bool | Mapping[str, bool] | None = None,
         **reading: Any,
     ) -> Program:
         """Write the program of a formula for a table.
@@ -152,8 +152,9 @@ class Program(Shown):
             ``zero_inflated_negbinomial`` or ``cumulative``.
         drop_missing : bool
             Whether rows with missing values are left out; they are refused by default.
-        centered : mapping of str to bool, optional
-            The parametrisation of a group's effects, by the group; chosen by the data by default.
+        centered : bool or mapping of str to bool, optional
+            The parametrisation of the groups' effects, of all or by the group; chosen by the data
+            by default.
         **reading
             ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.data.read_table`.
 
@@ -390,7 +391,11 @@ class Program(Shown):
         return float(value)
 
     def fill(
-        self, data: Data, priors: Mapping[str, float], *, centered: bool | None = None
+        self,
+        data: Data,
+        priors: Mapping[str, float],
+        *,
+        centered: bool | Mapping[str, bool] | None = None,
     ) -> tuple[Data, list[str]]:
         """Complete the data block with priors and choices, and check it as a whole.
 
@@ -400,9 +405,9 @@ class Program(Shown):
             As :meth:`read` returns it.
         priors : mapping
             As :meth:`resolve_priors` returns them.
-        centered : bool, optional
-            The parametrisation, for programs with ``int centered`` in their data; by default the
-            data choose.
+        centered : bool or mapping of str to bool, optional
+            The parametrisation, for programs with ``int centered`` in their data, or with one
+            ``int centered_g`` for each group ``g``; by default the data choose.
 
         Returns
         -------
@@ -438,17 +443,44 @@ class Program(Shown):
             for name, choose in choices.items()
             if data.has_table or name not in data.values
         }
-        if centered is not None:
-            if "centered" not in block:
-                raise ConfigError(
-                    f"centered: {self.name} has no such choice; it would be int centered in its "
-                    "data block"
-                )
-            if not isinstance(centered, bool | np.bool_):
-                raise ConfigError(f"centered must be True, False or None, was {centered!r}")
-            chosen["centered"] = int(centered)
+        chosen |= self.parametrisation(centered)
         whole = replace(whole, values={**whole.values, **chosen})
         return whole, [*data.notes, *self.python.check(whole)]
+
+    def parametrisation(self, centered: bool | Mapping[str, bool] | None) -> dict[str, int]:
+        """Return the variables of the data block that choose a parametrisation.
+
+        Parameters
+        ----------
+        centered : bool, mapping of str to bool, or None
+            As :meth:`fill` takes it.
+
+        Raises
+        ------
+        ConfigError
+            If the program has no such choice.
+        """
+        if centered is None:
+            return {}
+        block, data = self.source.blocks.data, self.declaration.data
+        choices = {n.removeprefix("centered_"): n for n in block if n.startswith("centered_")}
+        named = {str(d.index_of): choices[n] for n, d in data.items() if n in choices}
+        if "centered" in block:
+            choices = {"centered": "centered"}
+        elif not choices:
+            raise ConfigError(
+                f"centered: {self.name} has no such choice; it would be int centered in its data "
+                "block"
+            )
+        asked = centered if isinstance(centered, Mapping) else dict.fromkeys(choices, centered)
+        named |= choices
+        for name, value in asked.items():
+            if name not in named:
+                known = ", ".join(choices) if "centered" not in block else "none"
+                raise ConfigError(f"centered {name}: the groups that have a choice are {known}")
+            if not isinstance(value, bool | np.bool_):
+                raise ConfigError(f"centered must be True or False, was {value!r}")
+        return {named[name]: int(value) for name, value in asked.items()}
 
     def prior_values(self, priors: Mapping[str, float]) -> dict[str, Any]:
         """Return the variables of the data block that priors give.
@@ -554,8 +586,13 @@ class Program(Shown):
         return frozenset((*self.declaration.omit, roles.log_lik, roles.lprior, *predictions))
 
     def kept(self) -> list[str]:
-        """Return the quantities of a draw that are read: all that are not omitted."""
-        return [name for name in self.source.blocks.draws if name not in self.declaration.omit]
+        """Return the quantities of a draw that are read: all that are not omitted.
+
+        Those under ``[parameters]`` come first, in the order there.
+        """
+        drawn = [n for n in self.source.blocks.draws if n not in self.declaration.omit]
+        declared = [n for n in self.declaration.parameters if n in drawn]
+        return list(dict.fromkeys([*declared, *drawn]))
 
     def declares_prior(self, parameter: str) -> bool:
         """Whether a parameter, or each element of it, has a declared prior."""
@@ -637,6 +674,10 @@ class Program(Shown):
         for role, name in zip(("value", "group", "time"), names, strict=True):
             unit = unit.replace(f"{{{role}}}", name)
         return re.sub(r"^\((\w+)\)²$", r"\1²", unit)
+
+    def description_of(self, parameter: str) -> str:
+        """Return what a parameter means; empty if nothing is declared."""
+        return self._about(parameter).description
 
     def _about(self, parameter: str) -> Parameter:
         """Return what is declared of a parameter or of the one that it is an element of."""

@@ -1,8 +1,8 @@
-"""A sum of terms such as ``year * height + log(x)``: a table's columns in, a design matrix out.
+"""A sum of terms such as ``year * height + log(x)``, read and checked; nothing is evaluated.
 
 Only columns and the functions of `FUNCTIONS` may be named. That is checked on the syntax tree of
-each term before anything is evaluated, so that a formula in a stranger's file can run no code. The
-algebra of terms and the coding of factors are formulaic's.
+each term, so that a formula in a stranger's file can run no code. What a sum makes of a table is in
+:mod:`pyflowers.programs.design`.
 
 A sum that names ``1`` has a column of ones, called Intercept. One that names neither 1 nor 0 has
 none, and codes its factors as beside an intercept, by contrasts with their first level; after
@@ -17,18 +17,15 @@ import keyword
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-
-from pyflowers.errors import ConfigError, DataError
+from pyflowers.errors import ConfigError
 
 INTERCEPT = "Intercept"
+
 FUNCTIONS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center", "poly", "bs", "I", "C")
 """What a term may call. ``I`` holds arithmetic; ``C(x, ref="a")`` makes a factor of a column."""
 
@@ -38,21 +35,17 @@ LONGEST = 2_000
 MOST_COLUMNS = 1_000
 """Columns of a design; a factor with more levels is a group."""
 
-LARGEST = 1e100
-"""A covariate beyond this is a mistake, and its square may be no number."""
-
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+
 _SIGNS = (ast.UAdd, ast.USub)
-_ROWS_OF_FACTOR = re.compile(r"\[(?:T\.)?(.*?)\](?=:|$)", re.DOTALL)
-_FACTOR_CALL = re.compile(r"C\(([^(),]+)(?:, ref=(?:'[^']*'|\"[^\"]*\"|[^()]*))?\)(?=\[)")
+
 _QUOTES = r"\"[^\"]*\"|'[^']*'"
-_SEVERAL = ("poly", "bs", "C")
+
+SEVERAL = ("poly", "bs", "C")
 """Functions that make several columns of one, and so stand by themselves."""
 
-_HIDDEN = re.compile(r"column__\d+_")
+COLUMN = re.compile(r"column__\d+_")
 """What stands for a column in backticks: no name has two underscores outside of them."""
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -94,7 +87,7 @@ def read_terms(text: str) -> Terms:
     from formulaic.errors import FormulaicError
     from formulaic.parser.types import Factor
 
-    hidden, quoted = _hidden(text)
+    hidden, quoted = hide_columns(text)
     try:
         found = [list(term.factors) for term in Formula(hidden)]
     except (FormulaicError, AttributeError, SyntaxError, ValueError, RecursionError):
@@ -103,7 +96,7 @@ def read_terms(text: str) -> Terms:
         raise ConfigError(f"terms {text!r}: they cannot be read; {remedy}") from None
     columns, offsets, kept = dict[str, None](), list[str](), list[str]()
     for factors in found:
-        shown = [_shown(factor.expr, quoted) for factor in factors]
+        shown = [show_columns(factor.expr, quoted) for factor in factors]
         held = [_offset_of(factor.expr) for factor in factors]
         for factor, own, offset in zip(factors, shown, held, strict=True):
             if factor.eval_method is Factor.EvalMethod.LOOKUP:
@@ -116,10 +109,10 @@ def read_terms(text: str) -> Terms:
                 raise ConfigError(
                     f"terms {text!r}: an offset is a term by itself; leave : and * out"
                 )
-            offsets += [_shown(offset, quoted) for offset in held]
+            offsets += [show_columns(offset, quoted) for offset in held]
         elif shown != ["1"]:
             kept.append(":".join(map(_quote, shown)))
-    words = {quoted.get(word, word) for word in _WORD.findall(_outside_brackets(hidden))}
+    words = {quoted.get(word, word) for word in _WORD.findall(outside_brackets(hidden))}
     for name in sorted(words - {*columns, "_", "0", "1"}):
         raise ConfigError(f"terms {text!r}: {name} is taken away, but not there; leave it out")
     if INTERCEPT in columns:
@@ -129,105 +122,6 @@ def read_terms(text: str) -> Terms:
         )
     one = ["1"] if any([f.expr for f in factors] == ["1"] for factors in found) else ["0"]
     return Terms(" + ".join(one + kept), tuple(columns), tuple(offsets), one == ["1"], not kept)
-
-
-def design(
-    text: str,
-    cells: Mapping[str, Any],
-    levels: Mapping[str, Sequence[str]] | None = None,
-    *,
-    state: Mapping[str, Any] | None = None,
-    refuse: Callable[[str], Exception] = DataError,
-) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the design matrix of a sum of terms, and what its columns are called.
-
-    Parameters
-    ----------
-    text : str
-        The sum.
-    cells : mapping of str to array or Categorical
-        Numbers, or a factor, of each column that it names.
-    levels : mapping of str to sequence of str, optional
-        The levels of a column of numbers that ``C(...)`` makes a factor; all of its values, in
-        their order, by default.
-    state : mapping, optional
-        What ``scale``, ``center``, ``poly`` and ``bs`` have taken from the rows that they were
-        written for, as :func:`state_of` returns it; it is taken from these rows by default.
-    refuse : callable
-        Makes the exception of a sentence about the data.
-
-    Returns
-    -------
-    matrix : array, shape (N, K)
-        With a column for each effect.
-    names : tuple of str
-        As brms users know them: ``year96``, ``treated:base``.
-    """
-    terms = read_terms(text)
-    num = len(next(iter(cells.values()))) if cells else 0
-    found = pd.DataFrame(_evaluated(terms.text, cells, levels or {}, state or {}, refuse))
-    has_ones = re.search(r"(?:^|\+)\s*1\s*(?:$|[+-])", _outside_brackets(text)) is not None
-    frame = found if has_ones or INTERCEPT not in found else found.drop(columns=INTERCEPT)
-    values = frame.to_numpy(dtype=np.float64).reshape(num, frame.shape[1])
-    quoted = _hidden(terms.text)[1]
-    names = [_plain_name(str(name), quoted) for name in frame.columns]
-    if len(set(names)) < len(names):
-        names = [_shown(str(name), quoted) for name in frame.columns]
-    bad = np.argwhere(~(np.abs(values) < LARGEST))
-    if bad.size:
-        raise refuse(
-            f"observation {bad[0][0] + 1}: {names[bad[0][1]]} is {values[tuple(bad[0])]:g}; "
-            "correct the column, or the term"
-        )
-    return values, tuple(names)
-
-
-def state_of(
-    text: str, cells: Mapping[str, Any], levels: Mapping[str, Sequence[str]] | None = None
-) -> dict[str, Any]:
-    """Return what the terms of a sum take from all rows, such as the mean in ``center(x)``.
-
-    It is plain numbers, by the function's call, and is written into a declaration: the same columns
-    are then made of another table.
-    """
-    made = _evaluated(read_terms(text).text, cells, levels or {}, {}, DataError)
-    found: dict[str, Any] = _plain(made.model_spec.transform_state)
-    return found
-
-
-def _plain(value: Any) -> Any:
-    """Return a state as a file of TOML holds it; what is None is left out."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(its) for key, its in value.items() if its is not None}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(each) for each in value]
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _restored(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state as formulaic keeps it: numbers as keys, and None where nothing is taken."""
-
-    def keyed(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        return {int(key) if key.isdecimal() else key: keyed(its) for key, its in value.items()}
-
-    return {call: {"scale": None, **keyed(its)} for call, its in state.items()}
-
-
-def offset(
-    expression: str,
-    cells: Mapping[str, Any],
-    *,
-    refuse: Callable[[str], Exception] = DataError,
-) -> FloatArray:
-    """Return what an offset adds to each row, shape (N,)."""
-    values, names = design(f"0 + {expression}", cells, refuse=refuse)
-    if len(names) != 1:
-        raise refuse(
-            f"offset({expression}): it is {len(names)} columns; give it a column of numbers"
-        )
-    return values[:, 0]
 
 
 def refuse_unknown(text: str, columns: Collection[str]) -> None:
@@ -251,151 +145,8 @@ def hint_of(name: str, columns: Collection[str]) -> str:
     return f"did you mean {known[near[0]]}?" if near else f"the columns are {', '.join(columns)}"
 
 
-def _evaluated(
-    text: str,
-    cells: Mapping[str, Any],
-    levels: Mapping[str, Sequence[str]],
-    state: Mapping[str, Any],
-    refuse: Callable[[str], Exception],
-) -> Any:
-    """Return the columns that formulaic makes of the cells, with their specification."""
-    from formulaic import Formula, ModelSpec
-    from formulaic.errors import FormulaicError
-
-    num = len(next(iter(cells.values()))) if cells else 0
-    hidden, quoted = _hidden(text)
-    formula = Formula(hidden)
-    factors = {name: its for name, its in cells.items() if isinstance(its, pd.Categorical)}
-    for name, its in factors.items():
-        if len(its.categories) > MOST_COLUMNS:
-            raise refuse(
-                f"{name} has {len(its.categories)} levels; more than {MOST_COLUMNS} are a group, "
-                f"(1 | {name}), or numbers"
-            )
-        if len(its.categories) < 2:
-            raise refuse(f"{name} is {its.categories[0]!r} in every row; leave it out")
-    _refuse_unfit(formula, quoted, cells, levels, refuse)
-    placeholders = {name: hidden for hidden, name in quoted.items()}
-    frame = pd.DataFrame(
-        {placeholders.get(name, name): its for name, its in cells.items()},
-        index=pd.RangeIndex(num),
-    )
-    context = {"sqrt": np.sqrt, "log10": np.log10, "log2": np.log2}
-
-    def factor(values: Any, ref: Any = None) -> Any:
-        its = pd.Series(values)
-        name = quoted.get(str(its.name), str(its.name))
-        return _coded(as_factor(its.rename(name), levels.get(name)), ref)
-
-    try:
-        with np.errstate(all="ignore"):
-            spec = ModelSpec(formula=formula, transform_state=_restored(state), na_action="ignore")
-            return spec.get_model_matrix(frame, context=context | {"C": factor})
-    except (FormulaicError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        is_own = isinstance(cause, DataError)
-        reason = str(cause) if is_own else "it cannot be computed; correct the term or the column"
-        raise refuse(f"terms {text.removeprefix('1 + ')!r}: {reason}") from None
-
-
-def _refuse_unfit(
-    formula: Any,
-    quoted: Mapping[str, str],
-    cells: Mapping[str, Any],
-    levels: Mapping[str, Sequence[str]],
-    refuse: Callable[[str], Exception],
-) -> None:
-    """Refuse, before columns are made, what they cannot be made of, and too many of them."""
-    num = 0
-    for term in formula:
-        widths = [_width(factor.expr, quoted, cells, levels, refuse) for factor in term.factors]
-        num += math.prod(widths)
-    if num > MOST_COLUMNS:
-        raise refuse(f"the terms have {num:,} columns; leave some out to have {MOST_COLUMNS:,}")
-
-
-def _width(
-    expression: str,
-    quoted: Mapping[str, str],
-    cells: Mapping[str, Any],
-    levels: Mapping[str, Sequence[str]],
-    refuse: Callable[[str], Exception],
-) -> int:
-    """Return the most columns that a factor of a term gives."""
-    name = quoted.get(expression, expression)
-    if name in cells or expression in ("0", "1"):
-        return len(cells[name].categories) if isinstance(cells.get(name), pd.Categorical) else 1
-    call = ast.parse(expression, mode="eval").body
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        return 1
-    own = call.func.id
-    inside = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)} - {own}
-    its = {name: cells[name] for each in inside if (name := quoted.get(each, each)) in cells}
-    name, values = next(iter(its.items()), (expression, np.empty(0)))
-    if own == "C":
-        known = values.categories if isinstance(values, pd.Categorical) else levels.get(name)
-        num = len(np.unique(values) if known is None else known)
-        if num < 2:
-            raise refuse(f"{name} is {values[0]:.15g} in every row; leave it out")
-        return num
-    for name, values in its.items():
-        if isinstance(values, pd.Categorical):
-            raise refuse(
-                f"{name} holds labels, such as {values.categories[0]!r}, but "
-                f"{_shown(expression, quoted)} takes numbers; write {name} by itself"
-            )
-    given = {k.arg: ast.literal_eval(k.value) for k in call.keywords}
-    given |= {"degree" if own == "poly" else "df": ast.literal_eval(v) for v in call.args[1:]}
-    degree = given.get("degree", 1 if own == "poly" else 3)
-    if own == "poly" and (num := len(np.unique(values))) <= degree and len(values):
-        raise refuse(
-            f"{name} has {num} different values, but {_shown(expression, quoted)} needs more than "
-            f"its degree; lower the degree to {num - 1}, or leave it out"
-        )
-    return int(given.get("df", degree)) if own in _SEVERAL else 1
-
-
-def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Series:
-    """Return numbers as a factor with their texts as levels; a factor stays what it is.
-
-    Raises
-    ------
-    DataError
-        For a value that is none of the levels.
-    """
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        return values
-    texts = [f"{value:.15g}" for value in values]
-    known = levels or [f"{value:.15g}" for value in np.unique(values)]
-    unknown = next((text for text in texts if text not in set(known)), None)
-    if unknown is not None:
-        raise DataError(
-            f"{values.name} is {unknown}, which is none of its levels: {_listed(known)}; correct it"
-        )
-    return pd.Series(pd.Categorical(texts, categories=list(known)), name=values.name)
-
-
-def _coded(values: pd.Series, ref: Any) -> Any:
-    """Return a factor's contrasts with the level `ref`, the first by default."""
-    from formulaic.transforms import TRANSFORMS
-
-    levels = list(values.cat.categories)
-    base = levels[0] if ref is None else f"{ref:.15g}" if isinstance(ref, int | float) else ref
-    if base not in levels:
-        raise DataError(
-            f"ref={ref!r} is not a level of {values.name}; choose one of {_listed(levels)}"
-        )
-    return TRANSFORMS["C"](values, TRANSFORMS["contr"].treatment(base))
-
-
-def _listed(names: Sequence[Any]) -> str:
-    """Return the first of many names."""
-    return ", ".join(map(str, names[:10])) + (", …" if len(names) > 10 else "")
-
-
 _WORD = re.compile(r"[\w.]+")
+
 _WELL_FORMED = "join columns by + - : * and close each bracket and quote"
 
 
@@ -414,7 +165,7 @@ def _refuse_unreadable(text: str) -> None:
             f"{where}{wrong[0]!r} has no meaning there; terms are columns, "
             f"{', '.join(FUNCTIONS)} and offset of columns, joined by + - : *"
         )
-    if "**" in _outside_brackets(text) or "^" in plain:
+    if "**" in outside_brackets(text) or "^" in plain:
         raise ConfigError(
             f"{where}a power of terms is not read; write a * b, or I(x**2) for a power of a column"
         )
@@ -425,7 +176,7 @@ def _refuse_unreadable(text: str) -> None:
             raise ConfigError(f"{where}brackets are nested too deeply; write it out")
     if re.search(r"(?<!\w)\(\s*\)", plain):
         raise ConfigError(f"{where}there is an empty bracket; leave it out")
-    number = re.search(r"(?<![\w.])(?![01](?![\w.]))\d[\d.]*(?![\w.])", _outside_brackets(text))
+    number = re.search(r"(?<![\w.])(?![01](?![\w.]))\d[\d.]*(?![\w.])", outside_brackets(text))
     if number:
         raise ConfigError(
             f"{where}{number[0]} is not a term; put arithmetic into I(...), such as I(2 * x)"
@@ -455,7 +206,7 @@ def _num_terms(node: ast.AST) -> int:
     return product + (0 if isinstance(node.op, ast.Pow) else left + right)
 
 
-def _hidden(text: str) -> tuple[str, dict[str, str]]:
+def hide_columns(text: str) -> tuple[str, dict[str, str]]:
     """Return a sum with a word for each column in backticks, and what the words stand for."""
     words: dict[str, str] = {}
 
@@ -468,9 +219,9 @@ def _hidden(text: str) -> tuple[str, dict[str, str]]:
     return re.sub(rf"{_QUOTES}|`([^`]*)`", word, text), {w: name for name, w in words.items()}
 
 
-def _shown(expression: str, quoted: Mapping[str, str]) -> str:
+def show_columns(expression: str, quoted: Mapping[str, str]) -> str:
     """Return an expression with its columns in backticks again."""
-    return _HIDDEN.sub(lambda m: f"`{quoted[m[0]]}`" if m[0] in quoted else m[0], expression)
+    return COLUMN.sub(lambda m: f"`{quoted[m[0]]}`" if m[0] in quoted else m[0], expression)
 
 
 def _is_plain(name: str) -> bool:
@@ -491,7 +242,7 @@ def _outside_calls(text: str) -> str:
     return plain
 
 
-def _outside_brackets(text: str) -> str:
+def outside_brackets(text: str) -> str:
     """Return a text without calls, quotes and brackets."""
     return re.sub(r"[()]", " ", _outside_calls(text))
 
@@ -533,7 +284,7 @@ def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -
                 f"terms {text!r}: {number:g} in {factor} is too large; use a number up to 1e15"
             )
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        if allows_arithmetic and node.func.id in _SEVERAL:
+        if allows_arithmetic and node.func.id in SEVERAL:
             raise ConfigError(
                 f"terms {text!r}: {node.func.id}() is a term by itself; take it out of {factor}"
             )
@@ -606,12 +357,3 @@ def _is_small(power: ast.expr) -> bool:
         power = power.operand
     number = _number(power)
     return number is not None and number <= 10
-
-
-def _plain_name(column: str, quoted: Mapping[str, str]) -> str:
-    """Return a column's name as brms users know it: ``year96`` of ``C(year)[T.96]``."""
-    plain = _ROWS_OF_FACTOR.sub(r"\1", _FACTOR_CALL.sub(r"\1", column))
-    by_itself = re.sub(
-        rf"(?:(?<=^)|(?<=:)){_HIDDEN.pattern}", lambda m: quoted.get(m[0], m[0]), plain
-    )
-    return _shown(by_itself, quoted)

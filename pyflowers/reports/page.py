@@ -42,7 +42,7 @@ LONG_PATH = 10_000
 
 
 def report(
-    fits: Sequence[Fit],
+    fits: Fit | Sequence[Fit],
     path: str | Path,
     *,
     refused: Mapping[str, str] | None = None,
@@ -53,7 +53,7 @@ def report(
 
     Parameters
     ----------
-    fits : sequence of Fit
+    fits : Fit or sequence of Fit
         One for each model.
     path : str or Path
         The file.
@@ -101,7 +101,7 @@ KIND = FileKind("report", _is_report)
 
 
 def render_report(
-    fits: Sequence[Fit],
+    fits: Fit | Sequence[Fit],
     *,
     refused: Mapping[str, str] | None = None,
     comparisons: Comparisons | Callable[[], Comparisons] | None = None,

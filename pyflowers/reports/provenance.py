@@ -130,7 +130,11 @@ def tables(material: Material) -> list[ReportTable]:
 
 def _run(fit: Fit) -> dict[str, Any]:
     record = fit.record
-    centered = {True: "centred", False: "non-centred", None: "the program's own"}[record.centered]
+    said = {True: "centred", False: "non-centred", None: "the program's own"}
+    if isinstance(record.centered, dict):
+        centered = ", ".join(f"{group} {said[its]}" for group, its in record.centered.items())
+    else:
+        centered = said[record.centered]
     messages = record.messages
     return {
         **record.options.model_dump(exclude_unset=True),

@@ -23,7 +23,7 @@ from pyflowers.engines.approximate import K_HAT_USABLE
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, varies
 from pyflowers.plots import methods
-from pyflowers.plots.groups import observed_unit
+from pyflowers.plots.groups import coefficients, observed_unit
 from pyflowers.plots.predictive import elpd_intervals
 from pyflowers.programs import Capability, Data
 from pyflowers.reports.material import (
@@ -84,6 +84,8 @@ def drawings(material: Material) -> Drawings:
             plots.shrinkage: has_groups,
             plots.predictive: can(Capability.Y_REP) and fit.data.num_obs > 0,
         }
+        for effects in coefficients(fit)[:1]:
+            found[f"{fit.name}/forest"] = partial(plots.forest, fit, effects)
         for draw in compress(applies, applies.values()):
             found[f"{fit.name}/{draw.__name__}"] = partial(draw, fit)
     return found

@@ -21,8 +21,9 @@ from pyflowers.batches.keep import keeps
 from pyflowers.data import Table, read_table
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program
+from pyflowers.programs.program import is_formula
 from pyflowers.records import Record, read_toml, within_record
-from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, refuse_twice
+from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, is_file, refuse_twice
 
 OF_A_FILE = ("sep", "decimal", "encoding")
 """What says how a file becomes a table."""
@@ -84,7 +85,10 @@ class BatchConfig(Models):
     Attributes
     ----------
     models : tuple of str
-        Names of shipped programs and paths of ``.stan`` files; each is fitted to each table.
+        Names of shipped programs, paths of ``.stan`` files, and formulas; each is fitted to each
+        table.
+    family : str or None
+        The family of the formulas' response; ``gaussian`` by default.
     include_paths : tuple of path
         Where files that the programs include are looked for.
     priors : mapping of str to mapping
@@ -129,16 +133,16 @@ class BatchConfig(Models):
 
     @model_validator(mode="after")
     def _priors_of_models(self) -> Self:
-        stems = [Path(name).stem for name in self.models]
+        names = self.names()
         for name in self.priors:
-            if name not in stems:
+            if name not in names.values():
                 raise ValueError(
                     f"priors.{name}: it is none of the batch's models; name one of "
-                    f"{', '.join(stems)}"
+                    f"{', '.join(names.values())}"
                 )
-        for model, stem in zip(self.models, stems, strict=True):
-            if not model.endswith(".stan") and stem in self.priors:
-                within_record(find_program(model).resolve_priors, self.priors[stem])
+        for model, name in names.items():
+            if model == name and name in self.priors:  # a shipped program
+                within_record(find_program(model).resolve_priors, self.priors[name])
         return self
 
 
@@ -167,8 +171,9 @@ class Tasks:
         config, (label, data) = self.config, table
         given = config.sampler.model_dump(exclude={"seed", "engine"}, exclude_unset=True)
         sampler = {**given, **variant.sampler}
+        program = config.names()[model]
         parts = [
-            *([Path(model).stem] if len(config.models) > 1 else []),
+            *([program] if len(config.models) > 1 else []),
             *([label] if label else []),
             *([variant.name] if variant.name else []),
             *([str(repeat)] if config.repeats > 1 else []),
@@ -179,13 +184,14 @@ class Tasks:
         return Task(
             model,
             data,
-            name="/".join(parts) or Path(model).stem,
+            name="/".join(parts) or program,
             repeat=repeat,
-            priors={**config.priors.get(Path(model).stem, {}), **variant.priors},
+            priors={**config.priors.get(program, {}), **variant.priors},
             centered=sampler.pop("centered", None),
+            family=config.family if is_formula(model) else None,
             options=sampler,
             **reading,
-            include_paths=config.include_paths if model.endswith(".stan") else (),
+            include_paths=config.include_paths if is_file(model) else (),
             keep=config.keep,
         )
 

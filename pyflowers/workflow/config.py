@@ -22,6 +22,10 @@ from pyflowers.errors import ConfigError
 from pyflowers.fits.folder import RunRecord, read_record
 from pyflowers.programs import LECTURE, Program, find_program
 from pyflowers.programs.data import READING, TABLE_ROLES
+from pyflowers.programs.families import find_family
+from pyflowers.programs.formulas import name_of
+from pyflowers.programs.formulas.grammar import parse
+from pyflowers.programs.program import is_formula
 from pyflowers.records import Record, read_toml, within_record
 
 
@@ -101,14 +105,15 @@ class SamplerConfig(SamplerOptions):
 
     Attributes
     ----------
-    centered : bool or None
-        The parametrisation of a program that has a choice; by default the program's own.
+    centered : bool or mapping or None
+        The parametrisation of a program that has a choice, by the group where each has its own; by
+        default the program's own.
     engine : str
         What samples.
     """
 
     seed: Annotated[int | None, Field(ge=0, le=2**32 - 1, strict=True)] = None  # type: ignore[assignment]
-    centered: bool | None = None
+    centered: bool | dict[str, bool] | None = None
     engine: EngineName = "auto"
 
     def options(self) -> SamplerOptions:
@@ -121,6 +126,7 @@ class Models(Record):
     """What experiments and batches have in common: which programs, and how they are sampled."""
 
     models: Annotated[tuple[str, ...], Field(min_length=1)] = LECTURE
+    family: str | None = None
     include_paths: tuple[Path, ...] = ()
     priors: dict[str, dict[str, float]] = Field(default_factory=dict)
     sampler: Annotated[SamplerConfig, BeforeValidator(refuse_cmdstan)] = SamplerConfig()
@@ -131,21 +137,43 @@ class Models(Record):
     @classmethod
     def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
-            if not name.endswith(".stan"):
+            if is_formula(name):
+                within_record(parse, name)
+            elif not name.endswith(".stan"):
                 within_record(find_program, name)
-        stems = (Path(name).stem for name in names)
+        stems = (name if is_formula(name) else Path(name).stem for name in names)
         refuse_twice(stems, "model", f"{cls.of_models} are named after the programs")
         return names
+
+    @model_validator(mode="after")
+    def _family_of_formula(self) -> Self:
+        if self.family is not None:
+            if not any(map(is_formula, self.models)):
+                raise ValueError("family: none of the models is a formula; leave it out")
+            within_record(find_family, self.family)
+        return self
+
+    def names(self) -> dict[str, str]:
+        """Return the name of each model's program, by what is said in `models`."""
+        family = self.family or "gaussian"
+        return {
+            model: name_of(model, family) if is_formula(model) else Path(model).stem
+            for model in self.models
+        }
 
     def relative_to(self, folder: Path) -> Self:
         """Resolve all paths against a folder; what is absolute stays as it is."""
         resolved = _resolved(self, folder)
         models = (
-            str(_resolved(Path(name), folder)) if name.endswith(".stan") else name
-            for name in self.models
+            str(_resolved(Path(name), folder)) if is_file(name) else name for name in self.models
         )
         changed: Self = resolved.model_copy(update={"models": tuple(models)})
         return changed
+
+
+def is_file(model: str) -> bool:
+    """Whether a model is a ``.stan`` file, which paths are relative to and may include others."""
+    return model.endswith(".stan") and not is_formula(model)
 
 
 def _resolved(value: Any, folder: Path) -> Any:
@@ -186,7 +214,9 @@ class Experiment(Models):
     Attributes
     ----------
     models : tuple of str
-        Names of shipped programs and paths of ``.stan`` files.
+        Names of shipped programs, paths of ``.stan`` files, and formulas.
+    family : str or None
+        The family of the formulas' response; ``gaussian`` by default.
     include_paths : tuple of path
         Where files that the programs include are looked for.
     priors : mapping of str to mapping
@@ -203,7 +233,7 @@ class Experiment(Models):
 
     @model_validator(mode="after")
     def _known_priors(self) -> Self:
-        own = {Path(name).stem for name in self.models if name.endswith(".stan")}
+        own = {name for model, name in self.names().items() if is_formula(model) or is_file(model)}
         for name, values in self.priors.items():
             if name not in own:
                 within_record(within_record(find_program, name).resolve_priors, values)
@@ -263,23 +293,27 @@ class Experiment(Models):
 
     def _of_program(self, program: str) -> Experiment:
         """Return the experiment of one program, without what is for the file's other programs."""
-        others = {Path(name).stem for name in self.models} - {Path(program).stem}
+        alone = self.model_copy(update={"models": (program,)})
+        others = set(self.names().values()) - set(alone.names().values())
         priors = {name: values for name, values in self.priors.items() if name not in others}
         output = self.output
         if (program,) != self.models:  # a report of one model must not replace that of all
             output = output.model_copy(update={"report": None})
-        return self.model_copy(update={"models": (program,), "priors": priors, "output": output})
+        return alone.model_copy(update={"priors": priors, "output": output})
 
     def programs(self) -> list[Program]:
         """Open the models; only programs of one's own include files."""
+        how = {**self.data.reading, "centered": self.sampler.centered, "data": self.data.file}
         return [
-            find_program(name, self.include_paths if name.endswith(".stan") else ())
+            find_program(name, family=self.family, **how)
+            if is_formula(name)
+            else find_program(name, self.include_paths if is_file(name) else ())
             for name in self.models
         ]
 
     def _spread(self, priors: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """Give each model those priors that it has, beside its own."""
-        known = {Path(name).stem: priors.keys() for name in self.models}
+        known = {name: priors.keys() for name in self.names().values()}
         if len(known) > 1:  # a single one says itself what it does not have
             opened = self.programs()
             known = {program.name: program.declaration.priors.keys() for program in opened}
@@ -316,11 +350,13 @@ def read_config(path: str | Path) -> Experiment:
 def from_record(record: RunRecord) -> Experiment:
     """Return the experiment that repeats a run."""
     options = record.options.model_dump(exclude_unset=True)
+    renamed = {theirs: ours for theirs, ours in record.data.columns.items() if theirs != ours}
     values = {
         "models": [record.program.reference],
+        "family": record.program.declaration.get("formula", {}).get("family"),
         "include_paths": record.program.include_paths,
         "interval": record.interval,
-        "data": {"file": record.data.source, "columns": record.data.columns, **record.data.reading},
+        "data": {"file": record.data.source, "columns": renamed, **record.data.reading},
         "priors": {record.program.name: record.priors},
         "sampler": {**options, "centered": record.centered, "engine": record.engine.name},
     }

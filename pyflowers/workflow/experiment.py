@@ -23,7 +23,7 @@ from pyflowers.fits.folder import (
 from pyflowers.fits.posterior import element_names
 from pyflowers.fits.sampling import engine_record, fit_data
 from pyflowers.programs import Capability, Data, Program, find_program
-from pyflowers.workflow.config import Experiment
+from pyflowers.workflow.config import Experiment, SamplerConfig
 
 if TYPE_CHECKING:
     from pyflowers.analysis.methods import Comparison
@@ -252,10 +252,16 @@ def why_refit(
         "engine": engine_record(loaded),
         "priors": priors,
         "options": record.options.model_copy(update=options),
-        "centered": record.centered if sampler.centered is None else sampler.centered,
+        "centered": record.centered if _is_as_asked(record, program, sampler) else sampler.centered,
         "interval": experiment.interval,
     }
     return tuple(run_changes(record, record.model_copy(update=now)))
+
+
+def _is_as_asked(record: RunRecord, program: Program, sampler: SamplerConfig) -> bool:
+    """Whether a run has the parametrisation that is asked for, or nothing is asked."""
+    asked = program.parametrisation(sampler.centered).items()
+    return asked <= program.parametrisation(record.centered).items()
 
 
 def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:

@@ -25,7 +25,7 @@ from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.writer import write_program
 
-__all__ = ["digest_of", "to_toml", "write_formula"]
+__all__ = ["digest_of", "name_of", "to_toml", "write_formula"]
 
 
 def write_formula(
@@ -34,7 +34,7 @@ def write_formula(
     family: str = "gaussian",
     *,
     drop_missing: bool = False,
-    centered: Mapping[str, bool] | None = None,
+    centered: bool | Mapping[str, bool] | None = None,
 ) -> tuple[str, str, dict[str, Any]]:
     """Write the program of a formula for a table.
 
@@ -48,8 +48,9 @@ def write_formula(
         The family of the response.
     drop_missing : bool
         Whether rows with missing values are left out, and noted.
-    centered : mapping of str to bool, optional
-        The parametrisation of a group's effects, by the group; chosen by the data by default.
+    centered : bool or mapping of str to bool, optional
+        The parametrisation of the groups' effects, of all or by the group; chosen by the data by
+        default.
 
     Returns
     -------
@@ -68,6 +69,8 @@ def write_formula(
         For data that it cannot be fitted to.
     """
     formula = parse(text)
+    if isinstance(centered, bool):
+        centered = {term.group: centered for term in formula.groups}
     model = Model(formula, find_family(family), table, centered or {})
     columns = [formula.response, *model.columns]
     columns += [formula.trials] if formula.trials and not formula.trials.isdecimal() else []
@@ -75,7 +78,7 @@ def write_formula(
     model = Model(formula, model.family, kept, centered or {})
     check_model(model)
     program = write_program(model)
-    return _name_of(text, family), program, declaration_of(model, digest_of(program))
+    return name_of(text, family), program, declaration_of(model, digest_of(program))
 
 
 def digest_of(program: str) -> str:
@@ -83,8 +86,8 @@ def digest_of(program: str) -> str:
     return hashlib.sha256(program.encode()).hexdigest()
 
 
-def _name_of(text: str, family: str) -> str:
-    """Return a file name made of a formula's words."""
+def name_of(text: str, family: str) -> str:
+    """Return the name of a formula's program: its words, and the family's if not gaussian."""
     name = "_".join(re.findall(r"[A-Za-z0-9]+", text))
     name = name if len(name) <= 60 else f"{name[:52].strip('_')}_{digest_of(text)[:7]}"
     name = name if name[:1].isalpha() else f"formula_{name}"

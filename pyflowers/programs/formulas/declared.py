@@ -117,6 +117,13 @@ def _data(model: Model) -> dict[str, dict[str, Any]]:
         found[its.name] = {"column": its.term.group, "index": True, **per}
         if not its.is_intercept:
             found[f"Z_{its.name}"] = terms(_with_ones(its.term.effects, its.effects))
+        if its.within:
+            outer = next(other for other in model.effects if other.name == its.within)
+            found[f"outer_{its.name}"] = {
+                "column": outer.term.group,
+                "index": True,
+                "per": its.term.group,
+            }
         found[f"centered_{its.name}"] = {"value": int(its.centered)}
     for name in ("prior_only", "held_out"):
         found[name] = {"value": 0}
@@ -156,20 +163,22 @@ def _parameters(model: Model) -> dict[str, dict[str, Any]]:
             "prior": COEFFICIENT_PRIOR,
             "log_axis": False,
         }
+    for its in model.effects:
+        found[f"sd_{its.name}"] = {
+            "description": f"standard deviations between the labels of {its.term.group}",
+            "prior": effects_prior(its),
+        }
+        if its.pairs:
+            found[f"cor_{its.name}"] = {
+                "description": f"correlations between labels of {its.term.group}"
+            }
     for each in family.auxiliary:
         name = f"{each.name}_at_means" if family.is_ordinal and is_shifted else each.name
         found[name] = {"description": each.description}
         if not family.is_ordinal:
             found[name]["prior"] = auxiliary_prior(each)
     for its in model.effects:
-        group = its.term.group
-        found[f"sd_{its.name}"] = {
-            "description": f"standard deviations between the labels of {group}",
-            "prior": effects_prior(its),
-        }
-        found[f"r_{its.name}"] = {"description": f"effects of the labels of {group}"}
-        if its.pairs:
-            found[f"cor_{its.name}"] = {"description": f"correlations between labels of {group}"}
+        found[f"r_{its.name}"] = {"description": f"effects of the labels of {its.term.group}"}
     return found
 
 

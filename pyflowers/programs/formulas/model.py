@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from pyflowers.data import Table
 from pyflowers.data.table import LARGEST_INT, has_order
 from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.design import design, offset, state_of
 from pyflowers.programs.families import Family
 from pyflowers.programs.formulas.grammar import Formula, GroupTerm
-from pyflowers.programs.terms import design, hint_of, offset, read_terms, refuse_unknown, state_of
+from pyflowers.programs.terms import hint_of, read_terms, refuse_unknown
 
 FloatArray = NDArray[np.float64]
 
@@ -37,9 +38,16 @@ _OF_PROGRAM = """N K X X_mean X_centered y trials D J cell kept N_pointwise prio
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
     complex tuple lower upper offset multiplier simplex ordered print reject profile jacobian"""
-_PREFIXES = "(?:offset|centered|sd|cor|r|z|L|N|M|Z)_"
+_PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z)_"
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
 """What no group may be called in a program: its other variables, and Stan's own words."""
+
+WELL_KNOWN = 10.0
+"""Variance between groups over the squared error of one, above which a term is centred that has
+several effects, or other groups within its own; for a single effect it is 1.
+
+With less, such standard deviations come close enough to 0 for a divergence now and then.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,9 @@ class Effects:
     anchored : frozenset of str
         The effects that are sampled as sums with the population's, if the term is centred: their
         mean and the population's coefficient could hardly be told apart otherwise.
+    within : str
+        The coarser group, as the program calls it, with whose effects these are sampled as sums if
+        the term is centred; empty if there is none.
     """
 
     term: GroupTerm
@@ -66,6 +77,7 @@ class Effects:
     effects: tuple[str, ...]
     centered: bool
     anchored: frozenset[str] = frozenset()
+    within: str = ""
 
     @property
     def is_intercept(self) -> bool:
@@ -229,6 +241,8 @@ class Model:
                     f"{self.table.source}: {name} holds text, such as {labels.names[0]!r}, whose "
                     "order is not known; make the ratings whole numbers from 1, the lowest"
                 )
+            if not self.table.is_factor(name):
+                self.table.numbers(name, whole=True)
             return labels.codes.astype(np.float64) + 1
         y = self.table.numbers(
             name,
@@ -300,29 +314,51 @@ class Model:
             used = _TAKEN | {other.name for other in found}
             while name in used or name.endswith("__"):
                 name = f"{name.rstrip('_')}_group"
-            effects = self.design(_with_ones(term.effects))[1]
+            matrix, effects = self.design(_with_ones(term.effects))
             means, error = self._means_and_errors(term)
             between = _between(means, error)
-            given = self.parametrisations.get(term.group)
-            centered = between > np.median(error) if given is None else given
+            centered = self.parametrisations.get(term.group)
+            if centered is None:
+                is_alone = len(effects) == 1
+                ratio = float(between / np.median(error))
+                ratio = ratio if is_alone else self._smallest_ratio(term, matrix)
+                least = 1.0 if is_alone and not self._inner(term) else WELL_KNOWN
+                centered = ratio > least
             spread.append(between / len(means))
             found.append(Effects(term, name, effects, bool(centered)))
         # One term takes each coefficient: the one whose mean the data know least. Groups within
         # those of another term are about these, and take none.
-        order = [i for i in np.argsort(spread)[::-1] if not self._is_nested(found[i].term)]
+        outer = [self._outer(its.term) for its in found]
+        order = [i for i in np.argsort(spread)[::-1] if outer[i] is None]
         own = ["Intercept"] if self.has_intercept and not self.family.is_ordinal else []
         for effect in (*own, *self.population_design[1]):
             takers = [i for i in order if found[i].centered and effect in found[i].effects]
             if takers:
                 its = found[takers[0]]
                 found[takers[0]] = replace(its, anchored=its.anchored | {effect})
-        return tuple(found)
+        for i, place in enumerate(outer):
+            if place is not None and found[i].is_intercept and found[place].is_intercept:
+                found[i] = replace(found[i], within=found[place].name)
+        # What others are about comes first.
+        num = {its.name: int(self._codes[its.term.group].max()) for its in found if its.within}
+        return tuple(sorted(found, key=lambda its: num.get(its.name, 0)))
 
-    def _is_nested(self, term: GroupTerm) -> bool:
-        """Whether each label of a group stands in one label of another term's group."""
-        own = self.table.labels(term.group).codes
-        others = (self.table.labels(t.group).codes for t in self.formula.groups if t is not term)
-        return any(_lies_within(own, codes) for codes in others)
+    @cached_property
+    def _codes(self) -> dict[str, NDArray[np.int64]]:
+        """The position of each row's label, by the group."""
+        groups = [term.group for term in self.formula.groups]
+        return {group: self.table.labels(group).codes for group in groups}
+
+    def _outer(self, term: GroupTerm) -> int | None:
+        """Return the term of the finest group in which each label of a term's group has a place."""
+        codes, own = list(self._codes.values()), self._codes[term.group]
+        outer = [i for i, other in enumerate(codes) if _lies_within(own, other)]
+        return max(outer, key=lambda i: codes[i].max(), default=None)
+
+    def _inner(self, term: GroupTerm) -> list[NDArray[np.int64]]:
+        """Return the positions of the other groups whose labels each lie within one of a term's."""
+        own = self._codes[term.group]
+        return [codes for codes in self._codes.values() if _lies_within(codes, own)]
 
     # Numbers of the priors
 
@@ -379,6 +415,43 @@ class Model:
                 found[f"{each.name}_{key}"] = used, f"{key} of the prior on {each.name}"
         return found
 
+    def _smallest_ratio(self, term: GroupTerm, matrix: FloatArray) -> float:
+        """Return how well the data know the effects of a term's groups, of that known least.
+
+        Each group's effects and their errors are those of one step of weighted least squares from
+        the population's fit (McCullagh and Nelder 1989, Generalized Linear Models, section 2.5).
+        """
+        group = self._codes[term.group]
+        fixed = np.hstack([np.ones((len(group), 1)), self.population_design[0]])
+        fitted = fixed @ np.linalg.lstsq(fixed, self.linked, rcond=None)[0]
+        residual, weight = self.linked - fitted, np.ones(len(group))
+        is_count = self.family.is_discrete and not self.family.is_ordinal
+        if is_count:
+            if self.family.link == "log":
+                mean = np.exp(np.clip(fitted + self.offset, -20, 20))
+                weight = mean = mean * (self.y.sum() + 0.5) / (mean.sum() + 0.5)
+            else:
+                share = (self.y.sum() + 0.5) / (self.trials.sum() + 1)
+                mean = self.trials * share
+                weight = mean * (1 - share) + 1e-9
+            residual = (self.y - mean) / weight
+        num, size = int(group.max()) + 1, matrix.shape[1]
+        squares, products = np.zeros((num, size, size)), np.zeros((num, size))
+        np.add.at(squares, group, weight[:, None, None] * matrix[:, :, None] * matrix[:, None, :])
+        np.add.at(products, group, (weight * residual)[:, None] * matrix)
+        dof = len(group) - num * size
+        if dof <= 0 or np.linalg.matrix_rank(squares, hermitian=True).min() < size:
+            return 0.0
+        covariance = np.linalg.inv(squares)
+        effects = np.einsum("gij,gj->gi", covariance, products)
+        rest = residual - np.sum(effects[group] * matrix, axis=1)
+        scale = float(np.sum(weight * rest**2)) / dof
+        errors = np.diagonal(covariance, axis1=1, axis2=2) * (max(scale, 1) if is_count else scale)
+        return min(
+            _between(own, error) / float(np.median(error))
+            for own, error in zip(effects.T, errors.T, strict=True)
+        )
+
     def _means_and_errors(self, term: GroupTerm) -> tuple[FloatArray, FloatArray]:
         """Return the groups' means on the scale of the linear predictor, and their squared errors.
 
@@ -386,14 +459,12 @@ class Model:
         group within this one taken together. Where the means vary more than their errors, the data
         know the effects better than the population does, and the term is centred.
         """
-        group = self.table.labels(term.group).codes
-        others = (self.table.labels(t.group).codes for t in self.formula.groups if t is not term)
-        within, coarser = [], []
-        for codes in others:
-            if _lies_within(codes, group):
-                within.append(codes)
-            elif codes.max() < group.max() and not _lies_within(group, codes):
-                coarser.append(codes)
+        group, within = self._codes[term.group], self._inner(term)
+        coarser = [
+            codes
+            for codes in self._codes.values()
+            if codes.max() < group.max() and not _lies_within(group, codes)
+        ]
         unit = min(within, key=lambda codes: int(codes.max()), default=np.arange(len(group)))
         group = group[np.unique(unit, return_index=True)[1]]
         fixed = np.hstack([np.ones((len(unit), 1)), self.population_design[0]])

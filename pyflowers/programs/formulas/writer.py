@@ -99,6 +99,10 @@ def _data(model: Model) -> Iterable[str]:
         if not its.is_intercept:
             yield f"int<lower=1> M_{name}; // effects by {its.term.group}"
             yield f"matrix[{rows}, M_{name}] Z_{name}; // {its.term.effects}"
+        if its.within:
+            outer = its.within
+            about = f"{outer} of each {its.term.group}"
+            yield f"array[N_{name}] int<lower=1, upper=N_{outer}> outer_{name}; // {about}"
         yield f"int<lower=0, upper=1> centered_{name}; // 1: sample r_{name}; 0: it standardised"
     for name, (_, meaning) in model.priors.items():
         if not name.startswith("b_scale["):
@@ -148,7 +152,7 @@ def _parameters(model: Model) -> Iterable[str]:
         if its.pairs:
             yield f"cholesky_factor_corr[{num}] L_{name}; // their correlations"
         if its.is_intercept:
-            about = _anchor(model, its)
+            about = [f"r_{its.within}[outer_{name}]"] if its.within else _anchor(model, its)
             offset = f"offset=-centered_{name} * {about[0]}, " if about else ""
             scale = f"multiplier=(centered_{name} ? 1 : sd_{name}[1])"
             yield f"vector<{offset}{scale}>[N_{name}] r_{name}; // effects"

@@ -39,6 +39,7 @@ def find_program(
     *,
     data: Any = None,
     family: str | None = None,
+    centered: bool | Mapping[str, bool] | None = None,
     **reading: Any,
 ) -> Program:
     """Open a program by its name or path, or write that of a formula.
@@ -50,9 +51,9 @@ def find_program(
         formula.
     include_paths : sequence of path
         Where a program's included files are.
-    data, family, **reading
-        Of a formula: its table, the response's family and how the table is read, see
-        :meth:`Program.from_formula`. What says how to read is not used otherwise.
+    data, family, centered, **reading
+        Of a formula: its table, the response's family, the parametrisation and how the table is
+        read, see :meth:`Program.from_formula`. All but the family is not used otherwise.
 
     Raises
     ------
@@ -64,7 +65,8 @@ def find_program(
             f"include_paths: a {type(include_paths).__name__} is not a list of folders"
         )
     if is_formula(reference):
-        return _of_formula(str(reference), include_paths, data, family, reading)
+        how = {**reading, "centered": centered}
+        return _of_formula(str(reference), include_paths, data, family, how)
     if family:
         raise ConfigError(f"--family: {reference} is not a formula; leave it out")
     if isinstance(reference, Program):

@@ -118,6 +118,77 @@ def test_prior_draws_are_those_of_the_program(name):
                 assert abs(np.mean(mine < at) - prob) < 0.06, (quantity, element, prob)
 
 
+def test_the_parametrisation_is_chosen_by_the_group(frame_csv, tmp_path, capfd):
+    what = ("count ~ x + (x | g) + (1 | h)", "--family", "poisson", "--data", frame_csv)
+    how = ("--chains", 1, "--warmup", 100, "--draws", 50, "--seed", 1, "--engine", "stanli")
+    for given, expected in (
+        (("--centered", "yes"), {"g": True, "h": True}),
+        (("--centered", "g=no", "--centered", "h=yes"), {"g": False, "h": True}),
+    ):
+        assert run("fit", *what, *how, *given, "--out", tmp_path / "run", "--overwrite") == 0
+        fit = Fit.load(tmp_path / "run")
+        assert fit.record.centered == expected
+        assert {g: bool(fit.data[f"centered_{g}"]) for g in expected} == expected
+    capfd.readouterr()
+    assert run("replay", tmp_path / "run") == 0
+    assert "bitwise equal" in capfd.readouterr().out
+    # So it is of a program that was written out.
+    program = Program.from_formula(what[0], table(), family="poisson", centered=False)
+    read = program.read(table())
+    for asked in ({"g": True}, True):
+        whole, _ = program.fill(read, program.resolve_priors(), centered=asked)
+        assert (whole["centered_g"], whole["centered_h"]) == (1, int(asked is True))
+    with pytest.raises(ConfigError, match="centered q: the groups that have a choice are g, h"):
+        program.fill(read, program.resolve_priors(), centered={"q": True})
+
+
+def test_formulas_in_an_experiment_and_in_a_batch(frame_csv, tmp_path, capfd):
+    text = """
+models = ["count ~ x", "count ~ x + (1 | g)"]
+family = "poisson"
+[data]
+file = "FILE"
+[priors.count_x_poisson]
+"b_scale[x]" = 0.5
+[sampler]
+engine = "stanli"
+chains = 1
+warmup = 100
+draws = 50
+seed = 1
+"""
+    text = text.replace("FILE", str(frame_csv))
+    file = tmp_path / "formulas.toml"
+    file.write_text(f"{text}\n[output]\nfolder = 'runs'\nplots = 'none'\n")
+    assert run("fit", "--config", file) == 0
+    fits = {name: Fit.load(tmp_path / "runs" / name) for name in ("count_x_poisson",)}
+    assert fits["count_x_poisson"].record.priors["b_scale[x]"] == 0.5
+    assert (tmp_path / "runs" / "count_x_1_g_poisson" / "run.json").is_file()
+    capfd.readouterr()
+    assert run("fit", "--config", file) == 0
+    assert capfd.readouterr().out.count("nothing changed") == 2
+    # The record of a run is an experiment as well, of the same program.
+    again = ("--config", tmp_path / "runs/count_x_poisson/run.json", "--out", tmp_path / "again")
+    assert run("fit", *again, "--plots", "none") == 0
+    second = Fit.load(tmp_path / "again" / "count_x_poisson")
+    assert np.array_equal(second.draws["b"], fits["count_x_poisson"].draws["b"])
+    file.write_text(text)
+    assert run("batch", file, "--out", tmp_path / "batch") == 0
+    assert "2 of 2 finished" in (printed := capfd.readouterr().out)
+    assert "0 failed" in printed
+    file.write_text(text.replace('"count ~ x", "count ~ x + (1 | g)"', '"iid_normal"'))
+    assert run("fit", "--config", file) == 1
+    assert "family: none of the models is a formula; leave it out" in capfd.readouterr().err
+
+
+def test_population_first_in_tables(frame_csv):
+    how = {"seed": 1, "warmup": 50, "draws": 20, "chains": 1, "engine": "stanli"}
+    names = list(pyflowers.fit("y ~ x + (x | g)", frame_csv, **how).summary().index)
+    first = ["Intercept", "b[x]", "sd_g[Intercept]", "sd_g[x]", "cor_g[Intercept,x]", "sigma"]
+    assert names[:6] == first
+    assert names[6].startswith("r_g[")
+
+
 def test_the_declaration_is_read_back(tmp_path):
     program = Program.from_formula("y ~ f * x + (x | g) + (1 | school/cohort)", table())
     path = program.write(tmp_path / "mine.stan")

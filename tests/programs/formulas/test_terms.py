@@ -6,7 +6,8 @@ import pytest
 from scipy.interpolate import BSpline
 
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.programs.terms import design, offset, read_terms
+from pyflowers.programs.design import design, offset
+from pyflowers.programs.terms import read_terms
 
 X = np.array([0.5, 1.0, 2.0, 4.0, 7.0, 8.0, 9.5, 11.0])
 Z = np.array([3.0, -1.0, 2.0, 0.0, 5.0, 4.0, -2.0, 1.0])

@@ -1,0 +1,290 @@
+"""The design matrix of a sum of terms: a table's columns in, numbers and their names out.
+
+The sum has been read by :mod:`pyflowers.programs.terms`; the algebra of terms and the coding of
+factors are formulaic's.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers.errors import DataError
+from pyflowers.programs.terms import (
+    COLUMN,
+    INTERCEPT,
+    MOST_COLUMNS,
+    SEVERAL,
+    hide_columns,
+    outside_brackets,
+    read_terms,
+    show_columns,
+)
+
+FloatArray = NDArray[np.float64]
+
+LARGEST = 1e100
+"""A covariate beyond this is a mistake, and its square may be no number."""
+
+_ROWS_OF_FACTOR = re.compile(r"\[(?:T\.)?(.*?)\](?=:|$)", re.DOTALL)
+
+_FACTOR_CALL = re.compile(r"C\(([^(),]+)(?:, ref=(?:'[^']*'|\"[^\"]*\"|[^()]*))?\)(?=\[)")
+
+
+def design(
+    text: str,
+    cells: Mapping[str, Any],
+    levels: Mapping[str, Sequence[str]] | None = None,
+    *,
+    state: Mapping[str, Any] | None = None,
+    refuse: Callable[[str], Exception] = DataError,
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return the design matrix of a sum of terms, and what its columns are called.
+
+    Parameters
+    ----------
+    text : str
+        The sum.
+    cells : mapping of str to array or Categorical
+        Numbers, or a factor, of each column that it names.
+    levels : mapping of str to sequence of str, optional
+        The levels of a column of numbers that ``C(...)`` makes a factor; all of its values, in
+        their order, by default.
+    state : mapping, optional
+        What ``scale``, ``center``, ``poly`` and ``bs`` have taken from the rows that they were
+        written for, as :func:`state_of` returns it; it is taken from these rows by default.
+    refuse : callable
+        Makes the exception of a sentence about the data.
+
+    Returns
+    -------
+    matrix : array, shape (N, K)
+        With a column for each effect.
+    names : tuple of str
+        As brms users know them: ``year96``, ``treated:base``.
+    """
+    terms = read_terms(text)
+    num = len(next(iter(cells.values()))) if cells else 0
+    found = pd.DataFrame(_evaluated(terms.text, cells, levels or {}, state or {}, refuse))
+    has_ones = re.search(r"(?:^|\+)\s*1\s*(?:$|[+-])", outside_brackets(text)) is not None
+    frame = found if has_ones or INTERCEPT not in found else found.drop(columns=INTERCEPT)
+    values = frame.to_numpy(dtype=np.float64).reshape(num, frame.shape[1])
+    quoted = hide_columns(terms.text)[1]
+    names = [_plain_name(str(name), quoted) for name in frame.columns]
+    if len(set(names)) < len(names):
+        names = [show_columns(str(name), quoted) for name in frame.columns]
+    bad = np.argwhere(~(np.abs(values) < LARGEST))
+    if bad.size:
+        raise refuse(
+            f"observation {bad[0][0] + 1}: {names[bad[0][1]]} is {values[tuple(bad[0])]:g}; "
+            "correct the column, or the term"
+        )
+    return values, tuple(names)
+
+
+def state_of(
+    text: str, cells: Mapping[str, Any], levels: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Any]:
+    """Return what the terms of a sum take from all rows, such as the mean in ``center(x)``.
+
+    It is plain numbers, by the function's call, and is written into a declaration: the same columns
+    are then made of another table.
+    """
+    made = _evaluated(read_terms(text).text, cells, levels or {}, {}, DataError)
+    found: dict[str, Any] = _plain(made.model_spec.transform_state)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a state as a file of TOML holds it; what is None is left out."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(its) for key, its in value.items() if its is not None}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _restored(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state as formulaic keeps it: numbers as keys, and None where nothing is taken."""
+
+    def keyed(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {int(key) if key.isdecimal() else key: keyed(its) for key, its in value.items()}
+
+    return {call: {"scale": None, **keyed(its)} for call, its in state.items()}
+
+
+def offset(
+    expression: str,
+    cells: Mapping[str, Any],
+    *,
+    refuse: Callable[[str], Exception] = DataError,
+) -> FloatArray:
+    """Return what an offset adds to each row, shape (N,)."""
+    values, names = design(f"0 + {expression}", cells, refuse=refuse)
+    if len(names) != 1:
+        raise refuse(
+            f"offset({expression}): it is {len(names)} columns; give it a column of numbers"
+        )
+    return values[:, 0]
+
+
+def _evaluated(
+    text: str,
+    cells: Mapping[str, Any],
+    levels: Mapping[str, Sequence[str]],
+    state: Mapping[str, Any],
+    refuse: Callable[[str], Exception],
+) -> Any:
+    """Return the columns that formulaic makes of the cells, with their specification."""
+    from formulaic import Formula, ModelSpec
+    from formulaic.errors import FormulaicError
+
+    num = len(next(iter(cells.values()))) if cells else 0
+    hidden, quoted = hide_columns(text)
+    formula = Formula(hidden)
+    factors = {name: its for name, its in cells.items() if isinstance(its, pd.Categorical)}
+    for name, its in factors.items():
+        if len(its.categories) > MOST_COLUMNS:
+            raise refuse(
+                f"{name} has {len(its.categories)} levels; more than {MOST_COLUMNS} are a group, "
+                f"(1 | {name}), or numbers"
+            )
+        if len(its.categories) < 2:
+            raise refuse(f"{name} is {its.categories[0]!r} in every row; leave it out")
+    _refuse_unfit(formula, quoted, cells, levels, refuse)
+    placeholders = {name: hidden for hidden, name in quoted.items()}
+    frame = pd.DataFrame(
+        {placeholders.get(name, name): its for name, its in cells.items()},
+        index=pd.RangeIndex(num),
+    )
+    context = {"sqrt": np.sqrt, "log10": np.log10, "log2": np.log2}
+
+    def factor(values: Any, ref: Any = None) -> Any:
+        its = pd.Series(values)
+        name = quoted.get(str(its.name), str(its.name))
+        return _coded(as_factor(its.rename(name), levels.get(name)), ref)
+
+    try:
+        with np.errstate(all="ignore"):
+            spec = ModelSpec(formula=formula, transform_state=_restored(state), na_action="ignore")
+            return spec.get_model_matrix(frame, context=context | {"C": factor})
+    except (FormulaicError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        is_own = isinstance(cause, DataError)
+        reason = str(cause) if is_own else "it cannot be computed; correct the term or the column"
+        raise refuse(f"terms {text.removeprefix('1 + ')!r}: {reason}") from None
+
+
+def _refuse_unfit(
+    formula: Any,
+    quoted: Mapping[str, str],
+    cells: Mapping[str, Any],
+    levels: Mapping[str, Sequence[str]],
+    refuse: Callable[[str], Exception],
+) -> None:
+    """Refuse, before columns are made, what they cannot be made of, and too many of them."""
+    num = 0
+    for term in formula:
+        widths = [_width(factor.expr, quoted, cells, levels, refuse) for factor in term.factors]
+        num += math.prod(widths)
+    if num > MOST_COLUMNS:
+        raise refuse(f"the terms have {num:,} columns; leave some out to have {MOST_COLUMNS:,}")
+
+
+def _width(
+    expression: str,
+    quoted: Mapping[str, str],
+    cells: Mapping[str, Any],
+    levels: Mapping[str, Sequence[str]],
+    refuse: Callable[[str], Exception],
+) -> int:
+    """Return the most columns that a factor of a term gives."""
+    name = quoted.get(expression, expression)
+    if name in cells or expression in ("0", "1"):
+        return len(cells[name].categories) if isinstance(cells.get(name), pd.Categorical) else 1
+    call = ast.parse(expression, mode="eval").body
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return 1
+    own = call.func.id
+    inside = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)} - {own}
+    its = {name: cells[name] for each in inside if (name := quoted.get(each, each)) in cells}
+    name, values = next(iter(its.items()), (expression, np.empty(0)))
+    if own == "C":
+        known = values.categories if isinstance(values, pd.Categorical) else levels.get(name)
+        num = len(np.unique(values) if known is None else known)
+        if num < 2:
+            raise refuse(f"{name} is {values[0]:.15g} in every row; leave it out")
+        return num
+    for name, values in its.items():
+        if isinstance(values, pd.Categorical):
+            raise refuse(
+                f"{name} holds labels, such as {values.categories[0]!r}, but "
+                f"{show_columns(expression, quoted)} takes numbers; write {name} by itself"
+            )
+    given = {k.arg: ast.literal_eval(k.value) for k in call.keywords}
+    given |= {"degree" if own == "poly" else "df": ast.literal_eval(v) for v in call.args[1:]}
+    degree = given.get("degree", 1 if own == "poly" else 3)
+    if own == "poly" and (num := len(np.unique(values))) <= degree and len(values):
+        raise refuse(
+            f"{name} has {num} different values, but {show_columns(expression, quoted)} needs more "
+            f"than its degree; lower the degree to {num - 1}, or leave it out"
+        )
+    return int(given.get("df", degree)) if own in SEVERAL else 1
+
+
+def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Series:
+    """Return numbers as a factor with their texts as levels; a factor stays what it is.
+
+    Raises
+    ------
+    DataError
+        For a value that is none of the levels.
+    """
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return values
+    texts = [f"{value:.15g}" for value in values]
+    known = levels or [f"{value:.15g}" for value in np.unique(values)]
+    unknown = next((text for text in texts if text not in set(known)), None)
+    if unknown is not None:
+        raise DataError(
+            f"{values.name} is {unknown}, which is none of its levels: {_listed(known)}; correct it"
+        )
+    return pd.Series(pd.Categorical(texts, categories=list(known)), name=values.name)
+
+
+def _coded(values: pd.Series, ref: Any) -> Any:
+    """Return a factor's contrasts with the level `ref`, the first by default."""
+    from formulaic.transforms import TRANSFORMS
+
+    levels = list(values.cat.categories)
+    base = levels[0] if ref is None else f"{ref:.15g}" if isinstance(ref, int | float) else ref
+    if base not in levels:
+        raise DataError(
+            f"ref={ref!r} is not a level of {values.name}; choose one of {_listed(levels)}"
+        )
+    return TRANSFORMS["C"](values, TRANSFORMS["contr"].treatment(base))
+
+
+def _listed(names: Sequence[Any]) -> str:
+    """Return the first of many names."""
+    return ", ".join(map(str, names[:10])) + (", …" if len(names) > 10 else "")
+
+
+def _plain_name(column: str, quoted: Mapping[str, str]) -> str:
+    """Return a column's name as brms users know it: ``year96`` of ``C(year)[T.96]``."""
+    plain = _ROWS_OF_FACTOR.sub(r"\1", _FACTOR_CALL.sub(r"\1", column))
+    by_itself = re.sub(
+        rf"(?:(?<=^)|(?<=:)){COLUMN.pattern}", lambda m: quoted.get(m[0], m[0]), plain
+    )
+    return show_columns(by_itself, quoted)
