@@ -42,11 +42,12 @@ _PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z)_"
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
 """What no group may be called in a program: its other variables, and Stan's own words."""
 
-WELL_KNOWN = 10.0
-"""Variance between groups over the squared error of one, above which a term is centred that has
-several effects, or other groups within its own; for a single effect it is 1.
+KNOWN, WELL_KNOWN = 2.0, 10.0
+"""Variance between groups over the squared error of one, above which a term is centred.
 
-With less, such standard deviations come close enough to 0 for a divergence now and then.
+The second is for a term with other groups within its own. In simulations with 4 to 30 groups both
+parametrisations are as good at 3; at 1.5 centred chains had a tenth of the effective draws, with
+divergences, and at 6 four times as many.
 """
 
 
@@ -319,11 +320,10 @@ class Model:
             between = _between(means, error)
             centered = self.parametrisations.get(term.group)
             if centered is None:
-                is_alone = len(effects) == 1
                 ratio = float(between / np.median(error))
-                ratio = ratio if is_alone else self._smallest_ratio(term, matrix)
-                least = 1.0 if is_alone and not self._inner(term) else WELL_KNOWN
-                centered = ratio > least
+                ratio = ratio if len(effects) == 1 else self._smallest_ratio(term, matrix)
+                least = WELL_KNOWN if self._inner(term) else KNOWN
+                centered = ratio * _lower_limit(len(means)) > least
             spread.append(between / len(means))
             found.append(Effects(term, name, effects, bool(centered)))
         # One term takes each coefficient: the one whose mean the data know least. Groups within
@@ -510,6 +510,13 @@ def _between(means: FloatArray, error: FloatArray) -> float:
         return 0.0
     spread = float(np.sum(weight * (means - np.average(means, weights=weight)) ** 2))
     return float((spread - len(means) + 1) / (total - np.sum(weight**2) / total))
+
+
+def _lower_limit(num: int) -> float:
+    """Return the 95% lower limit of the variance of `num` normal values, over their own."""
+    from scipy.special import chdtri
+
+    return float((num - 1) / chdtri(num - 1, 0.05)) if num > 1 else 0.0
 
 
 def _with_ones(effects: str) -> str:
