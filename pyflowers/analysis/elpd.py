@@ -423,9 +423,11 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
                 if fit.data.is_reordered(fits[0].data)
                 else "to different data"
             )
+            nums = [each.data.num_obs for each in (fit, fits[0])]
+            sizes = f" ({nums[0]} and {nums[1]} rows)" if nums[0] != nums[1] else ""
             raise ConfigError(
-                f"PSIS-LOO: {fit.name} and {fits[0].name} were fitted {why}, so their elpd cannot "
-                "be compared row by row; fit both to the same file"
+                f"PSIS-LOO: {fit.name} and {fits[0].name} were fitted {why}{sizes}, so their elpd "
+                "cannot be compared row by row; fit both to the same rows of one file"
             )
         if fit.num_predictions > LARGEST_GROUP:
             raise ConfigError(
