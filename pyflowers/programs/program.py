@@ -588,11 +588,12 @@ class Program(Shown):
     def kept(self) -> list[str]:
         """Return the quantities of a draw that are read: all that are not omitted.
 
-        Those under ``[parameters]`` come first, in the order there.
+        They are in the program's order, or, if all are under ``[parameters]``, in the order there.
         """
         drawn = [n for n in self.source.blocks.draws if n not in self.declaration.omit]
         declared = [n for n in self.declaration.parameters if n in drawn]
-        return list(dict.fromkeys([*declared, *drawn]))
+        is_whole = self.internal.issuperset(set(drawn) - set(declared))
+        return list(dict.fromkeys([*declared, *drawn])) if is_whole else drawn
 
     def declares_prior(self, parameter: str) -> bool:
         """Whether a parameter, or each element of it, has a declared prior."""

@@ -34,7 +34,7 @@ def test_a_program_says_what_it_is(trial, tmp_path, own_program):
     assert trial.about == str(tmp_path / "trial.stan")
     assert trial.counts
     assert trial.internal == {"eta", "log_lik", "y_sim", "y_new", "y_new_group", "lprior"}
-    assert trial.kept() == ["tau", "alpha", "beta", "lprior", "log_lik", "y_sim"]
+    assert trial.kept() == ["alpha", "beta", "tau", "lprior", "log_lik", "y_sim"]
     titled = own_program("trial", TRIAL, 'title = "A trial"\nequation = "y ~ Poisson"')
     assert (titled.title, titled.about) == ("A trial", "y ~ Poisson")
 
