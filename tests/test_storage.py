@@ -452,7 +452,9 @@ def test_no_file_that_pyflowers_did_not_write_is_ever_changed(
         before = snapshot(top)
         if rng.random() < 0.5:
             do_something(rng, root)
-            mine |= {p: state for p, state in snapshot(top).items() if before.get(p) != state}
+            now = snapshot(top)
+            mine |= {path: state for path, state in now.items() if before.get(path) != state}
+            mine = {path: now[path] for path in mine if path in now}  # what was not taken away
         else:
             path = any_path(rng, root)
             with suppress(ConfigError):

@@ -32,7 +32,9 @@ def test_a_fit_without_plots(executables, engine, tmp_path):
 
 def test_the_same_check_sees_plots(tmp_path):
     words = ["fit", "iid_normal", "--seed", "1", "--engine", "stanli", "--out", tmp_path / "run"]
-    assert imported(*words, among=(*HEAVY, *OTHER_FIGURES)) == ["matplotlib"]
+    found = imported(*words, among=(*HEAVY, *OTHER_FIGURES))
+    # Which process draws the ranks, whose band takes scipy.special, is a matter of time.
+    assert [name for name in found if name != "scipy"] == ["matplotlib"]
     assert not {"arviz", "scipy.stats"} & {*imported("loo", tmp_path / "run")}
 
 

@@ -108,8 +108,8 @@ def _page(package: str, module: ModuleType, described: dict[int, str]) -> str:
     lines += aliases
     if package == "pyflowers.lectures":
         lines += ["Examples", "--------", ""]
-        for example in module.EXAMPLES.values():
-            lines += _entry("autofunction", f"{package}.{example.module}.{example.function}")
+        for example in (name.replace("-", "_") for name in module.EXAMPLES):
+            lines += _entry("autofunction", f"{package}.{example}.{example}")
     for extra, home in EXTRA_MODULES.items():
         if home == package:
             lines += _module_section(extra)
