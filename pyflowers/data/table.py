@@ -294,11 +294,6 @@ class Table(Shown):
         if not levels and name not in self.levels:
             self._refuse_mixed(name)
         found = self.labels(name)
-        if not levels and all(map(_ISO_DATE.fullmatch, found.names)):
-            self._note(
-                f"{self.source}: {name} is a factor whose {len(found)} levels are dates; for a "
-                "trend, make it a number, such as the days since the first"
-            )
         known = tuple(levels or self.levels.get(name) or sorted(found.names))
         unknown = next((label for label in found.names if label not in known), None)
         if unknown is not None:
@@ -492,6 +487,11 @@ def table_of(
     return Table(cells, source, numbers, decimal=decimal, levels=levels or {})
 
 
+def are_dates(names: Sequence[str]) -> bool:
+    """Whether labels are all ISO dates."""
+    return all(map(_ISO_DATE.fullmatch, names))
+
+
 def has_order(names: Sequence[str]) -> bool:
     """Whether labels have an order by value: numbers, dates, or numbered alike."""
     return _sort_key(list(names)) is not None
@@ -578,7 +578,7 @@ def _sort_key(names: list[str]) -> list[Any] | None:
     numbers = _to_numbers(np.array(names, dtype=object))
     if np.isfinite(numbers).all():
         return list(numbers)
-    if all(map(_ISO_DATE.fullmatch, names)):
+    if are_dates(names):
         return names
     parts = [match for name in names if (match := _NUMBERED.fullmatch(name))]
     if len(parts) == len(names) and len({(part[1], part[3]) for part in parts}) == 1:

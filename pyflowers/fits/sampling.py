@@ -171,6 +171,8 @@ def fit_data(
     if cores is not None and (isinstance(cores, bool) or not isinstance(cores, int) or cores < 1):
         raise ConfigError(f"cores must be a whole number of at least 1, was {cores!r}")
     keep = kept_elements(options.keep, program, whole)
+    chosen = program.parametrisations if "centered" in engine.uses else {}
+    choices = {g: bool(whole[name]) for g, name in chosen.items() if name in whole.values}
     loaded = engine.load(program)
     inputs = RunRecord(
         program=ProgramRecord(
@@ -192,7 +194,7 @@ def fit_data(
         engine=engine_record(loaded),
         options=options.of_engine(engine.uses),
         priors=values,
-        centered=_centered_of(whole) if "centered" in engine.uses else None,
+        centered=choices.get("centered", choices or None),
         inits=plain_inits(inits),
         times=TimesRecord(wall_seconds=0.0),
         interval=interval,
@@ -233,14 +235,6 @@ def fit_data(
         inputs.model_copy(update=outcome),
         _streamed(sample, whole) if sample.streamed else None,
     )
-
-
-def _centered_of(whole: Data) -> bool | dict[str, bool] | None:
-    """Return the parametrisation of a filled data block; by the group where each has its own."""
-    if "centered" in whole.values:
-        return bool(whole["centered"])
-    choices = {name.removeprefix("centered_"): name for name in whole.values}
-    return {g: bool(whole[name]) for g, name in choices.items() if g != name} or None
 
 
 def engine_record(loaded: LoadedProgram) -> EngineRecord:

@@ -447,6 +447,15 @@ class Program(Shown):
         whole = replace(whole, values={**whole.values, **chosen})
         return whole, [*data.notes, *self.python.check(whole)]
 
+    @cached_property
+    def parametrisations(self) -> dict[str, str]:
+        """The variables of the data block that choose one, 0 or 1, by the group's name in it."""
+        return {
+            name.removeprefix("centered_"): name
+            for name, variable in self.source.blocks.data.items()
+            if re.fullmatch("centered(_.+)?", name) and variable.is_int and not variable.ndim
+        }
+
     def parametrisation(self, centered: bool | Mapping[str, bool] | None) -> dict[str, int]:
         """Return the variables of the data block that choose a parametrisation.
 
@@ -462,12 +471,9 @@ class Program(Shown):
         """
         if centered is None:
             return {}
-        block, data = self.source.blocks.data, self.declaration.data
-        choices = {n.removeprefix("centered_"): n for n in block if n.startswith("centered_")}
+        choices, data = self.parametrisations, self.declaration.data
         named = {str(d.index_of): choices[n] for n, d in data.items() if n in choices}
-        if "centered" in block:
-            choices = {"centered": "centered"}
-        elif not choices:
+        if not choices:
             raise ConfigError(
                 f"centered: {self.name} has no such choice; it would be int centered in its data "
                 "block"
@@ -476,7 +482,7 @@ class Program(Shown):
         named |= choices
         for name, value in asked.items():
             if name not in named:
-                known = ", ".join(choices) if "centered" not in block else "none"
+                known = ", ".join(choices)
                 raise ConfigError(f"centered {name}: the groups that have a choice are {known}")
             if not isinstance(value, bool | np.bool_):
                 raise ConfigError(f"centered must be True or False, was {value!r}")

@@ -141,8 +141,8 @@ class Models(Record):
                 within_record(parse, name)
             elif not name.endswith(".stan"):
                 within_record(find_program, name)
-        stems = (name if is_formula(name) else Path(name).stem for name in names)
-        refuse_twice(stems, "model", f"{cls.of_models} are named after the programs")
+        called = (_called(name, "gaussian") for name in names)
+        refuse_twice(called, "model", f"{cls.of_models} are named after the programs")
         return names
 
     @model_validator(mode="after")
@@ -155,11 +155,7 @@ class Models(Record):
 
     def names(self) -> dict[str, str]:
         """Return the name of each model's program, by what is said in `models`."""
-        family = self.family or "gaussian"
-        return {
-            model: name_of(model, family) if is_formula(model) else Path(model).stem
-            for model in self.models
-        }
+        return {model: _called(model, self.family or "gaussian") for model in self.models}
 
     def relative_to(self, folder: Path) -> Self:
         """Resolve all paths against a folder; what is absolute stays as it is."""
@@ -169,6 +165,11 @@ class Models(Record):
         )
         changed: Self = resolved.model_copy(update={"models": tuple(models)})
         return changed
+
+
+def _called(model: str, family: str) -> str:
+    """Return the name of a model's program."""
+    return name_of(model, family) if is_formula(model) else Path(model).stem
 
 
 def is_file(model: str) -> bool:

@@ -260,6 +260,8 @@ def why_refit(
 
 def _is_as_asked(record: RunRecord, program: Program, sampler: SamplerConfig) -> bool:
     """Whether a run has the parametrisation that is asked for, or nothing is asked."""
+    if sampler.centered is None:
+        return True
     asked = program.parametrisation(sampler.centered).items()
     return asked <= program.parametrisation(record.centered).items()
 

@@ -81,6 +81,10 @@ def write_formula(
     return name_of(text, family), program, declaration_of(model, digest_of(program))
 
 
+_SIGNS = {"||": "apart", "*": "times", ":": "by", "/": "over", "-": "minus"}
+"""Words for what tells formulas apart that have the same columns."""
+
+
 def digest_of(program: str) -> str:
     """Return the digest by which a program is known to be as it was written."""
     return hashlib.sha256(program.encode()).hexdigest()
@@ -88,6 +92,8 @@ def digest_of(program: str) -> str:
 
 def name_of(text: str, family: str) -> str:
     """Return the name of a formula's program: its words, and the family's if not gaussian."""
+    for sign, word in _SIGNS.items():
+        text = text.replace(sign, f" {word} ")
     name = "_".join(re.findall(r"[A-Za-z0-9]+", text))
     name = name if len(name) <= 60 else f"{name[:52].strip('_')}_{digest_of(text)[:7]}"
     name = name if name[:1].isalpha() else f"formula_{name}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 
-from pyflowers.data.table import MOST_NAMED
+from pyflowers.data.table import MOST_NAMED, are_dates
 from pyflowers.errors import DataError
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.terms import read_terms
@@ -42,7 +43,7 @@ def check_model(model: Model) -> list[str]:
 def check_design(model: Model) -> list[str]:
     """Do so without a look at the responses' range, as of data that are to be simulated."""
     _refuse_redundant(model)
-    return [*_about_groups(model), *_about_separation(model)]
+    return [*_about_dates(model), *_about_groups(model), *_about_separation(model)]
 
 
 def _refuse_redundant(model: Model) -> None:
@@ -70,6 +71,16 @@ def _refuse_redundant(model: Model) -> None:
             f"by the others ({len(names)} columns, rank {basis.shape[1]}, {len(matrix)} rows); "
             f"leave {them} out of the formula"
         )
+
+
+def _about_dates(model: Model) -> Iterator[str]:
+    """Note factors whose levels are dates."""
+    for name, its in model.cells.items():
+        if isinstance(its, pd.Categorical) and are_dates(list(its.categories)):
+            yield (
+                f"{name} is a factor whose {len(its.categories)} levels are dates; for a trend, "
+                "make it a number, such as the days since the first"
+            )
 
 
 def _about_groups(model: Model) -> Iterator[str]:

@@ -181,6 +181,76 @@ seed = 1
     assert "family: none of the models is a formula; leave it out" in capfd.readouterr().err
 
 
+def test_formulas_of_the_same_columns_have_names_of_their_own(frame_csv):
+    texts = ["y ~ x + z", "y ~ x * z", "y ~ x:z", "y ~ x - z + (x | g)", "y ~ x + (z || g)"]
+    texts += ["y ~ x + (z | g)", "y ~ (1 | school / cohort)", "y ~ (1 | school:cohort)"]
+    names = {Program.from_formula(text, table()).name for text in texts if "- z" not in text}
+    assert len(names) == len(texts) - 1
+
+
+def test_a_covariate_that_is_called_centred_is_no_choice(tmp_path):
+    (tmp_path / "own.stan").write_text(
+        "data { int<lower=0> N; vector[N] centered_x; vector[N] y; }\n"
+        "parameters { real b; }\nmodel { b ~ normal(0, 1); y ~ normal(b * centered_x, 1); }\n"
+    )
+    values = {"N": 2, "centered_x": [-1.0, 1.0], "y": [0.0, 1.0]}
+    how = {"seed": 1, "warmup": 50, "draws": 20, "chains": 1, "engine": "stanli"}
+    fit = pyflowers.fit(tmp_path / "own.stan", values, **how)
+    assert fit.record.centered is None
+    with pytest.raises(ConfigError, match="own has no such choice"):
+        pyflowers.fit(tmp_path / "own.stan", values, centered=True, **how)
+
+
+def test_dates_are_noted_and_one_fit_is_enough_for_loo(frame_csv):
+    frame = table().assign(day=lambda its: its["f"].map({"a": "2024-05-01", "b": "2024-05-02"}))
+    frame = frame.dropna()
+    how = {"seed": 1, "warmup": 50, "draws": 20, "chains": 1, "engine": "stanli"}
+    fit = pyflowers.fit("y ~ day + x", frame, **how)
+    assert any("day is a factor whose 2 levels are dates" in note for note in fit.notes)
+    assert [model.name for model in pyflowers.loo(fit).models] == [fit.name]
+    other = pyflowers.fit("y ~ x", table(), **how)
+    with pytest.raises(
+        ConfigError, match=rf"different data \({len(table())} and {len(frame)} rows"
+    ):
+        pyflowers.loo([fit, other])
+
+
+def test_a_report_draws_the_coefficients(frame_csv, tmp_path):
+    how = {"seed": 1, "warmup": 50, "draws": 20, "chains": 1, "engine": "stanli"}
+    fit = pyflowers.fit("y ~ x + z + (1 | g)", frame_csv, **how)
+    figure = pyflowers.plots.forest(fit)
+    ax = figure.axes[0]
+    assert {label.get_text() for label in ax.get_yticklabels()} == {"x", "z"}
+    assert ax.get_xlabel() == "effects on expected y"
+    path = pyflowers.report(fit, tmp_path / "report.html")
+    assert f"Forest plot of b of {fit.name}" in path.read_text()
+    without = pyflowers.fit("y ~ 1 + (1 | g)", frame_csv, **how)
+    with pytest.raises(ConfigError, match="group_mean"):
+        pyflowers.plots.forest(without)
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "binomial", "beta"])
+@pytest.mark.parametrize("eta", [-30.0, 30.0])
+def test_log_densities_keep_their_digits_in_the_tails(family, eta):
+    from pyflowers.programs.families import find_family
+
+    y = 0.3 if family == "beta" else 1.0
+    values = {"phi": np.float64(4.0), "trials": np.array([3.0])}
+    found = find_family(family).log_lik(np.array([y]), np.array([eta]), values)[0]
+    smaller = np.exp(-abs(eta))  # of m and 1 - m, up to a relative error of itself, 1e-13
+    toward, away = (0.7, 0.3) if eta < 0 else (0.3, 0.7)
+    exact = {
+        # log m = -log(1 + exp(-eta)).
+        "bernoulli": np.log(smaller) if eta < 0 else -smaller,
+        "binomial": np.log(3) + (np.log(smaller) if eta < 0 else 2 * np.log(smaller)),
+        # The smaller shape s is nearly 0, where B(s, 4) is 1 / s.
+        "beta": 3 * np.log(toward) - np.log(away) + np.log(4 * smaller),
+    }[family]
+    np.testing.assert_allclose(found, exact, rtol=1e-11)
+    drawn = find_family("beta").draw(np.full(9, 100 * eta), values, np.random.default_rng(1))
+    assert ((drawn > 0) & (drawn < 1)).all()
+
+
 def test_population_first_in_tables(frame_csv):
     how = {"seed": 1, "warmup": 50, "draws": 20, "chains": 1, "engine": "stanli"}
     names = list(pyflowers.fit("y ~ x + (x | g)", frame_csv, **how).summary().index)
