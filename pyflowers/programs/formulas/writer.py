@@ -152,8 +152,15 @@ def _parameters(model: Model) -> Iterable[str]:
         if its.pairs:
             yield f"cholesky_factor_corr[{num}] L_{name}; // their correlations"
         if its.is_intercept:
-            about = [f"r_{its.within}[outer_{name}]"] if its.within else _anchor(model, its)
-            offset = f"offset=-centered_{name} * {about[0]}, " if about else ""
+            offset = ""
+            if its.within:
+                # to_vector, for Stan Math 4.9 keeps a reference to the temporary value of an offset
+                # that is an expression of vectors (prim/fun/offset_multiplier_constrain.hpp), so
+                # that generated quantities of a compiled program would be of freed memory.
+                around = f"to_vector(-centered_{name} * r_{its.within}[outer_{name}])"
+                offset = f"offset={around}, "
+            elif anchor := _anchor(model, its):
+                offset = f"offset=-centered_{name} * {anchor[0]}, "
             scale = f"multiplier=(centered_{name} ? 1 : sd_{name}[1])"
             yield f"vector<{offset}{scale}>[N_{name}] r_{name}; // effects"
         else:
