@@ -41,8 +41,9 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import compress
 from typing import Any
 
@@ -206,10 +207,21 @@ class ModelLoo(ModelElpd):
 
 @dataclass(frozen=True, repr=False)
 class LooComparison(ElpdComparison):
-    """Models of the same data, the best first."""
+    """Models of the same data, the best first.
+
+    Attributes
+    ----------
+    models : tuple of ModelLoo
+        One for each fit.
+    num_obs : int
+        The observations that are compared.
+    num_fitted : mapping of str to int
+        How many each model was fitted to, by its name.
+    """
 
     models: tuple[ModelLoo, ...]
     num_obs: int
+    num_fitted: Mapping[str, int]
 
     @property
     def left_out(self) -> str:
@@ -223,7 +235,13 @@ class LooComparison(ElpdComparison):
         close = [m.name for m in others if abs(m.difference) < SMALL_DIFFERENCE]
         noisy = [m.name for m in others if abs(m.difference) < 2 * np.hypot(m.mcse, best.mcse)]
         few = self.num_obs < FEW_OBSERVATIONS and len(others) > 0
+        fitted = ", ".join(f"{name} to {num}" for name, num in self.num_fitted.items())
         of_all = (
+            (
+                max(self.num_fitted.values()) > self.num_obs,
+                f"The models are compared on the {self.num_obs} rows that all of them were fitted "
+                f"to ({fitted}); for a comparison on equal terms fit them to the same rows.",
+            ),
             (
                 few,
                 f"{self.num_obs} observations are too few for this conclusion: below about "
@@ -284,7 +302,8 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
     Parameters
     ----------
     fits : Fit or sequence of Fit
-        One for each model, all of the same data.
+        One for each model, all of the same data. Fits that left out different rows of one table, as
+        those with missing values, are compared on the rows that all of them have.
     refit : bool
         Whether to fit a model again without each observation whose k-hat is too large; where that
         cannot be done, the estimates stay and :attr:`LooComparison.cautions` says why.
@@ -296,7 +315,8 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
         large to be held.
     """
     fits = checked_comparable(fits)
-    found = [_psis(fit, refit) for fit in fits]
+    rows = common_rows(fits)
+    found = [_psis(fit, refit, its) for fit, its in zip(fits, rows, strict=True)]
     terms = [elpd for elpd, _ in found]
     best = max(terms, key=np.sum)
     weights = stacking_weights(np.stack(terms))
@@ -304,7 +324,9 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
         ModelLoo(**_standing(fit.name, elpd, best), **own, weight=float(weight))
         for fit, (elpd, own), weight in zip(fits, found, weights, strict=True)
     )
-    return LooComparison(tuple(sorted(models, key=lambda model: -model.elpd)), best.size)
+    ordered = tuple(sorted(models, key=lambda model: -model.elpd))
+    num_fitted = {fit.name: fit.data.num_obs for fit in fits}
+    return LooComparison(ordered, best.size, num_fitted)
 
 
 def _standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) -> dict[str, Any]:
@@ -345,30 +367,33 @@ def stacking_weights(elpd: NDArray[np.float64]) -> NDArray[np.float64]:
     return weights
 
 
-def _psis(fit: Fit, refit: bool) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Return log p(y[n] | the others) of one model, and the fields of :class:`ModelLoo`."""
-    log_lik = fit.log_likelihood()
+def _psis(
+    fit: Fit, refit: bool, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Return log p(y[n] | the others) of some rows of a fit, and fields of :class:`ModelLoo`."""
+    of_all = rows.size == fit.data.num_obs
+    log_lik = fit.program.log_lik(fit.draws, fit.data, None if of_all else rows)
     num_obs, num_draws = log_lik.shape[-1], fit.num_chains * fit.num_draws
     elpd, k_hat, within = np.empty((3, num_obs))
     limit, changes = good_k(num_draws), np.zeros(num_draws)
     step = max(1, _MOST_VALUES // num_draws)
     for first in range(0, num_obs, step):
-        rows = slice(first, first + step)
-        log_weights, k_hat[rows] = held_out_weights(fit, log_lik[..., rows])
-        by_row = np.moveaxis(log_lik[..., rows], -1, 0).reshape(log_weights.shape)
-        elpd[rows] = np.logaddexp.reduce(log_weights + by_row, axis=1)
-        within[rows] = np.logaddexp.reduce(by_row, axis=1) - np.log(num_draws)
-        good = ~(k_hat[rows] > limit)
-        relative = np.exp(log_weights + by_row - elpd[rows, None]) - np.exp(log_weights)
+        part = slice(first, first + step)
+        log_weights, k_hat[part] = held_out_weights(fit, log_lik[..., part])
+        by_row = np.moveaxis(log_lik[..., part], -1, 0).reshape(log_weights.shape)
+        elpd[part] = np.logaddexp.reduce(log_weights + by_row, axis=1)
+        within[part] = np.logaddexp.reduce(by_row, axis=1) - np.log(num_draws)
+        good = ~(k_hat[part] > limit)
+        relative = np.exp(log_weights + by_row - elpd[part, None]) - np.exp(log_weights)
         changes += relative[good].sum(axis=0)
     found, no_refit = [], ""
     bad = np.flatnonzero(k_hat > limit)
     if bad.size and refit:
         try:
-            found = predict_held_out(fit, [bad[[i]] for i in range(bad.size)])
+            found = predict_held_out(fit, [rows[bad[[i]]] for i in range(bad.size)])
         except PyflowersError as error:
             no_refit = str(error)
-    refitted = np.array([each.rows[0] for each in found], dtype=np.int64)
+    refitted = bad if found else bad[:0]
     elpd[refitted] = [each.elpd for each in found]
     of_draws = 0.0
     if np.ptp(changes):
@@ -387,7 +412,7 @@ def _psis(fit: Fit, refit: bool) -> tuple[NDArray[np.float64], dict[str, Any]]:
         "k_hat": k_hat,
         "good_k": limit,
         "refitted": refitted,
-        "failed": np.array([each.rows[0] for each in found if not each.passed], dtype=np.int64),
+        "failed": refitted[[not each.passed for each in found]],
         "no_refit": no_refit,
     }
 
@@ -409,26 +434,13 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     Raises
     ------
     ConfigError
-        If there is no fit, the data differ, two have one name, or the pointwise likelihood is too
-        large to be held.
+        If there is no fit, two have one name, or the pointwise likelihood is too large to be held.
     """
     fits = checked_fits(fits, "PSIS-LOO")
     if not fits:
         raise ConfigError("PSIS-LOO: there is no fit to compare; give at least one")
     for fit in fits:
         fit.program.require(Capability.LOG_LIK)
-        if not fit.data.describes_same(fits[0].data):
-            why = (
-                "to the same rows in another order"
-                if fit.data.is_reordered(fits[0].data)
-                else "to different data"
-            )
-            nums = [each.data.num_obs for each in (fit, fits[0])]
-            sizes = f" ({nums[0]} and {nums[1]} rows)" if nums[0] != nums[1] else ""
-            raise ConfigError(
-                f"PSIS-LOO: {fit.name} and {fits[0].name} were fitted {why}{sizes}, so their elpd "
-                "cannot be compared row by row; fit both to the same rows of one file"
-            )
         if fit.num_predictions > LARGEST_GROUP:
             raise ConfigError(
                 f"PSIS-LOO: {fit.num_predictions} pointwise likelihoods are more than "
@@ -438,6 +450,37 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     if len(set(names)) < len(names):
         raise ConfigError("PSIS-LOO: a model appears twice; give each once")
     return fits
+
+
+def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:
+    """Return the positions in each fit of the observations that all of them have.
+
+    Raises
+    ------
+    ConfigError
+        If the fits do not describe the same data.
+    """
+    first = fits[0].data
+    if all(fit.data.describes_same(first) for fit in fits):
+        return [np.arange(first.num_obs)] * len(fits)
+    tables = [fit.data.table for fit in fits if fit.data.table is not None]
+    found: list[NDArray[np.int64]] = []
+    is_one = len(tables) == len(fits) and len({table.source for table in tables}) == 1
+    if is_one and all(fit.data.num_obs == len(t) for fit, t in zip(fits, tables, strict=True)):
+        common = reduce(np.intersect1d, [table.rows for table in tables])
+        found = [np.flatnonzero(np.isin(table.rows, common)) for table in tables]
+    for i, fit in enumerate(fits):
+        if found and found[0].size and fit.data.describes_same(first, found[i], found[0]):
+            continue
+        order = fit.data.is_reordered(first)
+        why = "to the same rows in another order" if order else "to different data"
+        nums = fit.data.num_obs, first.num_obs
+        sizes = f" ({nums[0]} and {nums[1]} rows)" if nums[0] != nums[1] else ""
+        raise ConfigError(
+            f"PSIS-LOO: {fit.name} and {fits[0].name} were fitted {why}{sizes}, so their elpd "
+            "cannot be compared row by row; fit both to the same rows of one file"
+        )
+    return found
 
 
 FEW_GROUPS = 20
@@ -535,6 +578,13 @@ def leave_one_group_out(
         If a refit does not finish.
     """
     fits = checked_comparable(fits)
+    for fit, rows in zip(fits, common_rows(fits), strict=True):
+        if rows.size < fit.data.num_obs:
+            raise ConfigError(
+                f"PSIS-LOO: {fit.name} was fitted to {fit.data.num_obs} rows, of which "
+                f"{rows.size} are those of all models, so that a group left out would not be the "
+                "same; fit all to the same rows of one file"
+            )
     labels = group_labels(fits[0], column)
     sets = [np.flatnonzero(labels.codes == g) for g in range(len(labels))]
     found = {fit.name: predict_held_out(fit, sets, advance=advance) for fit in fits}

@@ -273,7 +273,11 @@ def _by_observation(fits: list[Fit], refit: bool) -> tuple[LooComparison, dict[s
         m.name: {"refitted": m.refitted + 1, "k_hat": m.k_hat, "terms": m.terms}
         for m in found.models
     }
-    return found, {"observations": found.num_obs, "models": terms}
+    return found, {
+        "observations": found.num_obs,
+        "fitted": dict(found.num_fitted),
+        "models": terms,
+    }
 
 
 def _by_group(fits: list[Fit], column: str | None) -> tuple[GroupComparison, dict[str, Any]]:

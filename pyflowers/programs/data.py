@@ -158,14 +158,20 @@ class Data(Shown):
         """What the user calls the observed values."""
         return self.name_of(self.value) if self.value else self.observed
 
-    def describes_same(self, other: Data) -> bool:
+    def describes_same(self, other: Data, rows: Any = ..., its: Any = ...) -> bool:
         """Whether two programs describe the same observations.
 
         Values are equal, and so are the labels of the rows in columns that both read.
+
+        Parameters
+        ----------
+        other : Data
+            The other.
+        rows, its : array of int, optional
+            Positions of the observations that are compared, here and there; all by default.
         """
-        return np.array_equal(self.y, other.y) and all(
-            np.array_equal(mine, theirs) for mine, theirs in self._labels_of_both(other)
-        )
+        pairs = [(self.y, other.y), *self._labels_of_both(other)]
+        return all(np.array_equal(mine[rows], theirs[its]) for mine, theirs in pairs)
 
     def is_reordered(self, other: Data) -> bool:
         """Whether another's rows are these in another order, as far as both read them."""

@@ -178,13 +178,42 @@ def test_what_cannot_be_compared_is_refused(own_program, fits):
     other = pyflowers.fit("multilevel_poisson", FRAME.assign(flowers=FRAME.flowers + 1), **how)
     with pytest.raises(ConfigError, match="were fitted to different data"):
         loo([fit, other])
+    shifted = pyflowers.fit("multilevel_poisson", FRAME.iloc[1:], **how)
+    with pytest.raises(ConfigError, match=r"were fitted to different data \(27 and 28 rows\)"):
+        loo([fit, shifted])
     fewer = pyflowers.fit("multilevel_poisson", FRAME.iloc[:-1], **how)
-    with pytest.raises(ConfigError, match="were fitted to different data"):
-        loo([fit, fewer])
+    with pytest.raises(ConfigError, match="fitted to 28 rows, of which 27 are those of all"):
+        leave_one_group_out([fit, fewer])
     with pytest.raises(ConfigError, match="a model appears twice"):
         loo([fit, fit])
     with pytest.raises(ConfigError, match="no fit to compare"):
         loo([])
+
+
+def test_models_whose_rows_differ_are_compared_on_those_that_all_have(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["y", "x", "z"])
+    frame["y"] += frame.x
+    frame.loc[::7, "x"] = np.nan
+    frame.loc[::5, "z"] = np.nan
+    path = tmp_path / "table.csv"
+    frame.to_csv(path, index=False)
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "draws": 300, "drop_missing": True}
+    made = [pyflowers.fit(f"y ~ {column}", path, **how) for column in ("x", "z")]
+    for i, each in enumerate(made):
+        each.save(tmp_path / str(i))
+    saved = [pyflowers.Fit.load(tmp_path / str(i)) for i in range(2)]
+    for fits in (made, saved):
+        found = loo(fits)
+        assert found.num_obs == frame.dropna().shape[0] == 41
+        assert found.num_fitted == {"y_x": 51, "y_z": 48}
+        assert found.cautions[0].startswith("The models are compared on the 41 rows that all of")
+        for fit, column in zip(fits, ("x", "z"), strict=True):
+            (its,) = (m for m in found.models if m.name == fit.name)
+            (alone,) = loo(fit).models
+            there = frame.dropna(subset=[column]).index.isin(frame.dropna().index)
+            np.testing.assert_array_equal(its.terms, alone.terms[there])
+    assert not loo(made[0]).cautions
 
 
 def test_a_users_log_lik_is_compared(executables):
@@ -292,7 +321,7 @@ FEW = "b: a large k-hat of a model of few parameters, here 3, points to outliers
     ],
 )
 def test_cautions(models, num_obs, words):
-    cautions = LooComparison(tuple(models), num_obs).cautions
+    cautions = LooComparison(tuple(models), num_obs, {m.name: num_obs for m in models}).cautions
     assert len(cautions) == len(words)
     for caution, expected in zip(cautions, words, strict=True):
         assert re.match(expected, caution)
