@@ -11,6 +11,7 @@ the sampling converged
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for tools that read code
+    from pyflowers.analysis.average_effects import effects as effects
     from pyflowers.analysis.calibration import Calibration as Calibration
     from pyflowers.analysis.calibration import sbc as sbc
     from pyflowers.analysis.checks import check as check
@@ -50,7 +51,7 @@ if TYPE_CHECKING:  # the same names, for tools that read code
     from pyflowers.reports import report as report
 
 _HOMES = {
-    "analysis": "Calibration PriorPredictive Sensitivity check compare contrast "
+    "analysis": "Calibration PriorPredictive Sensitivity check compare contrast effects "
     "leave_one_group_out loo predict prior sbc sensitivity",
     "batches": "Batch Keep Task batch",
     "data": "Table from_frame read_table",

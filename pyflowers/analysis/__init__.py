@@ -15,11 +15,12 @@ from typing import Any
 # A module is never called like something that this package exports. Tools that read code find the
 # types of these names in their modules, or in pyflowers.
 _HOMES = {
+    "average_effects": "Effects effects",
     "checks": "PredictiveCheck PredictiveChecks check",
     "contrasts": "Contrasts contrast",
     "elpd": "GroupComparison LooComparison ModelGroups ModelLoo leave_one_group_out loo",
     "methods": "METHOD_NAMES Comparison MethodResult compare reference_method",
-    "predictions": "Prediction Predictions predict",
+    "predictions": "Prediction Predictions RowPredictions predict",
     "prior_sensitivity": "THRESHOLD Sensitivity sensitivity",
     "priors": "PriorPredictive prior",
     "calibration": "Calibration sbc",

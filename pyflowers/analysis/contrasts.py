@@ -8,6 +8,10 @@ numbers, quantities and their elements, ``+ - * / **``, comparisons, ``and``, ``
 the functions of :data:`FUNCTIONS`. Nothing else is evaluated: no attributes, no other names, no
 calls of anything else. An element is named as in the summary, by its labels, or by its position
 from 1 if no label has that name.
+
+Where the program says how it predicts and has no quantity of that name, ``mu`` is the expected
+response, averaged over the fit's rows, and ``mu[subject 308]`` over those where the column
+``subject`` is ``308``; several conditions are separated by commas.
 """
 
 from __future__ import annotations
@@ -26,10 +30,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers import convergence
+from pyflowers.analysis.predictions import cells_of, in_blocks, predictor_of
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import element_names, flat, labels_of, name_in, own_dims
+from pyflowers.programs.prediction import Predictor
 from pyflowers.records import plain
 
 if TYPE_CHECKING:
@@ -98,7 +104,11 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 }
 
 
-def evaluate(text: str, posterior: xr.Dataset) -> xr.DataArray:
+EXPECTED = "mu"
+"""What the expected response is called."""
+
+
+def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.DataArray:
     """Evaluate an expression in every draw.
 
     Parameters
@@ -107,6 +117,8 @@ def evaluate(text: str, posterior: xr.Dataset) -> xr.DataArray:
         Such as ``mu_plant[rose] > mu_plant[1]``.
     posterior : Dataset
         The quantities that it may name.
+    fit : Fit, optional
+        Whose expected response ``mu`` is.
 
     Returns
     -------
@@ -123,7 +135,7 @@ def evaluate(text: str, posterior: xr.Dataset) -> xr.DataArray:
 
     if len(text) > MOST_CHARACTERS:
         raise ConfigError(f"expression: it has more than {MOST_CHARACTERS} characters; shorten it")
-    expression = _Expression(text, posterior)
+    expression = _Expression(text, posterior, fit)
     plain = expression.with_names_of_python()
     try:
         tree = ast.parse(plain.strip(), mode="eval")
@@ -142,7 +154,8 @@ def evaluate(text: str, posterior: xr.Dataset) -> xr.DataArray:
             f"it is not a finite number in {bad} of {value.size} values; restrict it to values "
             "for which it is defined"
         )
-    return value.rename(text)
+    is_rank = isinstance(tree.body, ast.Call) and ast.unparse(tree.body.func) == "rank"
+    return value.rename(text).assign_attrs(is_rank=is_rank)
 
 
 def _array(values: Array, labels: Sequence[Sequence[str]] = ()) -> xr.DataArray:
@@ -160,9 +173,11 @@ def _labels(value: Any) -> tuple[tuple[str, ...], ...]:
 class _Expression:
     """An expression, whose values are numbers and draws of numbers or conditions."""
 
-    def __init__(self, text: str, posterior: xr.Dataset) -> None:
+    def __init__(self, text: str, posterior: xr.Dataset, fit: Fit | None = None) -> None:
         self.text = text
         self.posterior = posterior
+        # Where mu is a quantity it is that.
+        self.fit = None if fit is None or EXPECTED in posterior or not _predicts(fit) else fit
         self.found: dict[str, xr.DataArray] = {}
 
     def with_names_of_python(self) -> str:
@@ -179,12 +194,29 @@ class _Expression:
             self.found[placeholder] = _array(flat(quantity)[:, :, position])
             pieces += [text[at : match.start()], placeholder]
             at = end
-        text = "".join([*pieces, text[at:]])
+        text = self.with_expected("".join([*pieces, text[at:]]))
         # A quantity may have the name of a word of Python; no name of Stan begins with _.
         for name in set(map(str, self.posterior)) & set(keyword.kwlist) - {"and", "or", "not"}:
             self.found[f"_{name}"] = self.quantity(name)
             text = re.sub(rf"(?<![\w.]){name}(?!\w)", f"_{name}", text)
         return text
+
+    def with_expected(self, text: str) -> str:
+        """Name the averages of the expected response."""
+        if self.fit is None:
+            return text
+        pieces, at = [], 0
+        for match in re.finditer(rf"(?<![\w.]){EXPECTED}(?!\w)\s*(\[)?", text):
+            if match.start() < at:
+                continue
+            conditions, end = (
+                _conditions(self, text, match.end()) if match[1] else ({}, match.end())
+            )
+            placeholder = f"_expected_{len(self.found)}"
+            self.found[placeholder] = _array(_expected(self, conditions))
+            pieces += [text[at : match.start()], placeholder]
+            at = end
+        return "".join([*pieces, text[at:]])
 
     def element(self, begin: int, quantity: xr.DataArray) -> tuple[int, int]:
         """Return the position of the element whose label begins at `begin`, and where it ends."""
@@ -303,6 +335,76 @@ class _Expression:
         return ConfigError(f"expression {self.text!r}: {reason}")
 
 
+def _predicts(fit: Fit) -> bool:
+    return fit.program.declaration.prediction is not None and fit.data.table is not None
+
+
+def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str], int]:
+    """Return which column is to have which label, and where the bracket ends."""
+    assert of.fit is not None
+    assert of.fit.data.table is not None
+    table, found, at = of.fit.data.table, dict[str, str](), begin
+    cells = {name: set(map(_text, table.column(name).tolist())) for name in table.cells}
+    while True:
+        rest = text[at:].lstrip()
+        at = len(text) - len(rest)
+        column = max((c for c in cells if rest.startswith(f"{c} ")), key=len, default="")
+        label = rest[len(column) :].lstrip()
+        at += len(rest) - len(label)
+        written = re.match(r"[^\],]*", label)
+        assert written is not None
+        number = _text(written[0].strip())
+        known = [
+            its for its in cells.get(column, ()) if re.match(rf"{re.escape(its)}\s*[],]", label)
+        ]
+        # A number may be written in other ways than in the table.
+        value, length = max(
+            ((each, len(each)) for each in known), key=lambda e: e[1], default=("", 0)
+        )
+        if not length and number in cells.get(column, ()):
+            value, length = number, len(written[0])
+        if not length:
+            asked = (rest if not column else label).partition("]")[0]
+            what = f"{column} is {asked!r} in no row" if column else f"{asked!r} names no column"
+            labels = next(iter(of.fit.data.labels.values()), None)
+            example = f"{labels.column} {labels.names[0]}" if labels else f"{min(cells)} …"
+            raise of.error(
+                f"{what}; write a column and one of its labels, such as {EXPECTED}[{example}]"
+            )
+        found[column], at = value, at + length
+        closing = text[at:].lstrip()[:1]
+        if not closing:
+            raise of.error(f"the bracket after {EXPECTED} is not closed")
+        at = text.index(closing, at) + 1
+        if closing == "]":
+            return found, at
+
+
+def _text(cell: Any) -> str:
+    """Return a cell as the text by which it is named: 3.0 as 3."""
+    try:
+        return f"{float(cell):.15g}"
+    except (TypeError, ValueError):
+        return str(cell)
+
+
+def _expected(of: _Expression, conditions: Mapping[str, str]) -> Array:
+    """Return the expected response, averaged over the rows that meet some conditions."""
+    assert of.fit is not None
+    table = of.fit.data.table
+    assert table is not None
+    rows = np.ones(len(table), dtype=bool)
+    for column, label in conditions.items():
+        rows &= [_text(cell) == label for cell in table.column(column).tolist()]
+    if not rows.any():
+        met = " and ".join(f"{column} is {label}" for column, label in conditions.items())
+        raise of.error(f"there is no row where {met}")
+    chosen = table.at(np.flatnonzero(rows))
+    predictor = predictor_of(of.fit, chosen)
+    blocks = in_blocks(predictor, Predictor.expected)
+    return np.asarray(cells_of(chosen, None, None).average(blocks))[..., 0]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Contrasts(Shown):
     """Contrasts and probabilities of derived quantities.
@@ -323,7 +425,19 @@ class Contrasts(Shown):
 
         ``mcse`` is that of the median.
         """
-        return self._table(False, partial(_number, interval=self.fit.interval))
+        of_numbers = partial(number_columns, interval=self.fit.interval)
+        return self._table(
+            lambda each: not each.attrs["is_rank"] and each.dtype != bool, of_numbers
+        )
+
+    def ranks(self) -> pd.DataFrame:
+        """Return the probabilities of each element's ranks, of an expression ``rank(…)``.
+
+        ``P(first)`` is that of being the largest, ``P(top 3)`` that of being one of the three
+        largest, where there are more, and ``P(last)`` that of being the smallest; each with its
+        Monte Carlo error. Quantiles of ranks would hide that several may well be the first.
+        """
+        return self._table(lambda each: bool(each.attrs["is_rank"]), _rank)
 
     def conditions(self) -> pd.DataFrame:
         """Return the probability of each condition, with its Monte Carlo error.
@@ -332,29 +446,37 @@ class Contrasts(Shown):
         missing; the probability then is within about 3 divided by the number of independent draws
         of 1 or 0.
         """
-        return self._table(True, _condition)
+        return self._table(lambda each: each.dtype == bool, _condition)
 
     def _table(
-        self, conditions: bool, columns: Callable[[NDArray[np.float64]], dict[str, Any]]
+        self,
+        is_of_kind: Callable[[xr.DataArray], bool],
+        columns: Callable[[NDArray[np.float64]], dict[str, Any]],
     ) -> pd.DataFrame:
         """Return a row for each element of the expressions of one kind."""
         named = [(np.empty((1, 1, 0)), list[str]())]
-        named += [
-            (flat(q), element_names(q)) for q in self.derived if (q.dtype == bool) == conditions
-        ]
+        named += [(flat(q), element_names(q)) for q in self.derived if is_of_kind(q)]
         rows = [
             pd.DataFrame(columns(draws), index=pd.Index(names, name="expression"))
             for draws, names in named
         ]
         return pd.concat(rows[1:] or rows)
 
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return the tables that are not empty by the names of their files."""
+        every = {
+            "numbers.csv": self.numbers(),
+            "conditions.csv": self.conditions(),
+            "ranks.csv": self.ranks(),
+        }
+        return {name: table for name, table in every.items() if len(table)}
+
     def contents(self) -> list[Line]:
-        """Return the tables that are not empty, and the fit's verdict if it fails."""
-        tables = {"numbers.csv": self.numbers(), "conditions.csv": self.conditions()}
+        """Return the tables, and the fit's verdict if it fails."""
         judged = self.fit.verdict
         return [
             heading(self.fit.name, self.fit.program.about),
-            *(in_file(table, file) for file, table in tables.items() if len(table)),
+            *(in_file(table, file) for file, table in self.tables().items()),
             *([] if judged.passed else [judged.line]),
         ]
 
@@ -362,7 +484,11 @@ class Contrasts(Shown):
         """Return every row as a mapping, for JSON; what is missing is None."""
         return [
             {"expression": str(name), "kind": kind, **plain(row.to_dict())}
-            for kind, table in (("number", self.numbers()), ("condition", self.conditions()))
+            for kind, table in (
+                ("number", self.numbers()),
+                ("condition", self.conditions()),
+                ("rank", self.ranks()),
+            )
             for name, row in table.iterrows()
         ]
 
@@ -376,7 +502,8 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
         Whose posterior it is.
     *expressions : str
         Such as ``mu_plant[3] - mu_plant[1]``, ``mu_plant[3] > mu_plant[1]`` or
-        ``rank(mu_plant)``, where rank 1 is the largest; see the head of this module.
+        ``rank(mu_plant)``, where rank 1 is the largest, or ``mu[subject 308] - mu``, of the
+        expected response; see the head of this module.
     interval : float, optional
         Probability of the wider interval that is shown; that of the fit by default.
 
@@ -388,10 +515,11 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
     if not expressions:
         raise ConfigError("contrast: there is no expression; give at least one, such as 'mu > 0'")
     fit = checked_fits([fit], "contrast")[0].with_interval(interval)
-    return Contrasts(fit, tuple(evaluate(text, fit.posterior) for text in expressions))
+    return Contrasts(fit, tuple(evaluate(text, fit.posterior, fit) for text in expressions))
 
 
-def _number(draws: NDArray[np.float64], interval: float) -> dict[str, Any]:
+def number_columns(draws: NDArray[np.float64], interval: float) -> dict[str, Any]:
+    """Return median, intervals, their Monte Carlo errors and bulk ESS, of (chain, draw, value)."""
     probs = interval_quantiles(0.5, interval)
     found = convergence.statistics(draws, list(probs.values()))
     return {
@@ -402,6 +530,18 @@ def _number(draws: NDArray[np.float64], interval: float) -> dict[str, Any]:
         },
         "ess_bulk": found["ess_bulk"],
     }
+
+
+def _rank(draws: NDArray[np.float64]) -> dict[str, Any]:
+    num = draws.shape[-1]
+    within = {"first": draws == 1, "top 3": draws <= 3, "last": draws == num}
+    found = {}
+    for name, holds in within.items():
+        if name != "top 3" or num > 3:
+            its = _condition(holds)
+            found[f"P({name})"] = its["probability"]
+            found[f"mcse_{name.replace(' ', '_')}"] = its["mcse"]
+    return found
 
 
 def _condition(draws: NDArray[np.float64]) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Predictions of new data: the next observation of each group, and a new group.
+"""Predictions of new data: rows of a table, the next observation of each group, and a new group.
+
+Rows of a table are predicted as the program's ``[prediction]`` says, see
+:mod:`pyflowers.programs.prediction`; averages over them, with weights, are populations.
 
 The next observation of group p is drawn from p(y_new | group p's parameters) in each draw of the
 posterior; that of a new group after its own parameters are drawn from the population in that draw.
@@ -7,21 +10,46 @@ Both are draws of the posterior predictive distribution, so their quantiles are 
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from pyflowers import convergence
+from pyflowers.cores import in_order
+from pyflowers.data import Table
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
+from pyflowers.errors import ConfigError, DataError, FitError
 from pyflowers.fits.fit import Fit, checked_fits
+from pyflowers.fits.idata import to_bytes
 from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.programs import Capability
+from pyflowers.programs.declaration import PredictionRule
+from pyflowers.programs.prediction import GROUPS, Groups, Predictor, declared_prediction, read_rows
 
 if TYPE_CHECKING:
     import xarray as xr
+
+Kind = Literal["expected", "linear", "observation"]
+KINDS: Mapping[Kind, Callable[[Predictor], NDArray[np.float64]]] = {
+    "expected": Predictor.expected,
+    "linear": Predictor.linear,
+    "observation": Predictor.observed,
+}
+"""What may be predicted of a row: its expected value, its linear predictor, an observation."""
+
+LARGEST_BLOCK = 4_000_000
+"""Draws of rows that one thread has in memory."""
+
+T = TypeVar("T")
 
 INNER = 0.5
 """Probability of the narrower of a prediction's two intervals."""
@@ -93,25 +121,299 @@ class Predictions(Shown):
         ]
 
 
-def predict(fit: Fit, *, seed: int | None = None, interval: float | None = None) -> Predictions:
-    """Predict each group's next observation, and a group that is not in the data.
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Sets of rows over which predictions are averaged.
+
+    Attributes
+    ----------
+    index : Index
+        Their names.
+    codes : array of int, shape (N,)
+        The set of each row.
+    shares : array, shape (N,)
+        The part that each row has in the average of its set.
+    """
+
+    index: pd.Index
+    codes: NDArray[np.int64]
+    shares: NDArray[np.float64]
+
+    def average(self, blocks: Iterator[tuple[slice, NDArray[np.float64]]]) -> Any:
+        """Return the averages of values by the row, shape (chain, draw, set)."""
+        total: Any = 0.0
+        for rows, values in blocks:
+            codes = self.codes[rows]
+            matrix = np.zeros((len(codes), len(self.index)))
+            matrix[np.arange(len(codes)), codes] = self.shares[rows]
+            total = total + values @ matrix
+        return total
+
+
+def cells_of(
+    table: Table,
+    by: str | Sequence[str] | None,
+    weights: str | None,
+    *,
+    is_of_fit: bool = False,
+) -> Cells:
+    """Return the sets of rows that have the same labels in some columns.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    by : str or sequence of str, optional
+        The columns; all rows are one set by default.
+    weights : str, optional
+        A column of numbers, at least 0, that say how much a row counts; as much as any by default.
+    is_of_fit : bool
+        Whether the table is what a fit has kept, which is the columns that it uses.
+
+    Raises
+    ------
+    DataError
+        If there is no such column, or all rows of a set have weight 0.
+    """
+    columns = (by,) if isinstance(by, str) else tuple(by or ())
+    for column in (*columns, *([weights] if weights else [])):
+        if is_of_fit and column not in table.cells:
+            raise DataError(
+                f"{column}: the fit does not use such a column, so it has not kept it; give the "
+                "table as new (--new)"
+            )
+    codes, index = np.zeros(len(table), dtype=np.int64), pd.Index(["all"], name="rows")
+    if columns:
+        labels = [table.labels(each, order="value", order_asked=False) for each in columns]
+        several = np.stack([each.codes for each in labels], axis=1)
+        different, codes = np.unique(several, axis=0, return_inverse=True)
+        names = [
+            tuple(its.names[i] for its, i in zip(labels, row, strict=True)) for row in different
+        ]
+        index = pd.MultiIndex.from_tuples(names, names=columns)
+        index = index if len(columns) > 1 else index.get_level_values(0)
+    weight = np.ones(len(table)) if weights is None else table.numbers(weights, lower=0)
+    total = np.bincount(codes := codes.ravel(), weight, len(index))
+    if not (total > 0).all():
+        which = index[int(np.argmin(total > 0))]
+        raise DataError(f"{table.source}: {weights} is 0 in all rows of {which}; leave them out")
+    return Cells(index, codes, weight / total[codes])
+
+
+def in_blocks(
+    predictor: Predictor, function: Callable[[Predictor], T]
+) -> Iterator[tuple[slice, T]]:
+    """Evaluate a function of blocks of rows, which fit in memory, on all cores, in their order."""
+    num, size = len(predictor.rows), max(1, LARGEST_BLOCK // prod(predictor.lead))
+    blocks = [slice(begin, min(begin + size, num)) for begin in range(0, num, size)]
+    tasks = [lambda rows=rows: function(predictor.at(rows)) for rows in blocks]
+    yield from zip(blocks, in_order(tasks), strict=True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowPredictions(Shown):
+    """What a fit predicts for the rows of a table, or for averages over them.
+
+    Attributes
+    ----------
+    fit : Fit
+        What predicts.
+    predictor : Predictor
+        The rows, and how they are predicted.
+    kind : str
+        See :data:`KINDS`.
+    cells : Cells or None
+        The sets of rows that are averaged; None for the rows themselves.
+    """
+
+    fit: Fit
+    predictor: Predictor
+    kind: Kind
+    cells: Cells | None = None
+
+    def draws(self) -> xr.DataArray:
+        """Return the draws, shape (chain, draw, row or set of rows)."""
+        import xarray as xr
+
+        if self.cells is not None:
+            values, dim, index = self._averages, self.cells.index.name or "set", self.cells.index
+        else:
+            blocks = in_blocks(self.predictor, KINDS[self.kind])
+            values, dim = np.concatenate([block for _, block in blocks], axis=2), "row"
+            index = pd.Index(self._table.rows)
+        labels = [", ".join(each) if isinstance(each, tuple) else each for each in index]
+        return xr.DataArray(values, {dim: labels}, ("chain", "draw", dim), self.kind)
+
+    def save(self, path: str | Path) -> None:
+        """Write the draws as netCDF, group ``predictions``, block by block.
+
+        Raises
+        ------
+        FitError
+            If the disk has no room for them.
+        """
+        import h5netcdf
+
+        if self.cells is not None:
+            Path(path).write_bytes(to_bytes({"predictions": self.draws().to_dataset()}))
+            return
+        sizes = dict(zip(("chain", "draw", "row"), (*self.predictor.lead, self.num), strict=True))
+        size = 8 * prod(sizes.values())
+        # A write that fails half-way can end the process in the library of netCDF.
+        if shutil.disk_usage(Path(path).parent).free < 1.05 * size:
+            raise FitError(f"{path}: the draws take {size / 1e9:.1f} GB, and the disk has less")
+        with h5netcdf.File(path, "w") as file:
+            node = file.create_group("predictions")
+            node.dimensions = sizes
+            node.create_variable("row", ("row",), data=self._table.rows)
+            made = node.create_variable(self.kind, tuple(sizes), dtype=np.float64)
+            for rows, values in in_blocks(self.predictor, KINDS[self.kind]):
+                made[:, :, rows] = values
+
+    def table(self) -> pd.DataFrame:
+        """Return median, two intervals and Monte Carlo error of each row, or of each average.
+
+        The rows are in the order of the table, with their numbers in it and the columns that the
+        prediction depends on.
+        """
+        return self._summaries
+
+    @property
+    def num(self) -> int:
+        """How many rows there are."""
+        return len(self.predictor.rows)
+
+    @property
+    def _table(self) -> Table:
+        assert self.predictor.rows.table is not None
+        return self.predictor.rows.table
+
+    @cached_property
+    def _averages(self) -> NDArray[np.float64]:
+        assert self.cells is not None
+        return np.asarray(self.cells.average(in_blocks(self.predictor, KINDS[self.kind])))
+
+    @cached_property
+    def _summaries(self) -> pd.DataFrame:
+        if self.cells is not None:
+            return pd.DataFrame(summary(self._averages, self.fit.interval), self.cells.index)
+        of_rows, interval = KINDS[self.kind], self.fit.interval
+        parts = in_blocks(self.predictor, lambda each: summary(of_rows(each), interval))
+        found = [each for _, each in parts]
+        columns = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+        cells = {
+            name: [str(cell) for cell in self._table.column(name)]
+            for name in self.predictor.rows.columns
+            if name not in columns and name != "row"
+        }
+        index = pd.Index(self._table.rows, name="row")
+        if cells:
+            index = pd.MultiIndex.from_frame(pd.DataFrame({"row": self._table.rows, **cells}))
+        return pd.DataFrame(columns, index)
+
+    def contents(self) -> list[Line]:
+        """Return what is predicted, the table, and the fit's verdict if it fails."""
+        judged = self.fit.verdict
+        what = {
+            "expected": f"expected {self.fit.data.value_name}",
+            "linear": "linear predictor",
+            "observation": f"a new observation of {self.fit.data.value_name}",
+        }[self.kind]
+        of_groups = {
+            "data": "",
+            "none": ", without effects of groups",
+            "population": ", integrated over the population of groups",
+        }[self.predictor.groups if self.predictor.about.effects else "data"]
+        new = ", ".join(
+            f"{name} {', '.join(labels[known:][:5])}{', …' if len(labels) > known + 5 else ''}"
+            for name, labels in self.predictor.rows.labels.items()
+            if len(labels) > (known := self.predictor.rows.known[name])
+        )
+        return [
+            heading(self.fit.name, self.fit.program.about),
+            f"{what} of {len(self._table)} rows of {self._table.source}{of_groups}",
+            in_file(self.table(), "predictions.csv"),
+            *([f"note: not in the fit, so drawn from the population: {new}"] if new else []),
+            *([] if judged.passed else [judged.line]),
+            f"seed: {self.predictor.seed}",
+        ]
+
+
+def predict(
+    fit: Fit,
+    new: Any = None,
+    *,
+    kind: Kind | None = None,
+    groups: Groups = "data",
+    by: str | Sequence[str] | None = None,
+    weights: str | None = None,
+    seed: int | None = None,
+    interval: float | None = None,
+    **reading: Any,
+) -> Predictions | RowPredictions:
+    """Predict the rows of a table; without one, each group's next observation and a new group.
 
     Parameters
     ----------
     fit : Fit
-        Of a program with ``y_new``.
+        Of a program with ``[prediction]`` in its declaration, as each formula's has; without a
+        table, of a program with ``y_new``.
+    new : path, DataFrame or Table, optional
+        The rows, with the columns that the program reads but the observed one. The fit's own, if
+        `kind`, `by` or `weights` is given.
+    kind : str, optional
+        ``expected`` value, the default, ``linear`` predictor, or an ``observation``.
+    groups : str
+        ``data``: each row has its group's effects; those of a label that the fit has not seen are
+        drawn from their population, once in each draw for all rows of the label. ``none``: without
+        effects of groups. ``population``: integrated over them, so that a row stands for all the
+        groups that there might be.
+    by : str or sequence of str, optional
+        Average over the rows that have the same labels in these columns.
+    weights : str, optional
+        The column of how much each row counts in the averages, such as the people of a census.
     seed : int, optional
-        Of the predictions; that of the fit by default. What a program of one's own has drawn as
-        ``y_new`` and ``y_new_group`` in Stan is taken as it is.
+        Of the predictions; that of the fit by default. A new label and a row have random numbers
+        of their own, so that a row is predicted the same in any part and order of the table. What
+        a program of one's own has drawn as ``y_new`` and ``y_new_group`` in Stan is taken as it is.
     interval : float, optional
         Probability of the wider interval that is shown; that of the fit by default.
+    **reading
+        How a file is read: ``sep``, ``decimal``, ``encoding``.
+
+    Returns
+    -------
+    RowPredictions or Predictions
+        With ``table()`` and ``draws()``.
 
     Raises
     ------
     ConfigError
-        If the program has no ``y_new``, or the interval does not lie between 0 and 1.
+        If the program does not declare how it predicts, an option is unknown, or the interval does
+        not lie between 0 and 1.
+    DataError
+        For a cell of the table that is missing or cannot be what the fit had in its column, or a
+        level of a factor that the fit has not seen.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1)
+    >>> table = pd.DataFrame({"plant": ["1", "a new one"], "month": [5, 5]})
+    >>> pyflowers.predict(fit, table).table().round(0)["median"].tolist()
+    [10.0, 10.0]
     """
     fit = checked_fits([fit], "predict")[0].with_interval(interval)
+    of_rows = any(each is not None for each in (new, kind, by, weights))
+    has_next = fit.program.can(Capability.Y_NEW) or fit.program.declaration.prediction is None
+    if of_rows or not has_next:
+        kind = "expected" if kind is None else kind
+        return _predict_rows(fit, new, kind, groups, by, weights, seed, reading)
+    if groups != "data" or reading:
+        raise ConfigError(
+            f"{'groups' if groups != 'data' else next(iter(reading))}: it is of rows of a table; "
+            "give new, or kind for the rows of the fit"
+        )
     fit.program.require(Capability.Y_NEW)
     seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
     notes: list[str] = []
@@ -129,8 +431,8 @@ def predict(fit: Fit, *, seed: int | None = None, interval: float | None = None)
     first = np.zeros(1, dtype=np.int64)
     next_time = f"next {fit.data.name_of(fit.data.time)}" if fit.data.time else "new observation"
     mean = fit.posterior.data_vars.get(roles.group_mean)
-    groups = first if mean is None else np.arange(mean.shape[2])
-    values = new_data.y_at(fit.draws, fit.data, groups, rng)
+    positions = first if mean is None else np.arange(mean.shape[2])
+    values = new_data.y_at(fit.draws, fit.data, positions, rng)
     one = _labelled("y_new", values[..., 0])
     parts = [Prediction(next_time, one if mean is None else mean.copy(data=values).rename("y_new"))]
     if new_data.new_groups is not None:
@@ -147,6 +449,70 @@ def predict(fit: Fit, *, seed: int | None = None, interval: float | None = None)
     return Predictions(fit, tuple(parts), seed, tuple(notes))
 
 
+def _predict_rows(
+    fit: Fit,
+    new: Any,
+    kind: Kind,
+    groups: Groups,
+    by: str | Sequence[str] | None,
+    weights: str | None,
+    seed: int | None,
+    reading: Mapping[str, Any],
+) -> RowPredictions:
+    """Predict the rows of a table, see :func:`predict`."""
+    if kind not in KINDS:
+        raise ConfigError(f"kind must be {', '.join(KINDS)}, was {kind!r}")
+    predictor = predictor_of(fit, new, groups, seed, reading)
+    table = predictor.rows.table
+    assert table is not None
+    averaged = by is not None or weights is not None
+    return RowPredictions(
+        fit,
+        predictor,
+        kind,
+        cells_of(table, by, weights, is_of_fit=new is None) if averaged else None,
+    )
+
+
+def predictor_of(
+    fit: Fit,
+    new: Any = None,
+    groups: Groups = "data",
+    seed: int | None = None,
+    reading: Mapping[str, Any] | None = None,
+) -> Predictor:
+    """Return what a fit predicts for the rows of a table; those of the fit by default."""
+    if groups not in GROUPS:
+        raise ConfigError(f"groups must be {', '.join(GROUPS)}, was {groups!r}")
+    about = declared_prediction(fit.program)
+    _refuse_other_density(fit, about)
+    rows = read_rows(fit.program, fit.data, new, groups=groups, reading=reading)
+    seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
+    return Predictor(about, fit.draws, fit.data.values, rows, seed, groups)
+
+
+def _refuse_other_density(fit: Fit, about: PredictionRule) -> None:
+    """Refuse a rule that does not give the log likelihood that the program itself computes."""
+    name = fit.program.declaration.roles.log_lik
+    theirs = fit.draws.get(name)
+    if fit.program.python.pointwise is not None or theirs is None or fit.data.table is None:
+        return
+    step = max(1, theirs.shape[1] // 3)
+    few = {each: values[:, ::step] for each, values in fit.draws.items()}
+    rows = read_rows(fit.program, fit.data)
+    ours = Predictor(about, few, fit.data.values, rows).log_lik(fit.data.y)
+    theirs = few[name].reshape(ours.shape)
+    # A program may leave constants out.
+    apart = np.abs((ours - ours[:1, :1]) - (theirs - theirs[:1, :1]))
+    wrong = apart > 1e-6 * (1 + np.abs(ours))
+    if wrong.any():
+        row = int(np.argwhere(wrong)[0][2])
+        raise ConfigError(
+            f"[prediction] in {fit.program.declared_in} has another density than the program's "
+            f"{name}, as for {fit.data.where(row)}; correct its family, linear_predictor or where"
+        )
+
+
 def _labelled(name: str, values: Any, *groups: str) -> xr.DataArray:
     """Return draws of one number, or of groups with labels."""
     import xarray as xr
@@ -156,16 +522,28 @@ def _labelled(name: str, values: Any, *groups: str) -> xr.DataArray:
 
 
 def _summary(part: Prediction, interval: float) -> pd.DataFrame:
+    columns = summary(np.asarray(flat(part.quantity), dtype=np.float64), interval)
+    index = pd.MultiIndex.from_product(
+        [[part.title], element_names(part.quantity)], names=["prediction", "value"]
+    )
+    return pd.DataFrame(columns, index=index)
+
+
+def summary(draws: NDArray[np.float64], interval: float) -> dict[str, NDArray[np.float64]]:
+    """Return median, intervals and the median's Monte Carlo error of draws of predictions.
+
+    Parameters
+    ----------
+    draws : array, shape (chain, draw, value)
+        Quantiles of whole numbers are values that occur.
+    interval : float
+        Probability of the wider interval.
+    """
     probs = interval_quantiles(INNER, interval)
-    draws = np.asarray(flat(part.quantity), dtype=np.float64)
     levels = list(probs.values())
     if np.all(draws == np.floor(draws)):
         quantiles = np.quantile(draws, levels, axis=(0, 1), method="inverted_cdf")
     else:
         quantiles = convergence.quantiles(draws, levels)
-    columns = dict(zip(probs, quantiles, strict=True))
-    columns["mcse"] = convergence.mcse_quantile(draws, 0.5)
-    index = pd.MultiIndex.from_product(
-        [[part.title], element_names(part.quantity)], names=["prediction", "value"]
-    )
-    return pd.DataFrame(columns, index=index)
+    mcse = convergence.mcse_quantile(draws, 0.5)
+    return {**dict(zip(probs, quantiles, strict=True)), "mcse": mcse}

@@ -58,6 +58,36 @@ drop_missing_option = click.option(
     help="Leave rows without a value of a column that is used out. [default: refuse them]",
 )
 
+reading_options = options(
+    click.option("--sep", metavar="CHARACTER", help="What separates the cells of a CSV file."),
+    click.option("--decimal", type=click.Choice([".", ","]), help="The decimal mark. [default: .]"),
+    click.option("--encoding", metavar="NAME", help="Encoding of a text file. [default: utf-8]"),
+)
+"""How a table is read."""
+
+rows_options = options(
+    click.option("--new", type=PATH, help="A table of rows. [default: those of the run]"),
+    reading_options,
+    click.option(
+        "--groups",
+        type=click.Choice(["data", "none", "population"]),
+        default="data",
+        show_default=True,
+        help="Each row's own group, whose effects are drawn if the run has not seen it; no effects "
+        "of groups; or integrated over the population of groups.",
+    ),
+    click.option(
+        "--by",
+        metavar="COLUMN",
+        multiple=True,
+        help="Average over the rows that are the same here. May be given several times.",
+    ),
+    click.option(
+        "--weights", metavar="COLUMN", help="How much each row counts in the averages. [default: 1]"
+    ),
+)
+"""Of commands that predict rows of a table."""
+
 data_options = options(
     click.option(
         "--data",
@@ -76,9 +106,7 @@ data_options = options(
         callback=partial(_pairs, str, "NAME=COLUMN"),
         help="The table's name for a column of the declaration.",
     ),
-    click.option("--sep", metavar="CHARACTER", help="What separates the cells of a CSV file."),
-    click.option("--decimal", type=click.Choice([".", ","]), help="The decimal mark. [default: .]"),
-    click.option("--encoding", metavar="NAME", help="Encoding of a text file. [default: utf-8]"),
+    reading_options,
     click.option(
         "--time-order",
         type=click.Choice(["value", "appearance"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyflowers.cli.console import say, say_json, shows_progress
-from pyflowers.cli.options import PATH, cmdstan_option, interval_option
+from pyflowers.cli.options import PATH, cmdstan_option, interval_option, rows_options
 from pyflowers.cli.results import Lines, about, finish, out_option, rows_of
 from pyflowers.display import styled
 from pyflowers.errors import ConfigError
@@ -120,27 +121,111 @@ def _pit(found: PredictiveChecks) -> dict[str, Any] | None:
 
 @click.command("predict")
 @run_argument
+@rows_options
+@click.option(
+    "--kind",
+    type=click.Choice(["expected", "linear", "observation"]),
+    help="What is predicted of a row: its expected value, its linear predictor, or an observation. "
+    "[default: expected]",
+)
+@click.option("--draws", is_flag=True, help="Write the draws of rows to --out: predictions.nc.")
 @seed_of_draws
 @interval_option
 @out_option("predictions")
-def predict_command(run: Path, seed: int | None, interval: float | None, out: Path | None) -> int:
-    """Predict each group's next observation and a new group, with intervals of 50 and 90%.
+def predict_command(
+    run: Path,
+    seed: int | None,
+    interval: float | None,
+    out: Path | None,
+    draws: bool,
+    **options: Any,
+) -> int:
+    """Predict the rows of a table, or each group's next observation and a new group.
 
-    RUN is a run folder of pyflowers fit. A program of your own predicts what it declares as y_new
-    and y_new_group in generated quantities.
+    RUN is a run folder of pyflowers fit. With --new, --kind, --by or --weights there is a row for
+    each row of the table, or for each average over rows. Without them it is the next observation of
+    each group; a program of your own then predicts what it declares as y_new and y_new_group.
     """
     from pyflowers import plots
-    from pyflowers.analysis.predictions import predict
+    from pyflowers.analysis.predictions import RowPredictions, predict
 
+    if draws and out is None:
+        raise click.UsageError("--draws writes predictions.nc to --out; add --out")
     fit = _open(run, interval)
-    found = predict(fit, seed=seed)
-    table = found.table()
-    record = about(fit, run, seed=found.seed, predictions=rows_of(table), notes=list(found.notes))
+    found = predict(fit, seed=seed, **_given(options))
+    table, record = found.table(), about(fit, run)
+    if isinstance(found, RowPredictions):
+        record |= {"seed": found.predictor.seed, "of": found.kind, "groups": options["groups"]}
+        record |= {"predictions": rows_of(table)}
+    else:
+        record |= {"seed": found.seed, "predictions": rows_of(table), "notes": list(found.notes)}
+    if draws and not isinstance(found, RowPredictions):
+        raise click.UsageError("--draws is of rows of a table; add --new or --kind")
 
     def files() -> dict[str, Any]:
-        return {"predictions.csv": table, "predictions.png": plots.predictions(found)}
+        made = {"predictions.csv": table, "predictions.png": plots.predictions(found)}
+        return {**made, "predictions.nc": found} if draws else made
 
     return finish("predictions", found, record, out, files)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {name: value for name, value in options.items() if value not in (None, ())}
+
+
+@click.command("effects")
+@run_argument
+@click.argument("columns", metavar="[COLUMN...]", nargs=-1)
+@click.option("--slopes", is_flag=True, help="Average slopes of columns of numbers.")
+@click.option(
+    "--step",
+    metavar="NUMBER|sd",
+    help="How much a column of numbers is changed. [default: by 1; from one to the other of two "
+    "values; between the quartiles of a spline]",
+)
+@click.option(
+    "--between", nargs=2, help="Compare two values of one column, the second with the first."
+)
+@click.option(
+    "--scale",
+    type=click.Choice(["difference", "ratio", "odds ratio"]),
+    default="difference",
+    show_default=True,
+    help="On which the averages are compared.",
+)
+@click.option("--rope", type=float, nargs=2, help="Region of practical equivalence: its two ends.")
+@rows_options
+@seed_of_draws
+@interval_option
+@out_option("effects")
+def effects_command(
+    run: Path, columns: tuple[str, ...], interval: float | None, out: Path | None, **options: Any
+) -> int:
+    """Show how the expected response changes with each column, on average over rows.
+
+    RUN is a run folder of pyflowers fit, of a formula or a program with [prediction]. Each level of
+    a factor is compared with its reference level, and a column of numbers with itself one larger;
+    COLUMN chooses columns. Every row is predicted both ways in every draw, with its own values in
+    all other columns.
+    """
+    from pyflowers.analysis.average_effects import effects
+
+    fit = _open(run, interval)
+    found = effects(fit, *columns, **_given(options))
+    table = found.table()
+    record = about(fit, run, scale=found.scale, rows=found.source, effects=rows_of(table))
+
+    def files() -> dict[str, Any]:
+        from pyflowers import plots
+
+        made: dict[str, Any] = {"effects.csv": table}
+        for column in dict.fromkeys(table.index.get_level_values("column")):
+            name = re.sub(r"[^\w.-]+", "_", column)
+            made[f"effect-{name}.png"] = plots.conditional_effects(fit, column)
+        return made
+
+    return finish("effects", found, record, out, files)
 
 
 @click.command("contrast")
@@ -154,8 +239,10 @@ def contrast_command(
     """Evaluate expressions of a posterior: intervals of numbers, probabilities of conditions.
 
     RUN is a run folder of pyflowers fit, and EXPR for instance "mu_plant[rose] - mu_plant[1]",
-    "mu_plant[3] > mu_plant[1] and mu > 0" or "rank(mu_plant)", where rank 1 is the largest. An
-    element is named by its label, or by its position from 1. There are + - * / **, comparisons,
+    "mu_plant[3] > mu_plant[1] and mu > 0" or "rank(mu_plant)": the probabilities of being the
+    largest and of being one of the three largest. An element is named by its label, or by its
+    position from 1; of a formula, mu[subject 308] is the expected response, averaged over the rows
+    where subject is 308, and mu over all. There are + - * / **, comparisons,
     and, or, not, abs, exp, log, sqrt and rank; mean, sum, min, max, sd and var are taken over the
     elements of a vector in each draw.
     """
@@ -168,8 +255,7 @@ def contrast_command(
         from pyflowers import plots
         from pyflowers.programs import Capability
 
-        tables = {"numbers.csv": found.numbers(), "conditions.csv": found.conditions()}
-        made: dict[str, Any] = {name: table for name, table in tables.items() if len(table)}
+        made: dict[str, Any] = dict(found.tables())
         if fit.program.can(Capability.GROUP_MEAN):
             made["forest.png"] = plots.forest(fit)
         return made

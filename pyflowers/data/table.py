@@ -340,7 +340,9 @@ class Table(Shown):
         cells = {name: cells[rows] for name, cells in self.cells.items()}
         return replace(self, cells=cells, rows=self.rows[rows], notes=list(self.notes))
 
-    def without_missing(self, columns: Collection[str], *, drop: bool) -> Table:
+    def without_missing(
+        self, columns: Collection[str], *, drop: bool, option: str = " with --drop-missing"
+    ) -> Table:
         """Return the table without the rows in which a column has no value, and note them.
 
         Parameters
@@ -349,6 +351,8 @@ class Table(Shown):
             The columns.
         drop : bool
             Whether there may be such rows.
+        option : str
+            For the message, how a user drops them.
 
         Raises
         ------
@@ -368,7 +372,7 @@ class Table(Shown):
             f"{lacking} ({'row' if one else 'rows'} {rows})"
         )
         if not drop:
-            raise DataError(f"{what}; fill them in, or leave these rows out with --drop-missing")
+            raise DataError(f"{what}; fill them in, or leave these rows out{option}")
         if missing.all():
             raise DataError(f"{what}, so that none is left")
         kept = self.at(~missing)

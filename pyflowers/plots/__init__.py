@@ -17,6 +17,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from pyflowers.cores import each
+from pyflowers.plots.conditional import conditional_effects
 from pyflowers.plots.groups import forest, group_intervals, observations, predictions, shrinkage
 from pyflowers.plots.posterior import pairs, prior_posterior, ranks, trace, trace_first_chain
 from pyflowers.plots.predictive import (
@@ -41,6 +42,7 @@ __all__ = [
     "Theme",
     "alt_text",
     "calibration",
+    "conditional_effects",
     "density_overlay",
     "elpd_differences",
     "forest",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels
-from pyflowers.display import percent
+from pyflowers.display import interval_quantiles, percent
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, labels_of, own_dims
@@ -20,7 +20,7 @@ from pyflowers.programs import Capability, Data
 
 if TYPE_CHECKING:
     from pyflowers.analysis.checks import PredictiveChecks
-    from pyflowers.analysis.predictions import Predictions
+    from pyflowers.analysis.predictions import Predictions, RowPredictions
 
 MOST_ROWS = 30
 MOST_PANELS = 24
@@ -66,18 +66,18 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
         names = [str(name) for name, each in fit.posterior.items() if len(own_dims(each)) == 1]
         vectors = ", ".join(names) or "none"
         raise ConfigError(f"forest: {quantity!r} is not a vector of {fit.name}; it has {vectors}")
-    levels = np.quantile(flat(found), _probs(fit.interval), axis=(0, 1))
-    shown, note = _extremes(-levels[2])
+    levels = np.quantile(flat(found), interval_probs(fit.interval), axis=(0, 1))
+    shown, note = extremes(-levels[2])
     names = [labels_of(found)[0][i] for i in shown]
     is_effect, unit = quantity in effects, fit.program.unit_of(quantity, fit.data)
-    figure, ax = _rows(
+    figure, ax = named_rows(
         names, "column" if is_effect else fit.data.name_of(own_dims(found)[0]), theme
     )
     if is_effect:
         ax.axvline(0, color=theme.muted, lw=0.8, zorder=0)
         unit = unit or fit.program.description_of(quantity)
     ax.set_xlabel(fitted(unit or quantity, 3.4))
-    style.legend(figure, _intervals(ax, levels[:, shown], theme, fit.interval))
+    style.legend(figure, intervals_of_rows(ax, levels[:, shown], theme, fit.interval))
     top, bottom = (element_names(found)[int(np.argmax(s * levels[2]))] for s in (1, -1))
     alt = (
         f"Forest plot of {quantity} of {fit.name}: the largest median is {levels[2].max():.3g} of "
@@ -117,7 +117,7 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     if groups is None:
         raise ConfigError(f"plots: the data of {fit.name} have no groups to draw")
     observed, num = groups.observed, groups.observed.size
-    levels = np.quantile(groups.replicated, _probs(fit.interval), axis=0)
+    levels = np.quantile(groups.replicated, interval_probs(fit.interval), axis=0)
     width = np.maximum(levels[4] - levels[0], 1e-300)
     shown = np.sort(np.argsort(-np.abs(observed - levels[2]) / width, kind="stable")[:MOST_ROWS])
     inside = (observed >= levels[1]) & (observed <= levels[3])
@@ -132,8 +132,8 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
             f"Of {num} groups the {shown.size} are shown whose observed means are farthest out "
             "among the replicated ones."
         )
-    figure, ax = _rows([groups.labels.names[i] for i in shown], groups.labels.column, theme)
-    handles = _intervals(ax, levels[:, shown], theme, fit.interval, "replicated, ")
+    figure, ax = named_rows([groups.labels.names[i] for i in shown], groups.labels.column, theme)
+    handles = intervals_of_rows(ax, levels[:, shown], theme, fit.interval, "replicated, ")
     dot: dict[str, Any] = {"marker": "o", "mfc": theme.paper, "mec": theme.data}
     ax.plot(observed[shown], np.arange(shown.size), ls="", ms=6, mew=1.3, **dot)
     ax.set_xlabel(fitted(f"mean of {fit.data.value_name}", 3.4))
@@ -147,31 +147,36 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
 
 
 @styled
-def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
+def predictions(found: Predictions | RowPredictions, *, theme: Theme = LIGHT) -> Figure:
     """Draw what is predicted: medians with intervals of 50% and the fit's own, new groups last.
 
     Parameters
     ----------
-    found : Predictions
-        Of more than 30 groups, those with the 15 largest and the 15 smallest medians are drawn.
+    found : Predictions or RowPredictions
+        Of more than 30 groups or rows, those with the 15 largest and the 15 smallest medians are
+        drawn.
     theme : Theme
         Colours.
     """
+    from pyflowers.analysis.predictions import RowPredictions
+
     fit = found.fit
+    if isinstance(found, RowPredictions):
+        return _row_predictions(found, theme)
     mean = fit.program.declaration.roles.group_mean
     parts = [part for part in found.parts if part.quantity.name != mean] or list(found.parts)
     draws = np.concatenate([flat(part.quantity) for part in parts], axis=2)
-    levels = np.quantile(draws, _probs(fit.interval), axis=(0, 1))
+    levels = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
     names = [
         ", ".join(element[len(str(part.quantity.name)) :].strip("[]").split(",")) or part.title
         for part in parts
         for element in element_names(part.quantity)
     ]
     num = len(element_names(parts[0].quantity))
-    groups, note = _extremes(-levels[2, :num]) if num > MOST_ROWS else (np.arange(num), "")
+    groups, note = extremes(-levels[2, :num]) if num > MOST_ROWS else (np.arange(num), "")
     shown = np.concatenate([groups, np.arange(num, len(names))])
-    figure, ax = _rows([names[i] for i in shown], "", theme)
-    style.legend(figure, _intervals(ax, levels[:, shown], theme, fit.interval))
+    figure, ax = named_rows([names[i] for i in shown], "", theme)
+    style.legend(figure, intervals_of_rows(ax, levels[:, shown], theme, fit.interval))
     # A new group's tail may be so long that nothing else could be read.
     low, inner_low, _, inner_high, high = levels[:, shown]
     span = float(inner_high.max() - inner_low.min()) or 1.0
@@ -187,6 +192,36 @@ def predictions(found: Predictions, *, theme: Theme = LIGHT) -> Figure:
         f"{levels[2].max():.3g}, with intervals of 50% and {percent(fit.interval)}."
     )
     return finish(figure, alt, beyond, note)
+
+
+def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
+    """Draw the predictions of a table's rows, or averages over them."""
+    table, interval = found.table(), found.fit.interval
+    columns = {prob: name for name, prob in interval_quantiles(0.5, interval).items()}
+    levels = table[[columns[round(prob, 12)] for prob in interval_probs(interval)]].to_numpy().T
+    rows = [each if isinstance(each, tuple) else (each,) for each in table.index]
+    is_row = found.cells is None
+
+    def joined(parts: Sequence[Any]) -> str:
+        first, *more = map(str, parts)
+        return f"{first}: {', '.join(more)}" if is_row and more else ", ".join([first, *more])
+
+    names = list(map(joined, rows))
+    shown, note = extremes(-levels[2]) if len(names) > MOST_ROWS else (np.arange(len(names)), "")
+    figure, ax = named_rows([names[i] for i in shown], joined(table.index.names), theme)
+    style.legend(figure, intervals_of_rows(ax, levels[:, shown], theme, interval))
+    what = {
+        "expected": "expected value",
+        "linear": "linear predictor",
+        "observation": "observation",
+    }
+    ax.set_xlabel(fitted(f"{observed_unit(found.fit)}, {what[found.kind]}", 4.4))
+    alt = (
+        f"Predictions of {found.fit.name} for {len(names)} rows: medians from "
+        f"{levels[2].min():.3g} to {levels[2].max():.3g}, with intervals of 50% and "
+        f"{percent(interval)}."
+    )
+    return finish(figure, alt, note)
 
 
 @styled
@@ -213,17 +248,17 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     unpooled = np.bincount(groups.codes, fit.data.y) / groups.counts
     pooled = float(fit.data.y.mean())
     draws = flat(fit.posterior[fit.program.declaration.roles.group_mean])
-    low, _, median, _, high = np.quantile(draws, _probs(fit.interval), axis=(0, 1))
+    low, _, median, _, high = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
     shown, note = np.arange(len(groups)), ""
     if len(groups) > MOST_ROWS:
-        shown, _ = _extremes(unpooled)
+        shown, _ = extremes(unpooled)
         note = (
             f"Of {len(groups)} {label(groups.column)} labels, the {MOST_ROWS // 2} with the lowest "
             f"and the {MOST_ROWS // 2} with the highest averages are shown; "
             f"{len(groups) - MOST_ROWS} between them are left out, and are in the summary table."
         )
     rows = np.arange(shown.size)
-    figure, ax = _rows([groups.names[i] for i in shown], groups.column, theme)
+    figure, ax = named_rows([groups.names[i] for i in shown], groups.column, theme)
     ax.axvline(pooled, color=theme.prior, ls=style.DASHED, lw=1.1)
     ax.hlines(rows, low[shown], high[shown], color=theme.model, lw=2.2, alpha=0.45)
     ax.hlines(rows, unpooled[shown], median[shown], color=theme.muted, lw=0.8)
@@ -380,11 +415,12 @@ def observed_unit(fit: Fit) -> str:
     return fit.program.unit_of(mean, fit.data) or fit.data.value_name
 
 
-def _probs(interval: float) -> tuple[float, ...]:
+def interval_probs(interval: float) -> tuple[float, ...]:
+    """Return the quantiles of a figure: those of the interval, of one of 50%, and the median."""
     return ((1 - interval) / 2, 0.25, 0.5, 0.75, (1 + interval) / 2)
 
 
-def _extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
+def extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
     """Return rows in order, first and last ones only where there are too many."""
     order = np.argsort(order_by, kind="stable")
     if order.size <= MOST_ROWS:
@@ -397,7 +433,7 @@ def _extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
     return np.concatenate([order[:half], order[-half:]]), note
 
 
-def _rows(names: Sequence[str], what: str, theme: Theme) -> tuple[StyledFigure, Axes]:
+def named_rows(names: Sequence[str], what: str, theme: Theme) -> tuple[StyledFigure, Axes]:
     """Return a figure with a named row for each group."""
     height = 0.24 * max(len(names), 3)
     figure = style.new_figure(1.15 + height, theme)
@@ -413,7 +449,7 @@ def _name_rows(ax: Axes, names: Sequence[str], what: str, height: float) -> None
     ax.grid(axis="y", visible=False)
 
 
-def _intervals(
+def intervals_of_rows(
     ax: Axes, levels: NDArray[np.float64], theme: Theme, interval: float, what: str = ""
 ) -> list[Any]:
     """Draw two intervals a row, and medians if they are not named; return the legend's handles."""

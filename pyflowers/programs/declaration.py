@@ -415,6 +415,29 @@ class TableRoles(Record):
     time: str = ""
 
 
+class PredictionRule(Record):
+    """How new rows of a table are predicted, in the program's own names.
+
+    Attributes
+    ----------
+    family : str
+        The response's family, one of those of formulas.
+    linear_predictor : str
+        That of a row, such as ``alpha + X * b + r[plant]``. A variable of the data block stands for
+        its value in the row.
+    effects : mapping of str to str
+        What a label that is not in the data has, such as ``r = "normal(0, tau)"`` or
+        ``"multi_normal(sd, cor)"`` for the correlated columns of a matrix.
+    where : mapping of str to str
+        What the two above and the family name and no draws have: ``sigma = "sqrt(sigma2)"``.
+    """
+
+    family: str
+    linear_predictor: str
+    effects: dict[str, str] = Field(default_factory=dict)
+    where: dict[str, str] = Field(default_factory=dict)
+
+
 class FormulaText(Record):
     """The formula that a program was written from.
 
@@ -425,8 +448,8 @@ class FormulaText(Record):
     family : str
         Its family.
     sha256 : str
-        Digest of the program as it was written; of one that was edited since, only the program's
-        text counts.
+        Digest of the program and its ``[prediction]`` as they were written; of a program that was
+        edited since, only its text counts.
     """
 
     text: str
@@ -456,7 +479,7 @@ class Declaration(Record):
     priors : mapping of str to Prior
         Data variables with a default. One element of a vector is named by its label:
         ``[priors."b_scale[age]"]``.
-    table, data, dims, parameters, roles, formula : table
+    table, data, dims, parameters, roles, prediction, formula : table
         See the section of this name.
     """
 
@@ -473,6 +496,7 @@ class Declaration(Record):
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     omit: tuple[str, ...] = ()
     roles: Roles = Roles()
+    prediction: PredictionRule | None = None
     formula: FormulaText | None = None
 
     @model_validator(mode="after")

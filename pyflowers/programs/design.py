@@ -35,6 +35,8 @@ LARGEST = 1e100
 
 _ROWS_OF_FACTOR = re.compile(r"\[(?:T\.)?(.*?)\](?=:|$)", re.DOTALL)
 
+_FACTOR_OF_ERROR = re.compile(r"Unable to evaluate factor `(.*?)`\. \[", re.DOTALL)
+
 _FACTOR_CALL = re.compile(r"C\(([^(),]+)(?:, ref=(?:'[^']*'|\"[^\"]*\"|[^()]*))?\)(?=\[)")
 
 
@@ -178,11 +180,16 @@ def _evaluated(
             spec = ModelSpec(formula=formula, transform_state=_restored(state), na_action="ignore")
             return spec.get_model_matrix(frame, context=context | {"C": factor})
     except (FormulaicError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        where = "it"
         cause: BaseException = error
         while cause.__cause__ is not None:
+            found = _FACTOR_OF_ERROR.match(str(cause))
+            where = show_columns(found[1], quoted) if found else where
             cause = cause.__cause__
-        is_own = isinstance(cause, DataError)
-        reason = str(cause) if is_own else "it cannot be computed; correct the term or the column"
+        reason = f"{where} cannot be computed; correct the term or the column"
+        if "beyond upper and/or lower bounds" in str(cause):
+            reason = f"{where} ends where its data ended; give values between their ends"
+        reason = str(cause) if isinstance(cause, DataError) else reason
         raise refuse(f"terms {text.removeprefix('1 + ')!r}: {reason}") from None
 
 

@@ -77,7 +77,8 @@ class Program(Shown):
             from pyflowers.programs.formulas import digest_of
             from pyflowers.programs.formulas.predictions import capabilities_of
 
-            if digest_of(self.source.text) == formula.sha256:  # it was not edited since
+            rule = self.declaration.prediction
+            if digest_of(self.source.text, rule) == formula.sha256:  # not edited since
                 object.__setattr__(self, "python", capabilities_of(self.declaration))
 
     @classmethod

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pandas as pd
 from markupsafe import Markup
 
+from pyflowers.analysis.average_effects import Effects, effects, predictors
 from pyflowers.analysis.checks import PredictiveChecks, check
 from pyflowers.analysis.elpd import LooComparison, loo
 from pyflowers.analysis.methods import Comparison
@@ -32,6 +33,12 @@ MOST_REPLICATED = 100_000_000
 
 FEWEST_REPLICATES = 200
 """Replicated data sets of a model's checks however large the data are."""
+
+MOST_PREDICTED = 40_000_000
+"""Rows times draws up to which the average effects of the best model are computed."""
+
+MOST_EFFECTS = 6
+"""Columns whose average effects are shown."""
 
 Comparisons = Mapping[str, Comparison | str]
 
@@ -66,6 +73,9 @@ class Material:
 
     verdicts: dict[str, Verdict]
 
+    effects: Effects | None
+    """Average effects in the best model, if it has predictors and they are soon computed."""
+
     def __init__(
         self,
         fits: Sequence[Fit],
@@ -90,8 +100,19 @@ class Material:
         best = self.loo.best.name if self.loo else fits[0].name
         self.best = next(fit for fit in fits if fit.name == best)
 
+    @property
+    def predictors(self) -> list[str]:
+        """The columns whose average effects in the best model are shown."""
+        fit = self.best
+        many = fit.num_predictions > MOST_PREDICTED
+        if fit.program.declaration.prediction is None or fit.data.table is None or many:
+            return []
+        return predictors(fit)[:MOST_EFFECTS]
+
     def examine(self, compare: Callable[[], Comparisons]) -> None:
         """Compute what the figures of the fits do not need."""
+        columns = self.predictors
+        self.effects = effects(self.best, *columns) if columns else None
         compared = compare()
         self.comparisons = {f.name: compared[f.name] for f in self.fits if f.name in compared}
         self.sensitivities, self.checks, self.unchecked, self.verdicts = {}, {}, {}, {}

@@ -73,6 +73,8 @@ def drawings(material: Material) -> Drawings:
         found["data"] = partial(plots.observations, data)
     if loo is not None and len(loo.models) > 1:
         found["loo"] = partial(plots.elpd_differences, loo, interval=material.best.interval)
+    for column in material.predictors:
+        found[f"effect of {column}"] = partial(plots.conditional_effects, material.best, column)
     for i, calibration in enumerate(material.calibrations):
         found[f"calibration {i}"] = partial(plots.calibration, calibration)
     for fit in material.fits:
@@ -160,6 +162,32 @@ def answer(material: Material) -> dict[str, Any]:
         "has_others": bool(left),
         "behind": [(model.name, *each) for model, each in zip(others, behind, strict=True)],
     }
+
+
+def average_effects(material: Material) -> list[dict[str, Any]]:
+    """Return average effects in the best model; of a factor of many levels the extreme ones."""
+    found = material.effects
+    if found is None:
+        return []
+    table = found.table()
+    low, high = list(interval_quantiles(found.fit.interval))[1:]
+    columns, medians = table.index.get_level_values("column"), table["median"].to_numpy()
+    named: set[int] = set()
+    for column in dict.fromkeys(columns):
+        rows = np.flatnonzero(columns == column)
+        ends = rows[np.argsort(medians[rows])][[0, -1]]
+        named |= set((rows if len(rows) <= MOST_NAMED else ends).tolist())
+    return [
+        {
+            "words": words,
+            "value": number(float(row["median"])),
+            "low": number(float(row[low])),
+            "high": number(float(row[high])),
+            "probability": number(float(row["P(> 0)"])),
+        }
+        for i, (words, (_, row)) in enumerate(zip(found.words, table.iterrows(), strict=True))
+        if i in named
+    ]
 
 
 def banner(material: Material) -> dict[str, Any]:

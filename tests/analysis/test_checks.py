@@ -458,5 +458,5 @@ def test_the_examples_of_bugs_are_checked_predicted_and_contrasted(name):
     assert len(predicted) == len(fit.data.by_group) + 1
     assert inside.all()
     vector = next(q for q in fit.posterior.values() if q.ndim == 3)
-    ranks = pyflowers.contrast(fit, f"rank({vector.name})").numbers()
+    ranks = pyflowers.contrast(fit, f"rank({vector.name})").ranks()
     assert len(ranks) == vector.shape[2]

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from synthetic_fits import synthetic_fit, table
 
+import pyflowers
 from pyflowers.cli.main import COMMANDS, cli, main
 from pyflowers.cli.results import rows_of
 from pyflowers.workflow import doctor
@@ -35,6 +36,9 @@ def project(tmp_path_factory):
     synthetic_fit("multilevel_poisson", data, change=constant).save(folder / "bad")
     rows = [f"{plant},{month},{month}" for plant in "ab" for month in (1, 2, 3)]
     (folder / "few.csv").write_text("plant,month,flowers\n" + "\n".join(rows) + "\n")
+    how = {"chains": 1, "warmup": 100, "draws": 50, "seed": 1, "engine": "stanli"}
+    few = folder / "few.csv"
+    pyflowers.fit("flowers ~ month", few, family="poisson", **how).save(folder / "formula")
     return folder
 
 
@@ -51,6 +55,8 @@ WORDS = {
     "compare": ("compare", "iid_normal", *EXACT, "--out", "OUT/c"),
     "check": ("check", "bad"),
     "predict": ("predict", "run"),
+    "predict --new": ("predict", "formula", "--new", "few.csv"),
+    "effects": ("effects", "formula", "--slopes"),
     "contrast": ("contrast", "run", "mu_plant[nan]", "mu > 0"),
     "loo": ("loo", "run", "--no-refit"),
     "report": ("report", "run", "--out", "OUT/r.html"),

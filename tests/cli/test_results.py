@@ -88,7 +88,7 @@ def test_contrast_prints_numbers_and_conditions(folder, tmp_path):
         assert printed in done.output
     record = json.loads(run("contrast", folder, *words, "--json").output)
     kinds = [row["kind"] for row in record["contrasts"]]
-    assert kinds == ["number"] * 4 + ["condition"]
+    assert kinds == ["number", "condition"] + ["rank"] * 3
     assert (tmp_path / "k" / "forest.png").is_file()
     again = run("contrast", folder, "mu > 0", "--out", tmp_path / "k")
     assert again.exit_code == 0

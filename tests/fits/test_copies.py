@@ -57,7 +57,7 @@ def test_results_come_back_whole(fits, way):
         (pyflowers.check(own), lambda it: it.table()),
         (pyflowers.check(poisson), lambda it: it.table()),
         (pyflowers.predict(poisson), lambda it: it.table()),
-        (pyflowers.contrast(own, "tau > 1", "rank(alpha)"), lambda it: it.numbers()),
+        (pyflowers.contrast(own, "tau > 1", "rank(alpha)"), lambda it: it.ranks()),
         (loo([normal]), lambda it: pd.DataFrame(it.models[0].terms)),
         (pyflowers.sensitivity(own), lambda it: it.table()),
         (leave_one_group_out([poisson]), lambda it: pd.DataFrame(it.models[0].terms)),

@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyflowers.data import Table
+from pyflowers.programs.declaration import PredictionRule
 from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas.checks import check_model
-from pyflowers.programs.formulas.declared import declaration_of, to_toml
+from pyflowers.programs.formulas.declared import declaration_of, prediction_of, to_toml
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.writer import write_program
@@ -78,16 +79,18 @@ def write_formula(
     model = Model(formula, model.family, kept, centered or {})
     check_model(model)
     program = write_program(model)
-    return name_of(text, family), program, declaration_of(model, digest_of(program))
+    rule = PredictionRule.model_validate(prediction_of(model))
+    return name_of(text, family), program, declaration_of(model, digest_of(program, rule))
 
 
 _SIGNS = {"||": "apart", "*": "times", ":": "by", "/": "over", "-": "minus"}
 """Words for what tells formulas apart that have the same columns."""
 
 
-def digest_of(program: str) -> str:
-    """Return the digest by which a program is known to be as it was written."""
-    return hashlib.sha256(program.encode()).hexdigest()
+def digest_of(program: str, rule: PredictionRule | None) -> str:
+    """Return the digest by which a program and its ``[prediction]`` are known to be as written."""
+    how = rule.model_dump_json() if rule is not None else ""
+    return hashlib.sha256(f"{program}\0{how}".encode()).hexdigest()
 
 
 def name_of(text: str, family: str) -> str:
@@ -95,6 +98,10 @@ def name_of(text: str, family: str) -> str:
     for sign, word in _SIGNS.items():
         text = text.replace(sign, f" {word} ")
     name = "_".join(re.findall(r"[A-Za-z0-9]+", text))
-    name = name if len(name) <= 60 else f"{name[:52].strip('_')}_{digest_of(text)[:7]}"
+    name = (
+        name
+        if len(name) <= 60
+        else f"{name[:52].strip('_')}_{hashlib.sha256(text.encode()).hexdigest()[:7]}"
+    )
     name = name if name[:1].isalpha() else f"formula_{name}"
     return name if family == "gaussian" else f"{name}_{family}"

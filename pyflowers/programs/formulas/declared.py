@@ -50,8 +50,29 @@ def declaration_of(model: Model, sha256: str) -> dict[str, Any]:
             for name, (value, meaning) in model.priors.items()
         },
         "parameters": _parameters(model),
+        "prediction": prediction_of(model),
     }
     return {key: value for key, value in found.items() if value not in ({}, [], "")}
+
+
+def prediction_of(model: Model) -> dict[str, Any]:
+    """Return ``[prediction]``: how the program predicts rows of another table."""
+    terms = ["Intercept"] if model.has_intercept and not model.family.is_ordinal else []
+    terms += ["X * b"] if model.population else []
+    terms += [f"offset_{i + 1}" for i in range(len(model.offsets))]
+    effects = {}
+    for its in model.effects:
+        name, of_row = its.name, f"r_{its.name}[{its.name}]"
+        terms.append(of_row if its.is_intercept else f"rows_dot_product(Z_{name}, {of_row})")
+        one, several = f"normal(0, sd_{name}[1])", f"multi_normal(sd_{name}, cor_{name})"
+        apart = several if its.pairs else f"multi_normal(sd_{name})"
+        effects[f"r_{name}"] = one if its.is_intercept else apart
+    found = {
+        "family": model.family.name,
+        "linear_predictor": " + ".join(terms) or "0",
+        "effects": effects,
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def _story(model: Model) -> str:

@@ -1,0 +1,533 @@
+"""Average effects: how the expected response changes with a column, over the rows of a table.
+
+An average comparison predicts every row twice, with the column's one value and with its other one,
+and averages the differences over the rows; an average slope averages derivatives. Each is computed
+in every draw, so that its draws are draws of its posterior.
+
+References
+----------
+Gelman and Pardoe (2007), Average predictive comparisons for models with nonlinearity, interactions,
+and variance components, Sociological Methodology 37(1), section 2; Arel-Bundock, Greifer and Heiss
+(2024), How to interpret statistical models using marginaleffects for R and Python, Journal of
+Statistical Software 111(9), sections 4 and 5, for comparisons, slopes and their averages.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers.analysis.contrasts import number_columns
+from pyflowers.analysis.predictions import Cells, cells_of, in_blocks, predictor_of
+from pyflowers.data import Table
+from pyflowers.display import Line, Shown, heading, in_file
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.fits.fit import Fit, checked_fits
+from pyflowers.programs.data import as_table
+from pyflowers.programs.declaration import Declaration, Terms
+from pyflowers.programs.families import find_family
+from pyflowers.programs.prediction import (
+    Groups,
+    Predictor,
+    declared_prediction,
+    frozen,
+    group_columns,
+    names_of,
+)
+from pyflowers.programs.terms import hide_columns
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FloatArray = NDArray[np.float64]
+
+Scale = Literal["difference", "ratio", "odds ratio"]
+SCALES = ("difference", "ratio", "odds ratio")
+
+STEP = 0.01
+"""Distance of a derivative's nodes in sds of the column: its errors are near 1e-13 of the slope."""
+
+NUM_NODES = 7
+
+_LIMITED = {"log", "log2", "log10", "sqrt", "**", "/"}
+"""What may not be defined on both sides of a number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """A change of a column, whose effect is asked for.
+
+    Attributes
+    ----------
+    column : str
+        The user's name of it.
+    label : str
+        The change, such as ``treated - control``.
+    words : str
+        The same in a sentence: ``where group is treated, not control``.
+    cells : tuple of array, shape (N,)
+        What the column holds: first what is changed to, then what is changed from; or the nodes
+        of a derivative.
+    weights : tuple of array, shape (N,)
+        Those of the nodes.
+    """
+
+    column: str
+    label: str
+    words: str
+    cells: tuple[NDArray[Any], ...]
+    weights: tuple[FloatArray, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Effects(Shown):
+    """Average effects of columns on the expected response.
+
+    Attributes
+    ----------
+    fit : Fit
+        Whose posterior it is.
+    scale : str
+        ``difference``, ``ratio`` or ``odds ratio``; of slopes, ``slope``.
+    effects : DataArray, shape (chain, draw, effect)
+        Their draws.
+    index : MultiIndex
+        Column and change of each, and the set of rows.
+    words : tuple of str
+        The change of each in a sentence.
+    source : str
+        The rows over which is averaged.
+    rope : (float, float) or None
+        The region of practical equivalence.
+    """
+
+    fit: Fit
+    scale: str
+    effects: xr.DataArray
+    index: pd.MultiIndex
+    words: tuple[str, ...]
+    source: str
+    rope: tuple[float, float] | None = None
+
+    @property
+    def null(self) -> float:
+        """What no effect is on this scale."""
+        return 1.0 if "ratio" in self.scale else 0.0
+
+    def draws(self) -> xr.DataArray:
+        """Return the draws, shape (chain, draw, effect)."""
+        return self.effects
+
+    def table(self) -> pd.DataFrame:
+        """Return median, intervals and Monte Carlo error of each effect, and its probability.
+
+        ``P(> 0)``, of ratios ``P(> 1)``, is the probability that it is larger; with a region of
+        practical equivalence ``P(outside)`` is that of lying outside it.
+        """
+        values = self.effects.values
+        columns = number_columns(values, self.fit.interval)
+        columns[f"P(> {self.null:g})"] = (values > self.null).mean(axis=(0, 1))
+        if self.rope is not None:
+            low, high = self.rope
+            columns["P(outside)"] = ((values < low) | (values > high)).mean(axis=(0, 1))
+        return pd.DataFrame(columns, self.index)
+
+    def contents(self) -> list[Line]:
+        """Return what is averaged, the table, and the fit's verdict if it fails."""
+        judged, value = self.fit.verdict, self.fit.data.value_name
+        what = f"average {self.scale} of the expected {value}, over {self.source}"
+        shown = self.table()
+        extra = [name for name in shown.columns if name.startswith(("mcse_", "ess"))]
+        return [
+            heading(self.fit.name, self.fit.program.about),
+            what,
+            in_file(shown.drop(columns=extra), "effects.csv"),
+            *([] if judged.passed else [judged.line]),
+        ]
+
+
+def effects(
+    fit: Fit,
+    *columns: str,
+    new: Any = None,
+    slopes: bool = False,
+    step: float | Literal["sd"] = 1.0,
+    between: Sequence[Any] | None = None,
+    scale: Scale = "difference",
+    groups: Groups = "data",
+    by: str | Sequence[str] | None = None,
+    weights: str | None = None,
+    rope: Sequence[float] | None = None,
+    seed: int | None = None,
+    interval: float | None = None,
+    **reading: Any,
+) -> Effects:
+    """Return how the expected response changes with columns of the table, on average over rows.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a program with ``[prediction]`` in its declaration, as each formula's has.
+    *columns : str
+        The columns; by default all that the response depends on, but groups, offsets and trials.
+    new : path, DataFrame or Table, optional
+        The rows over which is averaged; those of the fit by default.
+    slopes : bool
+        Derivatives with respect to columns of numbers, in place of comparisons.
+    step : float or "sd"
+        A column of numbers is compared with itself this much larger; with ``sd`` half an sd of the
+        fit's column above each value and half below. Of a column with two values these are
+        compared, and of one in ``bs(...)``, which has no values beyond its data, the quartiles.
+    between : two values, optional
+        Compare these of a single column, the second with the first.
+    scale : str
+        ``difference``; ``ratio`` of the averages; or ``odds ratio`` of the averages, for responses
+        with a logit link.
+    groups : str
+        See :func:`pyflowers.predict`.
+    by : str or sequence of str, optional
+        Average over the rows that have the same labels in these columns, instead of over all.
+    weights : str, optional
+        The column of how much each row counts, such as the people of a census.
+    rope : two numbers, optional
+        The region of practical equivalence, on the scale of the effects.
+    seed : int, optional
+        Of the effects of labels that the fit has not seen; that of the fit by default.
+    interval : float, optional
+        Probability of the wider interval that is shown; that of the fit by default.
+    **reading
+        How a file is read: ``sep``, ``decimal``, ``encoding``.
+
+    Returns
+    -------
+    Effects
+        With ``table()`` and ``draws()``. Levels of a factor are compared with its reference level.
+
+    Raises
+    ------
+    ConfigError
+        If there is nothing to compare, or an option does not fit the columns.
+    DataError
+        If the table cannot be read, or a prediction cannot be computed.
+
+    Examples
+    --------
+    >>> import pandas as pd, pyflowers
+    >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]})
+    >>> fit = pyflowers.fit("y ~ dose", frame, seed=1)
+    >>> pyflowers.effects(fit, "dose").table()["median"].round(1).tolist()
+    [2.0]
+    """
+    fit = checked_fits([fit], "effects")[0].with_interval(interval)
+    if scale not in SCALES:
+        raise ConfigError(f"scale must be {', '.join(SCALES)}, was {scale!r}")
+    family = find_family(declared_prediction(fit.program).family)
+    if scale == "odds ratio" and (family.link != "logit" or family.is_ordinal):
+        raise ConfigError(
+            f"scale odds ratio is of probabilities, and {family.name} has none; take the difference"
+        )
+    if slopes and (between is not None or step != 1.0 or scale != "difference"):
+        raise ConfigError("slopes are derivatives; leave step, between and scale out")
+    region = None if rope is None else _region(rope)
+    if fit.data.table is None:
+        raise ConfigError("effects: the fit has a data block and no table; fit a table")
+    table = fit.data.table if new is None else as_table(new, reading)
+    if table is None:
+        raise DataError("new: a data block is not a table; give a file or a DataFrame")
+    cells = cells_of(table, by, weights, is_of_fit=new is None)
+    changes = _changes(fit, table, columns, slopes, step, between)
+
+    averages = dict[int, FloatArray]()  # a reference level is predicted once
+
+    def average(change: Change, values: NDArray[Any], weight: Any = 1.0) -> FloatArray:
+        changed = replace(table, cells={**table.cells, change.column: values})
+        blocks = in_blocks(predictor_of(fit, changed, groups, seed), Predictor.expected)
+        return np.asarray(replace(cells, shares=cells.shares * weight).average(blocks))
+
+    made, names, words = [], [], list[str]()
+    for change in changes:
+        if slopes:
+            weighted = zip(change.cells, change.weights, strict=True)
+            found = sum(average(change, *each) for each in weighted)
+        else:
+            for values in change.cells:
+                if id(values) not in averages:
+                    averages[id(values)] = average(change, values)
+            one, other = (averages[id(values)] for values in change.cells)
+            trials = _mean_trials(fit, table, cells)
+            found = one - other if scale == "difference" else _ratio(one, other, scale, trials)
+        made.append(np.asarray(found))
+        words += [change.words] * len(cells.index)
+        sets = [each if isinstance(each, tuple) else (each,) for each in cells.index]
+        names += [(change.column, change.label, *(each if by else ())) for each in sets]
+    titles = ("column", "change", *(cells.index.names if by else ()))
+    rows = f"{len(table)} rows of {table.source}"
+    index = pd.MultiIndex.from_tuples(names, names=titles)
+    draws = _labelled(np.concatenate(made, axis=2), index)
+    of = "slope" if slopes else scale
+    return Effects(fit, of, draws, index, tuple(words), rows, region)
+
+
+def _labelled(values: FloatArray, index: pd.MultiIndex) -> xr.DataArray:
+    import xarray as xr
+
+    labels = [", ".join(map(str, each)) for each in index]
+    return xr.DataArray(values, {"effect": labels}, ("chain", "draw", "effect"), "effects")
+
+
+def _region(rope: Sequence[float]) -> tuple[float, float]:
+    try:
+        low, high = map(float, rope)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if not low < high:
+        raise ConfigError(f"rope takes two numbers, the smaller first, was {rope!r}")
+    return low, high
+
+
+def _ratio(one: FloatArray, other: FloatArray, scale: str, trials: FloatArray) -> FloatArray:
+    """Return the ratio of averages, or of their odds."""
+    if scale == "odds ratio":
+        one, other = one / trials, other / trials
+        return np.asarray(one * (1 - other) / (other * (1 - one)))
+    if (one <= 0).any() or (other <= 0).any():
+        raise ConfigError("scale ratio needs expected values above 0; take the difference")
+    return one / other
+
+
+def _mean_trials(fit: Fit, table: Table, cells: Cells) -> FloatArray:
+    """Return the average number of trials of each set of rows; 1 for other families."""
+    source = fit.data.declaration.data.get("trials")
+    numbers = getattr(source, "numbers", ())
+    if not (find_family(declared_prediction(fit.program).family).has_trials and numbers):
+        return np.ones(len(cells.index))
+    values = table.numbers(fit.data.name_of(numbers[0])) * cells.shares
+    return np.asarray(np.bincount(cells.codes, values, len(cells.index)), dtype=np.float64)
+
+
+# What is changed
+
+
+def predictors(fit: Fit) -> list[str]:
+    """Return the columns on which the response depends, without groups, offsets and trials.
+
+    Raises
+    ------
+    ConfigError
+        If the program does not declare how it predicts.
+    """
+    about = declared_prediction(fit.program)
+    return list(_predictors(fit, names_of(about), frozen(fit.data), is_whole=False))
+
+
+def factor_levels(fit: Fit) -> dict[str, list[str]]:
+    """Return the levels of each column that is a factor, in their order."""
+    return {
+        fit.data.name_of(column): list(its)
+        for source in frozen(fit.data).data.values()
+        if isinstance(source, Terms)
+        for column, its in source.levels.items()
+    }
+
+
+def _predictors(
+    fit: Fit, names: set[str], declared: Declaration, *, is_whole: bool
+) -> dict[str, list[str]]:
+    """Return the terms in which each of the user's columns stands."""
+    found: dict[str, list[str]] = {}
+    groups = group_columns(declared_prediction(fit.program), declared)
+    for name, source in declared.data.items():
+        beside = name == "trials" or name.startswith("offset_")
+        if name not in names or (beside and not is_whole):
+            continue
+        for column in (*source.numbers, *source.cells):
+            text = source.terms if isinstance(source, Terms) else column
+            if column not in groups or isinstance(source, Terms):
+                found.setdefault(fit.data.name_of(column), []).append(text)
+    return found
+
+
+def _changes(
+    fit: Fit,
+    table: Table,
+    columns: Sequence[str],
+    slopes: bool,
+    step: float | str,
+    between: Sequence[Any] | None,
+) -> list[Change]:
+    """Return what is changed."""
+    declared = frozen(fit.data)
+    about = declared_prediction(fit.program)
+    names = names_of(about)
+    groups = {fit.data.name_of(column) for column in group_columns(about, declared)}
+    every = _predictors(fit, names, declared, is_whole=True)
+    wanted = list(columns) or list(_predictors(fit, names, declared, is_whole=False))
+    if not wanted:
+        raise ConfigError(
+            f"effects: the response of {fit.name} depends on no column but groups; compare these "
+            "with contrast"
+        )
+    for column in wanted:
+        if column in groups and column not in every:
+            raise ConfigError(
+                f"effects: {column} is a group; compare its labels with contrast, or average by it"
+            )
+        if column not in every:
+            raise ConfigError(
+                f"effects: the response does not depend on a column {column!r}; it depends on "
+                f"{', '.join(every) or 'none'}"
+            )
+    if between is not None and len(wanted) != 1:
+        raise ConfigError("between compares two values of one column; name that column")
+    levels = factor_levels(fit)
+    found: list[Change] = []
+    for column in wanted:
+        terms = " + ".join(every[column])
+        if column not in levels:
+            of_column = _of_numbers(fit, table, column, terms, slopes, step, between)
+            found.append(of_column)
+        elif slopes:
+            if columns:
+                raise ConfigError(f"slopes: {column} is a factor; leave --slopes out")
+        else:
+            found += _of_levels(fit, table, column, terms, levels[column], between)
+    if not found:
+        raise ConfigError("slopes: there is no column of numbers; leave --slopes out")
+    return found
+
+
+def _of_levels(
+    fit: Fit,
+    table: Table,
+    column: str,
+    terms: str,
+    levels: Sequence[str],
+    between: Sequence[Any] | None,
+) -> list[Change]:
+    """Return the comparisons of a factor's levels with its reference."""
+    assert fit.data.table is not None
+    is_text = fit.data.table.is_factor(column)
+    quoted = rf"(?:{re.escape(column)}|`{re.escape(column)}`)"
+    asked = re.search(rf"C\({quoted}, ref=['\"]?(.*?)['\"]?\)", terms)
+    base = asked[1] if asked and asked[1] in levels else levels[0]
+    pairs = [(level, base) for level in levels if level != base]
+    if between is not None:
+        base, level = (str(value) for value in between)
+        unknown = next((each for each in (base, level) if each not in levels), None)
+        if unknown is not None:
+            raise ConfigError(
+                f"between: {unknown!r} is no level of {column}; choose two of {', '.join(levels)}"
+            )
+        pairs = [(level, base)]
+
+    def all_at(level: str) -> NDArray[Any]:
+        if is_text:
+            return np.full(len(table), level, dtype=object)
+        return np.full(len(table), float(level))
+
+    reference = all_at(base)
+    return [
+        Change(
+            column,
+            f"{level} - {base}",
+            f"where {column} is {level}, not {base}",
+            (all_at(level), reference),
+        )
+        for level, base in pairs
+    ]
+
+
+def _of_numbers(
+    fit: Fit,
+    table: Table,
+    column: str,
+    terms: str,
+    slopes: bool,
+    step: float | str,
+    between: Sequence[Any] | None,
+) -> Change:
+    """Return the comparison, or the derivative, of a column of numbers."""
+    assert fit.data.table is not None
+    own, values = fit.data.table.numbers(column), table.numbers(column)
+    sd, different = float(own.std(ddof=1)), np.unique(own)
+    around = _around(column, terms)
+    within = (different[0], different[-1]) if "bs" in around else (-np.inf, np.inf)
+    if slopes:
+        return _derivative(column, values, sd, within, is_limited=bool(around & _LIMITED))
+    if between is not None:
+        try:
+            low, high = map(float, between)
+        except (TypeError, ValueError):
+            raise ConfigError(f"between takes two numbers of {column}, was {between!r}") from None
+    elif step != 1.0 or (len(different) > 2 and np.isinf(within[0])):
+        if step == "sd":
+            words = f"where {column} is 1 sd ({sd:.4g}) larger"
+            return Change(column, "+ 1 sd", words, (values + sd / 2, values - sd / 2))
+        try:
+            num = float(step)
+        except ValueError:
+            num = np.nan
+        if not np.isfinite(num) or num == 0:
+            raise ConfigError(f"step takes a number or sd, was {step!r}")
+        larger = "larger" if num > 0 else "smaller"
+        label = f"{'+' if num > 0 else '-'} {abs(num):g}"
+        words = f"where {column} is {abs(num):g} {larger}"
+        return Change(column, label, words, (values + num, values))
+    elif len(different) == 2:
+        low, high = different
+    else:
+        low, high = np.quantile(own, [0.25, 0.75])
+    cells = np.full(len(table), high), np.full(len(table), low)
+    words = f"where {column} is {high:.4g}, not {low:.4g}"
+    return Change(column, f"{high:.4g} - {low:.4g}", words, cells)
+
+
+def _around(column: str, terms: str) -> set[str]:
+    """Return the functions and operators of arithmetic that a column stands in."""
+    hidden, quoted = hide_columns(terms)
+    own = next((name for name, its in quoted.items() if its == column), column)
+    found = set()
+    for node in ast.walk(ast.parse(hidden.replace(":", "*"), mode="eval")):
+        if own in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}:
+            match node:
+                case ast.Call(ast.Name(id=name)):
+                    found.add(name)
+                case ast.BinOp(op=ast.Pow()):
+                    found.add("**")
+                case ast.BinOp(op=ast.Div()):
+                    found.add("/")
+    return found
+
+
+def _derivative(
+    column: str,
+    values: FloatArray,
+    sd: float,
+    within: tuple[float, float],
+    *,
+    is_limited: bool,
+) -> Change:
+    """Return the nodes and weights of a derivative with respect to a column, by each row.
+
+    The nodes are equally spaced about each value, or moved to where the column has values; the
+    weights are those of the polynomial through all of them.
+    """
+    size = np.where(values == 0, sd, np.minimum(sd, np.abs(values))) if is_limited else sd
+    width = STEP * np.broadcast_to(size, values.shape)
+    half = NUM_NODES // 2
+    center = np.clip(values, within[0] + half * width, within[1] - half * width)
+    offsets = np.arange(-half, half + 1)
+    at = (values - center) / width  # where the derivative is asked for, in steps from the center
+    powers = np.arange(NUM_NODES)
+    # Weights w with sum_k w_k offset_k^p = p at^(p - 1), exact for each power p.
+    wanted = powers[:, None] * at ** np.maximum(powers - 1, 0)[:, None]
+    weights = np.linalg.solve(np.power.outer(offsets, powers).T.astype(float), wanted) / width
+    nodes = tuple(center + each * width for each in offsets)
+    return Change(column, "slope", f"for each unit of {column}", nodes, tuple(weights))

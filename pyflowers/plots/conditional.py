@@ -1,0 +1,268 @@
+"""Conditional effects: the expected response over the values of one column, others held fixed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from pyflowers.data import Table
+from pyflowers.display import percent
+from pyflowers.errors import ConfigError
+from pyflowers.fits.fit import Fit
+from pyflowers.plots import style
+from pyflowers.plots.groups import (
+    MOST_ROWS,
+    extremes,
+    interval_probs,
+    intervals_of_rows,
+    named_rows,
+)
+from pyflowers.plots.style import LIGHT, Axes, Theme, finish, fitted, label, styled
+
+if TYPE_CHECKING:
+    from pyflowers.programs.prediction import Predictor
+
+NUM_POINTS = 61
+"""Of a curve."""
+
+MOST_CURVES = 6
+"""Levels of a factor that have a curve each."""
+
+MOST_OBSERVATIONS = 2000
+"""Observations that are drawn, evenly spaced over the rows."""
+
+
+@styled
+def conditional_effects(
+    fit: Fit,
+    column: str,
+    *,
+    by: str | None = None,
+    spread: str | None = None,
+    theme: Theme = LIGHT,
+) -> Figure:
+    """Draw the expected response over a column's values, with the observations.
+
+    Other columns of numbers are at their means and factors at their most frequent level; effects of
+    groups are left out, and trials are 1.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a program with ``[prediction]``.
+    column : str
+        A column on which the response depends. Of a factor each level is a row; of more than 30,
+        those with the 15 largest and the 15 smallest medians are drawn.
+    by : str, optional
+        A factor: a curve for each of its levels, of which there are at most 6.
+    spread : str, optional
+        A column of groups: the median for each of its labels is a thin line besides.
+    theme : Theme
+        Colours.
+
+    Raises
+    ------
+    ConfigError
+        If the response does not depend on the column, or the other columns are not of the kind.
+    """
+    from pyflowers.analysis.average_effects import factor_levels, predictors
+
+    names, levels = predictors(fit), factor_levels(fit)
+    if column not in names:
+        raise ConfigError(
+            f"conditional_effects: the response does not depend on a column {column!r}; it "
+            f"depends on {', '.join(names) or 'none'}"
+        )
+    for name in filter(None, (by,)):
+        if name not in levels or name == column or len(levels[name]) > MOST_CURVES:
+            raise ConfigError(
+                f"by takes another factor of at most {MOST_CURVES} levels, not {by!r}"
+            )
+    if column in levels:
+        if by or spread:
+            raise ConfigError(f"by and spread are of columns of numbers, and {column} is a factor")
+        return _of_levels(fit, column, levels[column], theme)
+    return _of_numbers(fit, column, by, spread, theme)
+
+
+def _reference(fit: Fit, num: int, **cells: Any) -> Table:
+    """Return a table of `num` rows that hold each column fixed, but those that are given."""
+    from pyflowers.analysis.average_effects import factor_levels
+
+    own = fit.data.table
+    assert own is not None
+    levels, found = factor_levels(fit), dict[str, Any]()
+    trials = _trials(fit)
+    for name in own.cells:
+        if name == trials:
+            found[name] = np.ones(num)
+        elif name in levels or own.is_factor(name):
+            common = Counter(own.column(name).tolist()).most_common(1)[0][0]
+            found[name] = np.full(num, common, dtype=own.column(name).dtype)
+        else:
+            found[name] = np.full(num, own.numbers(name).mean())
+    return replace(own, cells={**found, **cells}, rows=np.arange(1, num + 1), notes=[])
+
+
+def _trials(fit: Fit) -> str:
+    source = fit.data.declaration.data.get("trials")
+    numbers = getattr(source, "numbers", ())
+    return fit.data.name_of(numbers[0]) if numbers else ""
+
+
+def _observed(fit: Fit) -> NDArray[np.float64]:
+    """Return the observed values, of trials the share of successes."""
+    own, trials = fit.data.table, _trials(fit)
+    assert own is not None
+    return fit.data.y / np.maximum(own.numbers(trials), 1) if trials else fit.data.y
+
+
+def _predictor(fit: Fit, table: Table, groups: Any = "none") -> Predictor:
+    from pyflowers.analysis.predictions import predictor_of
+
+    return predictor_of(fit, table, groups)
+
+
+def _value_name(fit: Fit) -> str:
+    return f"share of {fit.data.value_name}" if _trials(fit) else f"expected {fit.data.value_name}"
+
+
+def _of_levels(fit: Fit, column: str, levels: list[str], theme: Theme) -> Figure:
+    own = fit.data.table
+    assert own is not None
+    is_text = own.is_factor(column)
+    cells = np.array(levels, dtype=object) if is_text else np.array(levels, dtype=float)
+    draws = _predictor(fit, _reference(fit, len(levels), **{column: cells})).expected()
+    quantiles = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
+    shown, note = np.arange(len(levels)), ""
+    if len(levels) > MOST_ROWS:
+        shown, note = extremes(-quantiles[2])
+    figure, ax = named_rows([levels[i] for i in shown], column, theme)
+    rng, y = np.random.default_rng(1), _observed(fit)
+    texts = [str(each) for each in own.column(column)]
+    texts = texts if is_text else [f"{float(each):.15g}" for each in texts]
+    place = {levels[i]: row for row, i in enumerate(shown)}
+    at = [i for i, text in enumerate(texts) if text in place]
+    at = at[:: -(-len(at) // MOST_OBSERVATIONS) or 1]
+    rows = np.array([place[texts[i]] for i in at]) + rng.uniform(-0.22, 0.22, len(at))
+    ax.plot(y[at], rows, ".", ms=3, color=theme.data, alpha=0.35, zorder=1)
+    handles = intervals_of_rows(ax, quantiles[:, shown], theme, fit.interval)
+    dot = style.key("observed", marker=".", ls="", color=theme.data)
+    style.legend(figure, [dot, *handles])
+    ax.set_xlabel(fitted(_value_name(fit), 4.4))
+    alt = (
+        f"Expected {fit.data.value_name} at each of {len(levels)} levels of {column}: medians from "
+        f"{quantiles[2].min():.3g} to {quantiles[2].max():.3g}."
+    )
+    return finish(figure, alt, _held(fit, column), note)
+
+
+def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme: Theme) -> Figure:
+    from pyflowers.analysis.average_effects import factor_levels
+
+    own = fit.data.table
+    assert own is not None
+    values, y = own.numbers(column), _observed(fit)
+    grid = np.linspace(values.min(), values.max(), NUM_POINTS)
+    figure = style.new_figure(3.4, theme)
+    ax = figure.subplots()
+    step = -(-len(y) // MOST_OBSERVATIONS)
+    ax.plot(values[::step], y[::step], ".", ms=4, color=theme.data, alpha=0.45, zorder=1)
+    handles = [style.key("observed", marker=".", ls="", color=theme.data)]
+    if spread is not None:
+        curves = _of_labels(fit, column, spread, grid)
+        ax.plot(grid, curves, color=theme.muted, lw=0.6, alpha=0.6, zorder=2)
+        handles.append(style.key(f"each {label(spread)}, median", color=theme.muted, lw=0.8))
+    levels = factor_levels(fit)[by] if by else [None]
+    medians = []
+    for level, color in zip(levels, _colours(theme, len(levels)), strict=True):
+        fixed: dict[str, Any] = {column: grid}
+        if by is not None and level is not None:
+            is_text = own.is_factor(by)
+            fixed[by] = np.full(NUM_POINTS, level if is_text else float(level))
+            fixed[by] = fixed[by].astype(object) if is_text else fixed[by]
+        draws = _predictor(fit, _reference(fit, NUM_POINTS, **fixed)).expected()
+        low, inner_low, median, inner_high, high = np.quantile(
+            draws, interval_probs(fit.interval), axis=(0, 1)
+        )
+        ax.fill_between(grid, low, high, color=color, alpha=0.16, lw=0, zorder=3)
+        ax.fill_between(grid, inner_low, inner_high, color=color, alpha=0.3, lw=0, zorder=3)
+        ax.plot(grid, median, color=color, lw=1.8, zorder=4)
+        medians.append(median)
+        name = "median, 50% and" if level is None else f"{label(level, 18)},"
+        handles.append(style.key(f"{name} {percent(fit.interval)}", color=color, lw=1.8))
+    _show_all(ax, y, np.array(medians))
+    style.legend(figure, handles, ncols=min(len(handles), 3))
+    ax.set_xlabel(fitted(column, 4.4))
+    ax.set_ylabel(fitted(_value_name(fit), 3.0))
+    low, high = medians[0][[0, -1]]
+    alt = (
+        f"Expected {fit.data.value_name} over {column}: the median is {low:.3g} at {grid[0]:.3g} "
+        f"and {high:.3g} at {grid[-1]:.3g}."
+    )
+    return finish(figure, alt, _held(fit, column, *filter(None, [by])))
+
+
+def _show_all(ax: Axes, y: NDArray[np.float64], medians: NDArray[np.float64]) -> None:
+    """Let far observations and ends of bands leave the axis, where they would hide all else."""
+    low, high = np.quantile(y, [0.005, 0.995])
+    low, high = min(low, medians.min()), max(high, medians.max())
+    if np.ptp(ax.get_ylim()) > 2 * (high - low) > 0:
+        ax.set_ylim(low - 0.2 * (high - low), high + 0.2 * (high - low))
+
+
+def _colours(theme: Theme, num: int) -> list[str]:
+    return [theme.model] if num == 1 else list(theme.chains[:num])
+
+
+def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the median curve of each label of a group, at the means of all other groups."""
+    from pyflowers.programs.prediction import declared_prediction, group_columns
+
+    about = declared_prediction(fit.program)
+    variables = {
+        fit.data.name_of(its): variable
+        for its, variable in group_columns(about, fit.data.declaration).items()
+    }
+    if group not in variables:
+        raise ConfigError(
+            f"spread takes a column of groups, {', '.join(variables) or 'and there are none'}; "
+            f"it was {group!r}"
+        )
+    known = {fit.data.name_of(its): labels for its, labels in fit.data.labels.items()}
+    labels = known[group].names
+    num = len(labels) * len(grid)
+    cells = {name: np.full(num, known[name].names[0], dtype=object) for name in variables}
+    cells |= {group: np.repeat(np.array(labels, dtype=object), len(grid))}
+    table = _reference(fit, num, **cells, **{column: np.tile(grid, len(labels))})
+    predictor = _predictor(fit, table, "data")
+    others = {
+        name: np.zeros_like(fit.draws[name])
+        for name, text in about.effects.items()
+        if name != f"r_{variables[group]}" and text.startswith(("normal(0,", "multi_normal("))
+    }
+    thin = {name: its[:, :: max(1, its.shape[1] // 200)] for name, its in fit.draws.items()}
+    others = {name: its[:, :: max(1, its.shape[1] // 200)] for name, its in others.items()}
+    draws = replace(predictor, draws={**thin, **others}).expected()
+    return np.median(draws, axis=(0, 1)).reshape(len(labels), len(grid)).T
+
+
+def _held(fit: Fit, *but: str) -> str:
+    """Say what is held fixed."""
+    from pyflowers.analysis.average_effects import predictors
+
+    others = [name for name in predictors(fit) if name not in but]
+    has_groups = bool(fit.program.declaration.prediction.effects)  # type: ignore[union-attr]
+    fixed = (
+        f"Fixed: {label(', '.join(others), 60)} at the mean or most frequent level"
+        if others
+        else ""
+    )
+    groups = "without effects of groups" if has_groups else ""
+    text = "; ".join(filter(None, (fixed, groups)))
+    return f"{text[0].upper()}{text[1:]}." if text else ""

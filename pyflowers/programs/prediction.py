@@ -1,0 +1,667 @@
+"""Rows of another table as a fit's program predicts them: what ``[prediction]`` declares, in NumPy.
+
+Levels, transformations and means are those of the fit, so that a row means the same alone and in
+any table. Effects of a label that is not in the data are drawn from their population by a generator
+of that label's own: they are the same for all its rows, in whatever order or part of a table.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers.data import Table
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.capabilities import Draws
+from pyflowers.programs.data import Data, as_table, read_data
+from pyflowers.programs.declaration import Column, Declaration, PredictionRule, Terms
+from pyflowers.programs.design import state_of
+from pyflowers.programs.families import Family, find_family
+
+if TYPE_CHECKING:
+    from pyflowers.programs.program import Program
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+Groups = Literal["data", "none", "population"]
+"""Effects of groups: their own, none at all, or integrated over."""
+
+GROUPS = ("data", "none", "population")
+
+NODES = 48
+"""Nodes of the quadrature over groups; a Poisson rate is exact up to an sd of about 3."""
+
+_FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
+_OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.USub: operator.neg,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows:
+    """Rows to be predicted, as the program's data block has them.
+
+    Attributes
+    ----------
+    table : Table
+        All of the table's columns.
+    values : mapping of str to array
+        Each variable of the data block in each row, shape (N,) or (N, K); constants as they are.
+    codes : mapping of str to array of int, shape (N,)
+        Position of each row's label in those of the fit, by the variable that is an index; new
+        labels follow these.
+    labels : mapping of str to tuple of str
+        The fit's labels and the new ones.
+    known : mapping of str to int
+        How many of them are the fit's.
+    num : int
+        N.
+    keys : list of bytes
+        What tells each row from the others, whatever its place in the table.
+    columns : tuple of str
+        The table's columns that the predictions depend on.
+    """
+
+    table: Table | None
+    values: Mapping[str, Any]
+    codes: Mapping[str, IntArray]
+    labels: Mapping[str, tuple[str, ...]]
+    known: Mapping[str, int]
+    num: int
+    keys: list[bytes] = field(default_factory=list)
+    columns: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return self.num
+
+    def at(self, rows: slice) -> NewRows:
+        """Return some of the rows."""
+        values = {k: v[rows] if np.ndim(v) else v for k, v in self.values.items()}
+        codes = {name: its[rows] for name, its in self.codes.items()}
+        num, keys = len(range(self.num)[rows]), self.keys[rows]
+        return replace(self, values=values, codes=codes, num=num, keys=keys)
+
+
+def _keys(table: Table) -> list[bytes]:
+    """Return what tells each row from all others, whatever its place.
+
+    It is its cells, in the order of the columns' names, and, of equal rows, the how many-th it is.
+    """
+    names = sorted(table.cells)
+    cells = (map(str, table.cells[name].tolist()) for name in names)
+    seen: dict[str, int] = {}
+    found = []
+    for row in zip(*cells, strict=True):
+        text = "\x1f".join(row)
+        seen[text] = seen.get(text, 0) + 1
+        found.append(f"{text}\x1e{seen[text]}".encode("utf-8", "surrogatepass"))
+    return found
+
+
+def generator(seed: int, *key: str | bytes) -> np.random.Generator:
+    """Return the generator of a row or a label."""
+    total = blake2b(digest_size=16)
+    for part in key:
+        total.update(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
+        total.update(b"\x1e")
+    words = np.frombuffer(total.digest(), dtype=np.uint32)
+    return np.random.Generator(np.random.SFC64([seed, *words.tolist()]))
+
+
+def frozen(data: Data) -> Declaration:
+    """Return the declaration of a fit's data with the levels and the means of its table."""
+    declared, table = data.declaration, data.table
+    found = dict(declared.data)
+    for name, source in found.items():
+        if isinstance(source, Terms) and table is not None:
+            cells = {c: table.numbers_or_factor(data.name_of(c)) for c in source.cells}
+            levels = {
+                column: tuple(map(str, its.categories))
+                if isinstance(its, pd.Categorical)
+                else tuple(f"{value:.15g}" for value in np.unique(its))
+                for column, its in cells.items()
+                if isinstance(its, pd.Categorical) or f"C({column}" in source.terms
+            }
+            levels = {**levels, **source.levels}
+            state = source.state or state_of(source.terms, cells, levels)
+            found[name] = source.model_copy(update={"levels": levels, "state": state})
+    return declared.model_copy(update={"data": found})
+
+
+def read_rows(
+    program: Program,
+    data: Data,
+    new: Any = None,
+    *,
+    groups: Groups = "data",
+    reading: Mapping[str, Any] | None = None,
+) -> NewRows:
+    """Read the rows of a table for a fit's program.
+
+    Parameters
+    ----------
+    program : Program
+        With ``[prediction]`` in its declaration.
+    data : Data
+        What it was fitted to.
+    new : path, DataFrame or Table, optional
+        The table; that of the fit by default. Observed values are neither read nor needed.
+    groups : str
+        ``data`` reads the columns of groups; ``none`` and ``population`` do not.
+    reading : mapping, optional
+        How a file is read: ``sep``, ``decimal``, ``encoding``.
+
+    Raises
+    ------
+    DataError
+        For a cell that is missing or cannot be what the fit had in its column, a level that a
+        factor did not have, or a column that is not there.
+    ConfigError
+        If the program declares no prediction, or was not fitted to a table.
+    """
+    about = declared_prediction(program)
+    if data.table is None:
+        raise ConfigError(f"{program.name} was fitted to a data block; fit a table to predict one")
+    table = data.table if new is None else as_table(new, reading or {})
+    if table is None:
+        raise DataError("new: a data block is not a table; give a file or a DataFrame")
+    declared = frozen(data)
+    if data.value and new is not None:
+        table = _with_placeholders(table, data, {data.value})
+    of_groups = group_columns(about, declared)
+    columns = _needed(about, declared)
+    wanted = tuple(dict.fromkeys(map(data.name_of, columns)))
+    apart = set(of_groups) - {c for s in declared.data.values() for c in (*s.numbers, *s.cells)}
+    if groups != "data":
+        table = _with_placeholders(table, data, apart)
+    for name in wanted:
+        table.column(name)  # it is there
+    table = _with_labels_of(data, table, of_groups) if new is not None else table
+    table = table.without_missing(wanted, drop=False, option="") if new is not None else table
+    _refuse_text(table, data, declared)
+    factors = {
+        c: its for s in declared.data.values() for c, its in getattr(s, "levels", {}).items()
+    }
+    levels = {
+        data.name_of(column): tuple(its)
+        for column, its in factors.items()
+        if data.table.is_factor(data.name_of(column))
+    }
+    given = replace(table, levels=levels, notes=[])
+    if not declared.reads_time:  # only figures use it, and a time may come again
+        roles = declared.table.model_copy(update={"time": ""})
+        declared = declared.model_copy(update={"table": roles})
+    names = {column: data.name_of(column) for column in declared.columns}
+    like = replace(program, declaration=declared)
+    read = _read(like, given, names)
+    for name, its in data.coords.items():
+        if name in declared.matrices and name in read.coords and read.coords[name] != its:
+            raise DataError(
+                f"{table.source}: {name} has the columns {', '.join(read.coords[name])}, and that "
+                f"of the fit {', '.join(its)}"
+            )
+    hidden = set() if groups == "data" else {data.name_of(column) for column in apart}
+    found = _rows_of(about, data, read, table, declared)
+    return replace(found, columns=tuple(name for name in wanted if name not in hidden))
+
+
+def _read(program: Program, table: Table, columns: Mapping[str, str]) -> Data:
+    """Read a table; refuse it with the first row that cannot be read."""
+
+    def read(part: Table) -> Data:
+        return read_data(program, part, columns, "value", True, {})
+
+    def refusal(part: Table) -> str:
+        try:
+            read(part)
+        except DataError as error:
+            return str(error)
+        return ""
+
+    try:
+        return read(table)
+    except DataError as error:
+        text = str(error)
+        if text.startswith(f"{table.source}, row"):
+            raise
+        rows = np.arange(len(table))
+        row = bisect_left(rows, True, key=lambda i: bool(refusal(table.at(rows[: i + 1]))))
+        text = refusal(table.at(rows[row : row + 1]))
+        if not text:
+            raise
+        text = re.sub(r"observation 1: ", "", text.removeprefix(f"{table.source}: "))
+        raise DataError(f"{table.where(row)}: {text}") from None
+
+
+def declared_prediction(program: Program) -> PredictionRule:
+    """Return how a program predicts.
+
+    Raises
+    ------
+    ConfigError
+        If it does not say so.
+    """
+    about = program.declaration.prediction
+    if about is None:
+        raise ConfigError(
+            f"{program.name} does not declare how rows of a table are predicted; add to "
+            f'{program.declared_in}: [prediction] with family = "..." and linear_predictor = '
+            '"...", see the guide to predictions'
+        )
+    return about
+
+
+def group_columns(about: PredictionRule, declared: Declaration) -> dict[str, str]:
+    """Return the columns whose labels have effects from a population, and their variables."""
+    found = {}
+    for text in (about.linear_predictor, *about.where.values()):
+        for node in ast.walk(_parsed(text)):
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value) in about.effects:
+                variable = ast.unparse(node.slice)
+                source = declared.data.get(variable)
+                if not (isinstance(source, Column) and source.index):
+                    raise ConfigError(
+                        f"[prediction] {text!r}: {variable} is no index of a column's labels; "
+                        f"declare {variable} = {{ column = ..., index = true }}"
+                    )
+                found[source.column] = variable
+    return found
+
+
+def names_of(about: PredictionRule) -> set[str]:
+    """Return the names that a prediction depends on."""
+    texts = [about.linear_predictor, *about.where.values(), *about.effects.values()]
+    names = {n.id for t in texts for n in ast.walk(_parsed(t)) if isinstance(n, ast.Name)}
+    return names | ({"trials"} if find_family(about.family).has_trials else set())
+
+
+def _needed(about: PredictionRule, declared: Declaration) -> list[str]:
+    """Return the declaration's columns that predictions need."""
+    names = names_of(about)
+    found: list[str] = []
+    for name, source in declared.data.items():
+        if name in names:
+            found += [*source.numbers, *source.cells]
+            found += [source.index_of] if source.index_of else []
+    return list(dict.fromkeys(found))
+
+
+def _with_placeholders(table: Table, data: Data, columns: set[str]) -> Table:
+    """Return a table whose columns of groups hold one label: they are not looked at."""
+    cells = dict(table.cells)
+    for column in columns:
+        name = data.name_of(column)
+        first = data.labels[column].names[0] if column in data.labels else "-"
+        cells[name] = np.full(len(table), first, dtype=object)
+    return replace(table, cells=cells)
+
+
+def _with_labels_of(data: Data, table: Table, columns: Iterable[str]) -> Table:
+    """Return a table with the fit's labels where cells are the same numbers: 1.0 is its 1."""
+    cells = dict(table.cells)
+    for column in columns:
+        name, known = data.name_of(column), data.labels[column].names
+        by_number = {_number(label): label for label in known}
+        texts = [str(cell) for cell in table.column(name)]
+        same = [text if text in known else by_number.get(_number(text), text) for text in texts]
+        if same != texts and name in cells:
+            cells[name] = np.array(same, dtype=object)
+    return replace(table, cells=cells)
+
+
+def _number(text: str) -> float | str:
+    """Return a text as the number that it is, or as it is."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _refuse_text(table: Table, data: Data, declared: Declaration) -> None:
+    """Refuse text in a column that was numbers in the fit."""
+    assert data.table is not None
+    for column in declared.transformed:
+        name = data.name_of(column)
+        if not data.table.is_factor(name):
+            table.numbers(name, if_text="it held numbers in the fit")
+
+
+def _rows_of(
+    about: PredictionRule, data: Data, read: Data, table: Table, declared: Declaration
+) -> NewRows:
+    """Return a data block by the row, with the positions of labels in those of the fit."""
+    values, codes, labels, known = dict[str, Any](), {}, {}, {}
+    effects = set(group_columns(about, declared).values())
+    used = names_of(about)
+    for name, source in declared.data.items():
+        value = read.values[name]
+        if isinstance(source, Column) and source.index:
+            column = next(c for c in read.labels if c == source.column)
+            its, theirs = data.labels[column], read.labels[column]
+            added = [label for label in theirs.names if label not in set(its.names)]
+            place = {label: i for i, label in enumerate((*its.names, *added))}
+            codes[name] = np.array([place[each] for each in theirs.names])[theirs.codes]
+            labels[name], known[name] = (*its.names, *added), len(its.names)
+            if added and name in used - effects:
+                row = int(np.argmax(codes[name] >= known[name]))
+                raise DataError(
+                    f"{table.where(row)}: {theirs.column} is {added[0]!r}, which the fit has not "
+                    f"seen; its labels are {', '.join(its.names[:10])}"
+                )
+            continue
+        per = getattr(source, "per", None)
+        if per and np.ndim(value):
+            value = np.asarray(value)[read.labels[per].codes]
+        values[name] = value
+    return NewRows(table, values, codes, labels, known, len(table), _keys(table))
+
+
+def rows_of(data: Data) -> NewRows:
+    """Return the rows of a fit's own data block; all labels are known."""
+    values, codes = dict[str, Any](), dict[str, IntArray]()
+    declared = data.declaration.data
+    index_of = {
+        source.column: np.asarray(data[name]) - 1
+        for name, source in declared.items()
+        if isinstance(source, Column) and source.index and not source.per and name in data.values
+    }
+    for name, value in data.values.items():
+        source = declared.get(name)
+        per = getattr(source, "per", None)
+        found = np.asarray(value)[index_of[per]] if per in index_of and np.ndim(value) else value
+        values[name] = found
+        if isinstance(source, Column) and source.index:
+            codes[name] = np.asarray(found) - 1
+    return NewRows(data.table, values, codes, {}, {}, data.num_obs)
+
+
+def _parsed(text: str) -> ast.expr:
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ConfigError(f"[prediction] {text!r}: it cannot be read as an expression") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """What a program predicts for rows, in each draw.
+
+    Attributes
+    ----------
+    about : PredictionRule
+        What is declared.
+    draws : mapping of str to array, shape (chain, draw, …)
+        Draws of the program's quantities.
+    constants : mapping of str to array
+        The fit's data block: its scalars are hyperparameters.
+    rows : NewRows
+        The rows.
+    seed : int
+        Of new labels, and of observations.
+    groups : str
+        See :data:`Groups`.
+    unit : (str, int) or None
+        An effect of a group that is set to 1 above its mean, to find how it enters.
+    """
+
+    about: PredictionRule
+    draws: Draws
+    constants: Mapping[str, Any]
+    rows: NewRows
+    seed: int = 0
+    groups: Groups = "data"
+    unit: tuple[str, int] | None = field(default=None)
+
+    @property
+    def family(self) -> Family:
+        """The response's family."""
+        return find_family(self.about.family)
+
+    @property
+    def lead(self) -> tuple[int, int]:
+        """How many chains and draws there are."""
+        return next(iter(self.draws.values())).shape[:2]
+
+    def at(self, rows: slice) -> Predictor:
+        """Return the prediction of some of the rows."""
+        return replace(self, rows=self.rows.at(rows))
+
+    def linear(self) -> FloatArray:
+        """Return the linear predictor, shape (chain, draw, N)."""
+        return self._spread(self._value(_parsed(self.about.linear_predictor)))
+
+    def expected(self) -> FloatArray:
+        """Return the expected response, shape (chain, draw, N)."""
+        if self.groups != "population" or not self.about.effects:
+            return self._spread(self.family.mean(self.linear(), self.parameters))
+        eta, sd = self.linear(), np.sqrt(self._variance())
+        total = np.zeros_like(eta)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+        for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+            total += weight * self.family.mean(eta + node * sd, self.parameters)
+        return total
+
+    def observed(self) -> FloatArray:
+        """Return a random response of each row, shape (chain, draw, N)."""
+        if self.groups == "population":
+            return self._each_its_own().observed()
+        eta, found = self.linear(), np.empty((*self.lead, len(self.rows)))
+        values = self.parameters
+        for n, key in enumerate(self.rows.keys):
+            rng = generator(self.seed, "row", key)
+            found[..., n : n + 1] = self.family.draw(eta[..., n : n + 1], values.at(n), rng)
+        return found
+
+    def _each_its_own(self) -> Predictor:
+        """Return this for rows that each have new labels of their own."""
+        known = {name: int(self.rows.codes[name].max()) + 1 for name in self.rows.codes}
+        known |= self.rows.known
+        codes = {name: num + np.arange(len(self.rows)) for name, num in known.items()}
+        labels: dict[str, Any] = {n: (*[""] * num, *self.rows.keys) for n, num in known.items()}
+        rows = replace(self.rows, codes=codes, labels=labels, known=known)
+        return replace(self, rows=rows, groups="data")
+
+    def log_lik(self, y: FloatArray) -> FloatArray:
+        """Return the log density of responses, shape (chain, draw, N)."""
+        return self.family.log_lik(y, self.linear(), self.parameters)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The family's other parameters, and trials."""
+        return Parameters(self)
+
+    def parameter(self, name: str) -> Any:
+        """Return a parameter of the family, shape (chain, draw, 1 or N), or with its own first."""
+        if name == "trials":
+            return np.asarray(self.rows.values["trials"])
+        if name in self.draws and self.draws[name].ndim > 2:
+            return self.draws[name][..., None]
+        return self._value(ast.Name(id=name))
+
+    def _variance(self) -> FloatArray:
+        """Return the variance of the linear predictor over groups, shape (chain, draw, 1 or N)."""
+        total: Any = 0.0
+        at_mean = self.linear()
+        predictor = _parsed(self.about.linear_predictor)
+        named = {each.id for each in ast.walk(predictor) if isinstance(each, ast.Name)}
+        for name in sorted(named & self.about.effects.keys()):
+            _, scale = self._population(name)
+            enters = [
+                replace(self, unit=(name, m)).linear() - at_mean for m in range(scale.shape[-1])
+            ]
+            for j in range(scale.shape[-1]):
+                column = sum(scale[..., i, j, None] * each for i, each in enumerate(enters))
+                total = total + np.square(column)
+        return np.asarray(total)
+
+    def _population(self, name: str) -> tuple[FloatArray, FloatArray]:
+        """Return mean and Cholesky factor of a new label's effects, chain and draw first."""
+        text = self.about.effects[name]
+        call = _parsed(text)
+        size = self._size(name) or 1
+        arguments = [self._value(each) for each in getattr(call, "args", [])]
+        kind = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+        if kind == "normal" and len(arguments) == 2:
+            location, scale = (np.broadcast_to(each, (*self.lead, 1)) for each in arguments)
+            return location, scale[..., None]
+        if kind == "multi_normal" and len(arguments) in (1, 2):
+            correlation = _matrix(arguments[1] if arguments[1:] else None, size)
+            factor = np.linalg.cholesky(correlation)
+            return np.zeros((1, 1, size)), arguments[0][..., :, None] * factor
+        if kind == "scaled_inv_chi_square":
+            raise ConfigError(
+                f"observations depend on {name} of a group, which has no value without one; take "
+                "groups data or population, or kind expected"
+            )
+        raise ConfigError(
+            f"[prediction.effects] {name} = {text!r}: write normal(mean, sd), multi_normal(sd), "
+            "multi_normal(sd, correlations) or scaled_inv_chi_square(nu, scale)"
+        )
+
+    def _size(self, name: str) -> int:
+        """Return how many effects a label has together; 0 if it is a single one."""
+        values = self._named(name)
+        return int(values.shape[3]) if values.ndim > 3 else 0
+
+    def _new(self, name: str, index: str) -> FloatArray:
+        """Return the effects of new labels, shape (chain, draw, label[, M])."""
+        labels = self.rows.labels[index][self.rows.known[index] :]
+        call = _parsed(self.about.effects[name])
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "scaled_inv_chi_square":
+            nu, scale = (self._value(each) for each in call.args)
+            if not (np.all(nu > 0) and np.all(scale > 0)):
+                raise ConfigError(
+                    f"{name} has a flat prior, from which that of a new {index} cannot be drawn; "
+                    "fit with a proper prior"
+                )
+            made = [
+                nu
+                * scale**2
+                / generator(self.seed, index, label, name).chisquare(nu, (*self.lead, 1))
+                for label in labels
+            ]
+            return np.concatenate(made, axis=2)
+        location, factor = self._population(name)
+        shape = (*self.lead, factor.shape[-1], 1)
+        made = []
+        for label in labels:
+            z = generator(self.seed, index, label, name).standard_normal(shape)
+            made.append(location + (factor @ z)[..., 0])
+        stacked = np.stack(made, axis=2)
+        return stacked if self._size(name) else stacked[..., 0]
+
+    def _spread(self, value: Any) -> FloatArray:
+        """Return a value for each row."""
+        return np.array(np.broadcast_to(value, (*self.lead, len(self.rows))), dtype=np.float64)
+
+    def _value(self, node: ast.AST) -> Any:
+        """Return the value of an expression: rows or elements last, chain and draw first."""
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return float(number)
+            case ast.Name(id=name):
+                return self._named(name)
+            case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
+                one, other = self._value(left), self._value(right)
+                if isinstance(op, ast.Mult) and np.ndim(one) == 2:
+                    return other @ one.T
+                return _OPERATORS[type(op)](one, other)
+            case ast.UnaryOp(op, operand) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](self._value(operand))
+            case ast.Subscript(ast.Name(id=name), ast.Constant(value=int() as place)):
+                return self._named(name)[..., place - 1 : place]
+            case ast.Subscript(ast.Name(id=name), ast.Name(id=index)):
+                return self._indexed(name, index)
+            case ast.Call(ast.Name(id=name), [argument]) if name in _FUNCTIONS:
+                return _FUNCTIONS[name](self._value(argument))
+            case ast.Call(ast.Name(id="rows_dot_product"), [one, other]):
+                left, right = self._value(one), self._value(other)
+                return sum(left[:, m] * right[..., m] for m in range(left.shape[1]))
+        raise ConfigError(
+            f"[prediction] {ast.unparse(node)!r} is not read; write quantities, + - * /, "
+            f"r[index], {', '.join(_FUNCTIONS)} and rows_dot_product"
+        )
+
+    def _named(self, name: str) -> Any:
+        if name in self.draws:
+            draws = self.draws[name]
+            return draws[..., None] if draws.ndim == 2 else draws
+        if name in self.about.where:
+            return self._value(_parsed(self.about.where[name]))
+        for values in (self.rows.values, self.constants):
+            if name in values:
+                return np.asarray(values[name], dtype=np.float64)
+        raise ConfigError(f"[prediction] names {name}, which neither draws nor data have")
+
+    def _indexed(self, name: str, index: str) -> Any:
+        """Return a quantity at the label of each row."""
+        if name in self.about.effects and self.groups != "data":
+            mean = self._population(name)[0][..., None, :]
+            if self.unit is not None and self.unit[0] == name:
+                mean = mean + np.eye(mean.shape[-1])[self.unit[1]]
+            return mean if self._size(name) else mean[..., 0]
+        if index not in self.rows.codes:
+            raise ConfigError(f"[prediction] {index} is no index of a column's labels")
+        values, codes = self._named(name), self.rows.codes[index]
+        if index in self.rows.known and (codes >= self.rows.known[index]).any():
+            values, codes = self._with_new(name, index, values)
+        return np.take(values, codes, axis=2)
+
+    def _with_new(self, name: str, index: str, values: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Return effects with those of the new labels that are in these rows, and its codes."""
+        num, codes = self.rows.known[index], self.rows.codes[index]
+        there = np.unique(codes[codes >= num])
+        names = self.rows.labels[index]
+        labels = {**self.rows.labels, index: (*names[:num], *(names[i] for i in there))}
+        few = replace(self, rows=replace(self.rows, labels=labels))
+        found = np.where(codes < num, codes, num + np.searchsorted(there, codes))
+        return np.concatenate([values, few._new(name, index)], axis=2), found
+
+
+class Parameters(Mapping[str, Any]):
+    """A family's parameters, each evaluated when it is used."""
+
+    def __init__(self, of: Predictor, rows: slice = slice(None)) -> None:
+        self.of, self.rows = of, rows
+
+    def at(self, row: int) -> Parameters:
+        """Return those of one row."""
+        return Parameters(self.of, slice(row, row + 1))
+
+    def __getitem__(self, name: str) -> Any:
+        value = self.of.parameter(name)
+        has_rows = np.ndim(value) and value.shape[-1] > 1
+        return value[..., self.rows] if has_rows else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([each.name for each in self.of.family.auxiliary])
+
+    def __len__(self) -> int:
+        return len(self.of.family.auxiliary)
+
+
+def _matrix(correlations: Any, size: int) -> FloatArray:
+    """Return correlations as matrices, of pairs in the order of their rows or of matrices."""
+    if correlations is None:
+        return np.eye(size)
+    if np.ndim(correlations) == 4:
+        return np.asarray(correlations)
+    found = np.zeros((*correlations.shape[:2], size, size))
+    above = np.triu_indices(size, 1)
+    found[..., above[0], above[1]] = correlations
+    return found + np.swapaxes(found, -1, -2) + np.eye(size)

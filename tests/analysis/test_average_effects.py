@@ -1,0 +1,343 @@
+"""Average effects against definitions computed from the draws, and what is refused."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run
+from row_fits import FRAME, NUM, b, fit_of
+from scipy.special import expit
+
+import pyflowers
+from pyflowers import plots
+from pyflowers.errors import ConfigError, DataError
+
+X = FRAME.x.to_numpy()
+MALE = (FRAME.sex == "m").to_numpy()
+
+
+def draws(fit, *columns, **options):
+    return np.asarray(pyflowers.effects(fit, *columns, **options).draws())
+
+
+def coefficients(fit, *names):
+    return [b(fit, name)[..., 0] for name in names]
+
+
+def site_of(fit, frame=FRAME):
+    sites = list(dict.fromkeys(FRAME.site))
+    return fit.draws["r_site"][:, :, [sites.index(each) for each in frame.site]]
+
+
+def eta_of(fit, x, male):
+    """The linear predictor of ``hit ~ x * sex + (1 | site)``."""
+    one, slope, sex, both = (
+        each[..., None]
+        for each in (fit.draws["Intercept"], *coefficients(fit, "x", "sexm", "x:sexm"))
+    )
+    return one + slope * x + sex * male + both * x * male + site_of(fit)
+
+
+LOGISTIC = ("hit ~ x * sex + (1 | site)", "bernoulli")
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_comparisons_of_numbers():
+    fit = fit_of(*LOGISTIC)
+
+    def mean(x):
+        return expit(eta_of(fit, x, MALE)).mean(axis=2)
+
+    close(draws(fit, "x")[..., 0], mean(X + 1) - mean(X))
+    close(draws(fit, "x", step=-0.25)[..., 0], mean(X - 0.25) - mean(X))
+    half = FRAME.x.std(ddof=1) / 2
+    close(draws(fit, "x", step="sd")[..., 0], mean(X + half) - mean(X - half))
+    close(draws(fit, "x", between=(1, 3))[..., 0], mean(3 + 0 * X) - mean(1 + 0 * X))
+    close(draws(fit, "x", between=(1, 3), scale="ratio")[..., 0], mean(3 + 0 * X) / mean(1 + 0 * X))
+    high, low = mean(X + 1), mean(X)
+    odds = high / (1 - high) / (low / (1 - low))
+    close(draws(fit, "x", scale="odds ratio")[..., 0], odds)
+
+
+def test_comparisons_of_levels():
+    fit = fit_of(*LOGISTIC)
+    one, zero = np.ones(NUM), np.zeros(NUM)
+    close(
+        draws(fit, "sex")[..., 0],
+        (expit(eta_of(fit, X, one)) - expit(eta_of(fit, X, zero))).mean(axis=2),
+    )
+    assert pyflowers.effects(fit).table().index.tolist() == [("x", "+ 1"), ("sex", "m - f")]
+    linear = fit_of("y ~ dose * x")
+    low, zero_dose = coefficients(linear, "doselow", "dosezero")
+    low_x, zero_x = coefficients(linear, "doselow:x", "dosezero:x")
+    found = draws(linear, "dose")
+    close(found[..., 0], low + low_x * X.mean())
+    close(found[..., 1], zero_dose + zero_x * X.mean())
+    close(draws(linear, "dose", between=("zero", "low"))[..., 0], found[..., 0] - found[..., 1])
+
+
+def test_a_reference_level_that_was_chosen_is_that_of_comparisons():
+    fit = fit_of("y ~ C(year, ref=96)")
+    found = pyflowers.effects(fit)
+    assert [change for _, change in found.table().index] == ["95 - 96", "97 - 96"]
+    close(np.asarray(found.draws()), np.stack(coefficients(fit, "year95", "year97"), axis=-1))
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "column", "derivative"),
+    [
+        (*LOGISTIC, "x", None),
+        (
+            "count ~ log(`positive x`) + offset(log(hours)) + (1 | site)",
+            "negbinomial",
+            "positive x",
+            lambda fit: (
+                np.exp(
+                    fit.draws["Intercept"][..., None]
+                    + b(fit, "log(`positive x`)") * np.log(FRAME["positive x"].to_numpy())
+                    + np.log(FRAME.hours.to_numpy())
+                    + site_of(fit)
+                )
+                * b(fit, "log(`positive x`)")
+                / FRAME["positive x"].to_numpy()
+            ),
+        ),
+        (
+            "y ~ I(x**2) + x",
+            "gaussian",
+            "x",
+            lambda fit: 2 * b(fit, "I(x ** 2)") * X + b(fit, "x"),
+        ),
+        (
+            "y ~ scale(x) * dose",
+            "gaussian",
+            "x",
+            lambda fit: (
+                (
+                    b(fit, "scale(x)")
+                    + b(fit, "scale(x):doselow") * (FRAME.dose == "low").to_numpy()
+                    + b(fit, "scale(x):dosezero") * (FRAME.dose == "zero").to_numpy()
+                )
+                / FRAME.x.std(ddof=1)
+            ),
+        ),
+    ],
+)
+def test_slopes_are_derivatives(formula, family, column, derivative):
+    fit = fit_of(formula, family)
+    if derivative is None:
+        p = expit(eta_of(fit, X, MALE))
+        slope, both = (each[..., None] for each in coefficients(fit, "x", "x:sexm"))
+        expected = (p * (1 - p) * (slope + both * MALE)).mean(axis=2)
+    else:
+        expected = derivative(fit).mean(axis=2)
+    found = draws(fit, column, slopes=True)[..., 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_slopes_of_a_spline_stay_where_it_has_values():
+    """A cubic in a spline's span has the cubic's derivative, at the ends too."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"t": np.linspace(0, 1, 40)})
+    frame["y"] = 1 + 2 * frame.t - 3 * frame.t**2 + rng.normal(0, 0.05, 40)
+    fit = fit_of("y ~ bs(t, df=3)", frame=frame)
+    # Without inner knots it is a cubic in each draw: fit it to the predictions and differentiate.
+    values = np.asarray(pyflowers.predict(fit, frame).draws()).reshape(-1, 40)
+    expected = [
+        np.polynomial.Polynomial.fit(frame.t, row, 3).deriv()(frame.t).mean() for row in values
+    ]
+    found = draws(fit, "t", slopes=True).ravel()
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    label = pyflowers.effects(fit, "t").table().index[0][1]
+    assert label == "0.75 - 0.25"
+
+
+def test_averages_by_a_column_and_over_a_census():
+    fit = fit_of(*LOGISTIC)
+    at = expit(eta_of(fit, X + 1, MALE)) - expit(eta_of(fit, X, MALE))
+    found = draws(fit, "x", by="sex")
+    table = pyflowers.effects(fit, "x", by="sex").table()
+    assert table.index.names == ["column", "change", "sex"]
+    for i, (_, _, sex) in enumerate(table.index):
+        close(found[..., i], at[..., (FRAME.sex == sex).to_numpy()].mean(axis=2))
+    census = FRAME.assign(people=np.arange(1.0, NUM + 1))
+    weighted = draws(fit, "x", new=census, weights="people")[..., 0]
+    close(weighted, np.average(at, axis=2, weights=census.people))
+    few = FRAME.iloc[:5]
+    close(draws(fit, "x", new=few)[..., 0], at[..., :5].mean(axis=2))
+
+
+def test_odds_of_counts_are_those_of_their_probabilities():
+    fit = fit_of("hits | trials(n) ~ x", "binomial")
+    slope = coefficients(fit, "x")[0]
+    one = FRAME.iloc[:1]
+    close(draws(fit, "x", scale="odds ratio", new=one)[..., 0], np.exp(slope))
+
+
+def test_groups_are_the_datas_or_none_or_the_population():
+    fit = fit_of("count ~ x + (1 | site)", "poisson")
+    one, slope = fit.draws["Intercept"][..., None], b(fit, "x")
+    at = np.exp(one + slope * (X + 1)) - np.exp(one + slope * X)
+    close(draws(fit, groups="none")[..., 0], at.mean(axis=2))
+    close(draws(fit)[..., 0], (at * np.exp(site_of(fit))).mean(axis=2))
+    raised = np.exp(fit.draws["sd_site"] ** 2 / 2)  # E exp(r) of a normal r
+    np.testing.assert_allclose(
+        draws(fit, groups="population")[..., 0], (at * raised).mean(axis=2), rtol=1e-6
+    )
+
+
+def test_probabilities_are_shares_of_draws():
+    fit = fit_of("y ~ dose * x")
+    found = pyflowers.effects(fit, "x", rope=(-0.1, 0.55))
+    its, table = np.asarray(found.draws()), found.table()
+    assert table["P(> 0)"].iloc[0] == (its > 0).mean()
+    assert table["P(outside)"].iloc[0] == ((its < -0.1) | (its > 0.55)).mean()
+    count = fit_of("count ~ x + (1 | site)", "poisson")
+    ratio = pyflowers.effects(count, "x", scale="ratio")
+    assert ratio.table()["P(> 1)"].iloc[0] == (np.asarray(ratio.draws()) > 1).mean()
+    assert list(table.columns)[:6] == ["median", "5%", "25%", "75%", "95%", "mcse"]
+
+
+def test_a_column_of_two_numbers_is_compared_at_both():
+    frame = FRAME.assign(treated=(FRAME.sex == "m") * 1)
+    fit = fit_of("y ~ treated", frame=frame)
+    assert pyflowers.effects(fit).table().index.tolist() == [("treated", "1 - 0")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        (("site",), {}, "site is a group; compare its labels with contrast"),
+        (("y",), {}, "does not depend on a column 'y'; it depends on x, sex"),
+        (("x", "sex"), {"between": (1, 2)}, "between compares two values of one column"),
+        (("x",), {"between": ("low", "high")}, "between takes two numbers of x"),
+        (("sex",), {"between": ("f", "x")}, "'x' is no level of sex; choose two of f, m"),
+        (("x",), {"step": "mean"}, "step takes a number or sd, was 'mean'"),
+        (("x",), {"step": 0}, "step takes a number or sd, was 0"),
+        (("sex",), {"slopes": True}, "sex is a factor; leave --slopes out"),
+        (("x",), {"slopes": True, "scale": "ratio"}, "slopes are derivatives"),
+        (("x",), {"scale": "log"}, "scale must be difference, ratio, odds ratio, was 'log'"),
+        (("x",), {"rope": (1, -1)}, "rope takes two numbers, the smaller first"),
+        (("x",), {"groups": "some"}, "groups must be data, none, population"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(columns, options, words):
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        pyflowers.effects(fit_of(*LOGISTIC), *columns, **options)
+
+
+def test_scales_need_what_they_compare():
+    with pytest.raises(ConfigError, match="gaussian has none; take the difference"):
+        pyflowers.effects(fit_of("y ~ x"), scale="odds ratio")
+    with pytest.raises(ConfigError, match="needs expected values above 0; take the difference"):
+        pyflowers.effects(fit_of("y ~ x"), between=(-300, 300), scale="ratio")
+    with pytest.raises(ConfigError, match="depends on no column but groups"):
+        pyflowers.effects(fit_of("y ~ 1 + (1 | site)"))
+    with pytest.raises(DataError, match=r"colour: the fit does not use such a column.*--new"):
+        pyflowers.effects(fit_of("y ~ x"), by="colour")
+    # Beyond the data a spline has no values.
+    with pytest.raises(DataError, match=r"row \d+: .*bs\(hours, df=4\) ends where its data ended"):
+        pyflowers.effects(fit_of("y ~ bs(hours, df=4)"), "hours", step=5)
+
+
+def test_expected_responses_in_contrasts():
+    fit = fit_of(*LOGISTIC)
+    at = expit(eta_of(fit, X, MALE))
+    found = pyflowers.contrast(
+        fit, "mu[site a] - mu[site b]", "mu", "mu[sex m, site a] > 0.5", "sd_site[1]"
+    )
+    draws = [np.asarray(each) for each in found.derived]
+    in_a, in_b = (FRAME.site == "a").to_numpy(), (FRAME.site == "b").to_numpy()
+    close(draws[0], at[..., in_a].mean(axis=2) - at[..., in_b].mean(axis=2))
+    close(draws[1], at.mean(axis=2))
+    assert np.array_equal(draws[2], at[..., in_a & MALE].mean(axis=2) > 0.5)
+    year = fit_of("y ~ C(year) + (1 | site)")
+    assert len(pyflowers.contrast(year, "mu[year 97.0] - mu[year 95]").numbers()) == 1
+    for text, words in (
+        (
+            "mu[site z]",
+            "site is 'z' in no row; write a column and one of its labels, such as mu[site",
+        ),
+        ("mu[place a]", "'place a' names no column"),
+        ("mu[site a", "the bracket after mu is not closed"),
+        ("mu[]", "names no column"),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(words)):
+            pyflowers.contrast(fit, text)
+
+
+def test_ranks_are_probabilities():
+    fit = fit_of("y ~ x + (1 | site)")
+    found = pyflowers.contrast(fit, "rank(r_site)")
+    assert len(found.numbers()) == 0
+    table, r = found.ranks(), fit.draws["r_site"]
+    ranks = 1 + (r[..., None, :] > r[..., :, None]).sum(-1)
+    for name, holds in (("first", ranks == 1), ("top 3", ranks <= 3), ("last", ranks == 6)):
+        np.testing.assert_allclose(table[f"P({name})"], holds.mean(axis=(0, 1)), rtol=1e-12)
+    assert table["P(first)"].sum() == pytest.approx(1)
+    assert table["P(top 3)"].sum() == pytest.approx(3)
+
+
+@pytest.mark.parametrize("theme", [plots.LIGHT, plots.DARK])
+def test_figures_of_conditional_effects(theme):
+    fit = fit_of("count ~ dose * x + offset(log(hours)) + (x | site)", "poisson")
+    figure = plots.conditional_effects(fit, "x", by="dose", spread="site", theme=theme)
+    ax = figure.axes[0]
+    # The curve is the median at the means of the offset, without groups.
+    eta = (
+        fit.draws["Intercept"][..., None]
+        + b(fit, "x") * np.linspace(X.min(), X.max(), 61)
+        + np.log(FRAME.hours.mean())
+    )
+    curves = [line.get_ydata() for line in ax.lines if line.get_linewidth() == 1.8]
+    assert len(curves) == 3
+    np.testing.assert_allclose(curves[0], np.median(np.exp(eta), axis=(0, 1)), rtol=1e-10)
+    thin = [line for line in ax.lines if line.get_linewidth() == 0.6]
+    assert len(thin) == 6
+    rows = plots.conditional_effects(fit, "dose", theme=theme)
+    assert [each.get_text() for each in rows.axes[0].get_yticklabels()] == ["high", "low", "zero"]
+    for options, words in (
+        ({"by": "site"}, "by takes another factor"),
+        ({"by": "x"}, "by takes another factor"),
+        ({"spread": "dose"}, "spread takes a column of groups, site; it was 'dose'"),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(words)):
+            plots.conditional_effects(fit, "x", **options)
+    with pytest.raises(
+        ConfigError, match="does not depend on a column 'site'; it depends on dose, x"
+    ):
+        plots.conditional_effects(fit, "site")
+
+
+def test_command_and_report(tmp_path, capfd):
+    FRAME.to_csv(tmp_path / "table.csv", index=False)
+    out = tmp_path / "run"
+    what = ("hit ~ x * sex + (1 | site)", "--family", "bernoulli", "--data", tmp_path / "table.csv")
+    how = ("--engine", "stanli", "--draws", 200, "--warmup", 300, "--seed", 1)
+    run("fit", *what, *how, "--out", out)
+    capfd.readouterr()
+    folder = tmp_path / "effects"
+    assert (
+        run("effects", out, "--by", "sex", "--rope", "-0.1", "0.1", "--out", folder, "--json") == 0
+    )
+    record = json.loads(capfd.readouterr().out)
+    assert [each["change"] for each in record["effects"]] == ["+ 1", "+ 1", "m - f", "m - f"]
+    assert {"median", "5%", "95%", "mcse", "P(> 0)", "P(outside)"} <= record["effects"][0].keys()
+    kept = {"effects.csv", "effects.json", "effect-x.png", "effect-sex.png"}
+    assert {path.name for path in folder.iterdir()} == kept
+    assert run("effects", out, "x", "--between", "1", "3", "--scale", "odds ratio") == 0
+    assert "average odds ratio of the expected hit" in capfd.readouterr().out
+    page = tmp_path / "report.html"
+    assert run("report", out, "--out", page) == 0
+    html = page.read_text()
+    assert "on average over the 60 observations, each with the effects of its own group" in html
+    fit = pyflowers.Fit.load(out)
+    median = pyflowers.effects(fit, "x").table()["median"].iloc[0]
+    assert f'value="{float(median)!r}"' in html
+    assert "where x is 1 larger" in html
+    assert "Expected hit over x" in html

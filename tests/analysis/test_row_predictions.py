@@ -1,0 +1,466 @@
+"""Rows of a table against definitions, quadrature and simulations; tables that cannot be read."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run
+from row_fits import FRAME, NEW, NUM, b, fit_of
+from scipy.special import expit, ndtri
+from scipy.stats import norm, poisson
+
+import pyflowers
+from pyflowers.data import from_frame
+from pyflowers.errors import ConfigError, DataError
+
+
+def of_site(fit, column=None):
+    sites = sorted(set(FRAME.site), key=list(dict.fromkeys(FRAME.site)).index)
+    index = [sites.index(each) for each in NEW.site]
+    found = fit.draws["r_site"][:, :, index]
+    return found if column is None else found[..., column]
+
+
+def by_hand(fit, formula):
+    """The expected values of NEW, from the draws, as brms' posterior_epred is defined."""
+    d, x = fit.draws, NEW.x.to_numpy()
+    one = d["Intercept"][..., None] if "Intercept" in d else 0.0
+    is_ = {name: (NEW.dose == name).to_numpy(float) for name in ("low", "zero", "high")}
+    match formula:
+        case "y ~ x":
+            return one + b(fit, "x") * x
+        case "y ~ dose * x":
+            its = one + b(fit, "x") * x
+            for name in ("low", "zero"):
+                its = its + is_[name] * (b(fit, f"dose{name}") + b(fit, f"dose{name}:x") * x)
+            return its
+        case "y ~ scale(x) + (x | site)":
+            z = (x - FRAME.x.mean()) / FRAME.x.std(ddof=1)
+            return one + b(fit, "scale(x)") * z + of_site(fit, 0) + of_site(fit, 1) * x
+        case "y ~ 0 + dose":
+            return sum(is_[name] * b(fit, f"dose{name}") for name in is_)
+        case "y ~ C(year, ref=96)":
+            year = NEW.year.to_numpy()
+            return one + sum((year == each) * b(fit, f"year{each}") for each in (95, 97))
+        case "count ~ log(`positive x`) + offset(log(hours)) + (1 | site)":
+            eta = one + b(fit, "log(`positive x`)") * np.log(NEW["positive x"].to_numpy())
+            return np.exp(eta + np.log(NEW.hours.to_numpy()) + of_site(fit))
+        case "hit ~ x + sex":
+            return expit(one + b(fit, "x") * x + b(fit, "sexm") * (NEW.sex == "m").to_numpy())
+        case "hits | trials(n) ~ I(x**2)":
+            return NEW.n.to_numpy() * expit(one + b(fit, "I(x ** 2)") * x**2)
+        case "count ~ x" if "zi" in d:
+            return (1 - d["zi"][..., None]) * np.exp(one + b(fit, "x") * x)
+        case "size ~ sex":
+            return np.exp(one + b(fit, "sexm") * (NEW.sex == "m").to_numpy())
+        case "share ~ x + (1 | site)":
+            return expit(one + b(fit, "x") * x + of_site(fit))
+        case "rating ~ x":
+            edges = d["threshold"][..., None] - (b(fit, "x") * x)[:, :, None]
+            below = np.concatenate([np.zeros_like(edges[:, :, :1]), expit(edges)], axis=2)
+            above = np.concatenate([below[:, :, 1:], np.ones_like(below[:, :, :1])], axis=2)
+            return (np.arange(1, 4)[:, None] * (above - below)).sum(axis=2)
+    raise AssertionError(formula)
+
+
+CASES = [
+    ("y ~ x", "gaussian"),
+    ("y ~ dose * x", "gaussian"),
+    ("y ~ scale(x) + (x | site)", "gaussian"),
+    ("y ~ 0 + dose", "student"),
+    ("y ~ C(year, ref=96)", "gaussian"),
+    ("count ~ log(`positive x`) + offset(log(hours)) + (1 | site)", "negbinomial"),
+    ("hit ~ x + sex", "bernoulli"),
+    ("hits | trials(n) ~ I(x**2)", "binomial"),
+    ("count ~ x", "zero_inflated_poisson"),
+    ("size ~ sex", "gamma"),
+    ("share ~ x + (1 | site)", "beta"),
+    ("rating ~ x", "cumulative"),
+]
+
+
+@pytest.mark.parametrize(("formula", "family"), CASES)
+def test_expected_values_are_those_of_the_definition(formula, family):
+    fit = fit_of(formula, family)
+    found = pyflowers.predict(fit, NEW)
+    draws = np.asarray(found.draws())
+    np.testing.assert_allclose(draws, by_hand(fit, formula), rtol=1e-10, atol=1e-12)
+    table = found.table()
+    np.testing.assert_allclose(table["median"], np.median(draws, axis=(0, 1)), rtol=1e-12)
+    assert table.index.get_level_values("row").tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("formula", "family"), CASES)
+def test_the_datas_own_rows_give_the_density_and_the_replicates_of_the_fit(formula, family):
+    fit = fit_of(formula, family)
+    from pyflowers.analysis.predictions import predictor_of
+
+    predictor = predictor_of(fit)
+    np.testing.assert_allclose(
+        predictor.log_lik(fit.data.y), fit.log_likelihood(), rtol=1e-10, atol=1e-10
+    )
+    # Replicates agree in distribution: their probability integral transforms are alike.
+    own = np.asarray(pyflowers.predict(fit, kind="observation", seed=3).draws())
+    theirs = fit.program.y_rep(fit.draws, fit.data, np.random.default_rng(4))
+    num = own[..., 0].size
+    for statistic in (np.mean, lambda values, axis: (values <= np.median(theirs)).mean(axis=axis)):
+        one, other = statistic(own, axis=2).ravel(), statistic(theirs, axis=2).ravel()
+        se = np.hypot(one.std(), other.std()) / np.sqrt(num)
+        assert abs(one.mean() - other.mean()) < 4.5 * se + 1e-12
+
+
+@pytest.mark.parametrize("kind", ["expected", "linear", "observation"])
+@pytest.mark.parametrize("groups", ["data", "none", "population"])
+def test_no_order_part_or_block_of_the_table_matters(kind, groups, monkeypatch):
+    from pyflowers.analysis import predictions
+
+    fit = fit_of("count ~ scale(x) + dose + (x | site)", "negbinomial")
+    rng = np.random.default_rng(1)
+    new = pd.DataFrame(
+        {
+            "x": rng.normal(size=40).round(3),
+            "dose": rng.choice(["low", "high", "zero"], 40),
+            "site": rng.choice(["a", "b", "new", "newer"], 40),
+        }
+    )
+    how = {"kind": kind, "groups": groups}
+    whole = np.asarray(pyflowers.predict(fit, new, **how).draws())
+    order = rng.permutation(40)
+    shuffled = pyflowers.predict(fit, new.iloc[order], **how).draws()
+    np.testing.assert_allclose(shuffled, whole[..., order], rtol=1e-12)
+    parts = [np.asarray(pyflowers.predict(fit, new[i::3], **how).draws()) for i in range(3)]
+    for i, part in enumerate(parts):
+        np.testing.assert_allclose(part, whole[..., i::3], rtol=1e-12)
+    monkeypatch.setattr(predictions, "LARGEST_BLOCK", 200 * 7)
+    np.testing.assert_allclose(pyflowers.predict(fit, new, **how).draws(), whole, rtol=1e-12)
+    assert len({tuple(each) for each in whole.reshape(-1, 40).T}) > 20
+
+
+def test_rows_of_a_new_label_have_one_draw_of_its_effects_and_two_labels_have_two():
+    fit = fit_of("y ~ x + (x | site)", draws=1500)
+    new = pd.DataFrame({"x": [0.0, 0.0, 1.0, 0.0], "site": ["new", "new", "new", "newer"]})
+    draws = np.asarray(pyflowers.predict(fit, new, kind="linear").draws())
+    assert np.array_equal(draws[..., 0], draws[..., 1])
+    d = fit.draws
+    at_0 = draws[..., 0] - d["Intercept"]
+    slope = draws[..., 2] - draws[..., 0] - d["b"][..., 0]
+    other = draws[..., 3] - d["Intercept"]
+    z = np.stack([at_0 / d["sd_site"][..., 0], slope / d["sd_site"][..., 1]])
+    rho = d["cor_site"][..., 0]
+    # Standardised by its draw's own correlation, the pair is independent normal.
+    apart = np.stack([z[0], (z[1] - rho * z[0]) / np.sqrt(1 - rho**2)]).reshape(2, -1)
+    num = apart.shape[1]
+    assert abs(apart.mean(axis=1)).max() < 4.5 / np.sqrt(num)
+    assert abs((apart**2).mean(axis=1) - 1).max() < 4.5 * np.sqrt(2 / num)
+    assert abs((apart[0] * apart[1]).mean()) < 4.5 / np.sqrt(num)
+    unlike = (other / d["sd_site"][..., 0] * z[0]).mean()
+    assert abs(unlike) < 4.5 / np.sqrt(num)
+    observed = np.asarray(pyflowers.predict(fit, new, kind="observation").draws())
+    assert not np.array_equal(observed[..., 0], observed[..., 1])
+
+
+@pytest.mark.parametrize(
+    ("formula", "family"),
+    [("y ~ x + (x | site)", "gaussian"), ("count ~ x + (1 | site)", "poisson")],
+)
+def test_new_groups_are_their_population_by_quadrature(formula, family):
+    fit = fit_of(formula, family, draws=1500)
+    new = pd.DataFrame({"x": [1.5], "site": ["new"]})
+    drawn = np.asarray(pyflowers.predict(fit, new, kind="observation").draws()).ravel()
+    d = fit.draws
+    eta = (d["Intercept"] + 1.5 * d["b"][..., 0]).ravel()
+    sd = d["sd_site"].reshape(eta.size, -1)
+    variance = sd[:, 0] ** 2
+    if sd.shape[1] == 2:
+        rho = d["cor_site"].ravel()
+        variance = variance + 2 * 1.5 * rho * sd[:, 0] * sd[:, 1] + (1.5 * sd[:, 1]) ** 2
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    weights = weights / weights.sum()
+    latent = eta[:, None] + np.sqrt(variance)[:, None] * nodes
+    for at in np.quantile(drawn, [0.1, 0.5, 0.9]):
+        if family == "gaussian":
+            its = norm.cdf(at, eta, np.sqrt(variance + d["sigma"].ravel() ** 2))
+        else:
+            its = (poisson.cdf(at, np.exp(latent)) * weights).sum(axis=1)
+        error = (drawn <= at) - its  # of each draw, given its parameters: of mean 0
+        assert abs(error.mean()) < 4 * error.std() / np.sqrt(error.size)
+
+
+@pytest.mark.parametrize(
+    ("formula", "family"),
+    [
+        ("y ~ x + (x | site)", "gaussian"),
+        ("count ~ x + (x || site) + (1 | dose)", "poisson"),
+        ("hit ~ x + (x | site)", "bernoulli"),
+    ],
+)
+def test_population_is_the_mean_of_200_000_simulated_groups(formula, family):
+    fit = fit_of(formula, family)
+    found = np.asarray(pyflowers.predict(fit, NEW[["x"]], groups="population").draws())
+    rng, num, d = np.random.default_rng(5), 200_000, fit.draws
+    inverse = {"gaussian": lambda eta: eta, "poisson": np.exp, "bernoulli": expit}[family]
+    for chain, draw in ((0, 3), (1, 50)):
+        sd = d["sd_site"][chain, draw]
+        rho = d["cor_site"][chain, draw, 0] if "cor_site" in d else 0.0
+        z = rng.standard_normal((2, num))
+        one, slope = sd[0] * z[0], sd[1] * (rho * z[0] + np.sqrt(1 - rho**2) * z[1])
+        if "sd_dose" in d:
+            one = one + d["sd_dose"][chain, draw, 0] * rng.standard_normal(num)
+        for row, x in enumerate(NEW.x):
+            at = d["Intercept"][chain, draw] + (d["b"][chain, draw, 0] + slope) * x + one
+            its = inverse(at)
+            assert abs(found[chain, draw, row] - its.mean()) < 4.5 * its.std() / np.sqrt(num)
+
+
+def test_without_groups_is_at_the_mean_of_the_population():
+    fit = fit_of("count ~ x + (x | site)", "poisson")
+    found = pyflowers.predict(fit, NEW[["x"]], groups="none").draws()
+    eta = fit.draws["Intercept"][..., None] + fit.draws["b"] * NEW.x.to_numpy()
+    np.testing.assert_allclose(found, np.exp(eta), rtol=1e-12)
+
+
+def test_averages_are_weighted_means_of_rows():
+    fit = fit_of("y ~ dose * x")
+    rows = np.asarray(pyflowers.predict(fit, NEW).draws())
+    found = pyflowers.predict(fit, NEW, by="sex", weights="n")
+    assert found.table().index.tolist() == ["f", "m"]
+    draws = np.asarray(found.draws())
+    for i, sex in enumerate(("f", "m")):
+        its = (NEW.sex == sex).to_numpy()
+        mean = np.average(rows[..., its], axis=2, weights=NEW.n[its])
+        np.testing.assert_allclose(draws[..., i], mean, rtol=1e-12)
+    both = pyflowers.predict(fit, NEW, by=["sex", "dose"]).table()
+    assert both.index.names == ["sex", "dose"]
+    assert len(both) == 4
+    everything = np.asarray(pyflowers.predict(fit, NEW, weights="n").draws())[..., 0]
+    np.testing.assert_allclose(everything, np.average(rows, axis=2, weights=NEW.n), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["iid_normal", "semiconjugate_normal", "multilevel_normal"])
+def test_shipped_normal_programs_predict_rows(name):
+    fit = pyflowers.fit(name, seed=1, chains=2, warmup=300, draws=500, engine="stanli")
+    new = pd.DataFrame({"plant": ["1", "3"]})
+    found = np.asarray(pyflowers.predict(fit, new).draws())
+    mean = {"iid_normal": "mu", "semiconjugate_normal": "theta"}.get(name)
+    its = fit.draws["mu_plant"][..., [0, 2]] if mean is None else fit.draws[mean][..., None]
+    np.testing.assert_allclose(found, np.broadcast_to(its, found.shape), rtol=1e-12)
+    observed = np.asarray(pyflowers.predict(fit, new, kind="observation").draws())
+    sigma2 = fit.draws.get("sigma2_plant", fit.draws["sigma2"][..., None])
+    z = (observed - its) / np.sqrt(sigma2[..., [0, -1]])
+    assert abs(z.mean()) < 4.5 / np.sqrt(z.size)
+    assert abs((z**2).mean() - 1) < 4.5 * np.sqrt(2 / z.size)
+
+
+def test_a_new_plant_of_the_multilevel_poisson_is_of_its_population():
+    fit = pyflowers.fit("multilevel_poisson", seed=1, warmup=500, draws=2000, engine="stanli")
+    new = pd.DataFrame({"plant": ["another"]})
+    eta = np.asarray(pyflowers.predict(fit, new, kind="linear").draws())[..., 0]
+    z = (eta - fit.draws["mu"]) / np.sqrt(fit.draws["sigma2"])
+    assert abs(z.mean()) < 4.5 / np.sqrt(z.size)
+    assert abs((z**2).mean() - 1) < 4.5 * np.sqrt(2 / z.size)
+    table = pyflowers.predict(fit, new).table()
+    own = pyflowers.predict(fit).table().loc["mean of a new plant"]
+    assert table["median"].iloc[0] == pytest.approx(own["median"].iloc[0], rel=0.15)
+
+
+def test_what_a_flat_prior_cannot_give_is_said():
+    fit = pyflowers.fit("multilevel_normal", seed=1, chains=2, warmup=300, draws=300)
+    new = pd.DataFrame({"plant": ["1", "another"]})
+    with pytest.raises(ConfigError, match="sigma2_plant has a flat prior"):
+        pyflowers.predict(fit, new, kind="observation").table()
+    with pytest.raises(ConfigError, match="take groups data or population"):
+        pyflowers.predict(fit, new, kind="observation", groups="none").table()
+
+
+def test_a_program_of_ones_own_predicts_as_it_declares(tmp_path):
+    """Its rule must give the log likelihood that it computes."""
+    program = pyflowers.Program.from_formula("y ~ x + (x | site)", FRAME)
+    path = tmp_path / "mine.stan"
+    program.write(path)
+    path.write_text(path.read_text() + "// edited\n")
+    how = {"chains": 2, "warmup": 200, "draws": 100, "seed": 1, "engine": "stanli"}
+    fit = pyflowers.fit(path, FRAME, **how)
+    assert fit.program.python.pointwise is None
+    expected = np.asarray(pyflowers.predict(fit, NEW).draws())
+    one = fit.draws["Intercept"][..., None] + b(fit, "x") * NEW.x.to_numpy()
+    np.testing.assert_allclose(
+        expected, one + of_site(fit, 0) + of_site(fit, 1) * NEW.x.to_numpy(), rtol=1e-10
+    )
+    declared = path.with_suffix(".toml")
+    text = declared.read_text()
+    for right, wrong in (
+        ("Intercept + X * b", "Intercept - X * b"),
+        ('family = "gaussian"\nlinear', 'family = "student"\nlinear'),
+    ):
+        assert right in text
+        declared.write_text(text.replace(right, wrong))
+        again = pyflowers.fit(path, FRAME, **how)
+        with pytest.raises(
+            ConfigError, match=r"another density than the program's log_lik|names nu"
+        ):
+            pyflowers.predict(again, NEW)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ('linear_predictor = "Intercept + b"', "b"),
+        ('linear_predictor = "Intercept + missing"', "names missing, which neither draws nor data"),
+        ('linear_predictor = "Intercept +"', "cannot be read as an expression"),
+        ('linear_predictor = "__import__(1)"', "is not read; write quantities"),
+        ('linear_predictor = "Intercept.real"', "is not read; write quantities"),
+        ('linear_predictor = "[Intercept for x in X]"', "is not read; write quantities"),
+        ('linear_predictor = "Intercept + r_site[x]"', "x is no index of a column's labels"),
+    ],
+)
+def test_a_rule_that_cannot_be_followed_is_refused(rule, words, tmp_path):
+    program = pyflowers.Program.from_formula("y ~ x + (1 | site)", FRAME)
+    path = tmp_path / "mine.stan"
+    program.write(path)
+    declared = path.with_suffix(".toml")
+    text = re.sub(r"linear_predictor = .*", lambda _: rule, declared.read_text())
+    declared.write_text(text)
+    fit = pyflowers.fit(path, FRAME, chains=1, warmup=100, draws=20, seed=1, engine="stanli")
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        pyflowers.predict(fit, NEW).table()
+
+
+def test_numbers_of_levels_and_groups_are_read_as_they_were():
+    frame = FRAME.assign(site=FRAME.site.map({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}))
+    fit = fit_of("y ~ C(year) + (1 | site)", frame=frame)
+    whole = pyflowers.predict(fit, frame).draws()
+    one = pyflowers.predict(fit, frame[frame.year == 97]).draws()
+    np.testing.assert_allclose(one, np.asarray(whole)[..., (frame.year == 97).to_numpy()])
+    # Of floats, as a table with a missing value elsewhere has them.
+    np.testing.assert_allclose(
+        pyflowers.predict(fit, frame.assign(year=frame.year * 1.0)).draws(), whole
+    )
+
+
+def bad(**changes):
+    return NEW.assign(**changes)
+
+
+def cell(column, value, row=2):
+    values = NEW[column].tolist()
+    values[row] = value
+    return bad(**{column: values})
+
+
+FORMULA = "y ~ x + log(`positive x`) + dose + C(year) + bs(hours, df=4) + (x | site)"
+BAD = [
+    *(
+        (NEW.drop(columns=each), each)
+        for each in ("x", "positive x", "dose", "year", "hours", "site")
+    ),
+    *((cell(each, None), each) for each in ("x", "positive x", "dose", "year", "hours", "site")),
+    *((cell(each, "NA"), each) for each in ("dose", "site")),
+    *((cell(each, "many"), each) for each in ("x", "positive x", "hours")),
+    *((cell(each, np.inf), each) for each in ("x", "positive x", "hours", "year")),
+    *((cell(each, 1e300), each) for each in ("x", "hours")),
+    (cell("positive x", 0.0), "positive x"),
+    (cell("positive x", -1.0), "positive x"),
+    (cell("dose", "huge"), "dose"),
+    (cell("dose", "Low"), "dose"),
+    (cell("dose", " low"), "dose"),
+    (cell("dose", "3"), "dose"),
+    (cell("year", 98), "year"),
+    (cell("year", 95.5), "year"),
+    (cell("year", "ninety"), "year"),
+    (cell("hours", 100.0), "hours"),
+    (cell("hours", -3.0), "hours"),
+    (cell("site", ""), "site"),
+    (cell("site", "  "), "site"),
+    (cell("site", "a\0b"), "site"),
+    (bad(x=["1,5", "2", "3", "4"]), "x"),
+    (bad(x=["a", "b", "c", "d"]), "x"),
+    (bad(x=[True, False, True, True]).assign(x=["yes", "no", "yes", "no"]), "x"),
+    (bad(dose=[1, 2, 3, 4]), "dose"),
+    (bad(year=["a", "b", "c", "d"]), "year"),
+    (NEW.rename(columns={"x": "X"}), "x"),
+    (NEW.iloc[:0], ""),
+]
+
+
+def test_there_are_40_bad_tables():
+    assert len(BAD) >= 40
+
+
+@pytest.mark.parametrize("case", range(len(BAD)))
+def test_a_bad_table_is_refused_in_a_sentence_with_row_and_column(case):
+    table, column = BAD[case]
+    fit = fit_of(FORMULA)
+    with pytest.raises(DataError) as caught:
+        pyflowers.predict(fit, table).table()
+    sentence = str(caught.value)
+    assert column in sentence
+    assert "\n" not in sentence
+    if len(table) and column in table:
+        differs = [a != b for a, b in zip(table[column], NEW[column], strict=True)]
+        assert f"row {table.index[np.argmax(differs)] + 1}" in re.sub(r"rows? ", "row ", sentence)
+
+
+def test_other_mistakes_are_named():
+    fit = fit_of("y ~ dose * x")
+    for options, words in (
+        ({"kind": "mean"}, "kind must be expected, linear, observation, was 'mean'"),
+        ({"groups": "all"}, "groups must be data, none, population, was 'all'"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            pyflowers.predict(fit, NEW, **options)
+    for options, words in (
+        ({"by": "colour"}, "there is no column 'colour'"),
+        ({"weights": "people"}, "there is no column 'people'"),
+        ({"weights": "dose"}, "dose is 'zero', not a finite number"),
+        ({"weights": "x"}, "row 3: x is -1, but must be at least 0"),
+    ):
+        with pytest.raises(DataError, match=re.escape(words)):
+            pyflowers.predict(fit, NEW, **options)
+    with pytest.raises(DataError, match="n is 0 in all rows of f"):
+        pyflowers.predict(fit, NEW.assign(n=[0, 1, 1, 0]), by="sex", weights="n")
+    with pytest.raises(DataError, match="a data block is not a table"):
+        pyflowers.predict(fit, {"x": 1})
+    edited = fit_of("y ~ x")
+    assert edited.program.declaration.prediction is not None
+
+
+def test_the_command_writes_rows_draws_and_figure(tmp_path, capfd):
+    FRAME.to_csv(tmp_path / "table.csv", index=False)
+    NEW.to_csv(tmp_path / "new.csv", sep=";", decimal=",", index=False)
+    out = tmp_path / "run"
+    what = ("y ~ dose * x", "--data", tmp_path / "table.csv", "--engine", "stanli")
+    assert run("fit", *what, "--draws", 100, "--warmup", 200, "--seed", 1, "--out", out) == 0
+    capfd.readouterr()
+    how = ("--new", tmp_path / "new.csv", "--sep", ";", "--decimal", ",")
+    assert run("predict", out, *how, "--draws", "--out", tmp_path / "predictions", "--json") == 0
+    record = json.loads(capfd.readouterr().out)
+    assert [each["row"] for each in record["predictions"]] == [2, 3, 4, 5]
+    assert [each["dose"] for each in record["predictions"]] == NEW.dose.tolist()
+    folder = tmp_path / "predictions"
+    kept = {"predictions.csv", "predictions.json", "predictions.nc", "predictions.png"}
+    assert {path.name for path in folder.iterdir()} == kept
+    import xarray as xr
+
+    with xr.open_dataset(
+        folder / "predictions.nc", group="predictions", engine="h5netcdf"
+    ) as found:
+        medians = found["expected"].median(("chain", "draw")).values
+        assert found["row"].values.tolist() == [2, 3, 4, 5]
+    np.testing.assert_allclose(medians, [each["median"] for each in record["predictions"]])
+    assert run("predict", out, "--draws") == 2
+    assert "add --out" in capfd.readouterr().err
+    # A formula has no next observation: without options its rows are predicted.
+    assert run("predict", out, "--json") == 0
+    assert len(json.loads(capfd.readouterr().out)["predictions"]) == NUM
+
+
+def test_a_table_is_summarised_as_each_row_is():
+    fit = fit_of("y ~ dose * x")
+    table = pyflowers.predict(fit, from_frame(NEW)).table()
+    assert list(table.columns) == ["median", "5%", "25%", "75%", "95%", "mcse"]
+    draws = np.asarray(pyflowers.predict(fit, NEW).draws())
+    for name, prob in (("5%", 0.05), ("25%", 0.25), ("75%", 0.75), ("95%", 0.95)):
+        np.testing.assert_allclose(table[name], np.quantile(draws, prob, axis=(0, 1)), rtol=1e-12)
+    assert ndtri(0.975) * table["mcse"].max() < table["95%"].sub(table["5%"]).max()
