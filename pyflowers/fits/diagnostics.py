@@ -280,8 +280,11 @@ def _against_priors(
     program: Program, data: Data, name: str, medians: pd.Series[float]
 ) -> Iterator[Check]:
     """Yield a quantity's check, or one for each element that has a prior of its own."""
+    if not program.declaration.parameters[name].prior:
+        return
     whole = _against_prior(program, data, name, medians)
-    parts = [(name, medians)] if whole else [(str(e), medians.loc[[e]]) for e in medians.index]
+    each = ((str(e), medians.iloc[i : i + 1]) for i, e in enumerate(medians.index))
+    parts = [(name, medians)] if whole else each
     for part, its in parts:
         check = whole or _against_prior(program, data, part, its)
         if check is not None:
