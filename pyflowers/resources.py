@@ -11,11 +11,17 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pyflowers.errors import ConfigError
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -84,3 +90,21 @@ def module_environment(**more: str) -> dict[str, str]:
     """Return this process's environment and import path for such a command, with `more` in it."""
     path = os.pathsep.join(dict.fromkeys(entry or str(Path.cwd()) for entry in sys.path))
     return {**os.environ, **more, "PYTHONPATH": path}
+
+
+def arviz() -> Any:
+    """Import ArviZ without the one notice that its 0.23 gives of its own future."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", FutureWarning)
+        import arviz
+    return arviz
+
+
+def in_arviz(groups: Mapping[str, xr.Dataset]) -> Any:
+    """Return groups as the installed ArviZ has them: ``InferenceData``, from 1.0 on a DataTree."""
+    az = arviz()
+    if version("arviz").startswith("0."):
+        return az.InferenceData(**groups)
+    import xarray as xr
+
+    return xr.DataTree.from_dict(dict(groups))

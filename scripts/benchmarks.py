@@ -26,10 +26,9 @@ from pyflowers.engines import SamplerOptions
 from pyflowers.engines.approximate import approximate
 from pyflowers.engines.cmdstan import SIGNIFICANT_FIGURES, CmdStanProgram
 from pyflowers.exact import NormalSampler, PoissonSampler
-from pyflowers.fits.idata import arviz
 from pyflowers.lectures.gaussian_mixture import stan_data as mixture_data
 from pyflowers.programs import Data, find_program
-from pyflowers.resources import gaussian_mixture_csv, program_path
+from pyflowers.resources import arviz, gaussian_mixture_csv, program_path
 from pyflowers.samplers import GaussianStep, Metropolis, StandardNormal, StanDensity, run
 from pyflowers.toolchain import compile_program, find_cmdstan
 from pyflowers.vb import SufficientStatistics, fit_multilevel_normal, fit_normal

@@ -8,11 +8,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from arviz_calls import IS_1
 
 from pyflowers import convergence
 from pyflowers.convergence import estimates
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.fits.idata import arviz
+from pyflowers.resources import arviz
 
 az = arviz()
 TOLERANCE = 1e-10
@@ -23,7 +24,7 @@ STATISTICS = {
     "ess_bulk": (convergence.ess_bulk, partial(az.ess, method="bulk")),
     "ess_tail": (
         lambda draws: convergence.statistics(draws)["ess_tail"],
-        partial(az.ess, method="tail"),
+        partial(az.ess, method="tail", prob=(0.05, 0.95)),
     ),
     "ess_mean": (convergence.ess_mean, partial(az.ess, method="mean")),
     "mcse_mean": (convergence.mcse_mean, partial(az.mcse, method="mean")),
@@ -138,6 +139,9 @@ def test_equals_arviz(name):
     for statistic, (computed, reference) in STATISTICS.items():
         found, expected = computed(draws), of_arviz(reference, draws)
         assert found.shape == draws.shape[2:]
+        if IS_1 and statistic == "ess_tail":  # ArviZ 1 has a tail of infinite draws
+            finite = np.isfinite(draws).all(axis=(0, 1))
+            found, expected = found[finite], expected[finite]
         assert equal(found, expected).all(), f"{statistic}: {found} but ArviZ says {expected}"
 
 

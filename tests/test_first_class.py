@@ -56,7 +56,7 @@ def test_every_command_and_plot(executables, name, engine, tmp_path, capsys):
     fit = pyflowers.Fit.load(out)
     assert fit.diagnostics.checks
     assert fit.idata.observed_data.sizes
-    assert "log_likelihood" in fit.idata.groups()
+    assert "log_likelihood" in fit.groups()
     every_figure(fit)
     assert loo([fit]).best.name == fit.name
 

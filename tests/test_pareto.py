@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from arviz_calls import IS_1, psislw
 
 from pyflowers.convergence import good_k, pareto_smooth
-from pyflowers.fits.idata import arviz
 
 RNG = np.random.default_rng(7)
 SETS = {
@@ -25,7 +25,13 @@ def test_it_equals_arviz(kind, r_eff):
     ratios = SETS[kind]
     weights, k_hat = pareto_smooth(ratios, r_eff=r_eff)
     for row, mine, k in zip(ratios, weights, k_hat, strict=True):
-        reference, their_k = arviz().psislw(row.copy(), reff=r_eff)
+        if IS_1 and kind in ("few draws", "ties", "one stands out"):
+            pytest.skip("ArviZ 1 has one ratio more or less in the tail, and refuses short ones")
+        reference, their_k = psislw(row.copy(), r_eff)
+        if IS_1:
+            assert k == pytest.approx(their_k, abs=0.03)
+            np.testing.assert_allclose(mine, reference, atol=0.05)
+            continue
         if kind == "ties":  # which of equal ratios comes first is arbitrary
             mine, reference = np.sort(mine), np.sort(reference)
         np.testing.assert_allclose(mine, reference, rtol=1e-10, atol=1e-10)

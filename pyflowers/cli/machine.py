@@ -6,14 +6,18 @@ import os
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pyflowers.cli.console import say, say_json
-from pyflowers.cli.options import PATH, cmdstan_option
+from pyflowers.cli.options import PATH, cmdstan_option, family_option
 from pyflowers.cli.results import Lines, finish
 from pyflowers.display import styled
 from pyflowers.errors import ToolchainError
+
+if TYPE_CHECKING:
+    from pyflowers.workflow.doctor import Finding
 
 
 @click.command("setup")
@@ -81,8 +85,22 @@ def _install_official(version: str, jobs: int | None) -> Path:
     is_flag=True,
     help="Instead, remove what killed commands left in the cache, in TMPDIR and in each FOLDER.",
 )
+@click.option(
+    "--density",
+    metavar="PROGRAM",
+    help="Instead, compare a program's log density and gradient by the interpreter stanli with "
+    "those of the compiled program, on --data.",
+)
+@click.option("--data", type=PATH, help="Of --density. [default: the program's example]")
+@family_option
 @click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=PATH)
-def doctor_command(repair: bool, folders: tuple[Path, ...]) -> int:
+def doctor_command(
+    repair: bool,
+    density: str | None,
+    data: Path | None,
+    family: str | None,
+    folders: tuple[Path, ...],
+) -> int:
     """Print what a bug report needs: machine, compiler, CmdStan, cache, packages and a short fit.
 
     Exits with 1 if there is a problem. FOLDER is where results are written, by default the
@@ -100,13 +118,22 @@ def doctor_command(repair: bool, folders: tuple[Path, ...]) -> int:
         return 0
     if folders:
         raise click.UsageError("FOLDER can only be given with --repair")
+    if density is None and (data or family):
+        raise click.UsageError("--data and --family are of --density; add it")
     findings = []
-    for finding in doctor.examine():
+    probes = doctor.examine() if density is None else iter([_densities(density, data, family)])
+    for finding in probes:
         mark = styled("ok   ", fg="green") if finding.is_ok else styled("FAILS", fg="red")
         say(mark, f"  {finding.name:<15} {finding.value}")
         findings.append(finding)
     say_json({"findings": [finding._asdict() for finding in findings]})
     return 0 if all(finding.is_ok for finding in findings) else 1
+
+
+def _densities(program: str, data: Path | None, family: str | None) -> Finding:
+    from pyflowers.workflow.doctor import compare_densities
+
+    return compare_densities(program, data, family)
 
 
 @click.command("lecture")

@@ -280,9 +280,9 @@ def _against_priors(
     program: Program, data: Data, name: str, medians: pd.Series[float]
 ) -> Iterator[Check]:
     """Yield a quantity's check, or one for each element that has a prior of its own."""
-    if not program.declaration.parameters[name].prior:
-        return
     whole = _against_prior(program, data, name, medians)
+    if whole is None and not program.declaration.prior_elements:
+        return  # no element has a prior of its own; there may be very many
     each = ((str(e), medians.iloc[i : i + 1]) for i, e in enumerate(medians.index))
     parts = [(name, medians)] if whole else each
     for part, its in parts:

@@ -38,6 +38,7 @@ from pyflowers.fits.posterior import dataset, kept_elements, stacked, summarize,
 from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Data, Program
 from pyflowers.records import as_path
+from pyflowers.resources import in_arviz
 from pyflowers.storage import new_folder
 
 if TYPE_CHECKING:
@@ -161,12 +162,12 @@ class Fit(Shown):
 
     @cached_property
     def idata(self) -> Any:
-        """The whole fit as ``arviz.InferenceData``.
+        """The whole fit as ``arviz.InferenceData``, or with ArviZ 1 as ``xarray.DataTree``.
 
         ``log_likelihood`` and ``posterior_predictive`` are part of it up to
         :data:`LARGEST_GROUP` values each; beyond that, ask for them by their methods.
         """
-        return inference_data.arviz().InferenceData(**self.groups())
+        return in_arviz(self.groups())
 
     def groups(self) -> dict[str, xr.Dataset]:
         """Return the groups of ``idata``."""

@@ -1,4 +1,4 @@
-"""Draws and data as the groups of ArviZ's ``InferenceData``, in a netCDF file, and back.
+"""Draws and data as ArviZ has them, in groups, in a netCDF file, and back.
 
 Groups: ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data`` and, where the program
 has them, ``log_likelihood``, ``posterior_predictive``, ``predictions`` and ``log_prior``.
@@ -11,7 +11,6 @@ h5netcdf does it without xarray's own writer, which imports half of Dask where t
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace
 from io import BytesIO
@@ -58,14 +57,6 @@ _STAT_TYPES = {"diverging": np.bool_, "tree_depth": np.int64, "n_steps": np.int6
 _ROW = "row"
 
 _Groups = Mapping[str, Mapping[str, NDArray[Any]]]
-
-
-def arviz() -> Any:
-    """Import ArviZ without the one notice that its 0.23 gives of its own future."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"\nArviZ is undergoing", FutureWarning)
-        import arviz
-    return arviz
 
 
 def to_groups(

@@ -109,6 +109,7 @@ from pyflowers.posterior.distributions import (
     checked_probability,
     log_constant,
 )
+from pyflowers.resources import in_arviz
 
 _POLISH_STEPS = 60
 _POLISHED = 1e-15  # of |log G(s) - log s|: a few units in the last place
@@ -246,7 +247,7 @@ class VBResult(Shown):
     def to_inference_data(
         self, rng: np.random.Generator, *, num_draws: int = 4000, num_chains: int = 1
     ) -> Any:
-        """Draws of q as ``arviz.InferenceData`` with a posterior group.
+        """Draws of q as ``arviz.InferenceData``, or with ArviZ 1 as DataTree: a posterior group.
 
         Parameters
         ----------
@@ -257,24 +258,26 @@ class VBResult(Shown):
 
         Returns
         -------
-        arviz.InferenceData
+        arviz.InferenceData or xarray.DataTree
             Its posterior carries ``elbo``, ``converged`` and ``num_iter`` as attributes, and the
             labels of this result's axes.
         """
-        with warnings.catch_warnings():  # late, as it is slow, and without its one notice
-            warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", category=FutureWarning)
-            import arviz
-        return arviz.from_dict(
-            posterior=self.sample(rng, (num_chains, num_draws)),
-            coords={name: list(labels) for name, labels in self.coords.items()},
-            dims={name: list(axes) for name, axes in self.dims.items()},
-            posterior_attrs={
-                "method": "closed-form mean-field variational Bayes",
-                "elbo": self.elbo.tolist(),
-                "converged": np.asarray(self.converged).astype(int).tolist(),
-                "num_iter": self.num_iter,
-            },
-        )
+        import xarray as xr
+
+        labels = {name: list(its) for name, its in self.coords.items()}
+        sizes = {"chain": np.arange(num_chains), "draw": np.arange(num_draws)}
+        draws = self.sample(rng, (num_chains, num_draws))
+        arrays = {}
+        for name, values in draws.items():
+            own = self.dims.get(name, [f"{name}_dim_{i}" for i in range(values.ndim - 2)])
+            arrays[name] = (("chain", "draw", *own), values)
+        attrs = {
+            "method": "closed-form mean-field variational Bayes",
+            "elbo": self.elbo.tolist(),
+            "converged": np.asarray(self.converged).astype(int).tolist(),
+            "num_iter": self.num_iter,
+        }
+        return in_arviz({"posterior": xr.Dataset(arrays, {**sizes, **labels}, attrs)})
 
 
 class Model:

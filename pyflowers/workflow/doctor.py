@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyflowers.errors import PyflowersError
 from pyflowers.resources import version
@@ -45,6 +45,67 @@ def _guarded(probe: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     except Exception as error:  # the doctor must not fail because of what it examines
         what = "" if isinstance(error, PyflowersError) else f"{type(error).__name__}: "
         yield Finding(probe.__name__.strip("_"), f"{what}{error}", False)
+
+
+NUM_POINTS = 20
+"""At which densities are compared."""
+
+TOLERANCE = 1e-10
+"""Of a density, and of a gradient relative to its largest element."""
+
+
+def compare_densities(
+    program: str | Path, data: Any = None, family: str | None = None, **reading: Any
+) -> Finding:
+    """Compare a program's log density and gradient by the interpreter with the compiled one's.
+
+    Parameters
+    ----------
+    program : str or Path
+        A program's name or file, or a formula.
+    data : path or DataFrame, optional
+        Its data; the example's by default.
+    family : str, optional
+        Of a formula.
+    **reading
+        How a table is read, and the names of its columns.
+
+    Returns
+    -------
+    Finding
+        The largest differences at 20 random points.
+
+    Raises
+    ------
+    PyflowersError
+        If the program cannot be compiled or interpreted, or its data cannot be read.
+    """
+    import numpy as np
+
+    from pyflowers.programs import find_program
+    from pyflowers.samplers import StanDensity
+
+    opened = find_program(program, data=data, family=family, **reading)
+    read = opened.read(data, **reading)
+    whole, _ = opened.fill(read, opened.resolve_priors({}, read))
+    with tempfile.TemporaryDirectory() as folder:
+        path = opened.source.path
+        if not path.is_file():  # a formula's
+            path = Path(folder) / path.name
+            path.write_text(opened.source.text, encoding="utf-8")
+        compiled, interpreted = (
+            StanDensity(path, whole.values, include_paths=opened.include_paths, engine=engine)
+            for engine in ("compiled", "interpreted")
+        )
+        points = compiled.start(np.random.default_rng(1), NUM_POINTS, radius=1.0)
+        one, other = (each.log_density_gradient(points) for each in (compiled, interpreted))
+    density = float((np.abs(one[0] - other[0]) / (1 + np.abs(one[0]))).max())
+    scale = np.abs(one[1]).max(axis=1, keepdims=True) + 1e-300
+    gradient = float((np.abs(one[1] - other[1]) / scale).max())
+    is_equal = max(density, gradient) <= TOLERANCE
+    found = f"density within {density:.1g}, gradient within {gradient:.1g} at {NUM_POINTS} points"
+    advice = "" if is_equal else "; use --engine cmdstan, and report it to stanli"
+    return Finding("stanli", f"{found} of the compiled program{advice}", is_equal)
 
 
 def _machine() -> Iterator[Finding]:

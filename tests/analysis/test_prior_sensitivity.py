@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from arviz_calls import add_group, psens
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
@@ -20,7 +21,6 @@ from pyflowers.analysis.prior_sensitivity import (
     power_scale,
     sensitivity,
 )
-from pyflowers.fits.idata import arviz
 from pyflowers.programs import Capability, shipped_names
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -186,9 +186,9 @@ def test_distances_equal_arvizs(lecture_fits):
     found = sensitivity(fit)
     idata = fit.idata.copy()
     lprior = fit.program.lprior(fit.draws, fit.data)
-    idata.add_groups(log_prior=xr.Dataset({"lprior": (("chain", "draw"), lprior)}))
+    add_group(idata, "log_prior", xr.Dataset({"lprior": (("chain", "draw"), lprior)}))
     for component in ("prior", "likelihood"):
-        reference = arviz().psens(idata, component=component)
+        reference = psens(idata, component)
         expected = np.concatenate([np.ravel(reference[name]) for name in fit.posterior])
         np.testing.assert_allclose(found.distances[component], expected, rtol=2e-3)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from arviz_calls import names_of_groups
 from command_line import run
 from scipy import stats
 
@@ -13,8 +14,8 @@ import pyflowers
 from pyflowers import plots
 from pyflowers.analysis.priors import prior
 from pyflowers.engines.base import NUTS_USES
-from pyflowers.fits.idata import arviz
 from pyflowers.programs import find_program, shipped_names
+from pyflowers.resources import arviz
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PROPER = {"sigma2_plant_nu": 3.0, "sigma2_plant_scale": 1.5}
@@ -237,7 +238,7 @@ def test_a_folder_holds_draws_tables_and_figures(tmp_path, capsys):
     assert run(*words, "--out", out) == 0
     made = prior("multilevel_normal", seed=1, draws=200, priors=PROPER)
     idata = arviz().from_netcdf(out / "draws.nc")
-    assert set(idata.groups()) == {"prior", "prior_predictive", "constant_data"}
+    assert names_of_groups(idata) == {"prior", "prior_predictive", "constant_data"}
     assert list(idata.prior.mu_plant.plant.values) == list(made.data.labels["plant"].names)
     np.testing.assert_array_equal(idata.prior.mu.values, made.draws["mu"])
     assert {path.name for path in (out / "plots").iterdir()} == {"parameters.png", "implied.png"}

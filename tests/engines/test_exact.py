@@ -126,7 +126,7 @@ def test_labels_record_and_folder(tmp_path):
     assert np.array_equal(again.draws["mu_plant"], fit.draws["mu_plant"])
     pd.testing.assert_frame_equal(again.summary(), fit.summary())
     assert again.diagnostics == fit.diagnostics
-    assert "log_likelihood" in fit.idata.groups()
+    assert "log_likelihood" in fit.groups()
 
 
 def test_the_verdict_says_why_r_hat_is_idle():

@@ -12,9 +12,9 @@ import pyflowers
 from pyflowers.analysis.calibration import of_fit
 from pyflowers.batches.keep import draws, ranks
 from pyflowers.cli.main import main
-from pyflowers.fits.idata import arviz
 from pyflowers.programs import Program
 from pyflowers.reports import report
+from pyflowers.resources import arviz
 
 PROGRAM = """
 data {

@@ -296,7 +296,7 @@ def test_three_files_make_a_shipped_program(cmdstan, tmp_path):
     assert "verdict: the sampling converged" in printed
     code = (
         "import pyflowers; fit = pyflowers.Fit.load('run'); print(pyflowers.__file__); "
-        "print(fit.log_likelihood().shape, fit.record.priors, sorted(fit.idata.groups()))"
+        "print(fit.log_likelihood().shape, fit.record.priors, sorted(fit.groups()))"
     )
     where, output = run("-c", code).splitlines()
     assert Path(where).is_relative_to(tmp_path)

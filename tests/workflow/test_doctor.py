@@ -4,7 +4,9 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from command_line import run
 
+from pyflowers import samplers
 from pyflowers.cli.main import cli
 from pyflowers.errors import ToolchainError
 from pyflowers.workflow import doctor
@@ -66,3 +68,23 @@ def test_the_command_says_so_in_its_exit_status(monkeypatch, is_ok, status):
     found = CliRunner().invoke(cli, ["doctor"], standalone_mode=False)
     assert found.return_value == status
     assert "g++ 12" in found.output
+
+
+def test_densities_of_interpreter_and_compiler_are_compared(monkeypatch, capsys, tmp_path):
+    found = doctor.compare_densities("multilevel_poisson")
+    assert found.is_ok
+    assert "at 20 points of the compiled program" in found.value
+    real = samplers.StanDensity
+
+    def planted(path, data, engine, **how):
+        off = 1.001 if engine == "interpreted" else 1.0
+        return real(path, {**data, "mu_sd": off * data["mu_sd"]}, engine=engine, **how)
+
+    monkeypatch.setattr(samplers, "StanDensity", planted)
+    found = doctor.compare_densities("multilevel_poisson")
+    assert not found.is_ok
+    assert found.value.endswith("use --engine cmdstan, and report it to stanli")
+    monkeypatch.undo()
+    assert run("doctor", "--density", "multilevel_poisson", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["findings"][0]["name"] == "stanli"
+    assert run("doctor", "--data", tmp_path / "table.csv") == 2
