@@ -11,7 +11,7 @@ gradient Langevin dynamics (SGLD) moves by
 with ĝ from mini-batches of 10. It has no accept step, so a small bias of order ε stays.
 
 Where the lecture is wrong: the handout's SGLD adds noise of sd α, its step size, where Langevin
-needs √α. The draws then are narrower than the posterior by about √α. Both are run here.
+needs √α. The sd of the draws then is about √α times the posterior's. Both are run here.
 
 References
 ----------

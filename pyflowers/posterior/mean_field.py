@@ -12,7 +12,7 @@ With sigma0 a scale as in Stan's `scaled_inv_chi_square`:
 
     x_i ~ N(theta, sigma2),  theta ~ N(mu0, tau0²),  sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
 
-theta and sigma2 independent in the prior (BDA3 section 5.3 calls it semi-conjugate). The factors
+theta and sigma2 independent in the prior, so that it is semi-conjugate. The factors
 of q(theta, sigma2) = q(theta) q(sigma2) that maximise the ELBO one at a time are exp E[log p],
 E over the other factor (Bishop 2006, eq. 10.9), here with S = Σ(x_i - x̄)²
 

@@ -155,7 +155,7 @@ def langevin_noise_sd(step_size: float) -> float:
 
 
 def handout_noise_sd(step_size: float) -> float:
-    """Return ε, the handout's sd: it makes draws narrower than the posterior by about √ε."""
+    """Return ε, the handout's sd: with it the draws' sd is about √ε times the posterior's."""
     return step_size
 
 
