@@ -104,6 +104,8 @@ class Effects(Shown):
         The change of each in a sentence.
     source : str
         The rows over which is averaged.
+    weights : str or None
+        The column of their weights.
     rope : (float, float) or None
         The region of practical equivalence.
     """
@@ -114,6 +116,7 @@ class Effects(Shown):
     index: pd.MultiIndex
     words: tuple[str, ...]
     source: str
+    weights: str | None = None
     rope: tuple[float, float] | None = None
 
     @property
@@ -142,7 +145,15 @@ class Effects(Shown):
     def contents(self) -> list[Line]:
         """Return what is averaged, the table, and the fit's verdict if it fails."""
         judged, value = self.fit.verdict, self.fit.data.value_name
-        what = f"average {self.scale} of the expected {value}, over {self.source}"
+        family = find_family(declared_prediction(self.fit.program).family)
+        what = f"expected {value}{' (a count of trials)' if family.has_trials else ''}"
+        what = {
+            "odds ratio": f"odds ratio of the average probabilities of {value}",
+            "ratio": f"ratio of the average {what}",
+        }.get(self.scale, f"average {self.scale} of the {what}")
+        what = (
+            f"{what}, over {self.source}{f', weighted by {self.weights}' if self.weights else ''}"
+        )
         shown = self.table()
         extra = [name for name in shown.columns if name.startswith(("mcse_", "ess"))]
         return [
@@ -226,6 +237,8 @@ def effects(
     [2.0]
     """
     fit = checked_fits([fit], "effects")[0].with_interval(interval)
+    if len(columns) == 1 and isinstance(columns[0], list | tuple):
+        columns = tuple(columns[0])
     if scale not in SCALES:
         raise ConfigError(f"scale must be {', '.join(SCALES)}, was {scale!r}")
     family = find_family(declared_prediction(fit.program).family)
@@ -272,7 +285,7 @@ def effects(
     index = pd.MultiIndex.from_tuples(names, names=titles)
     draws = _labelled(np.concatenate(made, axis=2), index)
     of = "slope" if slopes else scale
-    return Effects(fit, of, draws, index, tuple(words), rows, region)
+    return Effects(fit, of, draws, index, tuple(words), rows, weights, region)
 
 
 def _labelled(values: FloatArray, index: pd.MultiIndex) -> xr.DataArray:
@@ -393,9 +406,10 @@ def _changes(
         if column not in levels:
             of_column = _of_numbers(fit, table, column, terms, slopes, step, between)
             found.append(of_column)
-        elif slopes:
+        elif slopes or (columns and step != 1.0):
             if columns:
-                raise ConfigError(f"slopes: {column} is a factor; leave --slopes out")
+                option = "--slopes" if slopes else "--step"
+                raise ConfigError(f"effects: {column} is a factor; leave {option} out")
         else:
             found += _of_levels(fit, table, column, terms, levels[column], between)
     if not found:

@@ -366,10 +366,16 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
         if not length:
             asked = (rest if not column else label).partition("]")[0]
             what = f"{column} is {asked!r} in no row" if column else f"{asked!r} names no column"
-            labels = next(iter(of.fit.data.labels.values()), None)
-            example = f"{labels.column} {labels.names[0]}" if labels else f"{min(cells)} …"
+            if column:
+                some = sorted(cells[column])[:8]
+                some += ["…"] if len(cells[column]) > len(some) else []
+                raise of.error(
+                    f"{what}; choose one of {', '.join(some)}, or predict other rows with --new"
+                )
             raise of.error(
-                f"{what}; write a column and one of its labels, such as {EXPECTED}[{example}]"
+                f"{what}; write a column and one of its labels, such as "
+                f"{EXPECTED}[{min(cells)} {min(cells[min(cells)])}]; the columns are "
+                f"{', '.join(cells)}"
             )
         found[column], at = value, at + length
         closing = text[at:].lstrip()[:1]

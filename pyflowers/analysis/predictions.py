@@ -10,6 +10,7 @@ Both are draws of the posterior predictive distribution, so their quantiles are 
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -121,6 +122,18 @@ class Predictions(Shown):
         ]
 
 
+def cell_text(cell: Any) -> str:
+    """Return a cell of a table as it is read: 3 for 3.0, and six digits of other numbers."""
+    if not isinstance(cell, float) and not _WHOLE.fullmatch(str(cell)):
+        return str(cell)
+    number = float(cell)
+    return f"{number:.15g}" if number.is_integer() else f"{number:.6g}"
+
+
+_WHOLE = re.compile(r"-?\d{1,15}\.0+")
+"""A whole number with a decimal point, as a column with a missing cell has them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """Sets of rows over which predictions are averaged.
@@ -176,6 +189,9 @@ def cells_of(
         If there is no such column, or all rows of a set have weight 0.
     """
     columns = (by,) if isinstance(by, str) else tuple(by or ())
+    for name in (*columns, *([] if weights is None else [weights])):
+        if not isinstance(name, str):
+            raise ConfigError(f"by and weights are names of columns, not a {type(name).__name__}")
     for column in (*columns, *([weights] if weights else [])):
         if is_of_fit and column not in table.cells:
             raise DataError(
@@ -188,11 +204,17 @@ def cells_of(
         several = np.stack([each.codes for each in labels], axis=1)
         different, codes = np.unique(several, axis=0, return_inverse=True)
         names = [
-            tuple(its.names[i] for its, i in zip(labels, row, strict=True)) for row in different
+            tuple(cell_text(its.names[i]) for its, i in zip(labels, row, strict=True))
+            for row in different
         ]
         index = pd.MultiIndex.from_tuples(names, names=columns)
         index = index if len(columns) > 1 else index.get_level_values(0)
-    weight = np.ones(len(table)) if weights is None else table.numbers(weights, lower=0)
+    weight = np.ones(len(table)) if weights is None else table.numbers(weights)
+    if (weight < 0).any():
+        row = int(np.argmax(weight < 0))
+        raise DataError(
+            f"{table.where(row)}: {weights} is {weight[row]:g}, and a weight is at least 0"
+        )
     total = np.bincount(codes := codes.ravel(), weight, len(index))
     if not (total > 0).all():
         which = index[int(np.argmin(total > 0))]
@@ -224,12 +246,15 @@ class RowPredictions(Shown):
         See :data:`KINDS`.
     cells : Cells or None
         The sets of rows that are averaged; None for the rows themselves.
+    weights : str or None
+        The column of their weights.
     """
 
     fit: Fit
     predictor: Predictor
     kind: Kind
     cells: Cells | None = None
+    weights: str | None = None
 
     def draws(self) -> xr.DataArray:
         """Return the draws, shape (chain, draw, row or set of rows)."""
@@ -302,7 +327,7 @@ class RowPredictions(Shown):
         found = [each for _, each in parts]
         columns = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
         cells = {
-            name: [str(cell) for cell in self._table.column(name)]
+            name: [cell_text(cell) for cell in self._table.column(name).tolist()]
             for name in self.predictor.rows.columns
             if name not in columns and name != "row"
         }
@@ -329,9 +354,15 @@ class RowPredictions(Shown):
             for name, labels in self.predictor.rows.labels.items()
             if len(labels) > (known := self.predictor.rows.known[name])
         )
+        family, weights = self.predictor.family, self.weights
+        what += " (a count of trials)" if family.has_trials and self.kind != "linear" else ""
+        what = f"average of {what}" if self.cells is not None else what
+        what += f", weighted by {weights}" if weights else ""
         return [
             heading(self.fit.name, self.fit.program.about),
-            f"{what} of {len(self._table)} rows of {self._table.source}{of_groups}",
+            f"{what}, over {len(self._table)} rows of {self._table.source}{of_groups}"
+            if self.cells is not None
+            else f"{what} of {len(self._table)} rows of {self._table.source}{of_groups}",
             in_file(self.table(), "predictions.csv"),
             *([f"note: not in the fit, so drawn from the population: {new}"] if new else []),
             *([] if judged.passed else [judged.line]),
@@ -471,6 +502,7 @@ def _predict_rows(
         predictor,
         kind,
         cells_of(table, by, weights, is_of_fit=new is None) if averaged else None,
+        weights,
     )
 
 

@@ -56,10 +56,11 @@ def conditional_effects(
     fit : Fit
         Of a program with ``[prediction]``.
     column : str
-        A column on which the response depends. Of a factor each level is a row; of more than 30,
+        A column on which the response depends. Of a factor each level is a row, and so is each of
+        two numbers; of more than 30,
         those with the 15 largest and the 15 smallest medians are drawn.
     by : str, optional
-        A factor: a curve for each of its levels, of which there are at most 6.
+        A factor, or numbers: a curve for each of at most 6 levels or different values.
     spread : str, optional
         A column of groups: the median for each of its labels is a thin line besides.
     theme : Theme
@@ -78,16 +79,29 @@ def conditional_effects(
             f"conditional_effects: the response does not depend on a column {column!r}; it "
             f"depends on {', '.join(names) or 'none'}"
         )
-    for name in filter(None, (by,)):
-        if name not in levels or name == column or len(levels[name]) > MOST_CURVES:
-            raise ConfigError(
-                f"by takes another factor of at most {MOST_CURVES} levels, not {by!r}"
-            )
+    few = {**_few_numbers(fit, names, MOST_CURVES), **levels}
+    if by is not None and (by == column or not 0 < len(few.get(by, [])) <= MOST_CURVES):
+        raise ConfigError(
+            f"by takes another column, of at most {MOST_CURVES} levels or numbers, not {by!r}"
+        )
+    levels = {**_few_numbers(fit, names, 2), **levels}
     if column in levels:
         if by or spread:
             raise ConfigError(f"by and spread are of columns of numbers, and {column} is a factor")
         return _of_levels(fit, column, levels[column], theme)
     return _of_numbers(fit, column, by, spread, theme)
+
+
+def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
+    """Return the values of each column of numbers that has few different ones."""
+    own = fit.data.table
+    assert own is not None
+    found = {
+        name: [f"{value:.15g}" for value in np.unique(own.numbers(name))]
+        for name in names
+        if not own.is_factor(name)
+    }
+    return {name: values for name, values in found.items() if len(values) <= most}
 
 
 def _reference(fit: Fit, num: int, **cells: Any) -> Table:
@@ -178,7 +192,8 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
         curves = _of_labels(fit, column, spread, grid)
         ax.plot(grid, curves, color=theme.muted, lw=0.6, alpha=0.6, zorder=2)
         handles.append(style.key(f"each {label(spread)}, median", color=theme.muted, lw=0.8))
-    levels = factor_levels(fit)[by] if by else [None]
+    few = _few_numbers(fit, [by], MOST_CURVES) if by else {}
+    levels = {**few, **factor_levels(fit)}[by] if by else [None]
     medians = []
     for level, color in zip(levels, _colours(theme, len(levels)), strict=True):
         fixed: dict[str, Any] = {column: grid}

@@ -11,7 +11,7 @@ import ast
 import operator
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal
@@ -180,17 +180,17 @@ def read_rows(
     table = data.table if new is None else as_table(new, reading or {})
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
-    declared = frozen(data)
+    declared, given = frozen(data), table
+    of_groups = group_columns(about, declared)
+    wanted = tuple(dict.fromkeys(map(data.name_of, _needed(about, declared))))
+    apart = set(of_groups) - {c for s in declared.data.values() for c in (*s.numbers, *s.cells)}
+    hidden = set() if groups == "data" else {data.name_of(column) for column in apart}
+    for name in wanted:
+        _refuse_missing(table, name, name in {data.name_of(each) for each in apart}, hidden)
     if data.value and new is not None:
         table = _with_placeholders(table, data, {data.value})
-    of_groups = group_columns(about, declared)
-    columns = _needed(about, declared)
-    wanted = tuple(dict.fromkeys(map(data.name_of, columns)))
-    apart = set(of_groups) - {c for s in declared.data.values() for c in (*s.numbers, *s.cells)}
     if groups != "data":
         table = _with_placeholders(table, data, apart)
-    for name in wanted:
-        table.column(name)  # it is there
     table = _with_labels_of(data, table, of_groups) if new is not None else table
     table = table.without_missing(wanted, drop=False, option="") if new is not None else table
     _refuse_text(table, data, declared)
@@ -202,22 +202,24 @@ def read_rows(
         for column, its in factors.items()
         if data.table.is_factor(data.name_of(column))
     }
-    given = replace(table, levels=levels, notes=[])
+    levelled = replace(table, levels=levels, notes=[])
     if not declared.reads_time:  # only figures use it, and a time may come again
         roles = declared.table.model_copy(update={"time": ""})
         declared = declared.model_copy(update={"table": roles})
     names = {column: data.name_of(column) for column in declared.columns}
     like = replace(program, declaration=declared)
-    read = _read(like, given, names)
+    read = _read(like, levelled, names)
+    blocks = program.source.blocks.data
     for name, its in data.coords.items():
-        if name in declared.matrices and name in read.coords and read.coords[name] != its:
+        is_matrix = name in declared.matrices and blocks[name].ndim == 2
+        if is_matrix and name in read.coords and read.coords[name] != its:
             raise DataError(
                 f"{table.source}: {name} has the columns {', '.join(read.coords[name])}, and that "
                 f"of the fit {', '.join(its)}"
             )
-    hidden = set() if groups == "data" else {data.name_of(column) for column in apart}
     found = _rows_of(about, data, read, table, declared)
-    return replace(found, columns=tuple(name for name in wanted if name not in hidden))
+    columns = tuple(name for name in wanted if name not in hidden)
+    return replace(found, table=given, columns=columns)
 
 
 def _read(program: Program, table: Table, columns: Mapping[str, str]) -> Data:
@@ -299,6 +301,17 @@ def _needed(about: PredictionRule, declared: Declaration) -> list[str]:
             found += [*source.numbers, *source.cells]
             found += [source.index_of] if source.index_of else []
     return list(dict.fromkeys(found))
+
+
+def _refuse_missing(table: Table, name: str, is_group: bool, hidden: Container[str]) -> None:
+    """Refuse a table without a column; that of a group may be left out otherwise."""
+    if name in hidden:
+        return
+    try:
+        table.column(name)
+    except DataError as error:
+        hint = "; add it, or leave groups out: --groups none or population" if is_group else ""
+        raise DataError(f"{error}{hint}") from None
 
 
 def _with_placeholders(table: Table, data: Data, columns: set[str]) -> Table:

@@ -219,7 +219,7 @@ def test_a_column_of_two_numbers_is_compared_at_both():
         (("sex",), {"between": ("f", "x")}, "'x' is no level of sex; choose two of f, m"),
         (("x",), {"step": "mean"}, "step takes a number or sd, was 'mean'"),
         (("x",), {"step": 0}, "step takes a number or sd, was 0"),
-        (("sex",), {"slopes": True}, "sex is a factor; leave --slopes out"),
+        (("sex",), {"slopes": True}, "effects: sex is a factor; leave --slopes out"),
         (("x",), {"slopes": True, "scale": "ratio"}, "slopes are derivatives"),
         (("x",), {"scale": "log"}, "scale must be difference, ratio, odds ratio, was 'log'"),
         (("x",), {"rope": (1, -1)}, "rope takes two numbers, the smaller first"),
@@ -261,7 +261,7 @@ def test_expected_responses_in_contrasts():
     for text, words in (
         (
             "mu[site z]",
-            "site is 'z' in no row; write a column and one of its labels, such as mu[site",
+            "site is 'z' in no row; choose one of a, b, c, d, e, f, or predict other rows",
         ),
         ("mu[place a]", "'place a' names no column"),
         ("mu[site a", "the bracket after mu is not closed"),
@@ -302,8 +302,8 @@ def test_figures_of_conditional_effects(theme):
     rows = plots.conditional_effects(fit, "dose", theme=theme)
     assert [each.get_text() for each in rows.axes[0].get_yticklabels()] == ["high", "low", "zero"]
     for options, words in (
-        ({"by": "site"}, "by takes another factor"),
-        ({"by": "x"}, "by takes another factor"),
+        ({"by": "site"}, "by takes another column"),
+        ({"by": "x"}, "by takes another column"),
         ({"spread": "dose"}, "spread takes a column of groups, site; it was 'dose'"),
     ):
         with pytest.raises(ConfigError, match=re.escape(words)):
@@ -331,7 +331,7 @@ def test_command_and_report(tmp_path, capfd):
     kept = {"effects.csv", "effects.json", "effect-x.png", "effect-sex.png"}
     assert {path.name for path in folder.iterdir()} == kept
     assert run("effects", out, "x", "--between", "1", "3", "--scale", "odds ratio") == 0
-    assert "average odds ratio of the expected hit" in capfd.readouterr().out
+    assert "odds ratio of the average probabilities of hit" in capfd.readouterr().out
     page = tmp_path / "report.html"
     assert run("report", out, "--out", page) == 0
     html = page.read_text()

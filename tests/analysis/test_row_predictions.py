@@ -238,6 +238,19 @@ def test_averages_are_weighted_means_of_rows():
     np.testing.assert_allclose(everything, np.average(rows, axis=2, weights=NEW.n), rtol=1e-12)
 
 
+@pytest.mark.parametrize("groups", ["data", "none", "population"])
+def test_a_saved_fit_with_an_offset_averages_by_its_group(groups, tmp_path):
+    formula = "count ~ log(`positive x`) + offset(log(hours)) + (1 | site)"
+    fit = fit_of(formula, "negbinomial")
+    back = pyflowers.Fit.load(fit.save(tmp_path / "run", overwrite=True))
+    found = pyflowers.predict(back, by="site", groups=groups)
+    assert sorted(found.table().index) == ["a", "b", "c", "d", "e", "f"]
+    rows = np.asarray(pyflowers.predict(fit, kind="expected", groups=groups).draws())
+    for i, site in enumerate(found.table().index):
+        mean = rows[..., (FRAME.site == site).to_numpy()].mean(axis=2)
+        np.testing.assert_allclose(np.asarray(found.draws())[..., i], mean, rtol=1e-10)
+
+
 @pytest.mark.parametrize("name", ["iid_normal", "semiconjugate_normal", "multilevel_normal"])
 def test_shipped_normal_programs_predict_rows(name):
     fit = pyflowers.fit(name, seed=1, chains=2, warmup=300, draws=500, engine="stanli")
@@ -414,12 +427,16 @@ def test_other_mistakes_are_named():
         ({"by": "colour"}, "there is no column 'colour'"),
         ({"weights": "people"}, "there is no column 'people'"),
         ({"weights": "dose"}, "dose is 'zero', not a finite number"),
-        ({"weights": "x"}, "row 3: x is -1, but must be at least 0"),
+        ({"weights": "x"}, "row 3: x is -1, and a weight is at least 0"),
     ):
         with pytest.raises(DataError, match=re.escape(words)):
             pyflowers.predict(fit, NEW, **options)
     with pytest.raises(DataError, match="n is 0 in all rows of f"):
         pyflowers.predict(fit, NEW.assign(n=[0, 1, 1, 0]), by="sex", weights="n")
+    with pytest.raises(ConfigError, match="by and weights are names of columns, not a Series"):
+        pyflowers.predict(fit, NEW, weights=NEW.n)
+    with pytest.raises(DataError, match=r"no column 'site'.*or leave groups out: --groups none"):
+        pyflowers.predict(fit_of("y ~ x + (x | site)"), NEW[["x"]])
     with pytest.raises(DataError, match="a data block is not a table"):
         pyflowers.predict(fit, {"x": 1})
     edited = fit_of("y ~ x")
