@@ -91,8 +91,8 @@ def test_the_quick_start_runs_outside_a_checkout(distributions, kind, compiler, 
         environment["PYFLOWERS_CACHE"] = str(tmp_path / "cache")
         assert shutil.which("g++", path=environment["PATH"]) is None
     how = {"cwd": work, "env": environment}
-    (install_line, console), (_, code) = blocks("Quick start")
-    assert install_line == "console"
+    of_language = dict(blocks("Quick start"))
+    console, code = of_language["console"], of_language["python"]
     pip, *commands = re.findall(r"^\$ ([^#\n]+)", console, flags=re.MULTILINE)
     assert pip.startswith("pip install")
     assert len(commands) >= 3
