@@ -358,11 +358,11 @@ class RowPredictions(Shown):
         what += " (a count of trials)" if family.has_trials and self.kind != "linear" else ""
         what = f"average of {what}" if self.cells is not None else what
         what += f", weighted by {weights}" if weights else ""
+        rows = "1 row" if self.num == 1 else f"{self.num} rows"
         return [
             heading(self.fit.name, self.fit.program.about),
-            f"{what}, over {len(self._table)} rows of {self._table.source}{of_groups}"
-            if self.cells is not None
-            else f"{what} of {len(self._table)} rows of {self._table.source}{of_groups}",
+            f"{what}{', over' if self.cells is not None else ' of'} {rows} of {self._table.source}"
+            f"{of_groups}",
             in_file(self.table(), "predictions.csv"),
             *([f"note: not in the fit, so drawn from the population: {new}"] if new else []),
             *([] if judged.passed else [judged.line]),
