@@ -193,7 +193,7 @@ class Planner:
         self._seed, self._engine = seed, engine
         self._time_limit, self._retries = time_limit, retries
         self._programs: dict[Any, tuple[Program, str, str, bytes]] = {}
-        self._last_read: tuple[Any, Data] | None = None
+        self._last_read: tuple[Program, Any, Data] | None = None
         self._last_declared: tuple[Declaration, str] | None = None
 
     def plan(self, task: Task, position: int) -> Job:
@@ -310,10 +310,12 @@ class Planner:
             found = Path(path).stat()
         except OSError:
             return program.read(task.data, **how)  # which says what is wrong
-        known_by = id(program), str(path), digest_of(how), found.st_mtime_ns, found.st_size
-        if self._last_read is None or self._last_read[0] != known_by:
-            self._last_read = known_by, program.read(task.data, **how)
-        return self._last_read[1]
+        known_by = str(path), digest_of(how), found.st_mtime_ns, found.st_size
+        last = self._last_read
+        # The program itself, and not its id: Python gives that to another one once it is gone.
+        if last is None or last[0] is not program or last[1] != known_by:
+            self._last_read = last = program, known_by, program.read(task.data, **how)
+        return last[2]
 
 
 def _reading(task: Task) -> dict[str, Any]:

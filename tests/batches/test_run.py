@@ -14,7 +14,10 @@ import pyflowers
 from pyflowers import Batch, ConfigError, Keep, Task, batch
 from pyflowers.batches.ledger import FILE, Ledger
 from pyflowers.batches.run import Pool
+from pyflowers.batches.task import Planner
+from pyflowers.engines import find_engine
 from pyflowers.engines.workers import close_workers
+from pyflowers.programs import find_program
 
 QUICK = {"chains": 2, "warmup": 100, "draws": 50}
 
@@ -393,3 +396,15 @@ def test_a_mistaken_task_is_a_row_and_the_others_are_fitted(
     batch = run(tasks, tmp_path / "out")
     assert batch.ledger()["outcome"].tolist() == ["failed", "done"]
     assert message in batch.failures.iloc[0]
+
+
+def test_a_table_is_read_anew_for_each_program_whatever_its_address(tmp_path, monkeypatch):
+    """A program that is gone leaves its address, and so its id, to the next one."""
+    monkeypatch.setattr("pyflowers.batches.task.id", lambda _: 1, raising=False)
+    rng, path = np.random.default_rng(1), tmp_path / "table.csv"
+    pd.DataFrame({name: rng.normal(size=20) for name in "yxz"}).to_csv(path, index=False)
+    planner = Planner(1, find_engine("stanli"))
+    for column in "xzx":
+        formula = f"y ~ {column}"
+        program = find_program(formula, data=path)
+        assert planner._read(Task(formula, path), program).coords["X"] == (column,)
