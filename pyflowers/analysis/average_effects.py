@@ -15,8 +15,7 @@ Statistical Software 111(9), sections 4 and 5, for comparisons, slopes and their
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,23 +24,29 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.analysis.contrasts import number_columns
-from pyflowers.analysis.predictions import Cells, cells_of, in_blocks, predictor_of
+from pyflowers.analysis.predictions import (
+    OF_TRIALS,
+    RowSets,
+    in_blocks,
+    predictor_of,
+    row_sets,
+)
 from pyflowers.data import Table
 from pyflowers.display import Line, Shown, heading, in_file
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.programs.data import as_table
-from pyflowers.programs.declaration import Declaration, Terms
+from pyflowers.programs.declaration import Terms
 from pyflowers.programs.families import find_family
 from pyflowers.programs.prediction import (
     Groups,
     Predictor,
-    declared_prediction,
     frozen,
     group_columns,
     names_of,
+    rule_of,
 )
-from pyflowers.programs.terms import hide_columns
+from pyflowers.programs.terms import around
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -72,7 +77,7 @@ class Change:
         The change, such as ``treated - control``.
     words : str
         The same in a sentence: ``where group is treated, not control``.
-    cells : tuple of array, shape (N,)
+    values : tuple of array, shape (N,)
         What the column holds: first what is changed to, then what is changed from; or the nodes
         of a derivative.
     weights : tuple of array, shape (N,)
@@ -82,7 +87,7 @@ class Change:
     column: str
     label: str
     words: str
-    cells: tuple[NDArray[Any], ...]
+    values: tuple[NDArray[Any], ...]
     weights: tuple[FloatArray, ...] = ()
 
 
@@ -131,8 +136,8 @@ class Effects(Shown):
     def table(self) -> pd.DataFrame:
         """Return median, intervals and Monte Carlo error of each effect, and its probability.
 
-        ``P(> 0)``, of ratios ``P(> 1)``, is the probability that it is larger; with a region of
-        practical equivalence ``P(outside)`` is that of lying outside it.
+        ``P(> 0)``, of ratios ``P(> 1)``, is the share of draws in which it is larger: 1 means in
+        all draws. With a region of practical equivalence ``P(outside)`` is the share outside it.
         """
         values = self.effects.values
         columns = number_columns(values, self.fit.interval)
@@ -145,8 +150,8 @@ class Effects(Shown):
     def contents(self) -> list[Line]:
         """Return what is averaged, the table, and the fit's verdict if it fails."""
         judged, value = self.fit.verdict, self.fit.data.value_name
-        family = find_family(declared_prediction(self.fit.program).family)
-        what = f"expected {value}{' (a count of trials)' if family.has_trials else ''}"
+        family = find_family(rule_of(self.fit.program).family)
+        what = f"expected {value}{OF_TRIALS if family.has_trials else ''}"
         what = {
             "odds ratio": f"odds ratio of the average probabilities of {value}",
             "ratio": f"ratio of the average {what}",
@@ -187,7 +192,7 @@ def effects(
     fit : Fit
         Of a program with ``[prediction]`` in its declaration, as each formula's has.
     *columns : str
-        The columns; by default all that the response depends on, but groups, offsets and trials.
+        The columns; by default all covariates, without groups, offsets and trials.
     new : path, DataFrame or Table, optional
         The rows over which is averaged; those of the fit by default.
     slopes : bool
@@ -241,7 +246,7 @@ def effects(
         columns = tuple(columns[0])
     if scale not in SCALES:
         raise ConfigError(f"scale must be {', '.join(SCALES)}, was {scale!r}")
-    family = find_family(declared_prediction(fit.program).family)
+    family = find_family(rule_of(fit.program).family)
     if scale == "odds ratio" and (family.link != "logit" or family.is_ordinal):
         raise ConfigError(
             f"scale odds ratio is of probabilities, and {family.name} has none; take the difference"
@@ -254,7 +259,7 @@ def effects(
     table = fit.data.table if new is None else as_table(new, reading)
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
-    cells = cells_of(table, by, weights, is_of_fit=new is None)
+    sets = row_sets(table, by, weights, is_of_fit=new is None)
     changes = _changes(fit, table, columns, slopes, step, between)
 
     averages = dict[int, FloatArray]()  # a reference level is predicted once
@@ -262,25 +267,25 @@ def effects(
     def average(change: Change, values: NDArray[Any], weight: Any = 1.0) -> FloatArray:
         changed = replace(table, cells={**table.cells, change.column: values})
         blocks = in_blocks(predictor_of(fit, changed, groups, seed), Predictor.expected)
-        return np.asarray(replace(cells, shares=cells.shares * weight).average(blocks))
+        return np.asarray(replace(sets, shares=sets.shares * weight).average(blocks))
 
     made, names, words = [], [], list[str]()
     for change in changes:
         if slopes:
-            weighted = zip(change.cells, change.weights, strict=True)
+            weighted = zip(change.values, change.weights, strict=True)
             found = sum(average(change, *each) for each in weighted)
         else:
-            for values in change.cells:
+            for values in change.values:
                 if id(values) not in averages:
                     averages[id(values)] = average(change, values)
-            one, other = (averages[id(values)] for values in change.cells)
-            trials = _mean_trials(fit, table, cells)
+            one, other = (averages[id(values)] for values in change.values)
+            trials = _mean_trials(fit, table, sets)
             found = one - other if scale == "difference" else _ratio(one, other, scale, trials)
         made.append(np.asarray(found))
-        words += [change.words] * len(cells.index)
-        sets = [each if isinstance(each, tuple) else (each,) for each in cells.index]
-        names += [(change.column, change.label, *(each if by else ())) for each in sets]
-    titles = ("column", "change", *(cells.index.names if by else ()))
+        words += [change.words] * len(sets.index)
+        labels = [each if isinstance(each, tuple) else (each,) for each in sets.index]
+        names += [(change.column, change.label, *(each if by else ())) for each in labels]
+    titles = ("column", "change", *(sets.index.names if by else ()))
     rows = f"{len(table)} rows of {table.source}"
     index = pd.MultiIndex.from_tuples(names, names=titles)
     draws = _labelled(np.concatenate(made, axis=2), index)
@@ -315,29 +320,49 @@ def _ratio(one: FloatArray, other: FloatArray, scale: str, trials: FloatArray) -
     return one / other
 
 
-def _mean_trials(fit: Fit, table: Table, cells: Cells) -> FloatArray:
+def _mean_trials(fit: Fit, table: Table, sets: RowSets) -> FloatArray:
     """Return the average number of trials of each set of rows; 1 for other families."""
-    source = fit.data.declaration.data.get("trials")
-    numbers = getattr(source, "numbers", ())
-    if not (find_family(declared_prediction(fit.program).family).has_trials and numbers):
-        return np.ones(len(cells.index))
-    values = table.numbers(fit.data.name_of(numbers[0])) * cells.shares
-    return np.asarray(np.bincount(cells.codes, values, len(cells.index)), dtype=np.float64)
+    column = trials_of(fit)
+    if not column:
+        return np.ones(len(sets.index))
+    values = table.numbers(column) * sets.shares
+    return np.asarray(np.bincount(sets.codes, values, len(sets.index)), dtype=np.float64)
 
 
 # What is changed
 
 
-def predictors(fit: Fit) -> list[str]:
-    """Return the columns on which the response depends, without groups, offsets and trials.
+def trials_of(fit: Fit) -> str:
+    """Return the column of trials of a binomial response; empty for others."""
+    source = fit.data.declaration.data.get("trials")
+    numbers = getattr(source, "numbers", ())
+    has_trials = find_family(rule_of(fit.program).family).has_trials
+    return fit.data.name_of(numbers[0]) if has_trials and numbers else ""
+
+
+def covariates(fit: Fit, *, offsets: bool = False) -> dict[str, dict[str, ast.expr]]:
+    """Return the columns on which the response depends, with the functions that each stands in.
+
+    Those of groups and of trials are not among them, and those of offsets only if they are asked
+    for.
 
     Raises
     ------
     ConfigError
         If the program does not declare how it predicts.
     """
-    about = declared_prediction(fit.program)
-    return list(_predictors(fit, names_of(about), frozen(fit.data), is_whole=False))
+    rule, declared = rule_of(fit.program), frozen(fit.data)
+    names, groups = names_of(rule), group_columns(rule, declared)
+    found: dict[str, dict[str, ast.expr]] = {}
+    for name, source in declared.data.items():
+        left_out = name == "trials" or (name.startswith("offset_") and not offsets)
+        if name not in names or left_out:
+            continue
+        for column in (*source.numbers, *source.cells):
+            functions = around(column, source.terms) if isinstance(source, Terms) else {}
+            if isinstance(source, Terms) or column not in groups:
+                found.setdefault(fit.data.name_of(column), {}).update(functions)
+    return found
 
 
 def factor_levels(fit: Fit) -> dict[str, list[str]]:
@@ -350,23 +375,6 @@ def factor_levels(fit: Fit) -> dict[str, list[str]]:
     }
 
 
-def _predictors(
-    fit: Fit, names: set[str], declared: Declaration, *, is_whole: bool
-) -> dict[str, list[str]]:
-    """Return the terms in which each of the user's columns stands."""
-    found: dict[str, list[str]] = {}
-    groups = group_columns(declared_prediction(fit.program), declared)
-    for name, source in declared.data.items():
-        beside = name == "trials" or name.startswith("offset_")
-        if name not in names or (beside and not is_whole):
-            continue
-        for column in (*source.numbers, *source.cells):
-            text = source.terms if isinstance(source, Terms) else column
-            if column not in groups or isinstance(source, Terms):
-                found.setdefault(fit.data.name_of(column), []).append(text)
-    return found
-
-
 def _changes(
     fit: Fit,
     table: Table,
@@ -376,25 +384,23 @@ def _changes(
     between: Sequence[Any] | None,
 ) -> list[Change]:
     """Return what is changed."""
-    declared = frozen(fit.data)
-    about = declared_prediction(fit.program)
-    names = names_of(about)
-    groups = {fit.data.name_of(column) for column in group_columns(about, declared)}
-    every = _predictors(fit, names, declared, is_whole=True)
-    wanted = list(columns) or list(_predictors(fit, names, declared, is_whole=False))
+    every = covariates(fit, offsets=True)
+    groups = map(fit.data.name_of, group_columns(rule_of(fit.program), frozen(fit.data)))
+    of_group = set(groups) - every.keys()
+    wanted = list(columns) or list(covariates(fit))
     if not wanted:
         raise ConfigError(
             f"effects: the response of {fit.name} depends on no column but groups; compare these "
             "with contrast"
         )
     for column in wanted:
-        if column in groups and column not in every:
+        if column in of_group:
             raise ConfigError(
                 f"effects: {column} is a group; compare its labels with contrast, or average by it"
             )
         if column not in every:
             raise ConfigError(
-                f"effects: the response does not depend on a column {column!r}; it depends on "
+                f"effects: {column!r} is no covariate of {fit.name}; these are "
                 f"{', '.join(every) or 'none'}"
             )
     if between is not None and len(wanted) != 1:
@@ -402,16 +408,16 @@ def _changes(
     levels = factor_levels(fit)
     found: list[Change] = []
     for column in wanted:
-        terms = " + ".join(every[column])
+        functions = every[column]
         if column not in levels:
-            of_column = _of_numbers(fit, table, column, terms, slopes, step, between)
+            of_column = _of_numbers(fit, table, column, functions, slopes, step, between)
             found.append(of_column)
         elif slopes or (columns and step != 1.0):
             if columns:
                 option = "--slopes" if slopes else "--step"
                 raise ConfigError(f"effects: {column} is a factor; leave {option} out")
         else:
-            found += _of_levels(fit, table, column, terms, levels[column], between)
+            found += _of_levels(fit, table, column, functions, levels[column], between)
     if not found:
         raise ConfigError("slopes: there is no column of numbers; leave --slopes out")
     return found
@@ -421,16 +427,14 @@ def _of_levels(
     fit: Fit,
     table: Table,
     column: str,
-    terms: str,
+    functions: Mapping[str, ast.expr],
     levels: Sequence[str],
     between: Sequence[Any] | None,
 ) -> list[Change]:
     """Return the comparisons of a factor's levels with its reference."""
     assert fit.data.table is not None
     is_text = fit.data.table.is_factor(column)
-    quoted = rf"(?:{re.escape(column)}|`{re.escape(column)}`)"
-    asked = re.search(rf"C\({quoted}, ref=['\"]?(.*?)['\"]?\)", terms)
-    base = asked[1] if asked and asked[1] in levels else levels[0]
+    base = _reference_of(functions.get("C")) or levels[0]
     pairs = [(level, base) for level in levels if level != base]
     if between is not None:
         base, level = (str(value) for value in between)
@@ -458,11 +462,18 @@ def _of_levels(
     ]
 
 
+def _reference_of(call: ast.expr | None) -> str:
+    """Return the reference level that a call of ``C`` asks for; empty if it asks for none."""
+    asked = {each.arg: each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
+    ref = ast.literal_eval(asked["ref"]) if "ref" in asked else ""
+    return ref if isinstance(ref, str) else f"{ref:.15g}"
+
+
 def _of_numbers(
     fit: Fit,
     table: Table,
     column: str,
-    terms: str,
+    functions: Mapping[str, ast.expr],
     slopes: bool,
     step: float | str,
     between: Sequence[Any] | None,
@@ -471,10 +482,10 @@ def _of_numbers(
     assert fit.data.table is not None
     own, values = fit.data.table.numbers(column), table.numbers(column)
     sd, different = float(own.std(ddof=1)), np.unique(own)
-    around = _around(column, terms)
-    within = (different[0], different[-1]) if "bs" in around else (-np.inf, np.inf)
+    within = (different[0], different[-1]) if "bs" in functions else (-np.inf, np.inf)
     if slopes:
-        return _derivative(column, values, sd, within, is_limited=bool(around & _LIMITED))
+        is_limited = bool(functions.keys() & _LIMITED)
+        return _derivative(column, values, sd, within, is_limited=is_limited)
     if between is not None:
         try:
             low, high = map(float, between)
@@ -501,23 +512,6 @@ def _of_numbers(
     cells = np.full(len(table), high), np.full(len(table), low)
     words = f"where {column} is {high:.4g}, not {low:.4g}"
     return Change(column, f"{high:.4g} - {low:.4g}", words, cells)
-
-
-def _around(column: str, terms: str) -> set[str]:
-    """Return the functions and operators of arithmetic that a column stands in."""
-    hidden, quoted = hide_columns(terms)
-    own = next((name for name, its in quoted.items() if its == column), column)
-    found = set()
-    for node in ast.walk(ast.parse(hidden.replace(":", "*"), mode="eval")):
-        if own in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}:
-            match node:
-                case ast.Call(ast.Name(id=name)):
-                    found.add(name)
-                case ast.BinOp(op=ast.Pow()):
-                    found.add("**")
-                case ast.BinOp(op=ast.Div()):
-                    found.add("/")
-    return found
 
 
 def _derivative(

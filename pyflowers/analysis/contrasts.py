@@ -30,7 +30,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers import convergence
-from pyflowers.analysis.predictions import cells_of, in_blocks, predictor_of
+from pyflowers.analysis.predictions import in_blocks, predictor_of, row_sets
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits
@@ -408,7 +408,7 @@ def _expected(of: _Expression, conditions: Mapping[str, str]) -> Array:
     chosen = table.at(np.flatnonzero(rows))
     predictor = predictor_of(of.fit, chosen)
     blocks = in_blocks(predictor, Predictor.expected)
-    return np.asarray(cells_of(chosen, None, None).average(blocks))[..., 0]
+    return np.asarray(row_sets(chosen, None, None).average(blocks))[..., 0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

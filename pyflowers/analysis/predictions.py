@@ -34,7 +34,7 @@ from pyflowers.fits.idata import to_bytes
 from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.programs import Capability
 from pyflowers.programs.declaration import PredictionRule
-from pyflowers.programs.prediction import GROUPS, Groups, Predictor, declared_prediction, read_rows
+from pyflowers.programs.prediction import GROUPS, Groups, Predictor, read_rows, rows_of, rule_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -46,6 +46,9 @@ KINDS: Mapping[Kind, Callable[[Predictor], NDArray[np.float64]]] = {
     "observation": Predictor.observed,
 }
 """What may be predicted of a row: its expected value, its linear predictor, an observation."""
+
+OF_TRIALS = " (successes out of each row's trials)"
+"""What is added to the name of a binomial response."""
 
 LARGEST_BLOCK = 4_000_000
 """Draws of rows that one thread has in memory."""
@@ -135,7 +138,7 @@ _WHOLE = re.compile(r"-?\d{1,15}\.0+")
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class RowSets:
     """Sets of rows over which predictions are averaged.
 
     Attributes
@@ -163,13 +166,13 @@ class Cells:
         return total
 
 
-def cells_of(
+def row_sets(
     table: Table,
     by: str | Sequence[str] | None,
     weights: str | None,
     *,
     is_of_fit: bool = False,
-) -> Cells:
+) -> RowSets:
     """Return the sets of rows that have the same labels in some columns.
 
     Parameters
@@ -219,7 +222,7 @@ def cells_of(
     if not (total > 0).all():
         which = index[int(np.argmin(total > 0))]
         raise DataError(f"{table.source}: {weights} is 0 in all rows of {which}; leave them out")
-    return Cells(index, codes, weight / total[codes])
+    return RowSets(index, codes, weight / total[codes])
 
 
 def in_blocks(
@@ -244,7 +247,7 @@ class RowPredictions(Shown):
         The rows, and how they are predicted.
     kind : str
         See :data:`KINDS`.
-    cells : Cells or None
+    sets : RowSets or None
         The sets of rows that are averaged; None for the rows themselves.
     weights : str or None
         The column of their weights.
@@ -253,15 +256,15 @@ class RowPredictions(Shown):
     fit: Fit
     predictor: Predictor
     kind: Kind
-    cells: Cells | None = None
+    sets: RowSets | None = None
     weights: str | None = None
 
     def draws(self) -> xr.DataArray:
         """Return the draws, shape (chain, draw, row or set of rows)."""
         import xarray as xr
 
-        if self.cells is not None:
-            values, dim, index = self._averages, self.cells.index.name or "set", self.cells.index
+        if self.sets is not None:
+            values, dim, index = self._averages, self.sets.index.name or "set", self.sets.index
         else:
             blocks = in_blocks(self.predictor, KINDS[self.kind])
             values, dim = np.concatenate([block for _, block in blocks], axis=2), "row"
@@ -279,7 +282,7 @@ class RowPredictions(Shown):
         """
         import h5netcdf
 
-        if self.cells is not None:
+        if self.sets is not None:
             Path(path).write_bytes(to_bytes({"predictions": self.draws().to_dataset()}))
             return
         sizes = dict(zip(("chain", "draw", "row"), (*self.predictor.lead, self.num), strict=True))
@@ -315,13 +318,13 @@ class RowPredictions(Shown):
 
     @cached_property
     def _averages(self) -> NDArray[np.float64]:
-        assert self.cells is not None
-        return np.asarray(self.cells.average(in_blocks(self.predictor, KINDS[self.kind])))
+        assert self.sets is not None
+        return np.asarray(self.sets.average(in_blocks(self.predictor, KINDS[self.kind])))
 
     @cached_property
     def _summaries(self) -> pd.DataFrame:
-        if self.cells is not None:
-            return pd.DataFrame(summary(self._averages, self.fit.interval), self.cells.index)
+        if self.sets is not None:
+            return pd.DataFrame(summary(self._averages, self.fit.interval), self.sets.index)
         of_rows, interval = KINDS[self.kind], self.fit.interval
         parts = in_blocks(self.predictor, lambda each: summary(of_rows(each), interval))
         found = [each for _, each in parts]
@@ -339,29 +342,30 @@ class RowPredictions(Shown):
     def contents(self) -> list[Line]:
         """Return what is predicted, the table, and the fit's verdict if it fails."""
         judged = self.fit.verdict
+        one = "new observations" if self.sets is not None else "a new observation"
         what = {
             "expected": f"expected {self.fit.data.value_name}",
             "linear": "linear predictor",
-            "observation": f"a new observation of {self.fit.data.value_name}",
+            "observation": f"{one} of {self.fit.data.value_name}",
         }[self.kind]
         of_groups = {
             "data": "",
             "none": ", without effects of groups",
             "population": ", integrated over the population of groups",
-        }[self.predictor.groups if self.predictor.about.effects else "data"]
+        }[self.predictor.groups if self.predictor.rule.effects else "data"]
         new = ", ".join(
             f"{name} {', '.join(labels[known:][:5])}{', …' if len(labels) > known + 5 else ''}"
             for name, labels in self.predictor.rows.labels.items()
             if len(labels) > (known := self.predictor.rows.known[name])
         )
         family, weights = self.predictor.family, self.weights
-        what += " (a count of trials)" if family.has_trials and self.kind != "linear" else ""
-        what = f"average of {what}" if self.cells is not None else what
+        what += OF_TRIALS if family.has_trials and self.kind != "linear" else ""
+        what = f"average of {what}" if self.sets is not None else what
         what += f", weighted by {weights}" if weights else ""
         rows = "1 row" if self.num == 1 else f"{self.num} rows"
         return [
             heading(self.fit.name, self.fit.program.about),
-            f"{what}{', over' if self.cells is not None else ' of'} {rows} of {self._table.source}"
+            f"{what}{', over' if self.sets is not None else ' of'} {rows} of {self._table.source}"
             f"{of_groups}",
             in_file(self.table(), "predictions.csv"),
             *([f"note: not in the fit, so drawn from the population: {new}"] if new else []),
@@ -428,11 +432,11 @@ def predict(
 
     Examples
     --------
-    >>> import pyflowers
+    >>> import pandas as pd, pyflowers
     >>> fit = pyflowers.fit("multilevel_poisson", seed=1)
-    >>> table = pd.DataFrame({"plant": ["1", "a new one"], "month": [5, 5]})
-    >>> pyflowers.predict(fit, table).table().round(0)["median"].tolist()
-    [10.0, 10.0]
+    >>> table = pd.DataFrame({"plant": ["2", "3"]})
+    >>> pyflowers.predict(fit, table).table()["median"].round(1).tolist()
+    [2.5, 7.8]
     """
     fit = checked_fits([fit], "predict")[0].with_interval(interval)
     of_rows = any(each is not None for each in (new, kind, by, weights))
@@ -501,7 +505,7 @@ def _predict_rows(
         fit,
         predictor,
         kind,
-        cells_of(table, by, weights, is_of_fit=new is None) if averaged else None,
+        row_sets(table, by, weights, is_of_fit=new is None) if averaged else None,
         weights,
     )
 
@@ -516,14 +520,14 @@ def predictor_of(
     """Return what a fit predicts for the rows of a table; those of the fit by default."""
     if groups not in GROUPS:
         raise ConfigError(f"groups must be {', '.join(GROUPS)}, was {groups!r}")
-    about = declared_prediction(fit.program)
-    _refuse_other_density(fit, about)
+    rule = rule_of(fit.program)
+    _refuse_other_density(fit, rule)
     rows = read_rows(fit.program, fit.data, new, groups=groups, reading=reading)
     seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
-    return Predictor(about, fit.draws, fit.data.values, rows, seed, groups)
+    return Predictor(rule, fit.draws, fit.data.values, rows, seed, groups)
 
 
-def _refuse_other_density(fit: Fit, about: PredictionRule) -> None:
+def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
     """Refuse a rule that does not give the log likelihood that the program itself computes."""
     name = fit.program.declaration.roles.log_lik
     theirs = fit.draws.get(name)
@@ -531,8 +535,7 @@ def _refuse_other_density(fit: Fit, about: PredictionRule) -> None:
         return
     step = max(1, theirs.shape[1] // 3)
     few = {each: values[:, ::step] for each, values in fit.draws.items()}
-    rows = read_rows(fit.program, fit.data)
-    ours = Predictor(about, few, fit.data.values, rows).log_lik(fit.data.y)
+    ours = Predictor(rule, few, fit.data.values, rows_of(fit.data)).log_lik(fit.data.y)
     theirs = few[name].reshape(ours.shape)
     # A program may leave constants out.
     apart = np.abs((ours - ours[:1, :1]) - (theirs - theirs[:1, :1]))

@@ -221,8 +221,10 @@ def effects_command(
 
         made: dict[str, Any] = {"effects.csv": table}
         for column in dict.fromkeys(table.index.get_level_values("column")):
-            name = re.sub(r"[^\w.-]+", "_", column)
-            made[f"effect-{name}.png"] = plots.conditional_effects(fit, column)
+            name = "effect-" + re.sub(r"[^\w.-]+", "_", column)
+            while f"{name}.png" in made:  # of "a b" and "a_b"
+                name += "_"
+            made[f"{name}.png"] = plots.conditional_effects(fit, column)
         return made
 
     return finish("effects", found, record, out, files)

@@ -48,17 +48,16 @@ def conditional_effects(
 ) -> Figure:
     """Draw the expected response over a column's values, with the observations.
 
-    Other columns of numbers are at their means and factors at their most frequent level; effects of
-    groups are left out, and trials are 1.
+    Other columns of numbers are at their means; factors, and columns of two numbers, at what is
+    most frequent. Effects of groups are left out, and trials are 1.
 
     Parameters
     ----------
     fit : Fit
         Of a program with ``[prediction]``.
     column : str
-        A column on which the response depends. Of a factor each level is a row, and so is each of
-        two numbers; of more than 30,
-        those with the 15 largest and the 15 smallest medians are drawn.
+        A covariate. Of a factor each level is a row, and so is each of two numbers; of more than
+        30, those with the 15 largest and the 15 smallest medians are drawn.
     by : str, optional
         A factor, or numbers: a curve for each of at most 6 levels or different values.
     spread : str, optional
@@ -71,13 +70,13 @@ def conditional_effects(
     ConfigError
         If the response does not depend on the column, or the other columns are not of the kind.
     """
-    from pyflowers.analysis.average_effects import factor_levels, predictors
+    from pyflowers.analysis.average_effects import covariates, factor_levels
 
-    names, levels = predictors(fit), factor_levels(fit)
+    names, levels = list(covariates(fit, offsets=True)), factor_levels(fit)
     if column not in names:
         raise ConfigError(
-            f"conditional_effects: the response does not depend on a column {column!r}; it "
-            f"depends on {', '.join(names) or 'none'}"
+            f"conditional_effects: {column!r} is no covariate of {fit.name}; these are "
+            f"{', '.join(names) or 'none'}"
         )
     few = {**_few_numbers(fit, names, MOST_CURVES), **levels}
     if by is not None and (by == column or not 0 < len(few.get(by, [])) <= MOST_CURVES):
@@ -85,9 +84,13 @@ def conditional_effects(
             f"by takes another column, of at most {MOST_CURVES} levels or numbers, not {by!r}"
         )
     levels = {**_few_numbers(fit, names, 2), **levels}
+    if by and spread:
+        raise ConfigError("by and spread: each label has a curve for one level only; choose one")
     if column in levels:
         if by or spread:
-            raise ConfigError(f"by and spread are of columns of numbers, and {column} is a factor")
+            raise ConfigError(
+                f"by and spread are of columns of more than two numbers, and {column} is none"
+            )
         return _of_levels(fit, column, levels[column], theme)
     return _of_numbers(fit, column, by, spread, theme)
 
@@ -106,16 +109,16 @@ def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
 
 def _reference(fit: Fit, num: int, **cells: Any) -> Table:
     """Return a table of `num` rows that hold each column fixed, but those that are given."""
-    from pyflowers.analysis.average_effects import factor_levels
+    from pyflowers.analysis.average_effects import factor_levels, trials_of
 
     own = fit.data.table
     assert own is not None
     levels, found = factor_levels(fit), dict[str, Any]()
-    trials = _trials(fit)
+    trials = trials_of(fit)
     for name in own.cells:
         if name == trials:
             found[name] = np.ones(num)
-        elif name in levels or own.is_factor(name):
+        elif name in levels or own.is_factor(name) or len(set(own.column(name).tolist())) == 2:
             common = Counter(own.column(name).tolist()).most_common(1)[0][0]
             found[name] = np.full(num, common, dtype=own.column(name).dtype)
         else:
@@ -123,15 +126,11 @@ def _reference(fit: Fit, num: int, **cells: Any) -> Table:
     return replace(own, cells={**found, **cells}, rows=np.arange(1, num + 1), notes=[])
 
 
-def _trials(fit: Fit) -> str:
-    source = fit.data.declaration.data.get("trials")
-    numbers = getattr(source, "numbers", ())
-    return fit.data.name_of(numbers[0]) if numbers else ""
-
-
 def _observed(fit: Fit) -> NDArray[np.float64]:
     """Return the observed values, of trials the share of successes."""
-    own, trials = fit.data.table, _trials(fit)
+    from pyflowers.analysis.average_effects import trials_of
+
+    own, trials = fit.data.table, trials_of(fit)
     assert own is not None
     return fit.data.y / np.maximum(own.numbers(trials), 1) if trials else fit.data.y
 
@@ -143,7 +142,9 @@ def _predictor(fit: Fit, table: Table, groups: Any = "none") -> Predictor:
 
 
 def _value_name(fit: Fit) -> str:
-    return f"share of {fit.data.value_name}" if _trials(fit) else f"expected {fit.data.value_name}"
+    from pyflowers.analysis.average_effects import trials_of
+
+    return f"{'share of' if trials_of(fit) else 'expected'} {fit.data.value_name}"
 
 
 def _of_levels(fit: Fit, column: str, levels: list[str], theme: Theme) -> Figure:
@@ -237,12 +238,12 @@ def _colours(theme: Theme, num: int) -> list[str]:
 
 def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the median curve of each label of a group, at the means of all other groups."""
-    from pyflowers.programs.prediction import declared_prediction, group_columns
+    from pyflowers.programs.prediction import group_columns, rule_of
 
-    about = declared_prediction(fit.program)
+    rule = rule_of(fit.program)
     variables = {
         fit.data.name_of(its): variable
-        for its, variable in group_columns(about, fit.data.declaration).items()
+        for its, variable in group_columns(rule, fit.data.declaration).items()
     }
     if group not in variables:
         raise ConfigError(
@@ -258,7 +259,7 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
     predictor = _predictor(fit, table, "data")
     others = {
         name: np.zeros_like(fit.draws[name])
-        for name, text in about.effects.items()
+        for name, text in rule.effects.items()
         if name != f"r_{variables[group]}" and text.startswith(("normal(0,", "multi_normal("))
     }
     thin = {name: its[:, :: max(1, its.shape[1] // 200)] for name, its in fit.draws.items()}
@@ -269,12 +270,12 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
 
 def _held(fit: Fit, *but: str) -> str:
     """Say what is held fixed."""
-    from pyflowers.analysis.average_effects import predictors
+    from pyflowers.analysis.average_effects import covariates
 
-    others = [name for name in predictors(fit) if name not in but]
+    others = [name for name in covariates(fit, offsets=True) if name not in but]
     has_groups = bool(fit.program.declaration.prediction.effects)  # type: ignore[union-attr]
     fixed = (
-        f"Fixed: {label(', '.join(others), 60)} at the mean or most frequent level"
+        f"Fixed: {label(', '.join(others), 60)} at the mean, or at what is most frequent"
         if others
         else ""
     )

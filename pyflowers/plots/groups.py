@@ -200,7 +200,7 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
     columns = {prob: name for name, prob in interval_quantiles(0.5, interval).items()}
     levels = table[[columns[round(prob, 12)] for prob in interval_probs(interval)]].to_numpy().T
     rows = [each if isinstance(each, tuple) else (each,) for each in table.index]
-    is_row = found.cells is None
+    is_row = found.sets is None
 
     def joined(parts: Sequence[Any]) -> str:
         first, *more = map(str, parts)

@@ -426,10 +426,12 @@ class PredictionRule(Record):
         That of a row, such as ``alpha + X * b + r[plant]``. A variable of the data block stands for
         its value in the row.
     effects : mapping of str to str
-        What a label that is not in the data has, such as ``r = "normal(0, tau)"`` or
-        ``"multi_normal(sd, cor)"`` for the correlated columns of a matrix.
+        The population from which a label that is not in the data is drawn:
+        ``r = "normal(0, tau)"``, or ``"multi_normal(sd, cor)"`` for the correlated columns of a
+        matrix.
     where : mapping of str to str
-        What the two above and the family name and no draws have: ``sigma = "sqrt(sigma2)"``.
+        Names of the other expressions, or parameters of the family, that are no quantity of the
+        program: ``sigma = "sqrt(sigma2)"``.
     """
 
     family: str

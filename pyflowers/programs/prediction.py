@@ -11,7 +11,7 @@ import ast
 import operator
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +27,7 @@ from pyflowers.programs.data import Data, as_table, read_data
 from pyflowers.programs.declaration import Column, Declaration, PredictionRule, Terms
 from pyflowers.programs.design import state_of
 from pyflowers.programs.families import Family, find_family
+from pyflowers.programs.terms import around
 
 if TYPE_CHECKING:
     from pyflowers.programs.program import Program
@@ -40,7 +41,7 @@ Groups = Literal["data", "none", "population"]
 GROUPS = ("data", "none", "population")
 
 NODES = 48
-"""Nodes of the quadrature over groups; a Poisson rate is exact up to an sd of about 3."""
+"""Nodes of the quadrature over groups; a Poisson rate is exact up to an sd of rule 3."""
 
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
@@ -135,7 +136,7 @@ def frozen(data: Data) -> Declaration:
                 if isinstance(its, pd.Categorical)
                 else tuple(f"{value:.15g}" for value in np.unique(its))
                 for column, its in cells.items()
-                if isinstance(its, pd.Categorical) or f"C({column}" in source.terms
+                if isinstance(its, pd.Categorical) or "C" in around(column, source.terms)
             }
             levels = {**levels, **source.levels}
             state = source.state or state_of(source.terms, cells, levels)
@@ -174,19 +175,20 @@ def read_rows(
     ConfigError
         If the program declares no prediction, or was not fitted to a table.
     """
-    about = declared_prediction(program)
+    rule = rule_of(program)
     if data.table is None:
         raise ConfigError(f"{program.name} was fitted to a data block; fit a table to predict one")
     table = data.table if new is None else as_table(new, reading or {})
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
     declared, given = frozen(data), table
-    of_groups = group_columns(about, declared)
-    wanted = tuple(dict.fromkeys(map(data.name_of, _needed(about, declared))))
+    of_groups = group_columns(rule, declared)
+    wanted = tuple(dict.fromkeys(map(data.name_of, _needed(rule, declared))))
     apart = set(of_groups) - {c for s in declared.data.values() for c in (*s.numbers, *s.cells)}
     hidden = set() if groups == "data" else {data.name_of(column) for column in apart}
     for name in wanted:
-        _refuse_missing(table, name, name in {data.name_of(each) for each in apart}, hidden)
+        if name not in hidden:
+            _refuse_missing(table, name, name in {data.name_of(each) for each in apart})
     if data.value and new is not None:
         table = _with_placeholders(table, data, {data.value})
     if groups != "data":
@@ -217,7 +219,7 @@ def read_rows(
                 f"{table.source}: {name} has the columns {', '.join(read.coords[name])}, and that "
                 f"of the fit {', '.join(its)}"
             )
-    found = _rows_of(about, data, read, table, declared)
+    found = _rows_of(rule, data, read, table, declared)
     columns = tuple(name for name in wanted if name not in hidden)
     return replace(found, table=given, columns=columns)
 
@@ -250,7 +252,7 @@ def _read(program: Program, table: Table, columns: Mapping[str, str]) -> Data:
         raise DataError(f"{table.where(row)}: {text}") from None
 
 
-def declared_prediction(program: Program) -> PredictionRule:
+def rule_of(program: Program) -> PredictionRule:
     """Return how a program predicts.
 
     Raises
@@ -258,22 +260,22 @@ def declared_prediction(program: Program) -> PredictionRule:
     ConfigError
         If it does not say so.
     """
-    about = program.declaration.prediction
-    if about is None:
+    rule = program.declaration.prediction
+    if rule is None:
         raise ConfigError(
             f"{program.name} does not declare how rows of a table are predicted; add to "
             f'{program.declared_in}: [prediction] with family = "..." and linear_predictor = '
             '"...", see the guide to predictions'
         )
-    return about
+    return rule
 
 
-def group_columns(about: PredictionRule, declared: Declaration) -> dict[str, str]:
+def group_columns(rule: PredictionRule, declared: Declaration) -> dict[str, str]:
     """Return the columns whose labels have effects from a population, and their variables."""
     found = {}
-    for text in (about.linear_predictor, *about.where.values()):
+    for text in (rule.linear_predictor, *rule.where.values()):
         for node in ast.walk(_parsed(text)):
-            if isinstance(node, ast.Subscript) and ast.unparse(node.value) in about.effects:
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value) in rule.effects:
                 variable = ast.unparse(node.slice)
                 source = declared.data.get(variable)
                 if not (isinstance(source, Column) and source.index):
@@ -285,16 +287,16 @@ def group_columns(about: PredictionRule, declared: Declaration) -> dict[str, str
     return found
 
 
-def names_of(about: PredictionRule) -> set[str]:
+def names_of(rule: PredictionRule) -> set[str]:
     """Return the names that a prediction depends on."""
-    texts = [about.linear_predictor, *about.where.values(), *about.effects.values()]
+    texts = [rule.linear_predictor, *rule.where.values(), *rule.effects.values()]
     names = {n.id for t in texts for n in ast.walk(_parsed(t)) if isinstance(n, ast.Name)}
-    return names | ({"trials"} if find_family(about.family).has_trials else set())
+    return names | ({"trials"} if find_family(rule.family).has_trials else set())
 
 
-def _needed(about: PredictionRule, declared: Declaration) -> list[str]:
+def _needed(rule: PredictionRule, declared: Declaration) -> list[str]:
     """Return the declaration's columns that predictions need."""
-    names = names_of(about)
+    names = names_of(rule)
     found: list[str] = []
     for name, source in declared.data.items():
         if name in names:
@@ -303,10 +305,8 @@ def _needed(about: PredictionRule, declared: Declaration) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _refuse_missing(table: Table, name: str, is_group: bool, hidden: Container[str]) -> None:
-    """Refuse a table without a column; that of a group may be left out otherwise."""
-    if name in hidden:
-        return
+def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
+    """Refuse a table without a column; one of groups may be left out otherwise."""
     try:
         table.column(name)
     except DataError as error:
@@ -315,7 +315,7 @@ def _refuse_missing(table: Table, name: str, is_group: bool, hidden: Container[s
 
 
 def _with_placeholders(table: Table, data: Data, columns: set[str]) -> Table:
-    """Return a table whose columns of groups hold one label: they are not looked at."""
+    """Return a table some of whose columns hold one label: they are not looked at."""
     cells = dict(table.cells)
     for column in columns:
         name = data.name_of(column)
@@ -355,12 +355,12 @@ def _refuse_text(table: Table, data: Data, declared: Declaration) -> None:
 
 
 def _rows_of(
-    about: PredictionRule, data: Data, read: Data, table: Table, declared: Declaration
+    rule: PredictionRule, data: Data, read: Data, table: Table, declared: Declaration
 ) -> NewRows:
     """Return a data block by the row, with the positions of labels in those of the fit."""
     values, codes, labels, known = dict[str, Any](), {}, {}, {}
-    effects = set(group_columns(about, declared).values())
-    used = names_of(about)
+    effects = set(group_columns(rule, declared).values())
+    used = names_of(rule)
     for name, source in declared.data.items():
         value = read.values[name]
         if isinstance(source, Column) and source.index:
@@ -416,7 +416,7 @@ class Predictor:
 
     Attributes
     ----------
-    about : PredictionRule
+    rule : PredictionRule
         What is declared.
     draws : mapping of str to array, shape (chain, draw, …)
         Draws of the program's quantities.
@@ -428,22 +428,22 @@ class Predictor:
         Of new labels, and of observations.
     groups : str
         See :data:`Groups`.
-    unit : (str, int) or None
-        An effect of a group that is set to 1 above its mean, to find how it enters.
+    unit : (str, int, float) or None
+        An effect of a group that is set so much above its mean, to find how it enters.
     """
 
-    about: PredictionRule
+    rule: PredictionRule
     draws: Draws
     constants: Mapping[str, Any]
     rows: NewRows
     seed: int = 0
     groups: Groups = "data"
-    unit: tuple[str, int] | None = field(default=None)
+    unit: tuple[str, int, float] | None = None
 
     @property
     def family(self) -> Family:
         """The response's family."""
-        return find_family(self.about.family)
+        return find_family(self.rule.family)
 
     @property
     def lead(self) -> tuple[int, int]:
@@ -456,11 +456,11 @@ class Predictor:
 
     def linear(self) -> FloatArray:
         """Return the linear predictor, shape (chain, draw, N)."""
-        return self._spread(self._value(_parsed(self.about.linear_predictor)))
+        return self._spread(self._value(_parsed(self.rule.linear_predictor)))
 
     def expected(self) -> FloatArray:
         """Return the expected response, shape (chain, draw, N)."""
-        if self.groups != "population" or not self.about.effects:
+        if self.groups != "population" or not self.rule.effects:
             return self._spread(self.family.mean(self.linear(), self.parameters))
         eta, sd = self.linear(), np.sqrt(self._variance())
         total = np.zeros_like(eta)
@@ -474,10 +474,9 @@ class Predictor:
         if self.groups == "population":
             return self._each_its_own().observed()
         eta, found = self.linear(), np.empty((*self.lead, len(self.rows)))
-        values = self.parameters
         for n, key in enumerate(self.rows.keys):
-            rng = generator(self.seed, "row", key)
-            found[..., n : n + 1] = self.family.draw(eta[..., n : n + 1], values.at(n), rng)
+            row, rng = slice(n, n + 1), generator(self.seed, "row", key)
+            found[..., row] = self.family.draw(eta[..., row], self.at(row).parameters, rng)
         return found
 
     def _each_its_own(self) -> Predictor:
@@ -494,9 +493,9 @@ class Predictor:
         return self.family.log_lik(y, self.linear(), self.parameters)
 
     @property
-    def parameters(self) -> Parameters:
-        """The family's other parameters, and trials."""
-        return Parameters(self)
+    def parameters(self) -> Mapping[str, Any]:
+        """The family's other parameters, and trials: each evaluated if it is asked for."""
+        return _Parameters(self)
 
     def parameter(self, name: str) -> Any:
         """Return a parameter of the family, shape (chain, draw, 1 or N), or with its own first."""
@@ -510,13 +509,19 @@ class Predictor:
         """Return the variance of the linear predictor over groups, shape (chain, draw, 1 or N)."""
         total: Any = 0.0
         at_mean = self.linear()
-        predictor = _parsed(self.about.linear_predictor)
+        predictor = _parsed(self.rule.linear_predictor)
         named = {each.id for each in ast.walk(predictor) if isinstance(each, ast.Name)}
-        for name in sorted(named & self.about.effects.keys()):
+        for name in sorted(named & self.rule.effects.keys()):
             _, scale = self._population(name)
-            enters = [
-                replace(self, unit=(name, m)).linear() - at_mean for m in range(scale.shape[-1])
-            ]
+            enters = []
+            for m in range(scale.shape[-1]):
+                once, twice = (replace(self, unit=(name, m, by)).linear() for by in (1.0, 2.0))
+                enters.append(once - at_mean)
+                if not np.allclose(twice - once, once - at_mean, rtol=1e-6, atol=1e-9):
+                    raise ConfigError(
+                        f"groups population: the linear predictor is not linear in {name}, so it "
+                        "is not normal over the population; take groups data or none"
+                    )
             for j in range(scale.shape[-1]):
                 column = sum(scale[..., i, j, None] * each for i, each in enumerate(enters))
                 total = total + np.square(column)
@@ -524,7 +529,7 @@ class Predictor:
 
     def _population(self, name: str) -> tuple[FloatArray, FloatArray]:
         """Return mean and Cholesky factor of a new label's effects, chain and draw first."""
-        text = self.about.effects[name]
+        text = self.rule.effects[name]
         call = _parsed(text)
         size = self._size(name) or 1
         arguments = [self._value(each) for each in getattr(call, "args", [])]
@@ -554,7 +559,7 @@ class Predictor:
     def _new(self, name: str, index: str) -> FloatArray:
         """Return the effects of new labels, shape (chain, draw, label[, M])."""
         labels = self.rows.labels[index][self.rows.known[index] :]
-        call = _parsed(self.about.effects[name])
+        call = _parsed(self.rule.effects[name])
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "scaled_inv_chi_square":
             nu, scale = (self._value(each) for each in call.args)
             if not (np.all(nu > 0) and np.all(scale > 0)):
@@ -614,8 +619,8 @@ class Predictor:
         if name in self.draws:
             draws = self.draws[name]
             return draws[..., None] if draws.ndim == 2 else draws
-        if name in self.about.where:
-            return self._value(_parsed(self.about.where[name]))
+        if name in self.rule.where:
+            return self._value(_parsed(self.rule.where[name]))
         for values in (self.rows.values, self.constants):
             if name in values:
                 return np.asarray(values[name], dtype=np.float64)
@@ -623,10 +628,10 @@ class Predictor:
 
     def _indexed(self, name: str, index: str) -> Any:
         """Return a quantity at the label of each row."""
-        if name in self.about.effects and self.groups != "data":
+        if name in self.rule.effects and self.groups != "data":
             mean = self._population(name)[0][..., None, :]
             if self.unit is not None and self.unit[0] == name:
-                mean = mean + np.eye(mean.shape[-1])[self.unit[1]]
+                mean = mean + self.unit[2] * np.eye(mean.shape[-1])[self.unit[1]]
             return mean if self._size(name) else mean[..., 0]
         if index not in self.rows.codes:
             raise ConfigError(f"[prediction] {index} is no index of a column's labels")
@@ -646,26 +651,16 @@ class Predictor:
         return np.concatenate([values, few._new(name, index)], axis=2), found
 
 
-class Parameters(Mapping[str, Any]):
-    """A family's parameters, each evaluated when it is used."""
+class _Parameters(dict[str, Any]):
+    """A family's parameters, evaluated when they are asked for: not all have a value everywhere."""
 
-    def __init__(self, of: Predictor, rows: slice = slice(None)) -> None:
-        self.of, self.rows = of, rows
+    def __init__(self, of: Predictor) -> None:
+        super().__init__()
+        self.of = of
 
-    def at(self, row: int) -> Parameters:
-        """Return those of one row."""
-        return Parameters(self.of, slice(row, row + 1))
-
-    def __getitem__(self, name: str) -> Any:
-        value = self.of.parameter(name)
-        has_rows = np.ndim(value) and value.shape[-1] > 1
-        return value[..., self.rows] if has_rows else value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([each.name for each in self.of.family.auxiliary])
-
-    def __len__(self) -> int:
-        return len(self.of.family.auxiliary)
+    def __missing__(self, name: str) -> Any:
+        self[name] = found = self.of.parameter(name)
+        return found
 
 
 def _matrix(correlations: Any, size: int) -> FloatArray:

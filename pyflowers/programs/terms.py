@@ -206,6 +206,35 @@ def _num_terms(node: ast.AST) -> int:
     return product + (0 if isinstance(node.op, ast.Pow) else left + right)
 
 
+def around(column: str, text: str) -> dict[str, ast.expr]:
+    """Return the functions, and of arithmetic ``**`` and ``/``, that a column stands in.
+
+    Parameters
+    ----------
+    column : str
+        The column.
+    text : str
+        A sum of terms that can be read.
+
+    Returns
+    -------
+    dict of str to expr
+        By the function's name, or the operator, the last call or operation.
+    """
+    hidden, quoted = hide_columns(text)
+    own = next((word for word, name in quoted.items() if name == column), column)
+    plain = re.sub(rf"({_QUOTES})|:", lambda match: match[1] or "*", hidden)
+    found: dict[str, ast.expr] = {}
+    for node in ast.walk(ast.parse(plain.strip(), mode="eval")):
+        if own in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}:
+            match node:
+                case ast.Call(ast.Name(id=name)):
+                    found[name] = node
+                case ast.BinOp(op=ast.Pow() | ast.Div()):
+                    found["**" if isinstance(node.op, ast.Pow) else "/"] = node
+    return found
+
+
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:
     """Return a sum with a word for each column in backticks, and what the words stand for."""
     words: dict[str, str] = {}

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, TypeVar
 import pandas as pd
 from markupsafe import Markup
 
-from pyflowers.analysis.average_effects import Effects, effects, predictors
+from pyflowers.analysis.average_effects import Effects, covariates, effects
 from pyflowers.analysis.checks import PredictiveChecks, check
 from pyflowers.analysis.elpd import LooComparison, loo
 from pyflowers.analysis.methods import Comparison
+from pyflowers.analysis.predictions import predictor_of
 from pyflowers.analysis.prior_sensitivity import Sensitivity, sensitivity
 from pyflowers.display import format_cell, format_elpd, format_number
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.verdict import Check, Verdict
 from pyflowers.programs import Capability
@@ -74,7 +75,7 @@ class Material:
     verdicts: dict[str, Verdict]
 
     effects: Effects | None
-    """Average effects in the best model, if it has predictors and they are soon computed."""
+    """Average effects of :attr:`covariates` in the best model."""
 
     def __init__(
         self,
@@ -99,20 +100,30 @@ class Material:
             self.no_loo = str(error)
         best = self.loo.best.name if self.loo else fits[0].name
         self.best = next(fit for fit in fits if fit.name == best)
+        self.covariates, self.no_effects = self._covariates()
 
-    @property
-    def predictors(self) -> list[str]:
-        """The columns whose average effects in the best model are shown."""
+    def _covariates(self) -> tuple[list[str], str]:
+        """Return the covariates of the best model whose effects are shown, or why they are not."""
         fit = self.best
-        many = fit.num_predictions > MOST_PREDICTED
-        if fit.program.declaration.prediction is None or fit.data.table is None or many:
-            return []
-        return predictors(fit)[:MOST_EFFECTS]
+        if fit.program.declaration.prediction is None or fit.data.table is None:
+            return [], ""
+        try:
+            predictor_of(fit)
+            found = list(covariates(fit))[:MOST_EFFECTS]
+        except (ConfigError, DataError) as error:
+            return [], str(error)
+        if found and fit.num_predictions > MOST_PREDICTED:
+            return [], "so many rows take their time; see pyflowers effects"
+        return found, ""
 
     def examine(self, compare: Callable[[], Comparisons]) -> None:
         """Compute what the figures of the fits do not need."""
-        columns = self.predictors
-        self.effects = effects(self.best, *columns) if columns else None
+        self.effects = None
+        if self.covariates:
+            try:
+                self.effects = effects(self.best, *self.covariates)
+            except (ConfigError, DataError) as error:
+                self.no_effects = str(error)
         compared = compare()
         self.comparisons = {f.name: compared[f.name] for f in self.fits if f.name in compared}
         self.sensitivities, self.checks, self.unchecked, self.verdicts = {}, {}, {}, {}

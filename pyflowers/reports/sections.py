@@ -73,7 +73,7 @@ def drawings(material: Material) -> Drawings:
         found["data"] = partial(plots.observations, data)
     if loo is not None and len(loo.models) > 1:
         found["loo"] = partial(plots.elpd_differences, loo, interval=material.best.interval)
-    for column in material.predictors:
+    for column in material.covariates:
         found[f"effect of {column}"] = partial(plots.conditional_effects, material.best, column)
     for i, calibration in enumerate(material.calibrations):
         found[f"calibration {i}"] = partial(plots.calibration, calibration)
@@ -183,11 +183,19 @@ def average_effects(material: Material) -> list[dict[str, Any]]:
             "value": number(float(row["median"])),
             "low": number(float(row[low])),
             "high": number(float(row[high])),
-            "probability": number(float(row["P(> 0)"])),
+            "sign": _sign(float(row["P(> 0)"])),
         }
         for i, (words, (_, row)) in enumerate(zip(found.words, table.iterrows(), strict=True))
         if i in named
     ]
+
+
+def _sign(probability: float) -> Markup:
+    """Say how probable it is that an effect is above 0, as far as the draws tell."""
+    always = {0.0: "below 0 in every draw", 1.0: "above 0 in every draw"}.get(probability)
+    if always:
+        return Markup(always)
+    return Markup("above 0 with probability {}").format(number(probability))
 
 
 def banner(material: Material) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def compare_densities(
     import numpy as np
 
     from pyflowers.programs import find_program
+    from pyflowers.programs.program import is_formula
     from pyflowers.samplers import StanDensity
 
     opened = find_program(program, data=data, family=family, **reading)
@@ -90,7 +91,7 @@ def compare_densities(
     whole, _ = opened.fill(read, opened.resolve_priors({}, read))
     with tempfile.TemporaryDirectory() as folder:
         path = opened.source.path
-        if not path.is_file():  # a formula's
+        if is_formula(str(program)):
             path = Path(folder) / path.name
             path.write_text(opened.source.text, encoding="utf-8")
         compiled, interpreted = (

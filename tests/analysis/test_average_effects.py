@@ -13,6 +13,7 @@ from scipy.special import expit
 import pyflowers
 from pyflowers import plots
 from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.terms import around
 
 X = FRAME.x.to_numpy()
 MALE = (FRAME.sex == "m").to_numpy()
@@ -213,7 +214,7 @@ def test_a_column_of_two_numbers_is_compared_at_both():
     ("columns", "options", "words"),
     [
         (("site",), {}, "site is a group; compare its labels with contrast"),
-        (("y",), {}, "does not depend on a column 'y'; it depends on x, sex"),
+        (("y",), {}, "'y' is no covariate of hit_x_times_sex_1_site_bernoulli; these are x, sex"),
         (("x", "sex"), {"between": (1, 2)}, "between compares two values of one column"),
         (("x",), {"between": ("low", "high")}, "between takes two numbers of x"),
         (("sex",), {"between": ("f", "x")}, "'x' is no level of sex; choose two of f, m"),
@@ -283,10 +284,19 @@ def test_ranks_are_probabilities():
     assert table["P(top 3)"].sum() == pytest.approx(3)
 
 
+def test_a_column_whose_name_begins_a_factors_name_stays_numbers():
+    frame = FRAME.rename(columns={"positive x": "ye"})
+    fit = fit_of("y ~ C(year, ref=97) + ye", frame=frame)
+    changes = [change for _, change in pyflowers.effects(fit).table().index]
+    assert changes == ["95 - 97", "96 - 97", "+ 1"]
+    assert around("a:b", 'C(`a:b`, ref="c:d"):x + bs(z, df=4)').keys() == {"C"}
+    assert around("z", "x:bs(z, df=4) + I(z**2 / 3)").keys() == {"bs", "I", "**", "/"}
+
+
 @pytest.mark.parametrize("theme", [plots.LIGHT, plots.DARK])
 def test_figures_of_conditional_effects(theme):
     fit = fit_of("count ~ dose * x + offset(log(hours)) + (x | site)", "poisson")
-    figure = plots.conditional_effects(fit, "x", by="dose", spread="site", theme=theme)
+    figure = plots.conditional_effects(fit, "x", by="dose", theme=theme)
     ax = figure.axes[0]
     # The curve is the median at the means of the offset, without groups.
     eta = (
@@ -297,19 +307,27 @@ def test_figures_of_conditional_effects(theme):
     curves = [line.get_ydata() for line in ax.lines if line.get_linewidth() == 1.8]
     assert len(curves) == 3
     np.testing.assert_allclose(curves[0], np.median(np.exp(eta), axis=(0, 1)), rtol=1e-10)
-    thin = [line for line in ax.lines if line.get_linewidth() == 0.6]
+    spread = plots.conditional_effects(fit, "x", spread="site", theme=theme).axes[0]
+    thin = [line for line in spread.lines if line.get_linewidth() == 0.6]
     assert len(thin) == 6
+    # Each is the median of its label, at the most frequent dose.
+    assert FRAME.dose.mode()[0] == "zero"
+    x, first = np.linspace(X.min(), X.max(), 61), fit.draws["r_site"][:, :, 0]
+    at = eta + b(fit, "dosezero") + b(fit, "dosezero:x") * x
+    at += first[..., :1] + first[..., 1:] * x
+    np.testing.assert_allclose(thin[0].get_ydata(), np.median(np.exp(at), axis=(0, 1)), rtol=1e-10)
     rows = plots.conditional_effects(fit, "dose", theme=theme)
     assert [each.get_text() for each in rows.axes[0].get_yticklabels()] == ["high", "low", "zero"]
     for options, words in (
         ({"by": "site"}, "by takes another column"),
         ({"by": "x"}, "by takes another column"),
+        ({"by": "dose", "spread": "site"}, "each label has a curve for one level only"),
         ({"spread": "dose"}, "spread takes a column of groups, site; it was 'dose'"),
     ):
         with pytest.raises(ConfigError, match=re.escape(words)):
             plots.conditional_effects(fit, "x", **options)
     with pytest.raises(
-        ConfigError, match="does not depend on a column 'site'; it depends on dose, x"
+        ConfigError, match=r"'site' is no covariate of .*; these are dose, x, hours"
     ):
         plots.conditional_effects(fit, "site")
 
@@ -341,3 +359,36 @@ def test_command_and_report(tmp_path, capfd):
     assert f'value="{float(median)!r}"' in html
     assert "where x is 1 larger" in html
     assert "Expected hit over x" in html
+
+
+def test_columns_of_offsets_and_of_like_names_have_figures(tmp_path, capfd):
+    FRAME.rename(columns={"positive x": "x!"}).assign(**{"x?": FRAME.x}).to_csv(
+        tmp_path / "table.csv", index=False
+    )
+    out, folder = tmp_path / "run", tmp_path / "effects"
+    formula = "count ~ `x!` + `x?` + offset(log(hours))"
+    how = ("--engine", "stanli", "--draws", 100, "--warmup", 200, "--seed", 1, "--plots", "none")
+    what = (formula, "--family", "poisson", "--data", tmp_path / "table.csv")
+    run("fit", *what, *how, "--out", out)
+    assert run("effects", out, "--out", folder) == 0
+    kept = {"effects.csv", "effects.json", "effect-x_.png", "effect-x__.png"}
+    assert {path.name for path in folder.iterdir()} == kept
+    assert run("effects", out, "hours", "--out", folder) == 0
+    assert (folder / "effect-hours.png").is_file()
+    figure = plots.conditional_effects(pyflowers.Fit.load(out), "x?")
+    assert "Fixed: x!, hours at the mean" in plots.alt_text(figure)
+    capfd.readouterr()
+
+
+def test_a_report_says_why_it_has_no_effects(tmp_path):
+    """The rule of an edited program that disagrees with its density stops no report."""
+    program = pyflowers.Program.from_formula("y ~ x", FRAME)
+    path = tmp_path / "mine.stan"
+    program.write(path)
+    path.write_text(path.read_text() + "// edited\n")
+    declared = path.with_suffix(".toml")
+    declared.write_text(declared.read_text().replace("Intercept + X * b", "Intercept - X * b"))
+    fit = pyflowers.fit(path, FRAME, chains=2, warmup=200, draws=200, seed=1, engine="stanli")
+    page = pyflowers.report(fit, tmp_path / "report.html").read_text()
+    assert "Average effects are not shown: [prediction] in" in page
+    assert "differs by:" not in page

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,10 @@ from scipy.special import expit, ndtri
 from scipy.stats import norm, poisson
 
 import pyflowers
+from pyflowers.analysis.predictions import predictor_of
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.prediction import Predictor
 
 
 def of_site(fit, column=None):
@@ -95,8 +98,6 @@ def test_expected_values_are_those_of_the_definition(formula, family):
 @pytest.mark.parametrize(("formula", "family"), CASES)
 def test_the_datas_own_rows_give_the_density_and_the_replicates_of_the_fit(formula, family):
     fit = fit_of(formula, family)
-    from pyflowers.analysis.predictions import predictor_of
-
     predictor = predictor_of(fit)
     np.testing.assert_allclose(
         predictor.log_lik(fit.data.y), fit.log_likelihood(), rtol=1e-10, atol=1e-10
@@ -212,6 +213,34 @@ def test_population_is_the_mean_of_200_000_simulated_groups(formula, family):
             at = d["Intercept"][chain, draw] + (d["b"][chain, draw, 0] + slope) * x + one
             its = inverse(at)
             assert abs(found[chain, draw, row] - its.mean()) < 4.5 * its.std() / np.sqrt(num)
+
+
+def test_population_refuses_what_is_not_linear_in_a_groups_effects():
+    """Such a linear predictor is not normal over the population, as the quadrature takes it."""
+    fit = fit_of("count ~ x + (1 | site)", "poisson")
+    predictor = predictor_of(fit, NEW[["x"]], "population")
+    rule = predictor.rule.model_copy(update={"linear_predictor": "Intercept + exp(r_site[site])"})
+    with pytest.raises(ConfigError, match="the linear predictor is not linear in r_site"):
+        replace(predictor, rule=rule).expected()
+
+
+def test_an_observation_takes_no_more_than_its_own_rows_parameters(monkeypatch):
+    """The sd of another row is not evaluated, so that N rows do not cost N squared."""
+    fit = pyflowers.fit("multilevel_normal", seed=1, chains=2, warmup=300, draws=100)
+    sizes = []
+    real = Predictor.parameter
+
+    def parameter(self, name):
+        value = real(self, name)
+        sizes.append(value.shape[-1])
+        return value
+
+    monkeypatch.setattr(Predictor, "parameter", parameter)
+    pyflowers.predict(
+        fit, pd.DataFrame({"plant": ["1", "2", "3"] * 10}), kind="observation"
+    ).draws()
+    assert len(sizes) == 30
+    assert set(sizes) == {1}
 
 
 def test_without_groups_is_at_the_mean_of_the_population():
