@@ -46,7 +46,12 @@ html_favicon = "_static/flower.svg"
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
-    "logo": {"text": "pyflowers"},
+    "logo": {
+        "text": "pyflowers",
+        "alt_text": "A flower, the logo of pyflowers",
+        "image_light": "_static/flower.svg",
+        "image_dark": "_static/flower.svg",
+    },
     "header_links_before_dropdown": 7,
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],

@@ -1,18 +1,18 @@
-"""How many cores this process may use, and work that threads or forked processes share.
+"""The number of usable cores, and work that is shared among threads or forked processes.
 
-NumPy and SciPy let other threads run while they compute, so what is mostly arrays of some thousand
-elements is done by as many threads as there are cores, in one process and its memory.
+NumPy and SciPy let other threads run while they compute. So work that consists mostly of operations
+on arrays of some thousand elements runs in one thread per core, within one process.
 
-A child has all that the parent has in memory, imports included, so that it starts within
-milliseconds. Without fork, with a single core, or when another thread is running (which a fork
-would interrupt), the tasks are done here, one after another.
+A forked child inherits the parent's memory, imports included, so it starts within milliseconds.
+Without fork, with a single core, or when another thread is running (which a fork would interrupt),
+the tasks are done in this process, one after another.
 
-The threads of BLAS spin while they wait for each other. Were there as many in each process as there
-are cores, small problems would take ten times as long, so each process has one. That holds for
-libraries which are loaded before the fork: import SciPy first where tasks need it.
+The threads of BLAS spin while they wait for each other. If each process had as many of them as
+there are cores, small problems would take ten times as long, so each process has one. This limit
+applies only to libraries that are loaded before the fork: import SciPy first if tasks need it.
 
-In the children Python's garbage collector leaves alone what was there before the fork: to look
-through it copies the pages that parent and child share.
+In the children, Python's garbage collector ignores objects that existed before the fork, because
+inspecting them would copy the pages that parent and child share.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def usable_cores() -> int:
 
 @contextmanager
 def limited(cores: int | None) -> Iterator[None]:
-    """Let :func:`in_order` use at most so many cores; None leaves it as it is."""
+    """Limit the number of cores that :func:`in_order` uses; None leaves the limit unchanged."""
     token = _limit.set(_limit.get() if cores is None else cores)
     try:
         yield
@@ -52,20 +52,20 @@ def limited(cores: int | None) -> Iterator[None]:
 
 
 def in_order(tasks: Sequence[Callable[[], T]]) -> Iterator[T]:
-    """Yield the tasks' results in their order, which does not depend on the number of threads.
+    """Yield the results in the order of the tasks, regardless of the number of threads.
 
-    A task begins only when those more than a few before it have been taken, so that memory holds
-    few results.
+    A task begins only when all but a few of the results before it have been consumed, so that few
+    results are in memory at a time.
 
     Parameters
     ----------
     tasks : sequence of callable
-        They must not change what another one reads.
+        A task must not change data that another task reads.
 
     Raises
     ------
     Exception
-        The first, in the tasks' order, that one raised.
+        The first exception that a task raised, in the order of the tasks.
     """
     num = min(_limit.get() or usable_cores(), len(tasks))
     if num < 2:
@@ -86,14 +86,14 @@ def in_order(tasks: Sequence[Callable[[], T]]) -> Iterator[T]:
 
 
 _MOST_NUMBERS = 1_000
-"""Numbers in the queue, a pipe, which holds at least 4 KiB: of more tasks a number is several."""
+"""Entries in the queue, a pipe of at least 4 KiB. With more tasks, an entry stands for several."""
 
 _take: Callable[[], dict[int, Any]]
-"""Do tasks until all are taken: what forked children find in memory, so that it is not pickled."""
+"""The function that forked children run. They find it in memory, so it need not be pickled."""
 
 
 def each(tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Do every task and return the results in their order.
+    """Do every task and return the results in the order of the tasks.
 
     Parameters
     ----------
@@ -103,32 +103,32 @@ def each(tasks: Sequence[Callable[[], T]]) -> list[T]:
     Raises
     ------
     Exception
-        The first that a task raised.
+        The first exception that a task raised.
     """
-    return beside(_nothing, tasks)[1]
+    return alongside(_nothing, tasks)[1]
 
 
-def beside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[R, list[T]]:
-    """Do `work` in this process while others do the tasks, then help them.
+def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[R, list[T]]:
+    """Do `work` in this process while other processes do the tasks, then help with the tasks.
 
     Parameters
     ----------
     work : callable
         Its result need not be picklable.
     tasks : sequence of callable
-        Their results must be; they do not see what `work` does.
+        Their results must be picklable. They do not see changes that `work` makes.
 
     Returns
     -------
     done : object
         The result of `work`.
     results : list
-        Those of the tasks, in their order.
+        The results of the tasks, in the order of the tasks.
 
     Raises
     ------
     Exception
-        As from `work`, or the first that a task raised.
+        The exception that `work` raised, or the first that a task raised.
     """
     global _take
     num = processes(len(tasks)) if work is _nothing else processes(len(tasks) + 1)
@@ -147,7 +147,7 @@ def beside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[R, 
     os.close(into)
 
     def take() -> dict[int, T]:
-        """Do tasks until all are taken; a read takes a number whole, and for itself."""
+        """Do tasks until none is left. Each read takes a whole entry, which no one else gets."""
         done = {}
         while taken := os.read(queue, 4):
             for number in range(int.from_bytes(taken, "little"), len(tasks), step):
@@ -160,15 +160,15 @@ def beside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[R, 
     pool = ProcessPoolExecutor(num - 1, multiprocessing.get_context("fork"), _begin, pipes)
     try:
         with limited(1), threadpool_limits(1):
-            children = [pool.submit(_taken) for _ in range(num - 1)]  # which forks all of them
+            children = [pool.submit(_taken) for _ in range(num - 1)]  # forks all of them
             done, results = work(), take()
             for child in children:
-                with suppress(BrokenProcessPool):  # it was killed: what it owes is done here
+                with suppress(BrokenProcessPool):  # it was killed: its tasks are done here
                     results |= child.result()
             results |= {i: task() for i, task in enumerate(tasks) if i not in results}
         pool.shutdown()
     finally:
-        os.close(lifeline)  # which ends the children that still work
+        os.close(lifeline)  # ends the children that are still working
         for pipe in (parent_ended, queue):
             os.close(pipe)
         pool.shutdown(cancel_futures=True)
@@ -180,7 +180,7 @@ def _nothing() -> None:
 
 
 def processes(num_tasks: int) -> int:
-    """Return how many processes share so many tasks, this one included."""
+    """Return how many processes share that many tasks, including this one."""
     return min(_usable(), num_tasks)
 
 
@@ -199,7 +199,7 @@ def _usable() -> int:
 
 
 def _begin(parent_ended: int, lifeline: int) -> None:
-    """Begin a child: it ends with its parent, whatever ends that, and silently on Ctrl-C."""
+    """Let a child end when its parent ends for any reason, and silently on Ctrl-C."""
     os.close(lifeline)
     threading.Thread(target=_end_with_parent, args=(parent_ended,), daemon=True).start()
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))
@@ -207,7 +207,7 @@ def _begin(parent_ended: int, lifeline: int) -> None:
 
 
 def _end_with_parent(parent_ended: int) -> None:
-    """Wait for the end of a pipe whose other end the parent alone holds."""
+    """Wait for the end of a pipe whose other end only the parent holds."""
     os.read(parent_ended, 1)
     os._exit(1)
 

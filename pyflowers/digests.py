@@ -1,4 +1,4 @@
-"""Digests of texts, files and values, by which programs, data and results are told apart."""
+"""Digests of texts, files and values, which identify programs, data and results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sha256_file(path: Path) -> str:
 
 
 def digest(*parts: str) -> str:
-    """Return one digest of several texts, told apart by their lengths."""
+    """Return one digest of several texts; their lengths are part of it."""
     total = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
@@ -33,14 +33,14 @@ def digest_of(value: Any) -> str:
     Parameters
     ----------
     value
-        Numbers, texts, arrays, and mappings and sequences of them; anything else counts by its
-        pickle.
+        Numbers, texts, arrays, and mappings and sequences of these; of anything else, the pickle is
+        digested.
     """
     return digest(json.dumps(_plain(value), sort_keys=True))
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it, so that no two values are the same text."""
+    """Return a value in a form for JSON in which different values have different texts."""
     for kind, same in ((np.bool_, bool), (np.integer, int), (np.floating, float)):
         if isinstance(value, kind):
             return same(value)

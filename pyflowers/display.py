@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 INTERVAL = 0.9
-"""Probability of the intervals that tables show, unless another is asked for."""
+"""Default probability of the intervals that tables show."""
 
 MOST_ROWS = 60
 """Rows of a table that are shown."""
 
 MOST_ELEMENTS = 10
-"""Elements of each quantity that are shown where a table has too many rows."""
+"""Elements of each quantity that are shown if a table has too many rows."""
 
-# C0 but tab and newline, DEL, C1, line separators, what turns the direction of text, surrogates
+# C0 except tab and newline, DEL, C1, line separators, changes of text direction, surrogates
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -46,14 +46,14 @@ Line: TypeAlias = "str | tuple[str, ...] | pd.DataFrame"
 
 
 class Shown:
-    """A result that prints as its command prints it, and shows as tables in a notebook."""
+    """A result that prints as on the command line, and appears as tables in a notebook."""
 
     def contents(self) -> Sequence[Line]:
-        """Return the lines and tables that a reader sees."""
+        """Return the lines and tables that are shown."""
         raise NotImplementedError
 
     def lines(self) -> Iterator[tuple[str, ...] | pd.DataFrame]:
-        """Yield the pieces of each line, and the tables."""
+        """Yield the pieces of each line, and each table."""
         for part in self.contents():
             yield (part,) if isinstance(part, str) else part
 
@@ -79,7 +79,7 @@ class Shown:
 
 
 def styled(text: str, **style: Any) -> Styled:
-    """Give text a style of :func:`click.style`."""
+    """Apply a style of :func:`click.style` to text."""
     made = Styled(text)
     made.style = style
     return made
@@ -102,28 +102,28 @@ def in_file(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def interval_quantiles(*intervals: float) -> dict[str, float]:
-    """Return the quantiles that a table shows of central intervals by the names of its columns.
+    """Return the quantiles that a table shows for central intervals, by column name.
 
     Parameters
     ----------
     *intervals : float
-        The probability of each.
+        The probability of each interval.
 
     Returns
     -------
     dict of str to float
-        ``median`` first, then the ends of the intervals: ``2.5%`` and ``97.5%`` of 0.95.
+        ``median`` first, then the ends of the intervals, such as ``2.5%`` and ``97.5%`` for 0.95.
 
     Raises
     ------
     ConfigError
-        If one does not lie between 0 and 1.
+        If a probability does not lie between 0 and 1.
     """
     ends: set[float] = set()
     for interval in intervals:
         number = isinstance(interval, Real) and not isinstance(interval, bool)
         if not number or not 0 < interval < 1:
-            raise ConfigError(f"interval must lie between 0 and 1, such as 0.95, was {interval!r}")
+            raise ConfigError(f"interval must lie between 0 and 1, such as 0.95, got {interval!r}")
         tail = round((1 - float(interval)) / 2, 12)
         ends |= {tail, 1 - tail}
     return {"median": 0.5, **{percent(end): end for end in sorted(ends)}}
@@ -137,9 +137,9 @@ def element_table(
     Parameters
     ----------
     found : mapping of str to mapping of str to array
-        The columns of each quantity, in its shape.
+        For each quantity its columns, each in the shape of the quantity.
     labels : mapping of str to sequence, optional
-        The elements of each axis of a quantity; counted from 1 by default.
+        The labels along each axis of a quantity. Default: numbers from 1.
     """
     import numpy as np
     import pandas as pd
@@ -156,7 +156,7 @@ def element_table(
 
 
 def draws_table(draws: Mapping[str, Any], num_axes: int, interval: float) -> pd.DataFrame:
-    """Return quantiles of draws, whose first axes count them: they exist of every distribution."""
+    """Return quantiles of draws, which are along the first axes. Every distribution has them."""
     import numpy as np
 
     probs = interval_quantiles(interval)
@@ -184,12 +184,12 @@ _OF_ELPD = ("elpd", "se", "difference", "its se", "p_loo")
 
 
 def format_elpd(value: float) -> str:
-    """Return an elpd or what is compared with one: models are told apart by a few units."""
+    """Return an elpd or a number that is compared with one, to a tenth: a few units matter."""
     return f"{value:.1f}" if 100 <= abs(value) < math.inf else format_number(value)
 
 
 def format_cell(column: str, value: float) -> str:
-    """Return a number of a table as it is printed: R-hat to three decimals, whole ESS."""
+    """Return a number of a table as it is printed: R-hat to three decimals, ESS as an integer."""
     if not math.isfinite(value):
         return format_number(value)
     if column.startswith("ess"):
@@ -205,12 +205,12 @@ def shown(text: str) -> str:
 
 
 def label(text: str) -> str:
-    """Return text of one line, fit for a table's cell."""
+    """Return text as one line that fits into a cell of a table."""
     return shown(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
-    """Return the first rows of a table as text, as narrow as its numbers allow."""
+    """Return the first rows of a table as text, with columns as narrow as the numbers allow."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -240,15 +240,15 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
 
 
 def left_out(table: pd.DataFrame) -> str:
-    """Say how many rows are too many to be shown, if any are."""
+    """Return a line with the number of rows that are not shown, if there are any."""
     num = len(table) - len(_cut(table))
     return f"{num} more rows" if num else ""
 
 
 def _cut(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table, or of a long one the first elements of each quantity.
+    """Return a table; if it is long, only the first elements of each quantity.
 
-    So that a thousand groups do not hide the population's parameters, or a new group.
+    In this way a thousand groups do not hide the parameters of the population or of a new group.
     """
     import pandas as pd
 
@@ -261,7 +261,7 @@ def _cut(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows(table: pd.DataFrame) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the names and cells of each row; a name that is the same as above is not repeated."""
+    """Yield the names and cells of each row; a name that equals the one above is left out."""
     before: tuple[object, ...] = ()
     first = _cut(table)
     for key, row in zip(first.index, first.itertuples(index=False, name=None), strict=True):

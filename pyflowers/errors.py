@@ -8,13 +8,13 @@
     ├── CompileError     a Stan program does not compile
     └── FitError         Stan ran and did not finish
 
-Each message is one sentence that says what is wrong, where, and what to do. Poor diagnostics are
-not exceptions: they are values, see :mod:`pyflowers.fits.diagnostics`.
+Each message is one sentence that states what is wrong, where, and what to do. Poor diagnostics are
+not exceptions but values, see :mod:`pyflowers.fits.diagnostics`.
 """
 
 
 class PyflowersError(Exception):
-    """Anything that pyflowers itself reports; catch this to catch them all."""
+    """The base class of all errors that pyflowers reports."""
 
 
 class DataError(PyflowersError):
@@ -22,11 +22,11 @@ class DataError(PyflowersError):
 
 
 class ConfigError(PyflowersError):
-    """An option or a prior cannot be used: names it and what it may be."""
+    """An option or a prior cannot be used: names it and the values that are allowed."""
 
 
 class UnusedOptionError(ConfigError):
-    """An option is given that does not apply: wrong usage."""
+    """An option is given that does not apply here: a usage error."""
 
 
 class ToolchainError(PyflowersError):

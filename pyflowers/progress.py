@@ -13,19 +13,20 @@ logger = logging.getLogger("pyflowers")
 def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
     """Show one stage of long work and yield the function that advances it.
 
-    In a process that is forked within the stage the function does nothing: the bar is its parent's.
+    In a process that is forked during the stage the function does nothing, because the bar belongs
+    to the parent.
 
     Parameters
     ----------
     title : str
         What is being done, for the reader.
     total : int, optional
-        Number of steps; without it the bar counts without an end.
+        Number of steps. Without it, the bar only counts.
     """
     from tqdm import tqdm
 
     logger.info("%s", title)
-    # None draws the bar on a terminal only.
+    # With None, the bar is drawn on a terminal only.
     off = None if logger.isEnabledFor(logging.WARNING) else True
     with tqdm(total=total, desc=title, disable=off, leave=False, file=sys.stderr) as bar:
         own = os.getpid()

@@ -1,7 +1,7 @@
-"""Typed records: values from a file or a caller, checked once, with one sentence if they are wrong.
+"""Typed records: values from a file or a caller that are checked once, when they are read.
 
-Declarations, experiments, run records and sampler options are all such records. Unknown keys are
-errors; values do not change.
+Declarations, experiments, run records and sampler options are such records. Wrong values and
+unknown keys raise an error of one sentence. Records are immutable.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from pyflowers.errors import ConfigError, PyflowersError
 
 
 def storable_text(text: str) -> str:
-    """Write lone surrogates, as in names of files that are not UTF-8, in a form that is text."""
+    """Escape lone surrogates, which names of files that are not UTF-8 contain."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def recordable(path: str | Path, what: str, error: type[PyflowersError]) -> Path:
-    """Return a path; refuse one that is no text in UTF-8, which no record could hold.
+    """Return a path; refuse one that is not valid UTF-8, because no record could hold it.
 
     Raises
     ------
     PyflowersError
-        `error`, whose message begins with `what` the path is of.
+        An `error` whose message begins with `what`, the thing that the path leads to.
     """
     try:
         str(path).encode()
@@ -42,7 +42,7 @@ def recordable(path: str | Path, what: str, error: type[PyflowersError]) -> Path
 
 
 class Record(BaseModel):
-    """A group of known keys whose values do not change."""
+    """A group of known keys with immutable values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -57,16 +57,16 @@ class Record(BaseModel):
         values
             Usually a mapping.
         source : str
-            Where they come from, which the message begins with.
+            Origin of the values, with which the message begins.
         error : type
-            What to raise.
+            The class of the exception to raise.
         remedy : str
-            Ends the message.
+            The end of the message.
 
         Raises
         ------
         PyflowersError
-            An `error` with one sentence that names the source and the key.
+            The exception, with one sentence that names the source and the key.
         """
         try:
             return cls.model_validate(values)
@@ -74,7 +74,7 @@ class Record(BaseModel):
             sentence = f"{source}: {_first_complaint(cls, invalid)}"
             raise error(f"{sentence}; {remedy}" if remedy else sentence) from invalid
         except RecursionError as deep:
-            raise error(f"{source}: it is nested too deeply; simplify it") from deep
+            raise error(f"{source} is nested too deeply; simplify it") from deep
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -89,29 +89,29 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(
-            f"{path}: it cannot be read ({error.strerror or error}); check the path"
+            f"{path} cannot be read ({error.strerror or error}); check the path"
         ) from error
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0] if str(error) else "nested too deeply"
-        raise ConfigError(f"{path}: it is not valid TOML: {reason}") from error
+        raise ConfigError(f"{path} is not valid TOML: {reason}") from error
 
 
 def as_path(value: Any, what: str, error: type[PyflowersError] = ConfigError) -> Path:
-    """Take a path as text or as a Path.
+    """Return a path that is given as text or as a Path.
 
     Parameters
     ----------
     value
-        What was given.
+        The value that was given.
     what : str
-        What it is to be, which the message begins with.
+        Name of the argument, with which the message begins.
     error : type
-        What to raise.
+        The class of the exception to raise.
 
     Raises
     ------
     PyflowersError
-        An `error` for anything else.
+        If the value is anything else.
     """
     if not isinstance(value, str | Path):
         raise error(f"{what}: a {type(value).__name__} is not a path; give a string or a Path")
@@ -119,7 +119,7 @@ def as_path(value: Any, what: str, error: type[PyflowersError] = ConfigError) ->
 
 
 def within_record(function: Any, *values: Any) -> Any:
-    """Call a check of pyflowers inside a pydantic validator, which adds the key to its message."""
+    """Call a check of pyflowers inside a pydantic validator, which adds the key to the message."""
     try:
         return function(*values)
     except PyflowersError as error:
@@ -127,9 +127,9 @@ def within_record(function: Any, *values: Any) -> Any:
 
 
 def _first_complaint(record: type[BaseModel], invalid: ValidationError) -> str:
-    """Return the most specific complaint; a union's branches complain of each other's keys."""
+    """Return the most specific complaint; the members of a union complain of each other's keys."""
     errors = invalid.errors(include_url=False)
-    # A misspelt key is missing as well.
+    # A misspelt key is also reported as missing.
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     location = _plain(first["loc"])
     key = ".".join(location)
@@ -143,16 +143,16 @@ def _first_complaint(record: type[BaseModel], invalid: ValidationError) -> str:
     given = repr(first["input"])
     shown = given if len(given) <= 80 else f"{given[:77]}..."
     subject = key or "it"
-    return f"{subject} {_demand(first)}, was {shown}"
+    return f"{subject} {_demand(first)}, got {shown}"
 
 
 def tag_of(record: type[Record]) -> str:
-    """Return the tag of a record in a union, which no key of a file looks like."""
+    """Return the tag of a record in a union; it differs from every possible key of a file."""
     return f"<{record.__name__}>"
 
 
 def _plain(location: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that a file has; pydantic adds the tags of a union's members."""
+    """Return the keys as they are in the file, without the tags that pydantic adds for unions."""
     tag = re.compile(r"<\w+>$|function-|bool$|dict\[")
     return [str(part) for part in location if not tag.match(str(part))]
 
@@ -177,11 +177,11 @@ _LIMITS = {
     "finite_number": "must be a finite number",
     "too_short": "must name at least one",
 }
-"""What pydantic's types of errors demand, in the words of the other errors."""
+"""The demand behind each of pydantic's types of errors, worded like the other errors."""
 
 
 def _demand(error: Mapping[str, Any]) -> str:
-    """Say what a value must be that pydantic refuses."""
+    """Return the requirement that a value refused by pydantic does not meet."""
     kind, context = error["type"], error.get("ctx", {})
     if kind in _LIMITS:
         whole = {k: int(v) for k, v in context.items() if isinstance(v, float) and v % 1 == 0}
@@ -198,7 +198,7 @@ def _nearest(record: type[BaseModel], location: tuple[int | str, ...]) -> str:
     for section in sections:
         if section in fields:
             inner = {tag_of(each): each for each in _records_in(fields[section])}
-            # One record is meant; of a union, the one whose tag follows.
+            # One record is meant; in a union, the one whose tag follows.
             fields = next(iter(inner.values())).model_fields if inner else {}
         elif section in inner:
             fields = inner[section].model_fields
@@ -209,7 +209,7 @@ def _nearest(record: type[BaseModel], location: tuple[int | str, ...]) -> str:
 
 
 def _records_in(annotated: Any) -> list[type[Record]]:
-    """Return the records that a field's type is made of, whatever it wraps them in."""
+    """Return the records that a field's type contains, including wrapped ones."""
     annotation = getattr(annotated, "annotation", annotated)
     if isinstance(annotation, type) and issubclass(annotation, Record):
         return [annotation]
@@ -217,10 +217,10 @@ def _records_in(annotated: Any) -> list[type[Record]]:
 
 
 def plain(value: Any) -> Any:
-    """Return numbers and containers as JSON has them; what is not a finite number is null."""
+    """Return numbers and containers in a form for JSON; numbers that are not finite become null."""
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
-    if hasattr(value, "tolist"):  # of NumPy, which need not be imported for this
+    if hasattr(value, "tolist"):  # NumPy's, which need not be imported for this
         return plain(value.tolist())
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]

@@ -1,10 +1,10 @@
-"""What is installed: Stan programs and example data, in a checkout and in a wheel, and versions.
+"""Installed resources: Stan programs and example data, from a checkout or a wheel, and versions.
 
-Also how another Python process imports what this one imports.
+Also commands for another Python process that imports the same modules as this one.
 
-``python -m`` puts the working folder before everything else, so that a user's ``random.py`` there
-would be taken for the standard library's. Without that (``-P``), and with this process's path as
-``PYTHONPATH``, both find the same modules.
+``python -m`` puts the working folder first on the path, so that a user's ``random.py`` there would
+replace the standard library's. With ``-P``, and with this process's path as ``PYTHONPATH``, both
+processes find the same modules.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def _folder(name: str) -> Path:
-    """Return the folder `name`: package data in a wheel, beside the package in a checkout."""
+    """Return the folder `name`: package data in a wheel, next to the package in a checkout."""
     packaged = _PACKAGE / f"_{name}"
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
@@ -53,7 +53,7 @@ def program_path(name: str) -> Path:
     path = stan_folder() / f"{name}.stan"
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.stan")))
-        raise ConfigError(f"no Stan program is named {name!r}: choose one of {known}")
+        raise ConfigError(f"no Stan program is named {name!r}; choose one of {known}")
     return path
 
 
@@ -63,13 +63,13 @@ def flowers_csv() -> Path:
 
 
 def gaussian_mixture_csv() -> Path:
-    """Return the lecture's mixture: 1,000 points and the component that each was drawn from."""
+    """Return the lecture's mixture: 1,000 points, each with the component that it is from."""
     return data_path("gaussian_mixture.csv")
 
 
 @cache
 def version(package: str) -> str:
-    """Return the version of an installed package, by the name that it has on an index.
+    """Return the version of an installed package, given its name on the package index.
 
     It is looked up once: reading its metadata takes milliseconds.
 
@@ -87,13 +87,13 @@ def module_command(name: str, *arguments: str) -> list[str]:
 
 
 def module_environment(**more: str) -> dict[str, str]:
-    """Return this process's environment and import path for such a command, with `more` in it."""
+    """Return this process's environment and import path for such a command, with `more` added."""
     path = os.pathsep.join(dict.fromkeys(entry or str(Path.cwd()) for entry in sys.path))
     return {**os.environ, **more, "PYTHONPATH": path}
 
 
 def arviz() -> Any:
-    """Import ArviZ without the one notice that its 0.23 gives of its own future."""
+    """Import ArviZ without the notice about its future that version 0.23 prints."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", FutureWarning)
         import arviz
@@ -101,7 +101,7 @@ def arviz() -> Any:
 
 
 def in_arviz(groups: Mapping[str, xr.Dataset]) -> Any:
-    """Return groups as the installed ArviZ has them: ``InferenceData``, from 1.0 on a DataTree."""
+    """Return groups in the installed ArviZ's type: ``InferenceData``, or a DataTree from 1.0 on."""
     az = arviz()
     if version("arviz").startswith("0."):
         return az.InferenceData(**groups)

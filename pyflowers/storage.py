@@ -1,16 +1,17 @@
-"""Results on disk: checked before the work, written aside, and renamed into place.
+"""Results on disk: the place is checked first, files are written aside and renamed into place.
 
-What pyflowers writes is a folder that lists its own files (a run, a comparison, a lecture), or a
-single file of a known kind (a report, an executable). It replaces only its own kind, and a file
-that it did not write stays. The path is resolved first: links and ``..`` lead where the system
-would go, and everything after that is done with the real path.
+pyflowers writes folders that list their own files (a run, a comparison, a lecture), and single
+files of a known kind (a report, an executable). A result replaces only a result of the same kind,
+and files that pyflowers did not write stay. The path is resolved first: links and ``..`` are
+followed as the system follows them, and everything after that is done with the real path.
 
-A staging folder ``.pyflowers-….tmp`` holds ``new``, what is being written, and for the moment of
-replacement ``old``, what stood there, with ``own.json``, the files of it that are pyflowers' own;
-a folder that holds anything else is the user's. Its process locks ``lock`` with flock, which the
-kernel releases when the process ends for any reason. So a staging folder whose lock is free was
-left by a kill, and :func:`recover` puts ``old`` back if nothing has taken its place, and clears the
-rest, unless that holds a file which pyflowers did not write.
+A staging folder ``.pyflowers-….tmp`` holds ``new``, the result that is being written. During the
+replacement it also holds ``old``, the earlier result, and ``own.json``, the list of the files in
+``old`` that pyflowers wrote. A folder with any other contents belongs to the user. The process
+locks ``lock`` with flock, and the kernel releases the lock when the process ends for any reason. So
+a staging folder whose lock is free was left by a killed process: :func:`recover` then puts ``old``
+back if nothing has taken its place, and removes the rest unless it holds a file that pyflowers did
+not write.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _FULL = os.strerror(errno.ENOSPC)
 
 
 class DiskError(ToolchainError):
-    """A place takes nothing more: names it and the remedy."""
+    """A disk is full or cannot be written: names the place and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,17 @@ class FolderKind:
     Attributes
     ----------
     name : str
-        What readers call it, such as ``run folder``.
+        Its name in messages, such as ``run folder``.
     record : str
         The JSON file in it that lists its files.
     content : str
-        What is in it, such as ``run``.
+        Name of its content, such as ``run``.
     is_own : callable
-        Whether a record is of this kind; without that the folder belongs to someone else.
+        Returns whether a record is of this kind. Otherwise the folder is not pyflowers'.
     older : callable
-        Names the files of a folder whose record, of an earlier version, has no list.
+        Returns the files of a folder whose record, from an earlier version, has no list of them.
     inner : mapping of str to FolderKind
-        Folders in it that are of a kind of their own, and may be written by themselves.
+        Folders in it that have their own kind and may be written separately.
     """
 
     name: str
@@ -80,7 +81,7 @@ class FolderKind:
         listed = record["files"] if "files" in record else self.older(folder)
         if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
             return set()
-        # Never join a listed name to the folder: only what is found there can be meant.
+        # Never join a listed name to the folder: only files that are found there count.
         above = [str(part) for name in listed for part in list(PurePosixPath(name).parents)[:-1]]
         own = {self.record, *listed, *above}.intersection(files_in(folder))
         for name, kind in self.inner.items():
@@ -88,7 +89,7 @@ class FolderKind:
         return own
 
     def foreign(self, folder: Path) -> list[str]:
-        """Return what in `folder` pyflowers did not write."""
+        """Return the files in `folder` that pyflowers did not write."""
         own = self.files(folder)
         return [
             name for name in files_in(folder) if name not in own or (folder / name).is_symlink()
@@ -102,9 +103,9 @@ class FileKind:
     Attributes
     ----------
     name : str
-        What readers call it, such as ``report``.
+        Its name in messages, such as ``report``.
     is_own : callable
-        Whether a file is of this kind.
+        Returns whether a file is of this kind.
     """
 
     name: str
@@ -112,7 +113,7 @@ class FileKind:
 
 
 def check_folder(path: str | Path, kind: FolderKind) -> Path:
-    """Refuse, before any work is done, a folder that cannot be written or holds something else.
+    """Refuse a folder that cannot be written or holds something else, before any work is done.
 
     Returns
     -------
@@ -126,26 +127,26 @@ def check_folder(path: str | Path, kind: FolderKind) -> Path:
     """
     with _checking(path, kind.name) as target:
         if target.exists() and not target.is_dir():
-            raise ConfigError(f"{kind.name} {path}: it is {_what(target)}; name a folder")
+            raise ConfigError(f"{kind.name} {path} is {_what(target)}; name a folder")
         is_here = False
         with suppress(FileNotFoundError):  # the working folder may be gone
             is_here = Path.cwd().is_relative_to(target)
         if target.is_mount() or is_here:
             raise ConfigError(
-                f"{kind.name} {path}: it is the working folder or a mount point, which cannot be "
+                f"{kind.name} {path} is the working folder or a mount point, which cannot be "
                 "replaced; name a folder in it"
             )
         foreign = kind.foreign(target) if target.exists() else []
         if foreign:
             raise ConfigError(
-                f"{kind.name} {path}: it contains {foreign[0]}, which no earlier {kind.content} "
+                f"{kind.name} {path} contains {foreign[0]}, which no earlier {kind.content} "
                 "wrote; name another folder or move that file"
             )
     return target
 
 
 def check_file(path: str | Path, kind: FileKind) -> Path:
-    """Refuse, before any work is done, a file that cannot be written or is something else.
+    """Refuse a file that cannot be written or is of another kind, before any work is done.
 
     Returns
     -------
@@ -155,14 +156,14 @@ def check_file(path: str | Path, kind: FileKind) -> Path:
     Raises
     ------
     ConfigError
-        If there is something that is no file of this kind, or it cannot be written.
+        If the path exists and is not a file of this kind, or cannot be written.
     """
     with _checking(path, kind.name) as target:
         if target.exists() and not target.is_file():
-            raise ConfigError(f"{kind.name} {path}: it is {_what(target)}; name a file")
+            raise ConfigError(f"{kind.name} {path} is {_what(target)}; name a file")
         if target.exists() and not kind.is_own(target):
             raise ConfigError(
-                f"{kind.name} {path}: it already exists and pyflowers did not write it as one; "
+                f"{kind.name} {path} already exists and pyflowers did not write it as one; "
                 "name another file"
             )
     return target
@@ -211,7 +212,7 @@ def new_file(path: str | Path, kind: FileKind) -> Iterator[Path]:
             check_file(path, kind)
             if not target.exists():
                 try:
-                    target.hardlink_to(new)  # which replaces nothing that has come meanwhile
+                    target.hardlink_to(new)  # replaces no file that was created meanwhile
                     return
                 except FileExistsError:
                     raise
@@ -234,7 +235,7 @@ def writing(path: str | Path, name: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or error
         raise ConfigError(
-            f"{name} {path}: it cannot be written ({reason}); name another place or free space"
+            f"{name} {path} cannot be written ({reason}); name another place or free space"
         ) from error
 
 
@@ -251,12 +252,12 @@ def read_json(path: Path) -> Mapping[str, Any]:
 
 @contextmanager
 def staging(parent: Path) -> Iterator[Path]:
-    """Yield a fresh locked folder in `parent`, which is gone after the block.
+    """Yield a fresh locked folder in `parent`, which is removed after the block.
 
     Raises
     ------
     OSError
-        If it cannot be made.
+        If it cannot be created.
     """
     while True:
         folder = Path(tempfile.mkdtemp(SUFFIX, PREFIX, parent))
@@ -264,7 +265,7 @@ def staging(parent: Path) -> Iterator[Path]:
             lock = _lock(folder)
             break
         except (BlockingIOError, FileNotFoundError):
-            continue  # another process took it for a leftover before it was locked
+            continue  # another process removed it as a leftover before it was locked
         except OSError:  # the disk is full
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -277,9 +278,10 @@ def staging(parent: Path) -> Iterator[Path]:
 
 
 def put_in_place(aside: Path, target: Path, own: Iterable[str]) -> None:
-    """Rename ``aside/new`` to `target`, a path beside `aside`, after what is there to ``old``.
+    """Move `target` to ``aside/old``, then ``aside/new`` to `target`, which is next to `aside`.
 
-    Files of `target` that are not in `own`, which came since it was checked, are moved back.
+    Files of `target` that are not in `own`, because they were added after the check, are moved
+    back.
     """
     new, old = aside / "new", aside / "old" / target.name
     if target.exists():
@@ -296,20 +298,20 @@ def put_in_place(aside: Path, target: Path, own: Iterable[str]) -> None:
 
 
 def recover(parent: Path) -> None:
-    """Put back and clear what killed processes left in `parent`."""
+    """Restore or remove what killed processes left in `parent`."""
     for folder in leftovers(parent):
         clear_leftover(folder)
 
 
 def leftovers(parent: Path) -> list[Path]:
-    """Return the staging folders of this user in `parent`, those of living processes as well."""
+    """Return this user's staging folders in `parent`, including those of running processes."""
     with suppress(OSError):
         return [path for path in parent.glob(f"{PREFIX}*{SUFFIX}") if _is_staging(path)]
     return []
 
 
 def clear_leftover(folder: Path) -> str:
-    """Put back and clear what is in a staging folder; return what forbids it, nothing if done."""
+    """Restore or remove the contents of a staging folder; return the obstacle, if there is one."""
     try:
         lock = _lock(folder)
     except BlockingIOError:
@@ -338,7 +340,7 @@ def files_in(folder: Path) -> list[str]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yield a folder under TMPDIR, gone after the block; if that is killed, after the next one.
+    """Yield a folder under TMPDIR; it is removed after the block or, after a kill, by the next.
 
     Raises
     ------
@@ -359,28 +361,28 @@ def temporary_folder() -> Iterator[Path]:
         with staging(parent) as aside:
             folder = aside / "new"
             folder.mkdir()
-            # It is tried while it holds what may have filled the disk.
+            # Try it while it still holds the files that may have filled the disk.
             with naming(folder, sentence, remedy):
                 yield folder
 
 
 @contextmanager
 def naming(folder: Path, sentence: str, remedy: str) -> Iterator[None]:
-    """Blame a folder for a failure if it cannot be written, whatever the failure says.
+    """Attribute a failure to a folder if that cannot be written, whichever the message.
 
-    A tool that cannot write says so in many ways, or fails for what looks like another reason.
+    Tools that cannot write report it in many ways, or fail with a message about something else.
 
     Raises
     ------
     DiskError
-        If the folder takes no data: `sentence`, the reason and `remedy`.
+        If the folder cannot be written: `sentence`, the reason and `remedy`.
     """
     try:
         yield
     except DiskError:
         raise
     except (OSError, PyflowersError) as error:
-        # Compilers remove what they could not write, so that there is room again.
+        # Compilers remove files that they could not write, so that there is room again.
         was_full = _FULL in str(error) if isinstance(error, PyflowersError) else False
         why = _why_not(folder) or (_FULL if was_full else "")
         if not why:
@@ -389,7 +391,7 @@ def naming(folder: Path, sentence: str, remedy: str) -> Iterator[None]:
 
 
 def _why_not(folder: Path) -> str:
-    """Return why a folder takes no data; nothing if it does."""
+    """Return why a folder cannot be written, or an empty text if it can."""
     probe = folder / f"{PREFIX}probe-{secrets.token_hex(4)}"
     try:
         try:
@@ -431,7 +433,7 @@ def _lock(folder: Path) -> int | None:
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        (folder / "lock").stat()  # it may have been removed before it was locked
+        (folder / "lock").stat()  # fails if it was removed before it was locked
     except (BlockingIOError, FileNotFoundError):
         os.close(lock)
         raise
@@ -442,9 +444,10 @@ def _lock(folder: Path) -> int | None:
 
 
 def _clear(folder: Path) -> str:
-    """Put back what was taken away and not replaced, and remove a staging folder.
+    """Put back files that were moved away but not replaced, and remove a staging folder.
 
-    Returns what forbids it: a file in ``old`` that pyflowers did not write, or the system.
+    Returns the obstacle, if there is one: a file in ``old`` that pyflowers did not write, or an
+    error of the system.
     """
     try:
         for old in folder.glob("old/*"):
@@ -456,7 +459,7 @@ def _clear(folder: Path) -> str:
             if foreign:
                 return f"kept, because it contains {foreign[0]}, which pyflowers did not write"
         if (folder / "old").exists():
-            (folder / "old").rename(folder / "gone")  # which is not put back
+            (folder / "old").rename(folder / "gone")  # a folder of this name is not put back
         shutil.rmtree(folder)
     except OSError as error:
         return f"it cannot be removed ({error.strerror})"
@@ -465,7 +468,7 @@ def _clear(folder: Path) -> str:
 
 @contextmanager
 def _checking(path: str | Path, name: str) -> Iterator[Path]:
-    """Yield a real path to check, and write for a moment where its staging folder will be."""
+    """Yield a real path to check, then test that its staging folder can be written."""
     given = as_path(path, name)
     try:
         target = Path(os.path.realpath(given))
@@ -473,12 +476,12 @@ def _checking(path: str | Path, name: str) -> Iterator[Path]:
             raise ConfigError(f"{name} {path}: its links form a loop; name another")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{name} {path}: it is not a path ({reason}); name another") from error
+        raise ConfigError(f"{name} {path} is not a path ({reason}); name another") from error
     with writing(path, name):
         recover(target.parent)
         yield target
         folder = target.parent
-        while not os.path.lexists(folder):  # or in what is there of the way
+        while not os.path.lexists(folder):  # or in the part of the path that exists
             folder = folder.parent
         if not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, f"{folder} is {_what(folder)}")
@@ -490,7 +493,7 @@ def _checking(path: str | Path, name: str) -> Iterator[Path]:
 
 
 def _what(path: Path) -> str:
-    """Describe what is in the way."""
+    """Describe the thing that is in the way."""
     for test, name in (
         (path.is_file, "a file"),
         (path.is_dir, "a folder"),

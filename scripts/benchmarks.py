@@ -1,6 +1,6 @@
 """The benchmarks behind ``scripts/bench``: each returns rows of (what, measured, bar).
 
-Comparisons are ratios of two things measured in one run, in turn, the best of several rounds.
+Comparisons are ratios of two times measured alternately in one run, the best of several rounds.
 """
 
 from __future__ import annotations
@@ -61,18 +61,18 @@ def counts(num_plants: int, num_months: int) -> Table:
 
 
 def filled(name: str, table: Table | None = None) -> Data:
-    """Return the data block of a shipped program, priors at their defaults."""
+    """Return the data block of a shipped program, with default priors."""
     program = find_program(name)
     return program.fill(program.read(table), program.resolve_priors())[0]
 
 
 def compiled(name: str) -> CmdStanProgram:
-    """Return a shipped program as CmdStan runs it."""
+    """Return a shipped program, compiled by CmdStan."""
     return CmdStanProgram(compile_program(find_program(name).path, cmdstan=find_cmdstan()))
 
 
 def overhead() -> list[Row]:
-    """``pyflowers.fit`` against the bare executable, two chains at once, and reading its CSV."""
+    """``pyflowers.fit`` against the bare executable with two chains, and reading its CSV."""
     name, table = "multilevel_poisson", counts(200, 48)
     program = find_program(name)
     executable = compiled(name).executable
@@ -109,7 +109,7 @@ def overhead() -> list[Row]:
 
 
 def engines() -> list[Row]:
-    """``pyflowers.fit`` by the interpreter against CmdStan, and against the interpreter alone."""
+    """``pyflowers.fit`` with the interpreter against CmdStan, and against the bare interpreter."""
     import stanli
 
     rows: list[Row] = []
@@ -129,7 +129,7 @@ def engines() -> list[Row]:
         def fit(engine: str, data: Data = data) -> None:
             pyflowers.fit(name, data, seed=1, cores=2, engine=engine)
 
-        fit("stanli")  # imports, and the worker's start
+        fit("stanli")  # imports, and starts the worker
         fit("cmdstan")
         rounds = [
             (seconds(lambda: fit("stanli")), seconds(lambda: fit("cmdstan")), seconds(bare))
@@ -153,7 +153,7 @@ def engines() -> list[Row]:
 
 
 def scale() -> list[Row]:
-    """Compare sampling times at a hundred times as many rows."""
+    """Compare sampling times for a hundred times as many rows."""
     program, executable = find_program("multilevel_poisson"), compiled("multilevel_poisson")
     times: dict[int, list[tuple[float, float]]] = {}
     for _ in range(3):
@@ -217,7 +217,7 @@ def command_line() -> list[Row]:
 
 
 def report() -> list[Row]:
-    """How long a report takes from finished fits, and from the table, and how large it is."""
+    """Measure the time of a report from finished fits and from the table, and its size."""
 
     def run(*arguments: str) -> float:
         command = [str(COMMAND), *arguments]
@@ -241,7 +241,7 @@ def report() -> list[Row]:
 
 
 def lecture() -> list[Row]:
-    """Time the lecture on neural networks, and see whether its chains agree on the function."""
+    """Time the lecture on neural networks, and check whether its chains agree on the function."""
     name = "neural-network"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out")
@@ -257,14 +257,14 @@ def lecture() -> list[Row]:
 
 
 def additions() -> None:
-    """Keep one core busy for a while, as a measure of the machine."""
+    """Keep one core busy for a while, to measure the speed of the machine."""
     total = 0
     for i in range(10_000_000):
         total += i
 
 
 def imports(module: str) -> float:
-    """Time the import of a module in a Python of its own."""
+    """Time the import of a module in a separate Python process."""
     command = [sys.executable, "-W", "ignore", "-c", f"import {module}"]
     return best(lambda: subprocess.run(command, check=True))
 
@@ -275,7 +275,7 @@ def best(work: Callable[[], object], rounds: int = 3) -> float:
 
 
 def variational() -> list[Row]:
-    """Closed-form VB at scale, and beside NUTS and ADVI on posteriors that all can do."""
+    """Closed-form VB at scale, and compared with NUTS and ADVI on posteriors that all can fit."""
     rng = np.random.default_rng(1)
     x = rng.normal(1, 3, size=(100_000, 100))
     batch = best(lambda: fit_normal(x))
@@ -303,18 +303,18 @@ def _beside(name: str, table: Table, size: str) -> Row:
     """Time VB, NUTS and ADVI on one posterior."""
     program, loaded, data = find_program(name), compiled(name), filled(name, table)
     closed_form = program.python.closed_form.vb
-    assert closed_form is not None  # this benchmark is of programs that have it
+    assert closed_form is not None  # this benchmark uses only programs that have it
     stan_data = program.stan_values(data)
     options = SamplerOptions(seed=1)
     vb = best(lambda: closed_form(data))
     nuts = best(lambda: loaded.sample(stan_data, options, cores=2), 1)
     advi = best(lambda: approximate(loaded.executable, stan_data, "advi_meanfield", seed=1), 1)
     measured = f"{vb:.4f} s; NUTS {nuts / vb:,.0f} ×, ADVI {advi / vb:,.0f} × as long"
-    return (f"VB beside NUTS and ADVI, {name}, {size}", measured, "")
+    return (f"VB against NUTS and ADVI, {name}, {size}", measured, "")
 
 
 def samplers() -> list[Row]:
-    """Transitions of 1,000 Metropolis chains at once, the draws kept."""
+    """Transitions of 1,000 parallel Metropolis chains, with the draws kept."""
     kernel = Metropolis(StandardNormal(), GaussianStep(2.4))
     start = np.zeros((1_000, 1))
     elapsed = best(lambda: run(kernel, np.random.default_rng(0), start, 4_000))
@@ -344,7 +344,7 @@ def mixture() -> list[Row]:
 
 
 def diagnostics() -> list[Row]:
-    """R-hat, bulk and tail ESS and the error of the mean, beside ArviZ's on the same draws."""
+    """R-hat, bulk and tail ESS and the error of the mean, against ArviZ on the same draws."""
     az = arviz()
     draws = np.random.default_rng(1).normal(size=(4, 1_000, 5_000))
     dataset = az.convert_to_dataset({"x": draws})
@@ -413,7 +413,7 @@ def beside_nuts() -> list[Row]:
 
 
 def many_plants() -> list[Row]:
-    """Draw 100,000 plants and summarise them all, in a process of its own for its memory."""
+    """Draw 100,000 plants and summarise them all, in a separate process to measure its memory."""
     code = (
         "import resource, time, pyflowers\n"
         "from benchmarks import counts\n"
@@ -432,7 +432,7 @@ def many_plants() -> list[Row]:
 
 
 def _draw_all(sampler: PoissonSampler | NormalSampler, num_draws: int) -> None:
-    """Draw all plants, a block at a time."""
+    """Draw all plants, one block at a time."""
     rng = np.random.default_rng(1)
     for _ in sampler.blocks(sampler.draw_hyper(num_draws, rng), rng):
         pass
@@ -463,7 +463,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
 
 
 def main() -> None:
-    """Run the benchmarks named, or all, and print a Markdown table."""
+    """Run the named benchmarks, or all, and print a Markdown table."""
     names = sys.argv[1:] or list(BENCHMARKS)
     print("| what | measured | bar |\n|---|---|---|")
     for name in names:

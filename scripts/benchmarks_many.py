@@ -1,20 +1,20 @@
-"""The throughput of many fits, ``scripts/bench many``: ratios of what is measured in one run.
+"""The throughput of many fits, ``scripts/bench many``: ratios of rates measured in one run.
 
-What is compared takes turns in many short rounds, so that what else the machine does falls on all
-of it, and each figure is the median over rounds of the ratio within a round, with the range of the
-middle half of them. All workers have started and fitted once before the clock runs.
+The candidates take turns in many short rounds, so that other load on the machine affects all of
+them. Each figure is the median over rounds of the ratio within a round, with the range of the
+middle half of the ratios. All workers have started and fitted once before the clock starts.
 
-- *bare*: `stanli.Model(data)` and its `sample`, four chains one after another, draws as arrays. The
-  program is translated once, before.
-- *one core*: client and worker pinned to the core that the bare calls have.
-- *two cores*: two workers, and the client beside them.
-- *both*: bare calls in two processes at once, each pinned to its core, against one of them while
-  the other rests: what two cores of this machine give to work that has nothing in common.
-- *loop*: `pyflowers.fit(…, engine="cmdstan").summary()`, chains on all cores, as a loop has them by
-  default; and pinned to one core.
+- *bare*: `stanli.Model(data)` and its `sample`, four chains one after another, with draws as
+  arrays. The program is translated once, beforehand.
+- *one core*: client and worker pinned to the core of the bare calls.
+- *two cores*: two workers, in addition to the client.
+- *both*: bare calls in two parallel processes, each pinned to a core, against one of them while the
+  other is idle. This is the speedup of two cores of this machine for independent work.
+- *loop*: `pyflowers.fit(…, engine="cmdstan").summary()` in a loop, with chains on all cores, which
+  is the default, and pinned to one core.
 
-``PYFLOWERS_BENCH_TASKS`` sets the tasks of each of the two-core batches over all rounds, 1,000 by
-default.
+``PYFLOWERS_BENCH_TASKS`` sets the number of tasks of each two-core batch over all rounds, by
+default 1,000.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _fresh = itertools.count()
 
 
 def many() -> list[Row]:
-    """Fits a second of the pool and of Dask against the bare interpreter and a loop of fits."""
+    """Fits per second of the pool and of Dask, against the bare interpreter and a loop of fits."""
     with Pool(1) as one, Pool(2) as two, _dask() as client, _processes() as processes:
         with _pinned():
             batch(one, 4)
@@ -78,7 +78,7 @@ def many() -> list[Row]:
 
 
 def _round(one: Pool, two: Pool, client: Any, number: int) -> dict[str, float]:
-    """Measure each once, in fits a second."""
+    """Measure each candidate once, in fits per second."""
     with _pinned():
         pinned = {
             "bare": rate(bare, number // 4),
@@ -113,13 +113,13 @@ def _bars(rates: Mapping[str, list[float]]) -> list[Row]:
 
 
 def _cores() -> list[int]:
-    """Return the numbers of the cores that may be used, where the system tells."""
+    """Return the numbers of the usable cores, if the system reports them."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
 
 
 @contextmanager
 def _pinned(core: int | None = None) -> Iterator[None]:
-    """Keep this thread, and the processes that it starts, on one core: this, or the first."""
+    """Pin this thread, and the processes that it starts, to one core, by default the first."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -132,7 +132,7 @@ def _pinned(core: int | None = None) -> Iterator[None]:
 
 
 def batch(executor: Any, number: int) -> None:
-    """Run a batch of tasks that no earlier one had."""
+    """Run a batch of tasks that no earlier batch had."""
     start = next(_fresh) * 1_000_000
     tasks = [Task(NAME, repeat=start + i) for i in range(number)]
     with tempfile.TemporaryDirectory() as folder:
@@ -154,12 +154,12 @@ def bare(number: int) -> None:
 
 
 def alone(processes: ProcessPoolExecutor, number: int) -> float:
-    """Return how many bare calls a second one process makes on a core, the other idle."""
+    """Return the bare calls per second of one process on a core, while the other core is idle."""
     return processes.submit(_bare_on, _cores()[0], number).result()
 
 
 def both(processes: ProcessPoolExecutor, number: int) -> float:
-    """Return how many bare calls a second two processes make at once, each on a core of its own."""
+    """Return the bare calls per second of two parallel processes, each on a separate core."""
     running = [processes.submit(_bare_on, core, number) for core in (_cores() * 2)[:2]]
     return sum(one.result() for one in running)
 
@@ -175,7 +175,7 @@ def _processes() -> ProcessPoolExecutor:
 
 @cache
 def _translated() -> tuple[str, str]:
-    """Return the program as the interpreter takes it, and its data."""
+    """Return the program in the interpreter's form, and its data."""
     import stanli
 
     program = find_program(NAME)
@@ -184,20 +184,20 @@ def _translated() -> tuple[str, str]:
 
 
 def loop(number: int) -> None:
-    """Fit one after another by CmdStan, its chains on the cores that there are."""
+    """Fit one after another with CmdStan, with chains on all available cores."""
     for seed in range(1, number + 1):
         pyflowers.fit(NAME, seed=seed, engine="cmdstan").summary()
 
 
 def rate(work: Callable[[int], None], number: int) -> float:
-    """Return how many a second."""
+    """Return the rate per second."""
     begin = time.perf_counter()
     work(number)
     return number / (time.perf_counter() - begin)
 
 
 def no_work(job: Job) -> Outcome:
-    """Return an outcome at once, as large as that of a fit."""
+    """Return an outcome immediately, as large as the outcome of a fit."""
     names = np.array([f"mu_plant[{i}]" for i in range(5)], dtype=object)
     table = {"parameter": names, **{f"column {i}": np.full(5, float(i)) for i in range(9)}}
     return Outcome(job.key, "", "", 0.1, {"stan": "1"}, {"summary": packed(table)})
@@ -205,7 +205,7 @@ def no_work(job: Job) -> Outcome:
 
 @contextmanager
 def _without_work() -> Iterator[None]:
-    """Let a cluster's workers fit nothing, so that what is left is the way there and back."""
+    """Let the workers of a cluster fit nothing, so that only the communication is measured."""
     from pyflowers.batches import cluster
 
     usual = vars(cluster)["fit_on_worker"]
@@ -229,24 +229,24 @@ class _Nothing:
         self.close()
 
     def room(self) -> int:
-        """Take a hundred jobs at once."""
+        """Return a capacity of a hundred jobs."""
         return 100 - len(self._outcomes)
 
     def submit(self, job: Job) -> None:
-        """Have it done."""
+        """Finish the job immediately."""
         self._outcomes.append(no_work(job))
 
     def wait(self, _: float) -> list[Outcome]:
-        """Return what was taken."""
+        """Return the outcomes of submitted jobs."""
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
     def abandon(self) -> None:
-        """Forget it."""
+        """Discard all jobs."""
         self._outcomes = []
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
 
 @contextmanager
@@ -261,7 +261,7 @@ def _dask() -> Iterator[Any]:
 
 
 def _bytes() -> list[Row]:
-    """Measure what a task takes on disk, and how fast its row is written."""
+    """Measure the size of a task on disk, and the speed at which its row is written."""
     number = 10_000
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "batch")

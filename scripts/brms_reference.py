@@ -4,13 +4,14 @@ Run ``python scripts/brms_reference.py``; it takes about eight minutes and write
 tests/programs/formulas/brms.json. It needs a C++ compiler, and R with brms and jsonlite: on Debian
 12, ``apt-get install --no-install-recommends r-cran-brms r-cran-jsonlite`` gives brms 2.18.
 
-1. R asks brms for the Stan program and the data of each case, with the case's priors by
+1. R gets the Stan program and the data of each case from brms, with the priors of the case by
    ``set_prior``. brms' programs are under the GPL: they go to a temporary folder, which is deleted.
 2. Array declarations are rewritten in the syntax that Stan has had since 2.33; the programs are not
-   changed otherwise. They are compiled with the embedded toolchain. Most of a compiler's time goes
-   to Stan's headers, so that one library holds many programs, and a number in the data chooses.
-3. Points are drawn normal(0, 1/2) on the unconstrained scale. What is written is the constrained
-   parameters and their log density: without the Jacobian, with all constants.
+   changed otherwise. They are compiled with the embedded toolchain. Most of the compile time is
+   spent on Stan's headers, so one library holds many programs, and a number in the data chooses
+   one.
+3. Points are drawn from normal(0, 1/2) on the unconstrained scale. The constrained parameters and
+their log density, without the Jacobian and with all constants, are written.
 
 The file has ``versions`` and ``cases``. A case repeats its formula, family and hyperparameters.
 ``b_labels`` are brms' names of the elements of ``b``; ``groups`` gives the effects and labels of
@@ -72,7 +73,7 @@ _FAMILY_PRIORS = {
     "zi": "beta({zi_alpha}, {zi_beta})",
 }
 
-# Numbers go from R to Python as text with 17 digits, which jsonlite would round to 15.
+# Numbers go from R to Python as text with 17 digits, because jsonlite would round them to 15.
 _R = r"""
 suppressMessages(library(brms))
 center <- function(x) x - mean(x)
@@ -170,7 +171,7 @@ def priors(case: Case) -> list[dict[str, str]]:
 
 
 def stan_data(items: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the data as JSON has them for Stan, which takes a whole number for a real one."""
+    """Return the data in JSON for Stan, which accepts an integer for a real number."""
     data: dict[str, Any] = {}
     for name, item in items.items():
         values = [
@@ -182,7 +183,7 @@ def stan_data(items: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def compile_programs(programs: Sequence[str], folder: Path, first: int) -> Path:
-    """Return a library of several programs, of which ``program_number`` in the data chooses."""
+    """Return a library of several programs; ``program_number`` in the data chooses one."""
     stan, header = stan_folder(), folder / f"programs_{first}.hpp"
     lines, choices = ["#include <stan/model/model_header.hpp>"], []
     for number, program in enumerate(programs):
@@ -229,7 +230,7 @@ def open_model(path: Path, data: dict[str, Any]) -> Bridge:
 
 
 def reference(case: Case, answer: dict[str, Any], model: Bridge, seed: int) -> dict[str, Any]:
-    """Return what the file has of a case."""
+    """Return the entry of a case in the file."""
     rng = np.random.default_rng(seed)
     points = rng.normal(0, 0.5, (POINTS, len(model.names)))
     values = model.constrain(points)
@@ -264,7 +265,7 @@ def log_densities(model: Bridge, points: FloatArray) -> FloatArray:
 
 
 def named_groups(answer: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
-    """Return each group's effects and labels, after a look at which rows brms gives which label."""
+    """Return the effects and labels of each group, after checking which rows have which label."""
     found: dict[str, dict[str, list[str]]] = {}
     for term in answer["terms"]:
         labels = answer["levels"][term["group"]]
@@ -299,7 +300,7 @@ def by_name(
 def by_our_names(
     arrays: dict[str, FloatArray], case: Case, answer: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a point's parameters by the names of pyflowers."""
+    """Return the parameters of a point, by pyflowers' names."""
     groups = {str(term["id"]): term["group"].replace(":", "_") for term in answer["terms"]}
     intercept = "threshold" if case.family == "cumulative" else "Intercept"
     point: dict[str, Any] = {}
@@ -316,7 +317,7 @@ def by_our_names(
 
 
 def check_one_group(case: dict[str, Any]) -> None:
-    """Compare brms' density of ``y ~ x + (1 | g)`` with one that is written out here."""
+    """Compare brms' density of ``y ~ x + (1 | g)`` with a density that is written out here."""
     frame, given = table(), case["hyperparameters"]
     x, labels = frame["x"] - frame["x"].mean(), case["groups"]["g"]["labels"]
     for point in case["points"]:

@@ -2,7 +2,7 @@
 
 Each of three programs is calibrated by each engine, at the lecture's design and under proper
 priors.
-The folder of results holds the fits, so that a run that was stopped goes on where it was.
+The folder of results holds the fits, so that a stopped run can be resumed.
 
 Usage: ``calibrations.py [--sims N] [--workers N] [--results DIR] [ENGINE...]``
 """
@@ -39,7 +39,7 @@ BEGIN, END = "<!-- begin: scripts/calibration -->\n", "<!-- end -->\n"
 
 
 def main() -> None:
-    """Calibrate what is asked for, then write the page."""
+    """Run the requested calibrations, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("engines", nargs="*", metavar="ENGINE", help=f"of {', '.join(ENGINES)}")
     parser.add_argument("--sims", type=int, default=1000)
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def calibrated(name: str, engine: str, sims: int, workers: int | None, out: Path) -> Calibration:
-    """Calibrate one program by one engine."""
+    """Calibrate one program with one engine."""
     return pyflowers.sbc(
         name,
         out=out,
@@ -77,7 +77,7 @@ def digest(found: Calibration) -> str:
 
 
 def commit() -> str:
-    """Return the commit that is checked out, marked where files differ from it."""
+    """Return the current commit, with a mark if files differ from it."""
     words = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(words, cwd=DOCS, capture_output=True, text=True, check=True)
     return done.stdout.strip()
@@ -115,7 +115,7 @@ def note(engine: str, found: Calibration, made_at: str) -> None:
 
 
 def write_page() -> None:
-    """Put what is known into the page, between its marks."""
+    """Write the results into the page, between its marks."""
     page = DOCS / "calibration.md"
     text = page.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)

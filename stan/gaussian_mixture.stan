@@ -26,23 +26,23 @@ data {
   real<lower=0> sigma2_scale; // its prior scale, in units of y
 }
 transformed data {
-  real y_mean = mean(y); // powers of y are taken about it, lest they cancel
+  real y_mean = mean(y); // subtracted before taking powers, to avoid cancellation
   matrix[N, 3] powers; // 1, y and y^2
   powers[ : , 1] = ones_vector(N);
   powers[ : , 2] = y - y_mean;
   powers[ : , 3] = square(y - y_mean);
 }
 parameters {
-  simplex[K] weight; // part of the points that each component has
+  simplex[K] weight; // share of points in each component
   ordered[is_ordered ? K : 0] mu_ordered; // means of the components, or none
-  vector[is_ordered ? 0 : K] mu_free; // the same in any order, or none
+  vector[is_ordered ? 0 : K] mu_free; // means in any order, or none
   vector<lower=0>[K] sigma2; // variances of the components
 }
 transformed parameters {
   vector[K] mu = is_ordered ? mu_ordered : mu_free; // means of the components
 }
 model {
-  matrix[3, K] coefficients; // of the log density of each component in the powers of y
+  matrix[3, K] coefficients; // of powers of y in the log density of each component
   matrix[N, K] log_joint; // log density of each point and component, without its constant
   weight ~ dirichlet(rep_vector(weight_alpha, K));
   mu ~ normal(mu_mean, mu_sd);

@@ -4,8 +4,8 @@
  *     p(x) = sum_k weight[k] N(x; location[k], scale[k]^2)
  *
  * Purpose: the lectures' bimodal targets, 0.7 N(1.5, 1) + 0.3 N(-1.5, 1) for Metropolis and
- * 0.3 N(-2, 1) + 0.7 N(2, 1) for Hamiltonian Monte Carlo, so that Stan's NUTS can be set beside
- * the samplers written by hand.
+ * 0.3 N(-2, 1) + 0.7 N(2, 1) for Hamiltonian Monte Carlo, so that Stan's NUTS can be compared
+ * with the samplers written by hand.
  *
  * Source: Neal (2011), MCMC using Hamiltonian dynamics, Handbook of Markov Chain Monte Carlo,
  * chapter 5; Stan User's Guide 2.35, "Finite mixtures".

@@ -1,4 +1,4 @@
-"""ArviZ's own answers, whichever of its versions is installed: 0.23, or 1 with its new names."""
+"""ArviZ's answers, for any installed version: 0.23, or 1 with its new names."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ def psislw(ratios: Any, r_eff: float) -> tuple[Any, Any]:
         return np.asarray(weights), k_hat
     from arviz_stats.base import array_stats
 
-    # From 1.0 on it takes the ratios' negatives, the log likelihood, and normalises before the
-    # largest weights are cut.
+    # From 1.0 on it takes the log likelihood, the negative log ratios, and normalises before it
+    # truncates the largest weights.
     weights, k_hat = array_stats.psislw(-np.asarray(ratios), r_eff=r_eff)
     return np.asarray(weights) - logsumexp(weights), k_hat
 
@@ -51,7 +51,7 @@ COLUMNS = (
     if IS_1
     else {"elpd": "elpd_loo", "se": "se", "difference": "elpd_diff", "dse": "dse"}
 )
-"""What columns of a comparison are called."""
+"""The names of the columns of a comparison."""
 
 
 def elpd_of_each(found: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Bad calls from Python, beside the bad command lines of bad_inputs.toml."""
+"""Bad calls from Python, in addition to the bad command lines of bad_inputs.toml."""
 
 import datetime
 import itertools
@@ -47,7 +47,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
         *({"mu": value} if isinstance(value, int | float) else value for value in ODD),
     ),
 }
-"""Values of an option of a fit that are not one."""
+"""Invalid values of options of a fit."""
 
 BLOCKS: tuple[Any, ...] = (
     *({}, {"N": 3}, {"N": 3, "y": None}, {"N": 3, "y": "x"}, {"N": 3, "y": [1, 2]}),
@@ -82,7 +82,7 @@ CELLS: dict[str, Any] = {
     "huge whole numbers": [10**400] * 9,
     "frames": [FRAME] * 9,
 }
-"""What a column of counts cannot hold."""
+"""Values that a column of counts cannot hold."""
 
 FRAMES = {
     **{name: FRAME.assign(flowers=cells) for name, cells in CELLS.items()},
@@ -102,14 +102,14 @@ Calls = Iterator[tuple[str, Callable[[], Any]]]
 
 
 def calls(folder: Path, fit: pyflowers.Fit) -> Calls:
-    """Yield a name and a call for each thing that must be refused.
+    """Yield a name and a call for each input that must be refused.
 
     Parameters
     ----------
     folder : Path
-        Where programs and tables may be read.
+        A folder with programs and tables.
     fit : Fit
-        A fit to call functions with.
+        A fit for calling functions.
     """
     program, table = folder / "p.stan", folder / "t.csv"
     program.write_text(PROGRAM)
@@ -151,7 +151,7 @@ def _fits(program: Path) -> Calls:
 
 
 def _read(frame: Any) -> Any:
-    """Take a frame all the way to counts."""
+    """Read a frame as counts."""
     table = pyflowers.from_frame(frame)
     plants, months = table.labels("plant"), table.labels("month")
     table.refuse_repeats(plants, months, "leave the times out")
@@ -193,7 +193,7 @@ def _of_fits(fit: pyflowers.Fit, folder: Path) -> Calls:
 
 
 def _numbers() -> Calls:
-    """The closed forms and the samplers."""
+    """Yield calls of the closed forms and the samplers."""
     rng = np.random.default_rng(1)
     y = [1.0, 2, 4]
     statistics = vb.SufficientStatistics.from_array([[1.0, 2, 3], [4, 5, 7]])

@@ -1,4 +1,4 @@
-"""Fits and executables that many tests share; each is made once a session."""
+"""Fits and executables that many tests share, created once per session."""
 
 import signal
 from pathlib import Path
@@ -14,8 +14,8 @@ from pyflowers.toolchain.build import compile_sources
 HERE = Path(__file__).resolve().parent
 CONFORMANCE = HERE / "conformance"
 
-# Under nohup SIGHUP is ignored, and SIGINT in the background of a script, which children inherit:
-# here they are to end of both.
+# Under nohup SIGHUP is ignored, and SIGINT in the background of a script, and children inherit
+# this. The tests need both signals to end processes.
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items):
-    """Give tests that sample for minutes the time for it."""
+    """Give a longer time limit to tests that sample for minutes."""
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))
@@ -37,7 +37,7 @@ def cmdstan():
 
 @pytest.fixture(scope="session")
 def executables(cmdstan):
-    """Compile every program that the tests use, as many at once as there are cores."""
+    """Compile every program that the tests use, one per core at a time."""
     sources = [find_program(name).source for name in shipped_names()]
     others = [
         *sorted((HERE / "lecture").glob("*.stan")),
@@ -66,7 +66,7 @@ def lecture_fits(executables, cmdstan):
 
 @pytest.fixture(scope="session")
 def compiled(cmdstan):
-    """Compile a program given as text, in a folder of its own."""
+    """Compile a program that is given as text, in a separate folder."""
 
     def compile_text(folder, name, text):
         path = folder / f"{name}.stan"
@@ -78,7 +78,7 @@ def compiled(cmdstan):
 
 @pytest.fixture
 def own_program(tmp_path):
-    """Write a program of one's own with its declaration, and open it."""
+    """Write a user program with its declaration, and open it."""
 
     def opened(name, text, toml=None, folder=tmp_path, **how):
         folder.mkdir(parents=True, exist_ok=True)

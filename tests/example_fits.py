@@ -1,4 +1,4 @@
-"""Short fits of the programs under ``examples/``, each made once: programs of a user's own."""
+"""Short fits of the programs under ``examples/``, as user programs; each is run once."""
 
 import functools
 from pathlib import Path
@@ -22,7 +22,7 @@ def table_of(name):
 
 @functools.cache
 def example_fit(name):
-    """Fit an example to its table by CmdStan, as long as its slowest quantity needs."""
+    """Fit an example to its table with CmdStan, long enough for its slowest quantity."""
     num = 500 if name in QUICK else 1000
     how = {"engine": "cmdstan", "cmdstan": "embedded", "warmup": num, "draws": num}
     return pyflowers.fit(program_of(name), table_of(name), seed=1, **how)

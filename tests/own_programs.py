@@ -1,4 +1,4 @@
-"""A program of one's own and its table, for tests of declarations and of what they lead to."""
+"""A user program and its table, for tests of declarations and their effects."""
 
 import pandas as pd
 
@@ -84,7 +84,7 @@ SECTIONS = {
 
 
 def visits():
-    """Two patients and an odd number of visits, in no order."""
+    """Two patients with an odd number of visits, in random order."""
     rows = [
         ("Ann", 2, 5, 1, 0.5, 31),
         ("Bob", 1, 2, 0, 1.5, 44),

@@ -1,4 +1,4 @@
-"""Posteriors of the three models by brute force, written for the tests alone.
+"""Posteriors of the three models by brute force, written only for the tests.
 
 Nothing here is shared with pyflowers: a (mu, log sigma2) grid, and for each plant a grid over the
 plant's mean (its log, in the Poisson model), summed by the trapezoid rule on sinh-spaced points.
@@ -32,7 +32,7 @@ def log_prior(mu, u):
 
 
 def iid_normal(plants, probabilities):
-    """Quantiles of mu and sigma2 when all rows of all plants are one sample."""
+    """Quantiles of mu and sigma2 if all rows of all plants are one sample."""
     y = np.concatenate(plants)
     mu, mu_weight = sinh_grid(y.mean(), 2.0, 200.0, 3001)
     u = np.linspace(np.log(0.05), np.log(1e6), 1501)
@@ -46,7 +46,7 @@ def iid_normal(plants, probabilities):
 
 
 def multilevel_normal(plants, probabilities):
-    """Quantiles with sigma2_plant, flat, integrated out of each plant's likelihood."""
+    """Quantiles with a flat sigma2_plant that is integrated out of the likelihood of each plant."""
 
     def log_likelihood(x, y):
         # ∫ s^(-n/2) exp(-S(x) / 2s) ds ∝ S(x)^-(n/2 - 1)
@@ -68,7 +68,7 @@ def multilevel_poisson(plants, probabilities):
 
 
 def _grids(plants, log_likelihood, center, scale, reach):
-    """The posterior of (mu, u) on its grid, and what makes the densities of x from it."""
+    """The posterior of (mu, u) on its grid, and the terms of the densities of x."""
     x, x_weight = sinh_grid(center, scale, reach, 1201)
     mu, mu_weight = sinh_grid(center, scale, reach, 301)
     u = np.linspace(np.log(0.05), np.log(1e6), 241)
@@ -120,10 +120,11 @@ def predicted_by_iid_normal(plants):
 
 
 def predicted_by_multilevel_normal(plants):
-    """Return Pr(next month of plant p ≤ value) of each plant and Pr(mean of a new plant ≤ value).
+    """Return Pr(next month of plant p ≤ value) for each plant and Pr(mean of a new plant ≤ value).
 
-    Given its mean x a plant's variance is scaled-inv-χ² with n − 2 degrees of freedom, so that the
-    next observation has a t distribution with n − 2 about x, of scale sqrt(S(x) / (n − 2)).
+    Given its mean x, the variance of a plant is scaled-inv-χ² with n − 2 degrees of freedom, so
+    that the next observation has a t distribution with n − 2 degrees of freedom, location x and
+    scale sqrt(S(x) / (n − 2)).
     """
 
     def log_likelihood(x, y):
@@ -141,7 +142,7 @@ def predicted_by_multilevel_normal(plants):
 
 
 def predicted_by_multilevel_poisson(plants):
-    """Return Pr(next month of plant p ≤ value) of each plant, and the same of a new plant."""
+    """Return Pr(next month of plant p ≤ value) for each plant, and the same for a new plant."""
 
     def log_likelihood(x, y):
         return y.sum() * x - y.size * np.exp(x)

@@ -1,4 +1,4 @@
-"""Fits of formulas to one small table, whose rows are predicted; few draws, as each is compared."""
+"""Fits of formulas to one small table, whose rows are predicted, with few draws."""
 
 import functools
 
@@ -60,6 +60,6 @@ def _fit(formula, family, frame, draws):
 
 
 def b(fit, name):
-    """Draws of a coefficient, to be combined with rows."""
+    """Draws of a coefficient in a shape that combines with rows."""
     labels = list(fit.posterior["b"].coords["X"].values)
     return fit.draws["b"][..., labels.index(name), None]

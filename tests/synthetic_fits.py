@@ -1,6 +1,6 @@
-"""Fits with known draws, which show what a figure or a report makes of them. Stan is not run.
+"""Fits with known draws, for tests of figures and reports. Stan is not run.
 
-Tests of what Stan does use the fixture ``lecture_fits``.
+Tests of Stan itself use the fixture ``lecture_fits``.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from pyflowers.programs import Data, find_program
 
 
 def table(plants, num_months, *, seed=1, missing=0.0, columns=("plant", "month", "flowers")):
-    """Poisson counts for each plant, whose rate grows with its position; some months missing.
+    """Poisson counts for each plant, whose rate grows with its position, with missing months.
 
     A `Table` whose columns are group, time and value in this order.
     """
@@ -38,7 +38,7 @@ def table(plants, num_months, *, seed=1, missing=0.0, columns=("plant", "month",
 
 
 def read(name, data):
-    """A table of group, time and value, in this order, as the data of a shipped program."""
+    """Read a table of group, time and value, in this order, for a shipped program."""
     if isinstance(data, Data):
         return data
     roles = dict(zip(("group", "time", "value"), data.cells, strict=True))
@@ -46,7 +46,7 @@ def read(name, data):
 
 
 def synthetic_fit(name, data, *, seed=1, chains=4, draws=500, change=None, priors=None):
-    """A fit whose draws are independent and lie about where the posterior does.
+    """A fit whose draws are independent and approximately match the posterior.
 
     `data` is a table, see :func:`read`. `change` may edit the draws and statistics in place, to
     plant a defect.
@@ -131,10 +131,10 @@ def _draws(name, data, rng, shape):
 
 
 def with_pathfinder(comparison):
-    """The comparison with a Pathfinder that is in the wrong place and far too sure of itself."""
+    """The comparison with a Pathfinder in the wrong place and with far too narrow draws."""
     nuts = comparison.results["nuts"]
     centre = nuts.quantities["95%"] + 2 * (nuts.quantities["95%"] - nuts.quantities["5%"])
-    # Of mu it is beside the posterior; of sigma2 within it.
+    # For mu it is outside the posterior; for sigma2 within it.
     centre["sigma2"] = nuts.quantities.loc["sigma2", "median"]
     rng = np.random.default_rng(1)
     draws = {

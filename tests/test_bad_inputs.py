@@ -1,4 +1,4 @@
-"""Every bad input of the table is one sentence, exit status 1 or 2, and nothing is written."""
+"""Every bad input of the table gives one sentence and exit status 1 or 2, and writes nothing."""
 
 import contextlib
 import copy
@@ -37,7 +37,7 @@ TEXTS = TABLE["texts"] | {
 
 
 def expanded(text):
-    """Put the texts in the place of their names."""
+    """Replace names by their texts."""
     while found := re.search(f"<({'|'.join(TEXTS)})>", text):
         text = text.replace(found[0], TEXTS[found[1]])
     return text
@@ -63,13 +63,13 @@ def cases(group):
 
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory):
-    """A whole run, to be damaged in copies."""
+    """An intact run, copies of which are damaged."""
     fit = synthetic_fit("multilevel_normal", table(["a", "b", "c"], 4), draws=20)
     return fit.save(tmp_path_factory.mktemp("whole") / "run")
 
 
 def written(folder):
-    """Return everything in a folder, to be compared with what is there afterwards."""
+    """Return the contents of a folder, for a comparison with its later contents."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
@@ -77,7 +77,7 @@ def written(folder):
 
 
 def end_of(words):
-    """Run a command line here; return its exit status and what it says on the standard error."""
+    """Run a command line here; return its exit status and its standard error."""
     output = io.StringIO()
     with (
         contextlib.redirect_stderr(output),
@@ -89,7 +89,7 @@ def end_of(words):
 
 
 def complaint(status, output):
-    """Return what is wrong with how a command ended; nothing if it is as it must be."""
+    """Return what is wrong with the end of a command; empty if nothing is wrong."""
     lines = [line for line in output.splitlines() if line.strip()]
     if status not in (1, 2):
         return f"exit status {status}"
@@ -100,14 +100,14 @@ def complaint(status, output):
     errors = [line for line in lines if line.startswith("error: ")]
     if len(errors) != 1:
         return f"{len(errors)} errors"
-    # A compiler's words follow the sentence that announces them.
+    # The message of the compiler follows the sentence that announces it.
     if lines[-1] != errors[0] and not errors[0].endswith("does not compile:"):
         return "more than one sentence"
     return "" if len(errors[0].split()) > 4 else "no words"
 
 
 def judged(words, files, folder, *, may_succeed=False, says="", encoding="utf-8"):
-    """Run a command line beside files; return what is wrong with how it ended, or nothing."""
+    """Run a command line in a folder with files; return what is wrong with its end, if anything."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         data = content if isinstance(content, bytes) else content.encode(encoding)
@@ -228,7 +228,7 @@ def test_a_bad_call_is_an_exception_of_ours(run_folder, tmp_path):
     for name, call in every:
         try:
             call()
-            wrong[name] = "nothing is said"
+            wrong[name] = "no error"
         except PyflowersError as error:
             if "\n" in str(error) and "does not compile:" not in str(error):
                 wrong[name] = str(error)
@@ -242,7 +242,7 @@ ODD = (None, [], {}, "x", True, -1, 1.5, [[1]], float("nan"), 10**400)
 
 
 def places(values, above=()):
-    """Yield the way to each value of a record; of a list, to its first."""
+    """Yield the path to each value of a record; for a list, to its first value."""
     for key, value in values.items() if isinstance(values, dict) else enumerate(values[:1]):
         yield (*above, key)
         if isinstance(value, dict | list):
@@ -250,7 +250,7 @@ def places(values, above=()):
 
 
 def changes(whole):
-    """Yield a record with each of its values left out, or changed to each of several odd ones."""
+    """Yield a record with each value removed, or changed to each of several odd values."""
     for *above, key in places(whole):
         for value in (..., *ODD):
             changed = copy.deepcopy(whole)

@@ -1,4 +1,4 @@
-"""The command line: exit status, one-line errors, and what a newcomer sees."""
+"""The command line: exit statuses, one-line errors, and the first steps of a newcomer."""
 
 import json
 import os
@@ -79,7 +79,7 @@ def test_a_users_table_and_columns(executables, tmp_path):
 
 
 def test_no_command_speaks_of_times_that_a_table_does_not_have(tmp_path, monkeypatch):
-    """Chicks of a brood are replicates: there is no next one, and none is missing."""
+    """Chicks of a brood are replicates, so there is no next one, and none is missing."""
     monkeypatch.chdir(tmp_path)
     Path("chicks.csv").write_text("brood,ticks\na,1\na,3\na,3\nb,0\nb,1\nc,5\nc,7\nc,4\n")
     table = ("chicks.csv", "--group", "brood", "--value", "ticks")
@@ -113,7 +113,7 @@ def test_no_command_speaks_of_times_that_a_table_does_not_have(tmp_path, monkeyp
 
 ERRORS = """
 fit iid_normal --data absent.csv       | 1 | error: absent.csv: no such file
-fit iid_norml                          | 1 | named 'iid_norml': did you mean iid_normal?
+fit iid_norml                          | 1 | named 'iid_norml'; did you mean iid_normal?
 fit iid_normal --prior tau=1           | 1 | error: prior tau: iid_normal has no such
 fit iid_normal --seed -1               | 1 | error: options: seed must be at least 0
 fit iid_normal --group pot             | 1 | there is no column 'pot'; the columns are
@@ -124,12 +124,12 @@ setup --wheel absent.whl               | 1 | --wheel absent.whl: no such file
 fit iid_normal --prior tau             | 2 | 'tau' is not NAME=VALUE with a number
 fit iid_normal --sede 1                | 2 | No such option
 fit iid_normal --engine stanli --cmdstan x | 1 | --cmdstan: the engine
-fit multilevel_poisson --engine exact --thin 2 | 2 | thin: the engine exact has no use for it
+fit multilevel_poisson --engine exact --thin 2 | 2 | thin is not used by the engine exact
 fit iid_normal --engine stanli --centered yes | 1 | iid_normal has no such choice
-fit iid_normal --engine stanli --inits no.json | 1 | no.json: it is not a JSON file
+fit iid_normal --engine stanli --inits no.json | 1 | no.json is not a JSON file
 fit --config e.toml --inits 2          | 2 | leave --inits or --config out
 fit iid_normal --column flowers        | 2 | is not NAME=COLUMN
-replay absent                          | 1 | absent: it is not a run folder
+replay absent                          | 1 | absent is not a run folder
 new mine                               | 2 | give a FORMULA and its --data, --from NAME for a copy
 fit                                    | 2 | NAME|PROGRAM.stan|FORMULA is missing
 loo run --by-group --no-refit          | 2 | leave --no-refit or --by-group out
@@ -224,7 +224,7 @@ def test_a_file_whose_name_is_not_utf_8_is_refused_before_the_fit(tmp_path):
 
 
 def test_a_function_of_the_working_folder_is_found(tmp_path):
-    """By the installed command, in whose path that folder is not."""
+    """With the installed command, whose path does not contain that folder."""
     pyflowers.fit("iid_normal", seed=1, engine="exact").save(tmp_path / "run")
     code = "def spread(y):\n    return y.max() - y.min()\n"
     (tmp_path / "ours.py").write_text(code, encoding="utf-8")

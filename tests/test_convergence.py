@@ -1,4 +1,4 @@
-"""Every statistic against ArviZ, element by element, on draws made to be awkward."""
+"""Every statistic against ArviZ, element by element, on awkward draws."""
 
 import logging
 import subprocess
@@ -41,7 +41,7 @@ STATISTICS = {
 
 
 def autoregressive(rng, coefficient, shape):
-    """Chains of variance 1 whose neighbours have that correlation."""
+    """Chains of variance 1 with the given autocorrelation."""
     steps = rng.normal(size=shape) * np.sqrt(1 - coefficient**2)
     draws = np.empty(shape)
     draws[:, 0] = rng.normal(size=(shape[0], *shape[2:]))
@@ -127,7 +127,7 @@ def of_arviz(statistic, draws):
 
 
 def equal(computed, reference):
-    """Which elements agree, NaN with NaN."""
+    """Return which elements agree, where NaN equals NaN."""
     with np.errstate(invalid="ignore"):
         close = np.abs(computed - reference) <= TOLERANCE * np.abs(reference)
     return close | (computed == reference) | (np.isnan(computed) & np.isnan(reference))
@@ -322,7 +322,7 @@ def test_scores_agree_with_forty_digits(num_draws):
             rank = mpf(int(place) + 2) / 2
             p = (rank - mpf(3) / 8) / (num_draws + mpf(1) / 4)
             exact = float(sqrt(2) * erfinv(2 * p - 1))
-            # The rounding of p itself, where the scores are steep, is part of the bound.
+            # The bound includes the rounding of p, which matters where the scores are steep.
             assert abs(table[place] - exact) <= 1e-14 * abs(exact) + 1e-15
 
 
@@ -341,7 +341,7 @@ def test_transforms_are_long_enough_and_no_longer_than_a_power_of_two():
             DataError,
             r"shape \(4, 10\), but must be shaped \(chain, draw, element\)",
         ),
-        (lambda: convergence.statistics(np.zeros((4, 0, 2))), DataError, "one draw at least"),
+        (lambda: convergence.statistics(np.zeros((4, 0, 2))), DataError, "at least one chain"),
         (lambda: convergence.e_bfmi(np.zeros(4)), DataError, r"\(chain, draw\)"),
         (lambda: convergence.quantiles(np.zeros((1, 2, 3)), [1.5]), ConfigError, "prob is 1.5"),
         (
@@ -357,7 +357,7 @@ def test_errors_say_what_is_wrong(call, error, message):
 
 
 def imported_by(work):
-    """Return the modules that a Python of its own has loaded after some work."""
+    """Return the modules that a separate Python process has loaded after some work."""
     code = f"import sys, numpy as np, pyflowers.convergence as c; {work}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())

@@ -1,4 +1,4 @@
-"""Work that threads share: results in order, few in memory, and errors that reach the caller."""
+"""Work shared by threads: results are in order, few are in memory, and errors are raised."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from pyflowers.cores import in_order, limited
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
-    before = threading.active_count()  # pytest-xdist has one of its own
+    before = threading.active_count()  # pytest-xdist has a thread
     yield
     assert threading.active_count() == before
 
@@ -72,7 +72,7 @@ def test_few_results_are_in_memory(usable):
 
     most = 0
     for _ in in_order([made] * 200):
-        time.sleep(0.001)  # in which threads would run far ahead
+        time.sleep(0.001)  # long enough for threads to run far ahead
         most = max(most, len(alive))
     assert most <= 2 * usable + 2
 

@@ -1,4 +1,4 @@
-"""Disks that are full, read-only or gone: one sentence with the path, and nothing half-written."""
+"""Disks that are full, read-only or gone give one sentence with the path, and no partial files."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ PROGRAM = "parameters { real x; } model { x ~ normal(0, 1); }\n"
 
 @pytest.fixture
 def disk(tmp_path):
-    """Mount a small disk; where that is not allowed these tests have nothing to say."""
+    """Mount a small disk; if that is not allowed, the tests are skipped."""
     mounted = []
 
     def mount(size="300k", name="disk"):
@@ -57,7 +57,7 @@ def fill(folder):
 
 @pytest.fixture
 def temporary(monkeypatch):
-    """Let TMPDIR be another folder."""
+    """Set TMPDIR to another folder."""
 
     def use(folder):
         monkeypatch.setenv("TMPDIR", str(folder))
@@ -70,7 +70,7 @@ CACHES = pytest.mark.parametrize("variable", ["PYFLOWERS_CACHE", "HOME"])
 
 
 def cache_at(folder, variable, monkeypatch):
-    """Let the cache be in a folder, named as such or as the user's home."""
+    """Put the cache into a folder, by PYFLOWERS_CACHE or as the user's home."""
     monkeypatch.delenv("PYFLOWERS_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv(variable, str(folder))
@@ -102,7 +102,7 @@ def test_a_full_disk_leaves_the_run_before(disk, tmp_path):
     before = written(small)
     fill(small)
     large = synthetic_fit("multilevel_normal", table(["a", "b", "c"], 4), draws=2000)
-    with pytest.raises(ConfigError, match=f"{small}/run: it cannot be written"):
+    with pytest.raises(ConfigError, match=f"{small}/run cannot be written"):
         large.save(small / "run")
     (small / "filler").unlink()
     assert written(small) == before
@@ -114,7 +114,7 @@ def test_a_full_disk_for_a_report(disk, tmp_path):
     full = disk("40k")
     from pyflowers.reports import report
 
-    with pytest.raises(ConfigError, match=f"{full}/r.html: it cannot be written"):
+    with pytest.raises(ConfigError, match=f"{full}/r.html cannot be written"):
         report([fit], full / "r.html")
     assert list(full.iterdir()) == []
 
@@ -122,11 +122,11 @@ def test_a_full_disk_for_a_report(disk, tmp_path):
 def test_a_full_disk_for_temporary_files(disk, temporary, executables, tmp_path):
     full = disk("200k")
     fill(full)
-    # Python passes over a TMPDIR that takes nothing at all, so leave a little.
+    # Python ignores a TMPDIR that is completely full, so leave a little space.
     os.truncate(full / "filler", 140 * 1024)
     temporary(full)
     words = ("fit", "multilevel_poisson", *CMDSTAN, "--draws", "2000", "--out", tmp_path / "run")
-    # In a process of its own, since what a command leaves is seen when it has ended.
+    # In a separate process, because leftovers of a command are visible only after its end.
     command = [sys.executable, "-m", "pyflowers", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (complaint(done.returncode, done.stderr), done.returncode) == ("", 1), done.stderr

@@ -1,4 +1,4 @@
-"""Results show as tables: in a notebook, by ``print``, and with the interval that is asked for."""
+"""Results appear as tables in a notebook and with ``print``, with the requested interval."""
 
 import subprocess
 import sysconfig
@@ -59,7 +59,7 @@ def test_a_result_shows_as_a_table(fit, name):
     assert len(repr(found)) < 200
     assert "───" in text
     assert html.count("<tr>") >= 2
-    assert "<b>]" not in html  # the user's label is no markup
+    assert "<b>]" not in html  # the user's label is not markup
 
 
 def test_a_fit_prints_as_its_command_does(fit, tmp_path):
@@ -174,7 +174,7 @@ def test_a_summary_made_while_drawing_keeps_its_interval(tmp_path):
     few.save(tmp_path / "run")
     loaded = Fit.load(tmp_path / "run")
     assert list(loaded.summary())[1:3] == names
-    with pytest.raises(ConfigError, match=r"fit again with an interval of 0\.9$"):
+    with pytest.raises(ConfigError, match=r"refit it with an interval of 0\.9$"):
         loaded.summary(interval=0.9)
 
 
@@ -215,7 +215,7 @@ print(json.dumps([cell.outputs for cell in book.cells]))
 
 @pytest.mark.slow
 def test_a_notebook_shows_tables_and_figures(cmdstan, tmp_path):
-    """Jupyter is no requirement of pyflowers: it is installed beside what is tested."""
+    """Jupyter is not a requirement of pyflowers, so it is installed only for this test."""
     import json
 
     venv.create(tmp_path / "venv", with_pip=True)

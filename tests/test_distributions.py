@@ -1,4 +1,4 @@
-"""What the package imports is declared in pyproject.toml, and nothing is declared in vain."""
+"""Everything that the package imports is declared in pyproject.toml, and nothing else."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-# What another package imports for us.
+# Packages that another package imports for us.
 INDIRECT = {
     "bridgestan": "stanli.bridgestan_model is a model of BridgeStan's",
     "pyarrow": "pandas reads Parquet by it",
@@ -31,7 +31,7 @@ def normalised(name: str) -> str:
 
 
 def imported_modules(source: str) -> Iterator[str]:
-    """Yield the top-level names that the source imports, inside functions as well."""
+    """Yield the top-level names that the source imports, including imports in functions."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

@@ -1,4 +1,4 @@
-"""Every command and every plot, for shipped programs and for programs of one's own alike."""
+"""Every command and every plot, for shipped programs and for user programs."""
 
 import json
 import subprocess
@@ -82,7 +82,7 @@ def test_every_command_and_plot(executables, name, engine, tmp_path, capsys):
 
 
 def every_figure(fit):
-    """Draw each figure that the program's capabilities allow; the others name what is missing."""
+    """Draw each figure that the program's capabilities allow; the others raise errors."""
     always = (plots.trace_first_chain, plots.trace, plots.ranks, plots.pairs)
     by_capability = {
         plots.forest: Capability.GROUP_MEAN,
@@ -134,7 +134,7 @@ def test_published_answers(name):
     wrong = []
     for element, answer in published["quantities"].items():
         row = summary.loc[element]
-        # A sample's variance has itself the variance (μ₄ − μ₂²) / n (Cramér 1946, Mathematical
+        # The variance of a sample has the variance (μ₄ − μ₂²) / n (Cramér 1946, Mathematical
         # Methods of Statistics, 27.4), so its sd has sd² (kurtosis − 1) / 4n. By quadrature the
         # kurtosis of theta[2] of Pumps is 6.5, and its sd 0.0794, which lies between both samples.
         spread = np.sqrt((stats.kurtosis(draws[element], fisher=False) - 1) / 4)
@@ -187,7 +187,7 @@ def test_nothing_above_the_programs_knows_a_shipped_one_by_name():
 
 
 def test_adding_a_program_is_adding_its_files(tmp_path):
-    """A copy of the package with a .stan, a .toml and its capabilities more, and no edit."""
+    """A copy of the package with a new .stan, .toml and capabilities, and no other change."""
     import shutil
 
     for folder in ("pyflowers", "stan", "data"):

@@ -1,4 +1,4 @@
-"""Work in several processes: results in order, and errors that reach the caller."""
+"""Work in several processes: results are in order, and errors are raised."""
 
 import gc
 import os
@@ -13,7 +13,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pyflowers import cores
-from pyflowers.cores import beside, each
+from pyflowers.cores import alongside, each
 
 
 @pytest.fixture(params=[1, 3])
@@ -38,7 +38,7 @@ def test_each_process_does_a_part(processes):
 
 
 def state():
-    """Return the numbers of threads for linear algebra, and how much the collector leaves alone."""
+    """Return the numbers of threads for linear algebra, and whether the collector is frozen."""
     return {library["num_threads"] for library in threadpool_info()}, gc.get_freeze_count() > 1000
 
 
@@ -50,7 +50,7 @@ def state_after_a_while():
 def test_children_have_one_thread_and_leave_alone_what_was_there_before(monkeypatch):
     monkeypatch.setattr(cores, "_usable", lambda: 2)
     with threadpool_limits(2):
-        here, children = beside(state_after_a_while, [state] * 3)
+        here, children = alongside(state_after_a_while, [state] * 3)
         assert ({1}, True) in children
         assert {1} == set.union(*(threads for threads, _ in children))
         assert here == ({1}, False)
@@ -74,7 +74,7 @@ def test_more_tasks_than_the_queue_holds_numbers(monkeypatch, processes):
 
 
 def test_work_is_done_here_beside_tasks(processes):
-    here, results = beside(slowly, [slowly] * 3)
+    here, results = alongside(slowly, [slowly] * 3)
     assert here == os.getpid()
     assert len(results) == 3
     assert (results[0] == here) == (processes == 1)
@@ -88,7 +88,7 @@ def fail():
 def test_an_error_reaches_the_caller(processes, place):
     work, *tasks = [fail if i == place else int for i in range(4)]
     with pytest.raises(ValueError, match="no"):
-        beside(work, tasks)
+        alongside(work, tasks)
 
 
 def test_what_a_killed_child_owes_is_done_here(monkeypatch):
@@ -99,7 +99,7 @@ def test_what_a_killed_child_owes_is_done_here(monkeypatch):
         return slowly() if os.getpid() == here else os.kill(os.getpid(), signal.SIGKILL)
 
     assert each([die_elsewhere] * 3) == [here] * 3
-    assert beside(slowly, [die_elsewhere]) == (here, [here])
+    assert alongside(slowly, [die_elsewhere]) == (here, [here])
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are seen in /proc")
@@ -127,7 +127,7 @@ def test_no_child_outlives_its_parent(signum):
 
 
 def is_running(pid):
-    """Whether there is such a process, and it is no zombie."""
+    """Whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

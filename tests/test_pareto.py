@@ -1,4 +1,4 @@
-"""Pareto smoothing equals ArviZ's psislw, and k-hat sees the tails that it should."""
+"""Pareto smoothing equals ArviZ's psislw, and k-hat detects heavy tails."""
 
 import numpy as np
 import pytest

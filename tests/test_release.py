@@ -42,7 +42,7 @@ def test_no_module_repeats_the_version():
 
 @pytest.mark.slow
 def test_the_locked_packages_install_on_the_first_release_of_this_python(tmp_path):
-    """Debian 12 has 3.11.2, where a package that wants 3.11.5 cannot be installed."""
+    """Debian 12 has 3.11.2, on which a package that requires 3.11.5 cannot be installed."""
     version = "{}.{}".format(*sys.version_info)
     locks = sorted((ROOT / "locks" / version).glob("*.lock"))
     assert len(locks) == 3

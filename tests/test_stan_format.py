@@ -1,4 +1,4 @@
-"""Every Stan program stands as ``stanc --auto-format`` prints it."""
+"""Every Stan program has the format of ``stanc --auto-format``."""
 
 import subprocess
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_a_program_is_formatted(program):
 
 @pytest.mark.parametrize("quantities", QUANTITIES, ids=lambda path: path.stem)
 def test_quantities_are_formatted_as_a_part_of_their_program(quantities, tmp_path):
-    """A block alone is no program: ``pyflowers new`` puts it at the end of one."""
+    """A single block is not a program; ``pyflowers new`` appends it to one."""
     block = quantities.read_text(encoding="utf-8")
     whole = (ROOT / "stan" / quantities.name).read_text(encoding="utf-8").rstrip() + "\n" + block
     program = tmp_path / quantities.name

@@ -1,4 +1,4 @@
-"""Results on disk: nothing of the user's is lost, and an output is whole or not there."""
+"""Results on disk: no file of the user is lost, and an output is complete or absent."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def write_thing(path, files):
 
 
 def texts(folder):
-    """Return what a folder holds by relative path, but its record."""
+    """Return the contents of a folder by relative path, without its record."""
     return {
         name: (folder / name).read_text()
         for name in storage.files_in(folder)
@@ -57,7 +57,7 @@ def unfinished(folder):
     return [path for path in folder.rglob("*") if "pyflowers-" in path.name]
 
 
-# --- What was there is kept -----------------------------------------------------------------------
+# --- Earlier files are kept -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["runs/../results", "link", "results/.", "./results//"])
@@ -66,7 +66,7 @@ def test_a_path_is_resolved_before_it_is_checked(run, tmp_path, monkeypatch, pat
     Path("results").mkdir()
     Path("results/thesis.txt").write_text("years")
     Path("link").symlink_to("results")
-    with pytest.raises(ConfigError, match=r"it contains thesis\.txt, which no earlier run wrote"):
+    with pytest.raises(ConfigError, match=r"contains thesis\.txt, which no earlier run wrote"):
         run.save(Path(path))
     assert Path("results/thesis.txt").read_text() == "years"
     assert not Path("runs").exists()
@@ -88,7 +88,7 @@ def test_a_foreign_file_in_a_run_is_named(run, tmp_path, name):
     path = folder / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
-    with pytest.raises(ConfigError, match=f"it contains {name}, which no earlier run wrote"):
+    with pytest.raises(ConfigError, match=f"contains {name}, which no earlier run wrote"):
         run.save(folder)
     assert path.read_text() == "mine"
     path.unlink()
@@ -102,7 +102,7 @@ def test_a_link_in_place_of_a_file_is_foreign(run, tmp_path):
     (tmp_path / "big").mkdir()
     (folder / "draws.nc").rename(tmp_path / "big" / "draws.nc")
     (folder / "draws.nc").symlink_to(tmp_path / "big" / "draws.nc")
-    with pytest.raises(ConfigError, match=r"it contains draws\.nc"):
+    with pytest.raises(ConfigError, match=r"contains draws\.nc"):
         run.save(folder)
     assert (tmp_path / "big" / "draws.nc").stat().st_size > 0
 
@@ -111,7 +111,7 @@ def test_the_working_folder_is_not_replaced(run, tmp_path, monkeypatch):
     folder = run.save(tmp_path / "run")
     for here in (folder, folder / "plots"):
         monkeypatch.chdir(here)
-        with pytest.raises(ConfigError, match="it is the working folder or a mount point"):
+        with pytest.raises(ConfigError, match="is the working folder or a mount point"):
             run.save(folder)
     Fit.load(folder)
     with pytest.raises(ConfigError, match="a mount point, which cannot be replaced"):
@@ -126,7 +126,7 @@ def test_a_folder_of_two_kinds_is_known_by_its_inner_one(run, tmp_path):
             (new / "comparison.json").write_text('{"comparison": "m", "seed": 1}')
 
     write(tmp_path / "out")
-    # The inner run is one that the user may write again by itself, with plots.
+    # The user may rewrite the inner run separately, with plots.
     from matplotlib.figure import Figure
 
     run.save(tmp_path / "out" / "nuts", {"mine.png": Figure(figsize=(1, 1))})
@@ -138,7 +138,7 @@ def test_a_folder_of_two_kinds_is_known_by_its_inner_one(run, tmp_path):
 
 def test_a_foreign_table_is_not_overwritten(tmp_path):
     (tmp_path / "table.csv").write_text("mine")
-    with pytest.raises(ConfigError, match=r"it contains table\.csv, which no earlier comparison"):
+    with pytest.raises(ConfigError, match=r"contains table\.csv, which no earlier comparison"):
         check_folder(tmp_path, folder_kind("comparison"))
 
 
@@ -146,9 +146,7 @@ def test_a_foreign_table_is_not_overwritten(tmp_path):
 def test_a_report_replaces_reports_only(tmp_path, content):
     path = tmp_path / "run.json"
     path.write_text(content)
-    with pytest.raises(
-        ConfigError, match="it already exists and pyflowers did not write it as one"
-    ):
+    with pytest.raises(ConfigError, match="already exists and pyflowers did not write it as one"):
         check_report(path)
     path.write_text(PAGE)
     link = tmp_path / "link.html"
@@ -167,7 +165,7 @@ def test_a_report_does_not_replace_what_came_while_it_was_made(tmp_path):
             new.write_text(PAGE)
             path.write_text("mine")
 
-    with pytest.raises(ConfigError, match="it already exists"):
+    with pytest.raises(ConfigError, match="already exists"):
         late_file()
     assert path.read_text() == "mine"
     folder = tmp_path / "thing"
@@ -178,7 +176,7 @@ def test_a_report_does_not_replace_what_came_while_it_was_made(tmp_path):
             (new / "thing.json").write_text('{"is": "thing"}')
             (folder / "notes.md").write_text("mine")
 
-    with pytest.raises(ConfigError, match=r"it contains notes\.md"):
+    with pytest.raises(ConfigError, match=r"contains notes\.md"):
         late_notes()
     assert texts(folder) == {"a": "old", "notes.md": "mine"}
     assert not unfinished(tmp_path)
@@ -190,12 +188,12 @@ def special_files(folder):
     (folder / "dir").mkdir()
     (folder / "round").symlink_to("round")
     return {
-        "/dev/null": "it is a device",
-        str(folder / "pipe"): "it is a pipe",
+        "/dev/null": "is a device",
+        str(folder / "pipe"): "is a pipe",
         str(folder / "round"): "its links form a loop",
         str(folder / "file" / "below"): r"cannot be written \(.*file is a file\)",
         str(folder / ("x" * 300)): "File name too long",
-        "a\0b": "it is not a path",
+        "a\0b": "is not a path",
         "/proc/nowhere": "cannot be written",
     }
 
@@ -206,9 +204,9 @@ def test_what_is_no_place_for_a_result_is_said_before_the_work(tmp_path):
             check_folder(path, THING)
         with pytest.raises(ConfigError, match=message):
             check_report(path)
-    with pytest.raises(ConfigError, match="it is a file; name a folder"):
+    with pytest.raises(ConfigError, match="is a file; name a folder"):
         check_folder(tmp_path / "file", THING)
-    with pytest.raises(ConfigError, match="it is a folder; name a file"):
+    with pytest.raises(ConfigError, match="is a folder; name a file"):
         check_report(tmp_path / "dir")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
     assert not unfinished(tmp_path)
@@ -228,9 +226,9 @@ _FILE_EVENTS = ("open", "os.", "shutil.", "ctypes.")
 
 
 def die_after(num_events, function):
-    """Call a function in a fork that SIGKILL ends at its n-th file operation; return if it did."""
+    """Call a function in a fork that is killed at its n-th file operation; return if it was."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside NumPy's threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with NumPy's threads
         child = os.fork()
     if child == 0:
         count = 0
@@ -263,7 +261,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(tmp_path):
     for num_events in range(10_000):
         write_thing(target, OLD)
         killed = die_after(num_events, lambda: write_thing(target, NEW))
-        # What the next command does first, and all that reading does if there is no record.
+        # The first step of the next command, and the only step of reading without a record.
         check_folder(target, THING)
         assert texts(target) in (OLD, NEW)
         assert (target / "thing.json").is_file()
@@ -393,7 +391,7 @@ WRITERS = (save_run, save_comparison, save_lecture, save_report, save_executable
 
 
 def snapshot(root):
-    """Return everything below a folder: links, folders, and files with what they hold."""
+    """Return everything below a folder: links, folders, and files with their contents."""
     found = {}
     for folder, folders, files in os.walk(root):
         for each in (*folders, *files):
@@ -407,7 +405,7 @@ def snapshot(root):
 
 
 def any_path(rng, root):
-    """Return a path that is there, the folder that it is in, or any other."""
+    """Return an existing path, its folder, or any other path."""
     choice = rng.random()
     if choice < 0.3:
         return root / "/".join(rng.choices((*NAMES, ".."), k=rng.randint(1, 3)))
@@ -416,7 +414,7 @@ def any_path(rng, root):
 
 
 def do_something(rng, root):
-    """Do what the user does: make a file, a folder or a link, or put a link in place of a file."""
+    """Act like a user: create a file, a folder or a link, or replace a file by a link."""
     kind, path = rng.choice(("file", "file", "folder", "link")), any_path(rng, root)
     if rng.random() < 0.5:
         path = path / rng.choice(NAMES)
@@ -454,7 +452,7 @@ def test_no_file_that_pyflowers_did_not_write_is_ever_changed(
             do_something(rng, root)
             now = snapshot(top)
             mine |= {path: state for path, state in now.items() if before.get(path) != state}
-            mine = {path: now[path] for path in mine if path in now}  # what was not taken away
+            mine = {path: now[path] for path in mine if path in now}  # files that were not removed
         else:
             path = any_path(rng, root)
             with suppress(ConfigError):
@@ -467,7 +465,7 @@ def test_no_file_that_pyflowers_did_not_write_is_ever_changed(
 
 
 def test_the_property_fails_for_a_writer_that_destroys(run, tmp_path, monkeypatch):
-    """Negative control: what the version before did is seen."""
+    """Negative control: the defect of the previous version is detected."""
     import shutil
 
     def destroy(folder, kind):
@@ -483,11 +481,11 @@ def test_the_property_fails_for_a_writer_that_destroys(run, tmp_path, monkeypatc
     assert [path.name for path, state in before.items() if after.get(path) != state] == ["notes.md"]
 
 
-# --- What comes between ---------------------------------------------------------------------------
+# --- Concurrent changes ---------------------------------------------------------------------------
 
 
 def late(function, monkeypatch, folder):
-    """Let a note of the user's come between the last check and the renames, and call a function."""
+    """Call a function while the user adds a note between the last check and the renames."""
     real = storage.put_in_place
 
     def put(aside, target, own):

@@ -1,11 +1,11 @@
-"""Do posteriors agree? Means and quantiles beside a long run of exact draws.
+"""Agreement of posteriors: means and quantiles compared with a long run of exact draws.
 
-Of mu, log sigma2 and every mu_plant the mean, the 5% and the 95% quantile are compared, each by its
-difference in combined Monte Carlo standard errors. sigma2 is taken as its logarithm, because the
-variance of sigma2 is infinite on the lecture's data, and its mean has no standard error. The
-largest difference must be below what chance alone exceeds once in ten thousand comparisons of
+The mean, the 5% and the 95% quantile of mu, log sigma2 and every mu_plant are compared, by their
+differences in combined Monte Carlo standard errors. sigma2 is compared on the log scale, because
+its variance is infinite for the lecture's data, so that its mean has no standard error. The largest
+difference must be below a bound that chance alone exceeds once in ten thousand comparisons of
 posteriors (Bonferroni). ``shift`` is the largest difference of means in posterior standard
-deviations: what is significant may still be small.
+deviations, because a significant difference may still be small.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROBS = (0.05, 0.95)
 CHANCE = 1e-4
 REFERENCE_SEED = 2_718_281
 FEWEST, MOST, TOTAL = 4_000, 40_000, 80_000_000
-"""Exact draws of the reference: at least, at most, and about as many of all plants together."""
+"""Exact draws of the reference: the fewest, the most, and the target over all plants."""
 
 FloatArray = NDArray[np.float64]
 Summary = dict[str, FloatArray]
@@ -62,20 +62,20 @@ def _statistics(block: FloatArray) -> Summary:
 
 
 def joined(parts: Sequence[Mapping[str, FloatArray]]) -> Summary:
-    """Return the statistics that all parts have, one after the other."""
+    """Return the statistics of all parts, concatenated."""
     names = [name for name in parts[0] if all(name in part for part in parts)]
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
 def compare(found: Summary, reference: Summary) -> dict[str, Any]:
-    """Return whether two posteriors agree, and what differs most.
+    """Return whether two posteriors agree, and the statistic that differs most.
 
     Returns
     -------
     dict
-        ``agrees``; ``z``, the largest difference in standard errors; ``bound``, of z; ``of`` and
-        ``statistic``, what has it; ``shift``, the largest difference of means in posterior
-        standard deviations; ``r_hat``, the largest.
+        ``agrees``; ``z``, the largest difference in standard errors; ``bound``, the limit of z;
+        ``of`` and ``statistic``, the element and statistic with this difference; ``shift``, the
+        largest difference of means in posterior standard deviations; and the largest ``r_hat``.
     """
     columns = [(name, error) for name, error in COMPARED if name in found and error in found]
     z = np.stack([_standardised(found, reference, *column) for column in columns])
@@ -95,7 +95,7 @@ def compare(found: Summary, reference: Summary) -> dict[str, Any]:
 
 
 def _standardised(found: Summary, reference: Summary, name: str, error: str) -> FloatArray:
-    """Return differences in combined standard errors; infinite where there is no error to use."""
+    """Return differences in combined standard errors; infinite if there is no standard error."""
     with np.errstate(all="ignore"):
         combined = np.hypot(found[error], reference[error])
         z = np.abs(found[name] - reference[name]) / combined
@@ -103,8 +103,8 @@ def _standardised(found: Summary, reference: Summary, name: str, error: str) -> 
 
 
 def compare_estimates(estimates: Mapping[str, Any], reference: Summary) -> dict[str, Any]:
-    """Return how far estimates are from the posterior means, in posterior standard deviations."""
-    with np.errstate(divide="ignore"):  # a variance that was estimated as none
+    """Return the distance of estimates from the posterior means, in posterior sds."""
+    with np.errstate(divide="ignore"):  # a variance that was estimated as 0
         log_sigma2 = np.log(float(estimates["sigma2"]))
     values = np.concatenate([[estimates["mu"], log_sigma2], np.asarray(estimates["mu_plant"])])
     shift = np.abs(values - reference["mean"]) / reference["sd"]
@@ -130,7 +130,7 @@ def reference_of(size: Size, folder: Path) -> Summary:
 
 
 def draw_reference(size: Size) -> Summary:
-    """Draw the exact posterior at length, a block of plants at a time."""
+    """Draw many exact posterior draws, one block of plants at a time."""
     plant, y = counts(size)
     rng = np.random.default_rng(REFERENCE_SEED)
     num = int(np.clip(TOTAL // size.num_plants, FEWEST, MOST)) // 4 * 4

@@ -1,4 +1,4 @@
-"""The figure of the race: time to the first posterior and ESS per second, a column a size."""
+"""The figure of the race: time to the first posterior and ESS per second, by table size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.peers.summary import Measure, Row, by_size
 from pyflowers.plots.style import LIGHT, StyledFigure, Theme, applied, new_figure
 
 WIDTH = 9.0
-"""Inches: five columns of panels and the methods' names are wider than a figure of a fit."""
+"""Width in inches: five columns of panels and the method names need more than other figures."""
 
 PANEL = 2.5
 NAMES: dict[Family, str] = {
@@ -27,7 +27,7 @@ NAMES: dict[Family, str] = {
 
 
 def colour_and_marker(family: Family, theme: Theme) -> tuple[str, str]:
-    """Return how a family is drawn: told apart by shape as well as by colour."""
+    """Return the style of a family, which differs in shape as well as in colour."""
     return {
         "pyflowers": (theme.model, "o"),
         "peer": (theme.alarm, "D"),
@@ -36,7 +36,7 @@ def colour_and_marker(family: Family, theme: Theme) -> tuple[str, str]:
 
 
 def save(rows: Sequence[Row], path: Path) -> None:
-    """Draw and save; SVG, or what the name ends in."""
+    """Draw and save the figure, in the format of the file name or as SVG."""
     metadata = {"Date": None} if path.suffix == ".svg" else None
     draw(rows).savefig(path, metadata=metadata)
 
@@ -66,7 +66,7 @@ def draw(rows: Sequence[Row], theme: Theme = LIGHT) -> StyledFigure:
                         say(panel, "too slow", labels.index(label), theme)
             for panel in (first, rate):
                 finish_panel(panel, labels, len(groups))
-        # From the left edge on, so that a text wider than a panel has room under the others.
+        # From the left edge, so that a text that is wider than a panel extends under the others.
         left = axes[:, 0]
         left[0].set_xlabel("seconds to the first posterior (less is better)", loc="left")
         left[1].set_xlabel("least bulk ESS per second (more is better)", loc="left")
@@ -76,7 +76,7 @@ def draw(rows: Sequence[Row], theme: Theme = LIGHT) -> StyledFigure:
 
 
 def instead(row: Row) -> str:
-    """Return what stands in a panel in place of a median."""
+    """Return the text that a panel shows instead of a median."""
     ended = row.unfinished
     if ended is not None and ended.status == "stopped":
         return "too large" if "memory" in ended.reason else "too slow"
@@ -84,7 +84,7 @@ def instead(row: Row) -> str:
 
 
 def mark(panel: Any, row: Row, measure: Measure | None, height: int, theme: Theme) -> None:
-    """Draw a median with its spread; hollow where the posterior is another one."""
+    """Draw a median with its spread; the mark is hollow if the posterior differs."""
     colour, marker = colour_and_marker(row.method.family, theme)
     if measure is None:
         say(panel, instead(row), height, theme)
@@ -110,10 +110,10 @@ def say(panel: Any, note: str, height: int, theme: Theme) -> None:
 
 
 def finish_panel(panel: Any, labels: Sequence[str], num_columns: int) -> None:
-    """Set the scales: logarithmic, methods from top to bottom."""
+    """Set the scales: logarithmic in x, with methods from top to bottom."""
     panel.set_xscale("log")
     panel.margins(x=0.08)
-    # Narrow panels have room for few numbers.
+    # Narrow panels have little room for numbers.
     subs, most = ((1.0,), 5) if num_columns > 2 else ((1.0, 3.0), 9)
     panel.xaxis.set_major_locator(LogLocator(subs=subs, numticks=most))
     panel.xaxis.set_minor_locator(NullLocator())
@@ -152,12 +152,12 @@ def legend(figure: StyledFigure, rows: Sequence[Row], theme: Theme) -> None:
 
 
 def is_other(row: Row) -> bool:
-    """Whether a method sampled, but not the posterior that was asked for."""
+    """Whether a method sampled a posterior other than the requested one."""
     return row.rate is not None and not row.is_right
 
 
 def alt_text(rows: Sequence[Row]) -> str:
-    """Return what the figure shows, in words."""
+    """Return the alternative text of the figure."""
     sizes: list[Size] = list(by_size(rows))
     return (
         f"Time to the first posterior and least effective sample size per second of "

@@ -1,6 +1,7 @@
-"""What is raced: each method's runner, the environment that it needs, and how it differs.
+"""The methods of the race: the runner, the environment, and the differences of each.
 
-Nothing else in this folder asks which method it has in hand: what differs is declared here.
+All differences between methods are declared here, and no other file in this folder depends on which
+method it handles.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ RUNNERS = HERE / "runners"
 PACKAGE = "benchmarks.peers.runners"
 
 Family = Literal["pyflowers", "peer", "estimate"]
-"""``estimate`` is maximum likelihood: an answer without a posterior."""
+"""``estimate`` is maximum likelihood, an answer without a posterior."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class Method:
     runner : str
         A Python module of the folder runners, or a script there whose name ends in ``.R``.
     option : str
-        What the runner is told, where several methods share it.
+        The option that is passed to the runner, if several methods share it.
     environment : str
-        The folder in ``.environments`` whose Python runs it; pyflowers' own where it is empty.
+        The folder in ``.environments`` whose Python runs it; if empty, pyflowers' own Python.
     about : str
-        Its parametrisation, settings and priors, where they are not those of the others.
+        Its parametrisation, settings and priors, if they differ from the other methods.
     """
 
     key: str
@@ -76,7 +77,7 @@ class Method:
 
 
 def cold(scratch: Path) -> dict[str, str]:
-    """Return an environment in which nothing that these packages compile is there yet.
+    """Return an environment without anything that these packages have compiled.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def cold(scratch: Path) -> dict[str, str]:
         "PYTENSOR_FLAGS": flags,
         "RUNNERS": str(RUNNERS),
         "TMPDIR": str(scratch),
-        # matplotlib's list of fonts, which arviz makes once an installation, is nobody's model.
+        # matplotlib's list of fonts, built once per installation, is not part of any model.
         "MPLCONFIGDIR": str(ENVIRONMENTS / "matplotlib"),
     }
     dropped = ("JAX_COMPILATION_CACHE_DIR", "CMDSTAN", "OMP_NUM_THREADS")
@@ -99,11 +100,11 @@ def cold(scratch: Path) -> dict[str, str]:
 
 
 def pyflowers_cache(scratch: Path) -> Path:
-    """Return a cache of pyflowers with its CmdStan, which is installed, and no programs."""
+    """Return a cache of pyflowers with an installed CmdStan and no programs."""
     from pyflowers.toolchain import find_cmdstan
     from pyflowers.toolchain.cache import cache_dir
 
-    find_cmdstan("embedded")  # makes it where it is not there
+    find_cmdstan("embedded")  # builds it if it does not exist
     folder = scratch / "pyflowers"
     folder.mkdir()
     for part in ("cmdstan-*", "stan-*"):
@@ -178,21 +179,21 @@ METHODS = (
 
 NOT_RACED = {
     "brms, cmdstanr": "cmdstanr is neither in Debian nor on the package index that this project "
-    "reaches; it comes from a repository of its own",
+    "reaches; it comes from a separate repository",
 }
-"""What the issue asked for and cannot be had, and why."""
+"""Requested methods that are not available, with the reason."""
 
 
 def chosen(keys: list[str]) -> list[Method]:
-    """Return methods by their keys, all where there are none.
+    """Return methods by key, or all methods if there are no keys.
 
     Raises
     ------
     ValueError
-        If a key is not that of a method.
+        If there is no method with a key.
     """
     known = {method.key: method for method in METHODS}
     for key in keys:
         if key not in known:
-            raise ValueError(f"no method is named {key!r}: choose of {', '.join(known)}")
+            raise ValueError(f"no method is named {key!r}; choose one of {', '.join(known)}")
     return [known[key] for key in keys] if keys else list(METHODS)

@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def write(results: Sequence[Result], docs: Path = DOCS) -> None:
-    """Put what is known into the page, between its marks."""
+    """Write the results into the page, between its marks."""
     folder = docs / "peers"
     folder.mkdir(exist_ok=True)
     rows = rows_of(results)
@@ -60,12 +60,12 @@ def generated(results: Sequence[Result]) -> str:
 
 
 def _paragraphs(rows: Sequence[Row]) -> list[str]:
-    """Return the sentences, a paragraph for each size."""
+    """Return the sentences, with one paragraph per size."""
     return [" ".join(found) for mine in by_size(rows).values() if (found := sentences(mine))]
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Return the table, of each size the fastest first."""
+    """Return the table, with the fastest method of each size first."""
     lines = [f"| {' | '.join(COLUMNS)} |", "|---|---|--:|--:|--:|--:|---|"]
     for size, mine in by_size(rows).items():
         for row in sorted(mine, key=_order):
@@ -78,13 +78,13 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def _order(row: Row) -> tuple[float, float]:
-    """Order by ESS per second, then by time to the first answer; what has neither comes last."""
+    """Order by ESS per second, then by time to the first answer; rows with neither come last."""
     rate, first = row.rate, row.first
     return (-rate.middle if rate else 0.0, first.middle if first else float("inf"))
 
 
 def methods_table(rows: Sequence[Row]) -> list[str]:
-    """Return what each method is, and its versions."""
+    """Return a description of each method, with its versions."""
     versions = versions_of(rows)
     raced = {row.method.key for row in rows}
     lines = ["| method | how | versions |", "|---|---|---|"]
@@ -96,7 +96,7 @@ def methods_table(rows: Sequence[Row]) -> list[str]:
 
 
 def missing(results: Sequence[Result]) -> list[str]:
-    """Return lines that name what was not raced on some size, with the reason."""
+    """Return lines on the methods that were not run on some size, with the reason."""
     lines = [f"- {name}: {reason}." for name, reason in NOT_RACED.items()]
     for result in results:
         if result.status != "done":

@@ -1,9 +1,9 @@
-"""One run as a process tree: limits that end it, and the most memory that it had at once.
+"""Running a process tree with limits, and measuring its peak memory.
 
-Memory is the sum over the tree of each process's proportional share (PSS): pages that forked
-workers share count once. It is read from /proc, as often as that takes little of the cores that the
-run needs. A peak between two readings is missed, unless one process alone had it: the kernel
-keeps that one's largest (VmHWM).
+Memory is the sum of the proportional shares (PSS) of all processes in the tree, so that pages
+shared by forked workers count once. It is read from /proc as often as possible without taking much
+CPU time from the run. A peak between two readings is missed, unless it belongs to a single process,
+whose maximum the kernel keeps (VmHWM).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Literal
 
 INTERVAL = 0.1
-"""Seconds between two looks at a run, at least."""
+"""The least number of seconds between two readings."""
 
 LOOKING = 0.02
-"""Share of a core that looking may take: of a process with gigabytes, a look takes 0.05 s."""
+"""Share of a core that readings may take; a process with gigabytes takes 0.05 s per reading."""
 
 PROC = Path("/proc")
 
@@ -39,9 +39,9 @@ class Ended:
     status : int or None
         Exit status; None if it was killed.
     killed_for : str
-        ``time`` or ``memory``, where it was killed, for memory perhaps by the system.
+        ``time`` or ``memory`` if it was killed, for memory possibly by the system; else empty.
     peak_bytes : int
-        Most memory of the tree at once, while it was measured.
+        Peak memory of the tree while it was measured.
     """
 
     started_at: float
@@ -60,24 +60,24 @@ def run(
     measured: Callable[[], bool],
     most_bytes: float = math.inf,
 ) -> Ended:
-    """Run a command to its end, or until it is overdue or has more memory than it may.
+    """Run a command to its end, or until it exceeds its time or memory.
 
     Parameters
     ----------
     command : sequence of str
-        What to run.
+        The command.
     environment : mapping of str to str
         All of its environment variables.
     folder : Path
-        Where to run it.
+        The working folder.
     log : Path
-        Takes what it prints.
+        File for the output.
     overdue : callable
-        Given the seconds since the start, whether it must be killed.
+        Function of the seconds since the start that returns whether it must be killed.
     measured : callable
-        Whether memory still counts as the peak.
+        Function that returns whether memory still counts towards the peak.
     most_bytes : float
-        The most memory that it may have.
+        The limit of memory.
     """
     peak = 0
     killed_for: Literal["", "time", "memory"] = ""
@@ -106,20 +106,20 @@ def run(
                 spent = time.perf_counter() - looked
                 _wait(process, max(INTERVAL, spent / LOOKING))
         if process.returncode == -signal.SIGKILL and not killed_for:
-            killed_for = "memory"  # between two looks: nobody else sends this signal
+            killed_for = "memory"  # between two readings, by the system
     finally:
         kill(process)
     return Ended(started_at, None if killed_for else process.returncode, killed_for, peak)
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Wait until a process has ended, but no longer than so many seconds."""
+    """Wait until a process has ended, at most for `seconds`."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it started, by their ids."""
+    """Kill a process and all its descendants, by process ID."""
     if process.poll() is None:
         for pid in tree(process.pid):
             _signal(pid, signal.SIGKILL)
@@ -129,7 +129,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 def _signal(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
-    except ProcessLookupError:  # it has ended by itself
+    except ProcessLookupError:  # it ended by itself
         return
 
 
@@ -142,7 +142,7 @@ def tree(pid: int) -> list[int]:
             if parent is not None:
                 children.setdefault(parent, []).append(int(entry.name))
     found = [pid]
-    for each in found:  # grows while it is read
+    for each in found:  # the list grows during the loop
         found += children.get(each, [])
     return found
 
@@ -152,11 +152,11 @@ def _parent(entry: Path) -> int | None:
         text = (entry / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    return int(text.rpartition(")")[2].split()[1])  # the name before it may hold anything
+    return int(text.rpartition(")")[2].split()[1])  # the name before it may contain any characters
 
 
 def memory(pids: Sequence[int]) -> int:
-    """Return the bytes that processes hold together, or the most that one of them ever held."""
+    """Return the joint memory of processes in bytes, or the maximum that one of them ever had."""
     shares = [_field(pid, "smaps_rollup", "Pss:") for pid in pids]
     largest = [_field(pid, "status", "VmHWM:") for pid in pids]
     return max(sum(shares), *largest, 0)

@@ -1,4 +1,4 @@
-"""The race: rounds of all methods in turn, a result kept after every run, then the page.
+"""The race: rounds of all methods in turn. Results are stored after every run; then the page.
 
 Usage: ``python -m benchmarks.peers.race [--sizes S,…] [--methods M,…] [--rounds N] [--limit S]``
 """
@@ -30,17 +30,17 @@ CHAINS, WARMUP, DRAWS, SEED = 4, 1_000, 1_000, 1
 LIMIT = 600.0
 RUNS = page.DOCS / "peers" / "runs.csv"
 TABLES = Path(__file__).resolve().parent / ".tables"
-"""The data, and the exact posterior of each."""
+"""Folder of the data and of the exact posteriors."""
 MOST_MEMORY = 0.9
 """Share of the machine's memory that a run may have."""
 PATIENCE = 180.0
-"""Seconds that a run waits at most until the load of the one before it has gone."""
+"""The longest wait, in seconds, for the load of the previous run to disappear."""
 LAST_WORDS = 300
-"""Characters of what a failed runner printed last that are kept as the reason."""
+"""Number of characters of a failed runner's last output that are kept as the reason."""
 
 
 def main(*arguments: str) -> None:
-    """Race what is asked for, then write the page."""
+    """Run the requested methods, then write the page."""
     given = command_line().parse_args(arguments or None)
     sizes = [Size.of(key) for key in given.sizes] or list(SIZES)
     methods = chosen(given.methods)
@@ -63,13 +63,13 @@ def main(*arguments: str) -> None:
 
 
 def refuse_another_machine(ledger: Ledger) -> None:
-    """End the race where what is measured here would stand beside what was measured elsewhere."""
+    """End the race if there are results of a different machine, because they must not be mixed."""
     here = label_of_machine(machine())
     others = [name for name in ledger.machines() if name != here]
     if others:
         raise SystemExit(
-            f"error: {ledger.path} has runs on {'; '.join(others)}, and this machine is {here}: "
-            "run with --afresh to forget them and measure all of it here"
+            f"error: {ledger.path} has runs on {'; '.join(others)}, but this machine is {here}; "
+            "use --afresh to discard them and measure everything here"
         )
 
 
@@ -82,10 +82,10 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--methods", type=commas, default=[], help=f"of {keys}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each posterior")
-    parser.add_argument("--runs", type=Path, default=RUNS, help="what is there is not run again")
-    parser.add_argument("--retry", action="store_true", help="run again what did not finish")
+    parser.add_argument("--runs", type=Path, default=RUNS, help="earlier results, not repeated")
+    parser.add_argument("--retry", action="store_true", help="repeat runs that did not finish")
     parser.add_argument("--afresh", action="store_true", help="forget all runs")
-    parser.add_argument("--page-only", action="store_true", help="run nothing, write the page")
+    parser.add_argument("--page-only", action="store_true", help="run nothing, only write the page")
     return parser
 
 
@@ -97,12 +97,12 @@ def settle() -> None:
 
 
 def commas(text: str) -> list[str]:
-    """Read words between commas."""
+    """Split a text at commas."""
     return [word for word in text.split(",") if word]
 
 
 def measured(method: Method, size: Size, number: int, limit: float) -> Result:
-    """Run one method once, and judge what it drew."""
+    """Run one method once, and judge its draws."""
     about: dict[str, Any] = {
         "size": size.key,
         "method": method.key,
@@ -112,7 +112,7 @@ def measured(method: Method, size: Size, number: int, limit: float) -> Result:
         "commit": commit(),
     }
     if shutil.which(method.interpreter) is None:
-        reason = "its environment is not installed: benchmarks/peers/environments makes it"
+        reason = "its environment is not installed; run benchmarks/peers/environments"
         return Result(**about, status="absent", reason=reason)
     data = data_file(size, TABLES / "data")
     reference = agreement.reference_of(size, TABLES / "reference")
@@ -144,7 +144,7 @@ def measured(method: Method, size: Size, number: int, limit: float) -> Result:
 
 
 class Overdue:
-    """Whether a posterior takes longer than the limit: the first, then the further one.
+    """Whether a posterior takes longer than the limit: first the first, then the further one.
 
     Saving draws, which is not timed, has no limit.
     """
@@ -154,7 +154,7 @@ class Overdue:
         self.first: float | None = None
 
     def __call__(self, elapsed: float) -> bool:
-        """Judge at so many seconds after the start."""
+        """Return whether the limit is exceeded at `seconds` after the start."""
         known = timings(self.out)
         if "further" in known:
             return False
@@ -164,7 +164,7 @@ class Overdue:
 
 
 def timings(out: Path) -> dict[str, Any]:
-    """Return what a runner has noted so far."""
+    """Return the timings that a runner has written so far."""
     path = out / "timings.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
@@ -172,7 +172,7 @@ def timings(out: Path) -> dict[str, Any]:
 def judged(
     ended: Ended, out: Path, reference: agreement.Summary, log: Path, limit: float
 ) -> dict[str, Any]:
-    """Return what a run measured, and whether its posterior is right."""
+    """Return the measurements of a run, and whether its posterior is right."""
     known = timings(out)
     versions = known.get("versions", {}).items()
     found: dict[str, Any] = {"versions": ", ".join(f"{name} {number}" for name, number in versions)}
@@ -216,17 +216,17 @@ def scored(posterior: dict[str, Any], out: Path, reference: agreement.Summary) -
 
 
 def cores() -> int:
-    """Return how many cores this process may use, at most one a chain."""
+    """Return the number of cores that this process may use, at most one per chain."""
     return min(len(os.sched_getaffinity(0)), CHAINS)
 
 
 def memory_bytes() -> int:
-    """Return how much memory the machine has."""
+    """Return the memory of the machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def machine() -> dict[str, Any]:
-    """Return what the run has to work with, and how busy that is."""
+    """Return a description of the machine, and its load."""
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     models = [row.partition(":")[2].strip() for row in text.splitlines() if "model name" in row]
     return {
@@ -239,13 +239,13 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """Return the commit that is checked out, marked where files other than the page differ."""
+    """Return the current commit, with a mark if files other than the page differ."""
     changed = git("status", "--porcelain", "--", ".", ":!docs/peers*")
     return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
 
 
 def git(*words: str) -> str:
-    """Return what git prints."""
+    """Return the output of git."""
     done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
@@ -261,6 +261,6 @@ def line(result: Result) -> str:
 
 
 if __name__ == "__main__":
-    # Whoever ends the race ends its run as well, which has a session of its own.
+    # A signal that ends the race must also end its current run, which has a separate session.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     main()

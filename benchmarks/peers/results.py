@@ -1,8 +1,8 @@
-"""What each run gave, kept as a row of docs/peers/runs.csv: a race that was stopped goes on there.
+"""Results of runs, stored as rows of docs/peers/runs.csv, from which a stopped race resumes.
 
-A method that was stopped, or failed, is not run again in later rounds. One that was stopped is not
-tried on tables with more rows either, nor one whose time on a smaller table, times as many plants
-or as many rows, exceeds the limit: it would only be stopped.
+A method that was stopped or failed is not repeated in later rounds. A stopped method is also
+skipped on tables with more rows. So is a method whose time on a smaller table, multiplied by the
+ratio of plants or rows, exceeds the limit, because it would only be stopped.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Literal
 from benchmarks.peers.sizes import Size
 
 Status = Literal["done", "stopped", "failed", "absent"]
-"""Finished; killed for its time or memory; ended with an error; its environment is absent."""
+"""Finished; killed for time or memory; ended with an error; without its environment."""
 
 LONG = 30.0
-"""Seconds of a posterior above which its time is taken to grow with the table."""
+"""Seconds above which the time of a posterior is assumed to grow with the table."""
 
 
 @dataclass(frozen=True)
@@ -29,35 +29,35 @@ class Result:
     Attributes
     ----------
     size, method : str
-        Keys.
+        Keys of size and method.
     round : int
-        From 1.
+        The round, from 1.
     status : str
         See :data:`Status`.
     reason : str
-        Why it is not done.
+        The reason why it is not done.
     first, further, imports : float or None
-        Seconds: from the start of the process to the first posterior, without reading the data;
-        of the second one in the same process; from the start until all is imported, a part
-        of `first`.
+        Seconds from the start of the process to the first posterior, without reading the data;
+        seconds of the second posterior in the same process; and seconds from the start until
+        everything is imported, which is part of `first`.
     peak_bytes : int
-        Most memory of the process tree.
+        Peak memory of the process tree.
     limit : float
-        Seconds that each posterior was given.
+        Time limit of each posterior in seconds.
     min_ess : float or None
-        The least bulk ESS of all parameters, of the second posterior.
+        The smallest bulk ESS of all parameters in the second posterior.
     worst : str
-        The parameter that has it.
+        The parameter with the smallest ESS.
     agreement : dict
         See :func:`benchmarks.peers.agreement.compare`; empty without a posterior.
     num_divergent : int
         Divergent draws.
     versions : str
-        Of the method and what it stands on, between commas.
+        Versions of the method and its dependencies, separated by commas.
     machine : dict
-        Where and under which load it ran; see :data:`MACHINE`.
+        The machine and its load, see :data:`MACHINE`.
     commit : str
-        Of this repository.
+        Commit of this repository.
     """
 
     size: str
@@ -87,7 +87,7 @@ class Result:
 
 
 Reader = Callable[[str], Any]
-"""What makes a value of a cell that is not empty."""
+"""Functions that convert a cell that is not empty to a value."""
 
 RUN: Mapping[str, Reader] = {
     "size": str,
@@ -122,7 +122,7 @@ MACHINE: Mapping[str, Reader] = {
     "load": float,
     "nice": int,
 }
-"""The columns of a run, of how its posterior agrees, and of its machine."""
+"""The columns of a run, of the agreement of its posterior, and of its machine."""
 
 
 def row_of(result: Result) -> dict[str, str]:
@@ -140,7 +140,7 @@ def _cell(value: object) -> str:
 
 
 def result_of(row: Mapping[str, str]) -> Result:
-    """Return the result that a row holds."""
+    """Return the result in a row."""
 
     def read(columns: Mapping[str, Reader]) -> dict[str, Any]:
         return {name: of(row[name]) for name, of in columns.items() if row[name]}
@@ -155,7 +155,7 @@ class Ledger:
     path: Path
 
     def add(self, result: Result) -> None:
-        """Keep a result as well."""
+        """Add a result."""
         self._write([*self.read(), result])
 
     def read(self) -> list[Result]:
@@ -166,12 +166,12 @@ class Ledger:
             return [result_of(row) for row in csv.DictReader(file)]
 
     def forget(self, statuses: Iterable[Status]) -> None:
-        """Drop the results with these statuses, to be run again."""
+        """Remove the results with these statuses, so that they are repeated."""
         dropped = set(statuses)
         self._write([result for result in self.read() if result.status not in dropped])
 
     def _write(self, results: Iterable[Result]) -> None:
-        """Write the file: whole, or not at all."""
+        """Write the file completely, or not at all."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_suffix(".unfinished")
         with unfinished.open("w", newline="", encoding="utf-8") as file:
@@ -181,11 +181,11 @@ class Ledger:
         unfinished.replace(self.path)
 
     def machines(self) -> list[str]:
-        """Return the machines that the results are of."""
+        """Return the machines of the results."""
         return sorted({label_of_machine(r.machine) for r in self.read() if r.machine})
 
     def needs(self, size: Size, method: str, number: int, limit: float) -> bool:
-        """Whether a run is still to be made, of which each posterior has so many seconds."""
+        """Whether a run is still missing, given the time limit of a posterior."""
         mine = [result for result in self.read() if result.method == method]
         same = [result for result in mine if result.size == size.key]
         if any(result.round == number or result.status != "done" for result in same):
@@ -198,15 +198,15 @@ def _order(result: Result) -> tuple[int, str, int]:
 
 
 def label_of_machine(machine: Mapping[str, Any]) -> str:
-    """Return what a machine has, as the page says it."""
+    """Return the page's description of a machine."""
     return f"{machine['processor']}, {machine['cores']} core(s), {machine['memory_gib']} GiB"
 
 
 def hopeless(size: Size, results: Sequence[Result], limit: float | None = None) -> str:
-    """Return why a method that gave these results cannot finish a table; nothing if it may.
+    """Return why a method with these results cannot finish a table; empty if it may.
 
-    Time is taken to grow at least as the number of plants or that of rows, whichever grows less.
-    The limit is that of the results where none is given.
+    Time is assumed to grow at least like the number of plants or of rows, whichever grows less. The
+    default limit is the limit of the results.
     """
     if limit is None:
         limit = max((result.limit for result in results), default=0.0)

@@ -1,4 +1,4 @@
-"""The data of the race: the lecture's table, and simulated ones of four larger sizes.
+"""The data of the race: the lecture's table, and simulated tables of four larger sizes.
 
 A data file is JSON with ``num_plants``, and ``plant`` (from 1) and ``y`` of each observation,
 plant by plant: what every runner reads, in Python and in R.
@@ -20,7 +20,7 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Size:
-    """How many plants and months."""
+    """The numbers of plants and months."""
 
     num_plants: int
     num_months: int
@@ -32,7 +32,7 @@ class Size:
 
     @property
     def label(self) -> str:
-        """What a page calls it, such as ``1,000 × 100``."""
+        """The label on a page, such as ``1,000 × 100``."""
         return f"{self.num_plants:,} × {self.num_months:,}"
 
     @property
@@ -42,16 +42,16 @@ class Size:
 
     @classmethod
     def of(cls, key: str) -> Size:
-        """Read a key.
+        """Parse a key.
 
         Raises
         ------
         ValueError
-            If it is not two positive numbers with an x between.
+            If it is not two positive numbers with an x between them.
         """
         plants, cross, months = key.partition("x")
         if not (cross and plants.isdecimal() and months.isdecimal() and int(plants) * int(months)):
-            raise ValueError(f"a size is PLANTSxMONTHS, such as 200x48, was {key!r}")
+            raise ValueError(f"a size must be PLANTSxMONTHS, such as 200x48, got {key!r}")
         return cls(int(plants), int(months))
 
 
@@ -62,7 +62,7 @@ SIZES = (LECTURE, Size(200, 48), Size(1_000, 100), Size(10_000, 20), Size(100_00
 def counts(size: Size) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the plant, from 0, and the flowers of each observation.
 
-    The larger tables are those of scripts/benchmarks.py: log rates N(1.5, 0.8²), seed 1.
+    The larger tables are the same as in scripts/benchmarks.py: log rates N(1.5, 0.8²), seed 1.
     """
     if size == LECTURE:
         frame = pd.read_csv(ROOT / "data" / "flowers.csv")
@@ -74,7 +74,7 @@ def counts(size: Size) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def data_file(size: Size, folder: Path) -> Path:
-    """Return the data file of a size, written if it is not there."""
+    """Return the data file of a size, which is written if it does not exist."""
     path = folder / f"{size.key}.json"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Medians and spreads over rounds, and the sentences that follow from them."""
+"""Medians and spreads over rounds, and sentences that summarise them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from benchmarks.peers.results import Result, label_of_machine
 from benchmarks.peers.sizes import Size
 
 CONVERGED = 1.01
-"""R-hat above which a row says so (Vehtari et al. 2021)."""
+"""R-hat above which it is reported in a row (Vehtari et al. 2021)."""
 
 LEVEL = 1.05
-"""Ratio of two medians up to which neither is said to win."""
+"""Ratio of two medians up to which neither is reported as the winner."""
 
 QUIET = 0.5
-"""Load per core above which the page says that others were at work."""
+"""Load per core above which the page reports that other work was running."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """The median over rounds, and the lowest and highest."""
+    """The median over rounds, and the lowest and highest value."""
 
     middle: float
     low: float
@@ -31,7 +31,7 @@ class Measure:
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Measure | None:
-        """Summarise what is there; None where nothing is."""
+        """Summarise the values; None if there are none."""
         known = [value for value in values if value is not None]
         if not known:
             return None
@@ -40,7 +40,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Row:
-    """One method on one size, over its rounds.
+    """One method on one size, over all rounds.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Row:
     method : Method
         The method.
     results : tuple of Result
-        One for each round.
+        One result per round.
     """
 
     size: Size
@@ -63,12 +63,12 @@ class Row:
 
     @property
     def further(self) -> Measure | None:
-        """Seconds to a further one."""
+        """Seconds to a further posterior."""
         return Measure.of(result.further for result in self.results)
 
     @property
     def imports(self) -> Measure | None:
-        """Seconds of `first` until all was imported."""
+        """Seconds of `first` until everything is imported."""
         return Measure.of(result.imports for result in self.results)
 
     @property
@@ -78,23 +78,23 @@ class Row:
 
     @property
     def peak(self) -> Measure | None:
-        """Bytes."""
+        """Peak memory in bytes."""
         return Measure.of(r.peak_bytes for r in self.results if r.status == "done")
 
     @property
     def unfinished(self) -> Result | None:
-        """The round that did not finish, if one did not."""
+        """The round that did not finish, if there is one."""
         return next((result for result in self.results if result.status != "done"), None)
 
     @property
     def is_right(self) -> bool:
-        """Whether all rounds have the posterior that was asked for."""
+        """Whether all rounds have the requested posterior."""
         judged = [result.agreement.get("agrees") for result in self.results]
         return bool(judged) and all(judged)
 
     @property
     def verdict(self) -> str:
-        """What the table says of its posterior."""
+        """The table's verdict on the posterior."""
         if self.unfinished is not None and self.rate is None:
             return verdict_of_unfinished(self.unfinished)
         done = [result for result in self.results if result.status == "done"]
@@ -120,7 +120,7 @@ class Row:
 
 
 def verdict_of_unfinished(result: Result) -> str:
-    """Return what the table says of a run that gave no posterior."""
+    """Return the table's verdict on a run without a posterior."""
     return {
         "stopped": f"stopped: no {result.reason}",
         "failed": "failed, see below",
@@ -129,7 +129,7 @@ def verdict_of_unfinished(result: Result) -> str:
 
 
 def rows_of(results: Sequence[Result]) -> list[Row]:
-    """Return a row for each method and size that was run, the order that of the methods."""
+    """Return a row for each method and size that was run, in the order of the methods."""
     rows = []
     for key in sorted({result.size for result in results}, key=lambda k: Size.of(k).num_rows):
         for method in METHODS:
@@ -148,10 +148,10 @@ def by_size(rows: Sequence[Row]) -> dict[Size, list[Row]]:
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
-    """Say for each size who wins, and by how much.
+    """Return sentences on the winner for each size, and its margin.
 
-    An engine of pyflowers whose posterior differs from the exact one wins nothing; a peer does, and
-    the sentence says that it differs. An estimate wins nothing, and is compared by its time.
+    An engine of pyflowers whose posterior differs from the exact one cannot win. A peer can, and
+    the sentence then reports the difference. An estimate cannot win, but its time is compared.
     """
     return [sentence for mine in by_size(rows).values() for sentence in _of_size(mine)]
 
@@ -184,7 +184,7 @@ Reading = Callable[[Row], Measure | None]
 
 
 def _alone(rows: Sequence[Row]) -> list[str]:
-    """Say so where peers were tried, and none had a posterior."""
+    """Return a sentence if peers were tried, but none had a posterior."""
     first = [row for row in rows if row.first is not None]
     tried = any(row.method.family == "peer" for row in rows)
     if not (first and tried) or any(row.method.family == "peer" for row in first):
@@ -202,7 +202,7 @@ def _best(rows: Iterable[Row], value: Reading, *, higher: bool) -> tuple[Row, Me
 
 
 def _beaten(rows: Sequence[Row], what: str, value: Reading, *, higher: bool) -> list[str]:
-    """Compare pyflowers' best engine with the best peer, and its best NUTS engine as well."""
+    """Compare the best engine of pyflowers, and its best NUTS engine, with the best peer."""
     engines = [row for row in rows if row.method.family == "pyflowers"]
     engine = _best(engines, value, higher=higher)
     peer = _best([r for r in rows if r.method.family == "peer"], value, higher=higher)
@@ -217,21 +217,21 @@ def _beaten(rows: Sequence[Row], what: str, value: Reading, *, higher: bool) -> 
         return [f"{start}: {mine} is level with {theirs}."]
     if ratio < 1:
         return [_lost(engine[0], peer[0], start, ratio, has_start=value is _first)]
-    how = "times that of" if higher else "times as fast as"
-    text = f"{start}: {mine} wins, {number(ratio)} {how} {theirs}"
+    how = "times the rate of" if higher else "times the speed of"
+    text = f"{start}: {mine} wins, at {number(ratio)} {how} {theirs}"
     chains = _best([r for r in engines if r.method.option != "exact"], value, higher=higher)
     if engine[0].method.option == "exact" and chains is not None:
         nuts = _ratio(chains[1], peer[1], higher=higher)
-        text += f" (by NUTS, *{chains[0].method.label}*: {number(nuts)} times)"
+        text += f" (with NUTS, *{chains[0].method.label}*: {number(nuts)} times)"
     return [f"{text}."]
 
 
 def _lost(engine: Row, peer: Row, start: str, ratio: float, *, has_start: bool) -> str:
-    """Say that a peer wins, and how much of the time is not sampling."""
+    """Report that a peer wins, and the part of the time that is not sampling."""
     text = (
         f"{start}: **{peer.method.label} wins**"
         f"{'' if peer.is_right else ' with a posterior that differs'}, "
-        f"by {number(1 / ratio)} times over *{engine.method.label}*"
+        f"by a factor of {number(1 / ratio)} over *{engine.method.label}*"
     )
     if has_start and engine.first is not None and engine.imports is not None:
         text += (
@@ -242,12 +242,12 @@ def _lost(engine: Row, peer: Row, start: str, ratio: float, *, has_start: bool) 
 
 
 def _ratio(engine: Measure, peer: Measure, *, higher: bool) -> float:
-    """Return how many times as good the engine is."""
+    """Return the ratio by which the engine is better."""
     return engine.middle / peer.middle if higher else peer.middle / engine.middle
 
 
 def _estimates(rows: Sequence[Row]) -> list[str]:
-    """Say where maximum likelihood answers before any posterior is there."""
+    """Report where maximum likelihood answers before any posterior is available."""
     engine = _best([r for r in rows if r.method.family == "pyflowers"], _first, higher=False)
     quick = _best([r for r in rows if r.method.family == "estimate"], _first, higher=False)
     if engine is None or quick is None:
@@ -255,12 +255,12 @@ def _estimates(rows: Sequence[Row]) -> list[str]:
     sooner = "sooner" if quick[1].middle < engine[1].middle else "later"
     return [
         f"{quick[0].method.label} has its estimates {sooner}, after {number(quick[1].middle)} s "
-        f"(*{engine[0].method.label}* its posterior after {number(engine[1].middle)} s)."
+        f"(*{engine[0].method.label}* has its posterior after {number(engine[1].middle)} s)."
     ]
 
 
 def number(value: float) -> str:
-    """Return a number with two or three digits, thousands apart."""
+    """Return a number with two or three digits and a thousands separator."""
     if value == 0:
         return "0"
     if abs(value) >= 100:
@@ -270,7 +270,7 @@ def number(value: float) -> str:
 
 
 def spread(measure: Measure | None, scale: float = 1.0) -> str:
-    """Return a median with its lowest and highest, as the table shows it."""
+    """Return a median with the lowest and highest value, as shown in the table."""
     if measure is None:
         return "–"
     middle = number(measure.middle * scale)
@@ -280,7 +280,7 @@ def spread(measure: Measure | None, scale: float = 1.0) -> str:
 
 
 def conditions(results: Sequence[Result]) -> str:
-    """Say on which machine the results were measured, how busy, and at which commits."""
+    """Describe the machine of the results, its load, and the commits."""
     machines = [result.machine for result in results if result.machine]
     if not machines:
         return "Nothing has been measured yet."
@@ -302,7 +302,7 @@ def conditions(results: Sequence[Result]) -> str:
 
 
 def _busy(machines: Sequence[Mapping[str, float]], load: Measure, cores: int) -> bool:
-    # The race itself is part of the load that the next run finds.
+    # The race itself contributes to the load before the next run.
     return any(m["nice"] > 0 for m in machines) or load.high > cores * (1 + QUIET)
 
 

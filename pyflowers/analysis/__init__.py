@@ -1,19 +1,18 @@
-"""What follows from a fit, and how far it can be believed.
+"""Results of a fit, and how far they can be trusted.
 
 Predictive checks, predictions and contrasts; comparison of models by PSIS-LOO and of methods on one
 posterior; the prior and a posterior's sensitivity to it; simulation-based calibration.
 
 >>> import pyflowers
->>> found = pyflowers.sbc("iid_normal", sims=20, out="results/sbc", seed=1,
-...                       priors={"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10})
->>> list(found.table().index)
-['mu', 'sigma2', 'log_lik']
+>>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+>>> pyflowers.check(fit).passed
+True
 """
 
 from typing import Any
 
-# A module is never called like something that this package exports. Tools that read code find the
-# types of these names in their modules, or in pyflowers.
+# No module has the name of something that this package exports. Tools that read code find the types
+# of these names in their modules, or in pyflowers.
 _HOMES = {
     "average_effects": "Effects effects",
     "checks": "PredictiveCheck PredictiveChecks check",
@@ -31,7 +30,7 @@ __all__ = sorted(" ".join(_HOMES.values()).split())
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that one analysis does not import all."""
+    """Import a public name when it is first used, so that one analysis does not import them all."""
     from importlib import import_module
 
     for home, names in _HOMES.items():

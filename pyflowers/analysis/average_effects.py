@@ -1,8 +1,8 @@
 """Average effects: how the expected response changes with a column, over the rows of a table.
 
-An average comparison predicts every row twice, with the column's one value and with its other one,
-and averages the differences over the rows; an average slope averages derivatives. Each is computed
-in every draw, so that its draws are draws of its posterior.
+An average comparison predicts every row twice, with two values of the column, and averages the
+differences over the rows. An average slope averages derivatives. Both are computed in every draw,
+so that their draws come from their posterior.
 
 References
 ----------
@@ -57,31 +57,30 @@ Scale = Literal["difference", "ratio", "odds ratio"]
 SCALES = ("difference", "ratio", "odds ratio")
 
 STEP = 0.01
-"""Distance of a derivative's nodes in sds of the column: its errors are near 1e-13 of the slope."""
+"""Distance of a derivative's nodes in sds of the column: its error is about 1e-13 of the slope."""
 
 NUM_NODES = 7
 
 _LIMITED = {"log", "log2", "log10", "sqrt", "**", "/"}
-"""What may not be defined on both sides of a number."""
+"""Functions that may be undefined on one side of a number."""
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """A change of a column, whose effect is asked for.
+    """A change of a column, and the predictions that its effect needs.
 
     Attributes
     ----------
     column : str
-        The user's name of it.
+        The column's name in the user's table.
     label : str
         The change, such as ``treated - control``.
     words : str
-        The same in a sentence: ``where group is treated, not control``.
+        The change as part of a sentence: ``where group is treated, not control``.
     values : tuple of array, shape (N,)
-        What the column holds: first what is changed to, then what is changed from; or the nodes
-        of a derivative.
+        Values of the column: first the new ones, then the old ones; or the nodes of a derivative.
     weights : tuple of array, shape (N,)
-        Those of the nodes.
+        The weights of the nodes.
     """
 
     column: str
@@ -98,21 +97,39 @@ class Effects(Shown):
     Attributes
     ----------
     fit : Fit
-        Whose posterior it is.
+        The fit.
     scale : str
-        ``difference``, ``ratio`` or ``odds ratio``; of slopes, ``slope``.
+        ``difference``, ``ratio`` or ``odds ratio``; ``slope`` for slopes.
     effects : DataArray, shape (chain, draw, effect)
-        Their draws.
+        The draws. Differences are in the unit of the response; slopes are in this unit for each
+        unit of the column; ratios have no unit.
     index : MultiIndex
-        Column and change of each, and the set of rows.
+        The column and the change of each effect, and its labels where rows are averaged by labels.
     words : tuple of str
-        The change of each in a sentence.
+        The change of each effect, as words of a sentence.
     source : str
-        The rows over which is averaged.
+        The rows that the effects are averaged over, in words.
     weights : str or None
-        The column of their weights.
+        The column that weights the rows.
     rope : (float, float) or None
-        The region of practical equivalence.
+        The ends of the region of practical equivalence, on the scale of the effects.
+
+    See Also
+    --------
+    pyflowers.effects : Compute average effects.
+
+    Examples
+    --------
+    >>> import pandas as pd, pyflowers
+    >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]})
+    >>> fit = pyflowers.fit("y ~ dose", frame, seed=1, engine="stanli")
+    >>> found = pyflowers.effects(fit, "dose", rope=(-1, 1))
+    >>> found.table()[["median", "P(> 0)", "P(outside)"]].round(1)
+                   median  P(> 0)  P(outside)
+    column change
+    dose   + 1        2.0     1.0         1.0
+    >>> found.draws().shape
+    (4, 1000, 1)
     """
 
     fit: Fit
@@ -126,7 +143,7 @@ class Effects(Shown):
 
     @property
     def null(self) -> float:
-        """What no effect is on this scale."""
+        """The value of no effect: 1 for ratios, 0 otherwise."""
         return 1.0 if "ratio" in self.scale else 0.0
 
     def draws(self) -> xr.DataArray:
@@ -136,8 +153,9 @@ class Effects(Shown):
     def table(self) -> pd.DataFrame:
         """Return median, intervals and Monte Carlo error of each effect, and its probability.
 
-        ``P(> 0)``, of ratios ``P(> 1)``, is the share of draws in which it is larger: 1 means in
-        all draws. With a region of practical equivalence ``P(outside)`` is the share outside it.
+        The column ``P(> 0)``, or ``P(> 1)`` for ratios, is the share of draws above this value: 1
+        means all draws. With a region of practical equivalence, ``P(outside)`` is the share of
+        draws outside it.
         """
         values = self.effects.values
         columns = number_columns(values, self.fit.interval)
@@ -148,7 +166,7 @@ class Effects(Shown):
         return pd.DataFrame(columns, self.index)
 
     def contents(self) -> list[Line]:
-        """Return what is averaged, the table, and the fit's verdict if it fails."""
+        """Return the averaged quantity, the table, and the fit's verdict if it fails."""
         judged, value = self.fit.verdict, self.fit.data.value_name
         family = find_family(rule_of(self.fit.program).family)
         what = f"expected {value}{OF_TRIALS if family.has_trials else ''}"
@@ -190,62 +208,74 @@ def effects(
     Parameters
     ----------
     fit : Fit
-        Of a program with ``[prediction]`` in its declaration, as each formula's has.
+        A fit to a table, of a program with ``[prediction]`` in its declaration; every formula has
+        it.
     *columns : str
-        The columns; by default all covariates, without groups, offsets and trials.
+        The columns to change. Default: all covariates, without groups, offsets and trials.
     new : path, DataFrame or Table, optional
-        The rows over which is averaged; those of the fit by default.
+        The rows to average over. Default: the fit's rows.
     slopes : bool
-        Derivatives with respect to columns of numbers, in place of comparisons.
+        Whether to compute derivatives with respect to numeric columns instead of comparisons.
     step : float or "sd"
-        A column of numbers is compared with itself this much larger; with ``sd`` half an sd of the
-        fit's column above each value and half below. Of a column with two values these are
-        compared, and of one in ``bs(...)``, which has no values beyond its data, the quartiles.
+        The increase of a numeric column, in its unit. ``sd`` compares half a standard deviation
+        above each value with half a standard deviation below it; the standard deviation is of the
+        fit's column. With the default of 1, a column with exactly two values compares these two,
+        and a column in ``bs(...)``, which cannot be extrapolated, compares its quartiles.
     between : two values, optional
-        Compare these of a single column, the second with the first.
+        Two values of a single column. The second is compared with the first.
     scale : str
-        ``difference``; ``ratio`` of the averages; or ``odds ratio`` of the averages, for responses
-        with a logit link.
+        ``difference`` of the averages, ``ratio`` of the averages, or ``odds ratio`` of the averages
+        for responses with a logit link.
     groups : str
-        See :func:`pyflowers.predict`.
+        How the effects of groups enter: ``data``, ``none`` or ``population``, see
+        :func:`pyflowers.predict`.
     by : str or sequence of str, optional
-        Average over the rows that have the same labels in these columns, instead of over all.
+        Average separately over the rows that have the same labels in these columns. Default: one
+        average over all rows.
     weights : str, optional
-        The column of how much each row counts, such as the people of a census.
+        A numeric column with the weight of each row, such as the number of people in a census.
     rope : two numbers, optional
-        The region of practical equivalence, on the scale of the effects.
+        The ends of the region of practical equivalence, on the scale of the effects.
     seed : int, optional
-        Of the effects of labels that the fit has not seen; that of the fit by default.
+        Seed for the effects of labels that the fit has not seen. Default: the fit's seed.
     interval : float, optional
-        Probability of the wider interval that is shown; that of the fit by default.
+        Probability of the wider interval of the table. Default: the fit's.
     **reading
-        How a file is read: ``sep``, ``decimal``, ``encoding``.
+        How to read a file: ``sep``, ``decimal``, ``encoding``.
 
     Returns
     -------
     Effects
-        With ``table()`` and ``draws()``. Levels of a factor are compared with its reference level.
+        The draws of each effect and their table. The levels of a factor are compared with its
+        reference level.
 
     Raises
     ------
     ConfigError
-        If there is nothing to compare, or an option does not fit the columns.
+        If there is nothing to compare, or an option does not suit the columns.
     DataError
         If the table cannot be read, or a prediction cannot be computed.
+
+    See Also
+    --------
+    pyflowers.predict : Predict rows of a table.
+    pyflowers.plots.conditional_effects : Draw the expected response over a column.
 
     Examples
     --------
     >>> import pandas as pd, pyflowers
     >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]})
-    >>> fit = pyflowers.fit("y ~ dose", frame, seed=1)
+    >>> fit = pyflowers.fit("y ~ dose", frame, seed=1, engine="stanli")
     >>> pyflowers.effects(fit, "dose").table()["median"].round(1).tolist()
     [2.0]
+    >>> pyflowers.effects(fit, "dose", between=(0, 5)).table()["median"].round().tolist()
+    [10.0]
     """
     fit = checked_fits([fit], "effects")[0].with_interval(interval)
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = tuple(columns[0])
     if scale not in SCALES:
-        raise ConfigError(f"scale must be {', '.join(SCALES)}, was {scale!r}")
+        raise ConfigError(f"scale must be {', '.join(SCALES)}, got {scale!r}")
     family = find_family(rule_of(fit.program).family)
     if scale == "odds ratio" and (family.link != "logit" or family.is_ordinal):
         raise ConfigError(
@@ -306,7 +336,7 @@ def _region(rope: Sequence[float]) -> tuple[float, float]:
     except (TypeError, ValueError):
         low = high = np.nan
     if not low < high:
-        raise ConfigError(f"rope takes two numbers, the smaller first, was {rope!r}")
+        raise ConfigError(f"rope takes two numbers, the smaller first, got {rope!r}")
     return low, high
 
 
@@ -329,7 +359,7 @@ def _mean_trials(fit: Fit, table: Table, sets: RowSets) -> FloatArray:
     return np.asarray(np.bincount(sets.codes, values, len(sets.index)), dtype=np.float64)
 
 
-# What is changed
+# The changes
 
 
 def trials_of(fit: Fit) -> str:
@@ -341,10 +371,9 @@ def trials_of(fit: Fit) -> str:
 
 
 def covariates(fit: Fit, *, offsets: bool = False) -> dict[str, dict[str, ast.expr]]:
-    """Return the columns on which the response depends, with the functions that each stands in.
+    """Return the columns on which the response depends, with the functions that contain each.
 
-    Those of groups and of trials are not among them, and those of offsets only if they are asked
-    for.
+    Columns of groups and of trials are left out; columns of offsets are included only on request.
 
     Raises
     ------
@@ -366,7 +395,7 @@ def covariates(fit: Fit, *, offsets: bool = False) -> dict[str, dict[str, ast.ex
 
 
 def factor_levels(fit: Fit) -> dict[str, list[str]]:
-    """Return the levels of each column that is a factor, in their order."""
+    """Return the ordered levels of each column that is a factor."""
     return {
         fit.data.name_of(column): list(its)
         for source in frozen(fit.data).data.values()
@@ -383,7 +412,7 @@ def _changes(
     step: float | str,
     between: Sequence[Any] | None,
 ) -> list[Change]:
-    """Return what is changed."""
+    """Return the changes."""
     every = covariates(fit, offsets=True)
     groups = map(fit.data.name_of, group_columns(rule_of(fit.program), frozen(fit.data)))
     of_group = set(groups) - every.keys()
@@ -463,7 +492,7 @@ def _of_levels(
 
 
 def _reference_of(call: ast.expr | None) -> str:
-    """Return the reference level that a call of ``C`` asks for; empty if it asks for none."""
+    """Return the reference level in a call of ``C``; empty if there is none."""
     asked = {each.arg: each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
     ref = ast.literal_eval(asked["ref"]) if "ref" in asked else ""
     return ref if isinstance(ref, str) else f"{ref:.15g}"
@@ -478,7 +507,7 @@ def _of_numbers(
     step: float | str,
     between: Sequence[Any] | None,
 ) -> Change:
-    """Return the comparison, or the derivative, of a column of numbers."""
+    """Return the comparison or the derivative for a column of numbers."""
     assert fit.data.table is not None
     own, values = fit.data.table.numbers(column), table.numbers(column)
     sd, different = float(own.std(ddof=1)), np.unique(own)
@@ -490,7 +519,7 @@ def _of_numbers(
         try:
             low, high = map(float, between)
         except (TypeError, ValueError):
-            raise ConfigError(f"between takes two numbers of {column}, was {between!r}") from None
+            raise ConfigError(f"between takes two numbers of {column}, got {between!r}") from None
     elif step != 1.0 or (len(different) > 2 and np.isinf(within[0])):
         if step == "sd":
             words = f"where {column} is 1 sd ({sd:.4g}) larger"
@@ -500,7 +529,7 @@ def _of_numbers(
         except ValueError:
             num = np.nan
         if not np.isfinite(num) or num == 0:
-            raise ConfigError(f"step takes a number or sd, was {step!r}")
+            raise ConfigError(f"step takes a number or sd, got {step!r}")
         larger = "larger" if num > 0 else "smaller"
         label = f"{'+' if num > 0 else '-'} {abs(num):g}"
         words = f"where {column} is {abs(num):g} {larger}"
@@ -522,17 +551,17 @@ def _derivative(
     *,
     is_limited: bool,
 ) -> Change:
-    """Return the nodes and weights of a derivative with respect to a column, by each row.
+    """Return the nodes and weights of a derivative with respect to a column, for each row.
 
-    The nodes are equally spaced about each value, or moved to where the column has values; the
-    weights are those of the polynomial through all of them.
+    The nodes are equally spaced around each value, or moved into the range of the column. The
+    weights belong to the polynomial through all nodes.
     """
     size = np.where(values == 0, sd, np.minimum(sd, np.abs(values))) if is_limited else sd
     width = STEP * np.broadcast_to(size, values.shape)
     half = NUM_NODES // 2
     center = np.clip(values, within[0] + half * width, within[1] - half * width)
     offsets = np.arange(-half, half + 1)
-    at = (values - center) / width  # where the derivative is asked for, in steps from the center
+    at = (values - center) / width  # the point of the derivative, in steps from the center
     powers = np.arange(NUM_NODES)
     # Weights w with sum_k w_k offset_k^p = p at^(p - 1), exact for each power p.
     wanted = powers[:, None] * at ** np.maximum(powers - 1, 0)[:, None]

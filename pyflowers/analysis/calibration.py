@@ -5,13 +5,13 @@ true value among L independent draws is uniform on {0, …, L}. Draws are thinne
 whose effective sample size is below L are reported [1]_.
 
 Posterior SBC [2]_ asks whether the computation is right at one data set. Parameters are drawn from
-the posterior given y, new data y_new of the same design from them, and
-the model is fitted to both. The parameters are then a draw of its posterior given (y, y_new) as
-well, so that their ranks are uniform. Prior SBC averages over all data that the prior implies; this
-asks at the data that were observed, and needs no proper prior.
+the posterior given y, new data y_new of the same design are drawn from them, and the model is
+fitted to y and y_new together. The parameters are then also a draw of the posterior given (y,
+y_new), so that their ranks are uniform. Prior SBC averages over all data that the prior implies;
+posterior SBC tests the computation at the observed data, and needs no proper prior.
 
-A program with an effect of each observation, such as b[N], has one of each new row, too. It is
-drawn where the new rows are in the data and left out of the likelihood, by ``held_out``.
+A program with an effect of each observation, such as b[N], also has an effect of each new row. To
+draw it, the new rows are in the data but left out of the likelihood, by ``held_out``.
 
 References
 ----------
@@ -52,31 +52,31 @@ from pyflowers.records import Record
 from pyflowers.storage import FileKind, check_file, new_file, read_json
 
 PROB = 0.9999
-"""Probability of the simultaneous band that a quantity must stay in."""
+"""Probability of the simultaneous band in which a quantity must stay."""
 
 NOTABLE = 0.02
-"""Quantities expected outside their bands by chance, from which on a reader is told."""
+"""Number of quantities expected outside their bands by chance that deserves a caution."""
 
 INTERVALS = (0.5, 0.9)
-"""Central intervals whose coverage is told."""
+"""Central intervals whose coverage is reported."""
 
 FEWEST_RANKS = 50
 NUM_RANKS = 100
-"""Draws that a true value is ranked among."""
+"""Default number of draws among which a true value is ranked."""
 
 PRIOR_THIN = 10
-"""Draws of the prior for each one used: those of ``prior_only`` are of Markov chains, and the bands
-take the simulated data sets as independent."""
+"""Thinning of the draws of the prior: with ``prior_only`` they come from Markov chains, but the
+bands assume independent data sets."""
 
 _LARGEST_COUNT = 2**31 - 1
 """The largest whole number that Stan holds."""
 
 FILE = "calibration.json"
-"""What a batch of a calibration holds besides its ledger."""
+"""Record of a calibration, which is stored next to the ledger of its batch."""
 
 
 def _is_own(path: Path) -> bool:
-    """Whether pyflowers wrote a file of a calibration: the record lists the others."""
+    """Whether pyflowers wrote a file of a calibration: it is the record or is listed there."""
     record = read_json(path.with_name(FILE))
     listed = {FILE, *record.get("files", ())}
     return {"simulator_is_program", "seed"} <= record.keys() and path.name in listed
@@ -86,7 +86,7 @@ _KIND = FileKind("calibration", _is_own)
 
 
 def check_files(folder: str | Path, names: Iterable[str] = ()) -> None:
-    """Refuse a folder that has files of a calibration's names which are not pyflowers' own.
+    """Refuse a folder in which files named like a calibration's were not written by pyflowers.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def check_files(folder: str | Path, names: Iterable[str] = ()) -> None:
 
 
 class _Record(Record):
-    """What the ledger of a calibration does not say."""
+    """Facts about a calibration that its ledger does not hold."""
 
     name: str
     seed: int
@@ -113,30 +113,52 @@ class _Record(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Shown):
-    """What simulation-based calibration found.
+    """Results of simulation-based calibration.
 
     Attributes
     ----------
     batch : Batch
-        The fits, with seed, verdict and error of each.
+        The fits, with the seed, verdict and error of each.
     name : str
         The program.
     seed : int
-        Of everything.
+        Seed of the simulated data and of the fits.
     simulator_is_program : bool
-        Whether the program itself drew parameters and data: then only its computation is tested,
-        as an error in its prior or its likelihood is in both.
+        Whether the program itself drew the parameters and the data. Then only its computation is
+        tested, because an error in its prior or its likelihood is in the data as well.
     drop : bool
-        Whether fits with divergences, or whose effective sample size is below the number of ranks,
-        are left out.
+        Whether to leave out fits with divergences and fits whose effective sample size is below the
+        number of draws that a true value is ranked among.
     is_posterior : bool
-        Whether the parameters come from the posterior given observed data and not from the prior.
+        Whether the parameters were drawn from the posterior given observed data, not from the
+        prior.
     of_simulation : tuple of str
-        What qualifies the parameters that were drawn.
+        Limitations of the parameters that were drawn, a sentence each.
     sha256 : str
         Digest of the program.
     priors : mapping of str to float
-        Hyperparameters as used.
+        Hyperparameters of the fits.
+
+    See Also
+    --------
+    pyflowers.sbc : Run simulation-based calibration.
+    pyflowers.plots.calibration : Draw the ranks.
+
+    Examples
+    --------
+    Few simulations keep the example short; a real check takes about 1000.
+
+    >>> import pyflowers
+    >>> found = pyflowers.sbc("iid_normal", out="sbc", sims=20, seed=1, engine="stanli", workers=1,
+    ...                       priors={"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10},
+    ...                       options={"chains": 2, "warmup": 250, "draws": 250})
+    >>> found.table().index.tolist()
+    ['mu', 'sigma2', 'log_lik']
+    >>> found.values("mu").shape
+    (20,)
+    >>> found.save({"calibration.png": pyflowers.plots.calibration(found)})
+    >>> pyflowers.Calibration.load("sbc").failed
+    []
     """
 
     batch: Batch
@@ -152,7 +174,17 @@ class Calibration(Shown):
 
     @classmethod
     def load(cls, folder: str | Path) -> Calibration:
-        """Read a calibration back from the folder that :func:`pyflowers.sbc` wrote.
+        """Read a calibration from the folder that :func:`pyflowers.sbc` wrote.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder.
+
+        Returns
+        -------
+        Calibration
+            The calibration, as :func:`pyflowers.sbc` returned it.
 
         Raises
         ------
@@ -164,24 +196,25 @@ class Calibration(Shown):
             values = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ConfigError(
-                f"{folder}: it holds no finished calibration; name the folder that pyflowers sbc "
+                f"{folder} holds no finished calibration; name the folder that pyflowers sbc "
                 "wrote, or run that again"
             ) from error
         record = _Record.parse(values, str(file))
         return cls(Batch(Path(folder)), **record.model_dump(exclude={"files"}))
 
     def save(self, plots: Mapping[str, Any] | None = None) -> None:
-        """Write what the ledger does not hold into the batch's folder.
+        """Write the calibration, its table and its figures to the folder of the batch.
 
         Parameters
         ----------
         plots : mapping of str to matplotlib.figure.Figure, optional
-            Figures by file name; with them the table is written as well.
+            Figures by file name. With figures, the table is written as ``calibration.csv``; without
+            them, only ``calibration.json`` is written.
 
         Raises
         ------
         ConfigError
-            If the folder holds a file of such a name that pyflowers did not write.
+            If the folder holds a file of the same name that pyflowers did not write.
         """
         folder, figures = self.batch.folder, dict(plots or {})
         made = ("calibration.csv", *figures) if figures else ()
@@ -190,7 +223,7 @@ class Calibration(Shown):
         files = tuple(dict.fromkeys([*earlier, *made]))
         fields = _Record.model_fields.keys() - {"files"}
         record = _Record(**{name: getattr(self, name) for name in fields}, files=files)
-        # First, so that what an interruption leaves is known as ours.
+        # First, so that files left by an interruption are recognised as pyflowers' own.
         with new_file(folder / FILE, _KIND) as new:
             new.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
         if figures:
@@ -206,17 +239,17 @@ class Calibration(Shown):
 
     @property
     def ranks(self) -> pd.DataFrame:
-        """A row for each quantity of each fit that counts."""
+        """The table with a row for each quantity of each fit that counts."""
         return self._all[~self._doubtful(self._all)] if self.drop else self._all
 
     @property
     def num_fits(self) -> int:
-        """Fits that count."""
+        """The number of fits that count."""
         return int(self.ranks["task"].nunique())
 
     @property
     def num_doubtful(self) -> int:
-        """Fits with divergences, or with fewer effective draws than ranks."""
+        """The number of fits with divergences, or with fewer effective draws than ranks."""
         return int(self._all.loc[self._doubtful(self._all), "task"].nunique())
 
     @staticmethod
@@ -225,7 +258,7 @@ class Calibration(Shown):
 
     @property
     def num_draws(self) -> int:
-        """Draws that each true value is ranked among."""
+        """The number of draws that each true value is ranked among."""
         found = self.ranks["num_draws"].unique()
         if len(found) != 1:
             raise ConfigError(
@@ -240,8 +273,24 @@ class Calibration(Shown):
         return list(dict.fromkeys(self.ranks["parameter"]))
 
     def values(self, quantity: str) -> NDArray[np.float64]:
-        """Return a quantity's ranks as values between 0 and 1, shape (fit,)."""
+        """Return a quantity's ranks, scaled to lie between 0 and 1, shape (fit,).
+
+        Parameters
+        ----------
+        quantity : str
+            One of ``quantities``.
+
+        Raises
+        ------
+        ConfigError
+            If no fit has ranks, or there is no such quantity.
+        """
         rows = self.ranks[self.ranks["parameter"] == quantity]
+        if rows.empty:
+            raise ConfigError(
+                f"{quantity} is not a quantity of this calibration; choose one of "
+                f"{', '.join(self.quantities)}"
+            )
         return from_ranks(rows["rank"].to_numpy(), self.num_draws)
 
     def table(self) -> pd.DataFrame:
@@ -250,9 +299,16 @@ class Calibration(Shown):
         Returns
         -------
         DataFrame
-            ``p_value`` of the simultaneous band, ``chi2_p`` of 20 bins, ``coverage_50`` and
-            ``coverage_90``, the mean z-score ``(mean - true) / sd`` and its sd, and the mean
-            ``contraction``, 1 − (posterior variance) / (variance of the true values).
+            ``p_value``, of the simultaneous band; ``chi2_p``, of a chi-squared test with 20 bins;
+            ``coverage_50`` and ``coverage_90``, the shares of central intervals that hold the true
+            value; ``z_mean`` and ``z_sd``, mean and standard deviation of the z-scores
+            ``(mean - true) / sd``; and ``contraction``, the median of
+            1 − (posterior variance) / (variance of the true values).
+
+        Raises
+        ------
+        ConfigError
+            If no fit has ranks.
         """
         rows = {}
         for name in self.quantities:
@@ -273,7 +329,7 @@ class Calibration(Shown):
 
     @property
     def failed(self) -> list[str]:
-        """The quantities that leave the band."""
+        """The quantities whose ranks leave the band."""
         table = self.table()
         return list(table.index[table["p_value"] <= 1 - PROB])
 
@@ -326,7 +382,7 @@ class Calibration(Shown):
 
     @property
     def sentence(self) -> str:
-        """The verdict in a sentence."""
+        """The verdict, in one sentence."""
         if self.failed:
             return (
                 f"{len(self.failed)} of {len(self.quantities)} quantities are not calibrated: "
@@ -339,7 +395,7 @@ class Calibration(Shown):
 
 
 def _chi_square(ranks: NDArray[np.int64], num_draws: int, num_bins: int = 20) -> float:
-    """Return the p-value of Pearson's test that ranks fall into bins as uniform ones do."""
+    """Return the p-value of Pearson's chi-squared test that ranks are uniform."""
     from scipy.special import chdtrc
 
     bins = np.arange(num_draws + 1) * num_bins // (num_draws + 1)
@@ -366,13 +422,14 @@ def of_fit(
     thin : int
         Take each `thin`-th draw of a chain.
     functions : sequence of str
-        More test quantities, each ``module:function``: (draws, data) to an array (chain, draw).
+        More test quantities, each ``module:function``. The function takes (draws, data) and returns
+        an array of shape (chain, draw).
 
     Returns
     -------
     mapping of str to array
-        ``parameter``, ``true``, ``rank``, ``num_draws``, posterior ``mean`` and ``sd``, and the
-        same for all rows: the smallest effective sample size and the number of divergences.
+        ``parameter``, ``true``, ``rank``, ``num_draws``, posterior ``mean`` and ``sd``, and, equal
+        in all rows, the smallest effective sample size and the number of divergences.
 
     References
     ----------
@@ -427,63 +484,108 @@ def sbc(
 ) -> Calibration:
     """Check a program's computation by simulation; a second run continues where the first stopped.
 
+    Parameters are drawn from the prior, and data from these parameters; the program is fitted to
+    each data set. If the fits sample the right posteriors, the ranks of the true values among the
+    draws are uniform.
+
     Parameters
     ----------
     program : str, Path or Program
         A program that can draw from its prior and has ``y_rep``.
     data : path, DataFrame or mapping, optional
-        The design: groups, times, covariates. The observed column is read for `posterior` only.
+        The design: groups, times, covariates. The observed column is read only if `posterior`.
+        Default: the example of the program.
     out : path
         The folder of the batch, see :func:`pyflowers.batch`.
     sims : int
-        Number of simulated data sets.
+        Number of simulated data sets, at least 1.
     seed : int, optional
-        Of everything; by default that of an earlier run in `out`, else drawn.
+        Seed of the simulated data and of the fits. Default: the seed of an earlier run in `out`,
+        otherwise a new one.
     priors : mapping of str to float, optional
-        Hyperparameters; every prior must be proper, but for `posterior`.
+        Hyperparameters to change. Every prior must be proper, unless `posterior`.
     quantities : sequence of str
-        More test quantities, see :func:`of_fit`.
+        More test quantities, each as ``module:function``. The function takes draws and data, and
+        returns an array of shape (chain, draw).
     num_ranks : int
-        Draws that a true value is ranked among, at least 50.
-    options : mapping
-        Sampler options, as :class:`pyflowers.batches.Task` takes them.
-    engine, cmdstan, executor, workers
-        As :func:`pyflowers.batch` takes them.
+        Number of draws that a true value is ranked among, from 50 to the number of draws of a fit.
+    options : mapping, optional
+        Sampler options of the fits, such as ``chains``, ``warmup`` and ``draws``.
+    engine : str or Engine
+        ``auto``, ``cmdstan``, ``stanli`` or ``exact``, see :func:`pyflowers.fit`.
+    cmdstan : str or Path, optional
+        The CmdStan to use, see :func:`pyflowers.toolchain.find_cmdstan`.
+    executor : Pool, distributed.Client or Cluster, optional
+        Where to fit, see :func:`pyflowers.batch`. Default: the cores of this machine.
+    workers : int, optional
+        Number of processes on this machine. Default: the usable cores.
     simulate : callable, optional
-        (number, seed) to prior draws and data in place of the program's own prior; with the
-        program's own, an error in its prior or its ``y_rep`` is not seen.
+        Function (number, seed) that returns draws of parameters and data as a
+        :class:`pyflowers.PriorPredictive`, instead of draws from the program's prior. Without it,
+        an error in the program's prior or in its ``y_rep`` cannot be found.
     posterior : bool
-        Whether parameters are drawn from the posterior given the observed data, which the fits then
-        see beside the simulated ones: see the head of this module.
+        Whether to draw the parameters from the posterior given the observed data. Each fit then
+        has both the observed and the simulated data (posterior SBC).
     **design
-        ``group``, ``time``, ``columns`` and so on, see :func:`pyflowers.prior`.
+        How the design is read: ``group``, ``time``, ``columns`` and others, see
+        :func:`pyflowers.prior`.
+
+    Returns
+    -------
+    Calibration
+        The ranks of each quantity, their table and the verdict.
 
     Raises
     ------
     ConfigError
         If the program lacks a capability, a prior is improper, or an option is out of its range.
+
+    See Also
+    --------
+    pyflowers.Calibration.load : Read an earlier result.
+    pyflowers.plots.calibration : Draw the ranks.
+
+    References
+    ----------
+    Talts, Betancourt, Simpson, Vehtari and Gelman (2018), Validating Bayesian inference algorithms
+    with simulation-based calibration, arXiv:1804.06788, section 4; Säilynoja, Schmitt, Bürkner and
+    Vehtari (2025), Posterior SBC, arXiv:2502.03279, section 2.
+
+    Examples
+    --------
+    Few simulations keep the example short; a real check takes about 1000.
+
+    >>> import pyflowers
+    >>> found = pyflowers.sbc("iid_normal", out="sbc", sims=20, seed=1, engine="stanli", workers=1,
+    ...                       priors={"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10},
+    ...                       options={"chains": 2, "warmup": 250, "draws": 250})
+    >>> found.quantities
+    ['mu', 'sigma2', 'log_lik']
+    >>> found.failed
+    []
     """
     if isinstance(sims, bool) or not isinstance(sims, int) or sims < 1:
-        raise ConfigError(f"sims must be a whole number of at least 1, was {sims!r}")
+        raise ConfigError(f"sims must be a whole number of at least 1, got {sims!r}")
     check_files(out)
     if seed is None:
-        with suppress(ConfigError):  # there is no earlier run, or batch will say what is wrong
+        with suppress(ConfigError):  # there is no earlier run, or batch will report the error
             seed = Batch(Path(out)).seed
     chosen = new_seed() if seed is None else seed
-    # Of these only what is given goes to the tasks: an engine refuses options that it does not use.
+    # Only options that are given go to the tasks, because engines refuse options that they do not
+    # use.
     given = dict(options or {})
     if "seed" in given:
-        raise ConfigError("options: the seed is not one of them; leave it out, and give seed=")
+        raise ConfigError("options: seed is not a sampler option; leave it out, and give seed=")
     sampler = SamplerOptions.of(**{"seed": chosen, **given})
     kept = sampler.chains * -(-sampler.draws // sampler.thin)
     thin = kept // num_ranks if num_ranks >= FEWEST_RANKS else 0
     if thin < 1:
         raise ConfigError(
-            f"num_ranks must lie between {FEWEST_RANKS} and the {kept} draws of a fit, was "
+            f"num_ranks must lie between {FEWEST_RANKS} and the {kept} draws of a fit, got "
             f"{num_ranks}"
         )
     if posterior and simulate is not None:
-        raise ConfigError("posterior: it simulates by itself; leave out one of it and simulate")
+        raise ConfigError("posterior and simulate exclude each other; leave one of them out")
     setup: dict[str, Any] = {"priors": priors, "engine": engine, "cmdstan": cmdstan}
     if simulate is not None:
         made = simulate(sims, chosen)
@@ -541,7 +643,7 @@ def _tasks(
     for i in range(sims):
         values = y[i]
         if whole:
-            # A value that Stan cannot hold makes a task that fails with that message.
+            # If Stan cannot hold a value, the task fails with that message.
             fits_in = np.isfinite(values).all() and values.max(initial=0) <= _LARGEST_COUNT
             values = values.astype(np.int64) if fits_in else values
         truth = {name: each[i].tolist() for name, each in true.items()}
@@ -567,17 +669,17 @@ def simulate_from_posterior(
 ) -> PriorPredictive:
     """Draw parameters given the observed data, and new data from each draw.
 
-    The posterior of the observed data is the prior of the new ones: ``y_rep`` has the observed
-    values, then new ones, and ``data`` is the design of both.
+    The posterior of the observed data is the prior for the new data. ``y_rep`` holds the observed
+    values, then the new ones, and ``data`` is the design of both.
 
     Parameters
     ----------
     program : Program
-        Has ``y_rep`` and observed data.
+        A program with ``y_rep`` and observed data.
     data : Data
-        Its data block, priors left out.
+        Its data block, without priors.
     options : SamplerOptions
-        Of the fit of the observed data.
+        The sampler's options for the fit of the observed data.
     priors, engine, cmdstan
         As :func:`pyflowers.fit` takes them.
 
@@ -630,7 +732,7 @@ def _size_of_rows(program: Program, leaves_out: bool) -> str:
     Raises
     ------
     ConfigError
-        If no rows can be added: another size depends on it, or a parameter does.
+        If no rows can be added, because another size or a parameter depends on that variable.
     """
 
     def depends(expression: str) -> bool:
@@ -661,7 +763,7 @@ def _size_of_rows(program: Program, leaves_out: bool) -> str:
 
 
 def _twice(program: Program, data: Data, size: str) -> Data:
-    """Return a data block with every row in it twice."""
+    """Return a data block that contains every row twice."""
     values = dict(data.values)
     for name, variable in program.source.blocks.data.items():
         if variable.ndim and variable.sizes[0] == size:

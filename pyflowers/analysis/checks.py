@@ -1,35 +1,36 @@
-"""Posterior predictive checks, which ask whether the model would produce data like these.
+"""Posterior predictive checks, which test whether the model would produce data like these.
 
 For a statistic T of a data set the posterior predictive p-value is
 
     p = Pr(T(y_rep) > T(y) | y) + ½ Pr(T(y_rep) = T(y) | y)
 
 where y_rep are data of the same design drawn from the model [1]_. Half of the ties count, so that
-statistics of counts are treated alike on both sides. A p near 0 or 1 says that the model does not
-reproduce this aspect of the data. Most such p-values are further from 0 and 1 than uniform ones
-would be [2]_; of statistics that hardly depend on the parameters, such as the dispersion within
-groups, they are uniform. So a limit of 0.005 at either end is crossed by at most 1% of data sets
-drawn from the model.
+statistics of counts are treated alike on both sides. A p near 0 or 1 shows that the model does not
+reproduce this aspect of the data. Most such p-values are further from 0 and 1 than uniform values
+would be [2]_; for statistics that hardly depend on the parameters, such as the dispersion within
+groups, they are uniform. So at most 1% of data sets drawn from the model fall below 0.005 or above
+0.995.
 
-Where rows are grouped, values are compared with the mean of their own group as well
-(`dispersion_within`, `sd_within`): differences between groups would hide how much values vary
-within them. Where times are known, so are values at consecutive times (`autocorrelation`).
+If rows are grouped, values are also compared with the mean of their own group
+(`dispersion_within`, `sd_within`), because differences between groups would hide how much values
+vary within them. If times are known, values at consecutive times are compared (`autocorrelation`).
 
-Groups are checked as well: `group_outlier` replicates whole groups, their means drawn anew from the
-population, so that one group that does not belong to it shows even where the model fits its mean.
+Groups are also checked: `group_outlier` replicates whole groups, whose means are drawn anew from
+the population. So a group that does not belong to the population is found even if the model fits
+its mean.
 
 Predictions of each observation from the others are checked by their probability integral
 transforms (`loo_pit`),
 
     PIT[n] = Pr(y_new[n] < y[n] | y without y[n]) + v Pr(y_new[n] = y[n] | y without y[n])
 
-with v uniform on (0, 1), so that PITs of counts are continuous as well [3]_. Where the model
-predicts well they are uniform. The predictive distribution without y[n] is that of the replicated
+with v uniform on (0, 1), so that PITs of counts are also continuous [3]_. They are uniform if the
+model predicts well. The predictive distribution without y[n] is the distribution of the replicated
 values, weighted by Pareto-smoothed importance weights 1 / p(y[n] | draw) [4]_.
 
-The band of :mod:`.ecdf` takes PITs as independent. Those of leave-one-out share the other
-observations; where these are many for each parameter that hardly matters, and where they are few
-the PITs are more even than independent ones, so that the check is lenient.
+The band of :mod:`.ecdf` assumes independent PITs, but leave-one-out PITs share the other
+observations. With many observations for each parameter this hardly matters. With few, the PITs are
+more even than independent values, so that the check is lenient.
 
 References
 ----------
@@ -73,19 +74,20 @@ from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability, Data, Draws
 
 LIMIT = 0.005
-"""A p-value below it, or as near to 1, fails."""
+"""A check fails if its p-value is below this limit, or above 1 minus it."""
 
 BAND_PROB = 0.99
-"""Probability of the simultaneous band that PITs must not leave."""
+"""Probability of the simultaneous band in which PITs must stay."""
 
 PIT_LIMIT = 1 - BAND_PROB
-"""A p-value of the PITs below it fails: they leave their band."""
+"""The check of the PITs fails below this p-value: they leave their band."""
 
 SMALLEST_P = 1e-12
-"""A smaller p-value of the PITs is only said to be smaller: nobody's assumptions are so exact."""
+"""The smallest p-value of the PITs that is printed: no model's assumptions are exact enough for a
+smaller one."""
 
 MOST_GROUPED = 1_000_000_000
-"""Values of data sets with new groups; of larger data fewer such sets are replicated."""
+"""The most values in data sets with new groups; for larger data, fewer such sets are replicated."""
 
 GROUP_OUTLIER = "group_outlier"
 LOO_PIT = "loo_pit"
@@ -98,21 +100,39 @@ class PredictiveCheck:
     Attributes
     ----------
     name : str
-        The statistic.
+        The statistic T.
     meaning : str
-        The same in words.
+        The statistic in words.
     p_value : float
-        Its posterior predictive p-value; of ``loo_pit`` the probability of straying so far.
+        The posterior predictive p-value. For ``loo_pit``, the probability that uniform values
+        deviate as far.
     mcse : float
-        Monte Carlo standard error of `p_value`; missing where it cannot be estimated.
+        Monte Carlo standard error of `p_value`; NaN where it cannot be estimated.
     observed : float
-        T(y); missing for ``loo_pit``.
+        T(y), the statistic of the observed data; NaN for ``loo_pit``.
     replicated : array, shape (S,)
         T of each replicated data set; empty for ``loo_pit``.
     finding : str
-        What a failed check says about the data, in words; empty if it passed.
+        What a failed check shows about the data, in words; empty if the check passed.
     advice : str
-        What to do then.
+        What to do if the check failed; empty if it passed.
+
+    Examples
+    --------
+    The counts of these plants vary more than Poisson counts.
+
+    >>> import pandas as pd, pyflowers
+    >>> frame = pd.DataFrame({"plant": [1, 2, 3] * 4, "month": sorted([1, 2, 3, 4] * 3),
+    ...                       "flowers": [0, 9, 1, 12, 0, 2, 1, 15, 0, 20, 3, 11]})
+    >>> fit = pyflowers.fit("multilevel_poisson", frame, seed=1, engine="exact")
+    >>> checks = {check.name: check for check in pyflowers.check(fit).checks}
+    >>> within = checks["dispersion_within"]
+    >>> within.meaning, within.passed
+    ('variance over mean within groups', False)
+    >>> round(within.observed)
+    8
+    >>> within.finding
+    'the counts of flowers vary ... times as much within each plant as the model predicts ...'
     """
 
     name: str
@@ -126,14 +146,15 @@ class PredictiveCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether p is away from its ends; of ``loo_pit``, from 0."""
+        """Whether p lies between 0.005 and 0.995; for ``loo_pit``, whether it is at least 0.01."""
         return _passes(self.name, self.p_value)
 
     @property
     def p_text(self) -> str:
-        """The p-value as it is printed, ``p = 0.0798``.
+        """The p-value as it is printed, such as ``p = 0.0798``.
 
-        S replicated data sets cannot tell one below 1/S from 0: it is ``p < 0.00025``.
+        With S replicated data sets a p-value below 1/S cannot be told from 0. It is printed as
+        ``p < 0.00025`` if S is 4000.
         """
         least = 1 / self.replicated.size if self.replicated.size else SMALLEST_P
         if self.p_value < least:
@@ -144,7 +165,7 @@ class PredictiveCheck:
 
     @property
     def judged(self) -> Check:
-        """The check as the verdict has it."""
+        """The check, as a part of the verdict."""
         limit = PIT_LIMIT if self.name == LOO_PIT else LIMIT
         relation, threshold = ("≥", limit) if self.p_value < 0.5 else ("≤", 1 - limit)
         return Check(
@@ -161,17 +182,35 @@ class PredictiveChecks(Shown):
     Attributes
     ----------
     fit : Fit
-        What was checked.
+        The fit.
     checks : tuple of PredictiveCheck
-        Each statistic, groups and PITs.
+        A check for each statistic, then for the groups and for the PITs.
     groups : GroupMeans or None
-        Observed and replicated means of each group, where the rows are grouped.
+        Observed and replicated means of each group; None if the rows are not grouped.
     pit : LooPit or None
-        PITs under leave-one-out prediction, where the program has ``log_lik``.
+        PITs of leave-one-out prediction; None if the program has no ``log_lik``.
     num_replicates : int
-        Replicated data sets.
+        Number of replicated data sets.
     notes : tuple of str
-        What was left out, and what qualifies the rest.
+        What was left out, and limitations of the checks.
+
+    See Also
+    --------
+    pyflowers.check : Compute predictive checks.
+    pyflowers.plots.predictive_checks : Draw them.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> checks = pyflowers.check(fit)
+    >>> checks.passed, checks.failed
+    (True, ())
+    >>> checks.table().loc["zeros":"maximum", ["observed", "5%", "95%", "p_value"]].round(1)
+             observed   5%   95%  p_value
+    check
+    zeros         0.1  0.0   0.2      0.2
+    maximum      10.0  7.0  16.0      0.6
     """
 
     fit: Fit
@@ -188,7 +227,7 @@ class PredictiveChecks(Shown):
 
     @property
     def of_pits(self) -> PredictiveCheck | None:
-        """The check of the PITs, where there are some."""
+        """The check of the PITs; None if there are no PITs."""
         return next((check for check in self.checks if check.name == LOO_PIT), None)
 
     @property
@@ -198,15 +237,15 @@ class PredictiveChecks(Shown):
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the fit, with what these checks found of the data."""
+        """The verdict on the fit, with the results of these checks."""
         claim = f"the model reproduces the data in these {len(self.checks)} respects"
         judged = tuple(each.judged for each in self.checks)
         return self.fit.verdict.also(Part("data", judged, claim=claim))
 
     def table(self) -> pd.DataFrame:
-        """Return a row for each check: observed, median and interval of replicated values, p, mcse.
+        """Return a row for each check: observed and replicated values, p-value and its mcse.
 
-        The interval is the fit's.
+        The replicated values have a median and an interval of the fit's probability.
         """
         probs = interval_quantiles(self.fit.interval)
         rows = {}
@@ -243,26 +282,57 @@ def check(
     replicates: int | None = None,
     interval: float | None = None,
 ) -> PredictiveChecks:
-    """Check whether a model would produce data like those that it was fitted to.
+    """Check whether the model would produce data like the observed data.
 
     Parameters
     ----------
     fit : Fit
-        Of a program with ``y_rep`` and observed data.
+        A fit of a program with ``y_rep``, to observed data.
     statistics : sequence of str or callable
-        What to check besides the usual: names of :data:`~.statistics.STATISTICS`,
-        ``module:function``, or functions of one data set, shape (N,), that return a number.
+        More statistics to check: names of :data:`pyflowers.analysis.STATISTICS`,
+        ``module:function``, ``file.py:function``, or functions of one data set, shape (N,), that
+        return a number.
     seed : int, optional
-        Of the replicated data; that of the fit by default.
+        Seed for the replicated data. Default: the fit's seed.
     replicates : int, optional
-        Replicated data sets, evenly spaced over the draws; all draws by default.
+        Number of replicated data sets, at least 2, evenly spaced over the draws. Default: one for
+        each draw.
     interval : float, optional
-        Probability of the interval of replicated values; that of the fit by default.
+        Probability of the interval of replicated values. Default: the fit's.
+
+    Returns
+    -------
+    PredictiveChecks
+        The checks, their table and the verdict.
 
     Raises
     ------
     ConfigError
-        If the program has no ``y_rep``, nothing is observed, or a statistic cannot be computed.
+        If the program has no ``y_rep``, nothing is observed, a statistic cannot be computed, or
+        `seed`, `replicates` or `interval` is out of its range.
+
+    See Also
+    --------
+    pyflowers.plots.predictive_checks : Draw the checks.
+    pyflowers.loo : Compare models by their predictions.
+
+    References
+    ----------
+    Gelman, Meng and Stern (1996), Posterior predictive assessment of model fitness via realized
+    discrepancies, Statistica Sinica 6, sections 2 and 4.
+
+    Examples
+    --------
+    >>> import numpy as np, pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> checks = pyflowers.check(fit, ["median", np.ptp])
+    >>> checks.table().loc[["median", "ptp"], ["observed", "5%", "95%", "passed"]]
+            observed   5%   95%  passed
+    check
+    median       5.0  3.0   6.5    True
+    ptp         10.0  6.0  15.0    True
+    >>> checks.passed
+    True
     """
     fit = checked_fits([fit], "check")[0].with_interval(interval)
     fit.program.require(Capability.Y_REP)
@@ -271,7 +341,7 @@ def check(
         raise ConfigError(f"check: {fit.name} was fitted without observations; fit it to data")
     whole = isinstance(replicates, int | np.integer) and not isinstance(replicates, bool)
     if replicates is not None and not (whole and replicates >= 2):
-        raise ConfigError(f"replicates must be a whole number of at least 2, was {replicates!r}")
+        raise ConfigError(f"replicates must be a whole number of at least 2, got {replicates!r}")
     chosen = fit.options if seed is None else SamplerOptions.of(seed=seed)
     rng = np.random.default_rng([chosen.seed, 3])
     positions = evenly(fit.num_chains * fit.num_draws, replicates)
@@ -304,7 +374,7 @@ def check(
 def _of_replicates(
     functions: Sequence[Function], replicates: Iterable[FloatArray]
 ) -> list[FloatArray]:
-    """Return what each function says of all replicated data sets, which come block by block."""
+    """Return each function's values for all replicated data sets, which are made block by block."""
     parts = [[function(y_rep) for function in functions] for y_rep in replicates]
     return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
@@ -316,7 +386,7 @@ def _passes(name: str, p: float) -> bool:
 def _check(
     fit: Fit, statistic: Statistic, replicated: FloatArray, shape: tuple[int, int], who: str = ""
 ) -> PredictiveCheck:
-    """Return a check with its p-value, the error that the draws leave in it, and its words."""
+    """Return a check with its p-value, Monte Carlo error, finding and advice."""
     name, meaning = statistic.name, statistic.meaning
     observed = float(statistic.function(fit.data.y[None])[0])
     above = (replicated > observed) + 0.5 * (replicated == observed)
@@ -337,7 +407,7 @@ def _check_groups(
     found: list[PredictiveCheck],
     notes: list[str],
 ) -> None:
-    """Add the check of groups against their population, where the program has one."""
+    """Add the check of groups against their population, if the program has one."""
     new_data, labels = fit.program.python.new_data, fit.data.by_group
     if new_data is None or new_data.new_groups is None or labels is None:
         return
@@ -367,7 +437,7 @@ def _check_groups(
 def _check_pit(
     fit: Fit, rng: np.random.Generator, found: list[PredictiveCheck], notes: list[str]
 ) -> LooPit | None:
-    """Add the check of the PITs, where the program has a pointwise likelihood."""
+    """Add the check of the PITs, if the program has a pointwise likelihood."""
     if not fit.program.can(Capability.LOG_LIK):
         why = f"as the program has no log_lik: {Capability.LOG_LIK.remedy}"
         notes.append(f"{LOO_PIT} is left out, {why}")
@@ -395,7 +465,7 @@ def _check_pit(
 
 
 def _on_k_hat(pit: LooPit) -> str:
-    """Say what large k-hats mean, and whether a failure rests on their PITs."""
+    """Return a note on large k-hats, and on whether a failure depends on their PITs."""
     found = (
         f"the PITs of {pit.num_bad} of {pit.values.size} observations are only approximate, since "
         f"each of these changes the posterior much (k-hat above {pit.good_k:.2f})"
@@ -409,23 +479,23 @@ def _on_k_hat(pit: LooPit) -> str:
 
 
 MOST_VALUES = 4_000_000
-"""Pointwise likelihoods in memory at once; of more observations, PITs are taken of a sample."""
+"""The most pointwise likelihoods in memory; with more observations, a sample gets PITs."""
 
 
 @dataclass(frozen=True, eq=False)
 class LooPit:
-    """PITs of observations under leave-one-out prediction.
+    """PITs of observations from leave-one-out prediction.
 
     Attributes
     ----------
     values : array, shape (n,)
         The PITs.
     rows : array of int, shape (n,)
-        Positions of their observations: all, or an even sample of many.
+        Positions of the observations: all of them, or an evenly spaced sample if there are many.
     num_obs : int
-        Observations in all.
+        Total number of observations.
     num_draws : int
-        S, the draws of which each is made, and with it the PITs' resolution.
+        S, the number of draws from which each PIT is computed, which limits its resolution.
     k_hat : array, shape (n,)
         Pareto shape of each observation's importance weights.
     good_k : float
@@ -441,45 +511,45 @@ class LooPit:
 
     @cached_property
     def band(self) -> ecdf.Band:
-        """The simultaneous band of uniform values."""
+        """The simultaneous band for uniform values."""
         return ecdf.uniform_band(self.values.size, num_draws=self.num_draws, prob=BAND_PROB)
 
     @cached_property
     def p_value(self) -> float:
-        """The probability that uniform values stray as far, see :func:`.ecdf.p_value`."""
+        """The probability that uniform values deviate as far, see :func:`.ecdf.p_value`."""
         return ecdf.p_value(self.values, num_draws=self.num_draws)
 
     @property
     def num_bad(self) -> int:
-        """PITs whose k-hat is too large."""
+        """The number of PITs whose k-hat is too large."""
         return int((self.k_hat > self.good_k).sum())
 
 
 def evenly(total: int, most: int | None) -> NDArray[np.int64]:
-    """Return all of so many positions, or `most` that are spread evenly."""
+    """Return all positions, or `most` evenly spaced ones if there are more."""
     if most is None or most >= total:
         return np.arange(total)
     return np.linspace(0, total - 1, most).astype(np.int64)
 
 
 RATIO_IN_WORDS = 1.5
-"""From this ratio on, a finding says how many times as much values vary."""
+"""The smallest ratio for which a finding states how many times as much values vary."""
 
 SHAPE_Z = 3.0
-"""Standard errors by which the mean or spread of PITs must be off to be named as what is wrong."""
+"""Standard errors by which the mean or spread of PITs must deviate to be reported as the cause."""
 
 _MEAN = (
     "see whether pyflowers sensitivity finds a prior far from the data, which then needs their "
     "scale (--prior); if not, the program lacks a covariate or an offset"
 )
 _WIDER_COUNTS = (
-    "use a likelihood with a dispersion of its own (neg_binomial_2 instead of poisson, "
+    "use a likelihood with a dispersion parameter (neg_binomial_2 instead of poisson, "
     "beta_binomial instead of binomial), or add a normal effect of each row to the log or logit"
 )
 _WIDER = "use student_t instead of normal, or let the standard deviation differ between groups"
 _NARROWER = (
-    "let the mean depend on what sets the rows apart (their group, a covariate), as far as it does "
-    "not yet; otherwise "
+    "let the mean depend on what sets the rows apart (their group, a covariate), if it does not "
+    "yet; otherwise "
 )
 _NARROWER_COUNTS = (
     f"{_NARROWER}use a likelihood that varies less, such as binomial where counts have a maximum"
@@ -489,6 +559,7 @@ _TAILS = (
     "look at the most extreme rows; where they are right, use a likelihood with heavier tails "
     "(neg_binomial_2 instead of poisson, student_t instead of normal)"
 )
+_ZEROS = "use neg_binomial_2, which has more zeros than poisson, or a zero-inflated likelihood"
 _LIMIT = (
     "see whether values are cut off at a limit, which truncation or censoring describes; if not, "
     "the program lets values vary too much"
@@ -503,9 +574,9 @@ _WORDS = {
     "dispersion_within": ("{values} vary {much}", _WIDER_COUNTS, _NARROWER_COUNTS),
     "zeros": (
         "{many} of {values} are 0 than",
-        "use neg_binomial_2, which has more zeros than poisson, or a zero-inflated likelihood",
+        _ZEROS,
         "if rows of 0 were left out of the table, add them; otherwise truncate the likelihood at "
-        "1, or give zeros a probability of their own",
+        "1, or give zeros a separate probability",
     ),
     "minimum": ("the smallest of {values} is {side} than", _LIMIT, _TAILS),
     "maximum": ("the largest of {values} is {side} than", _TAILS, _LIMIT),
@@ -521,19 +592,27 @@ _WORDS = {
         "look for what alternates in time, and add its effect; {order}",
     ),
 }
-"""What a failed check found, and what to do where the data's statistic is larger than the model's,
-and where it is smaller."""
+"""The finding of a failed check, and the advice if the data's statistic is larger than the model's,
+and if it is smaller."""
+
+_WIDER_FAMILIES = {
+    "binomial": "(1 | row) in the formula, where row is a column that numbers the rows",
+    "gaussian": "--family student",
+    "poisson": "--family negbinomial",
+    "zero_inflated_poisson": "--family zero_inflated_negbinomial",
+}
+"""The term that lets the responses of a formula vary more, by family."""
 
 
 def of_statistic(
     fit: Fit, name: str, meaning: str, observed: float, replicated: FloatArray, who: str
 ) -> tuple[str, str]:
-    """Return what the failed check of a statistic found, and what to do about it.
+    """Return the finding of the failed check of a statistic, and the advice.
 
     Parameters
     ----------
     fit : Fit
-        Has the user's names of columns.
+        The fit, with the user's names of columns.
     name, meaning : str
         The statistic.
     observed : float
@@ -577,17 +656,17 @@ def of_statistic(
 
 
 def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
-    """Return what is wrong with PITs that are not uniform, and what to do about it.
+    """Return the finding for PITs that are not uniform, and the advice.
 
-    Their mean and their spread about ½ tell most: the first two components of Neyman's smooth test
-    (Neyman 1937, Smooth test for goodness of fit, Skandinavisk Aktuarietidskrift 20).
+    Most failures show in their mean and their spread about ½, the first two components of Neyman's
+    smooth test (Neyman 1937, Smooth test for goodness of fit, Skandinavisk Aktuarietidskrift 20).
     """
     u, values = pit.values, _values(fit)
-    # Of uniform values, u has variance 1/12, and (u − ½)² has mean 1/12 and variance 1/180.
+    # For uniform u, the variance is 1/12, and (u − ½)² has mean 1/12 and variance 1/180.
     slope = float((u.mean() - 0.5) * np.sqrt(12 * u.size))
     spread = float((np.mean((u - 0.5) ** 2) - 1 / 12) * np.sqrt(180 * u.size))
     if max(abs(slope), abs(spread)) < SHAPE_Z:
-        # Where the distribution function of the PITs is farthest from that of uniform values.
+        # The point where the distribution function of the PITs is farthest from the uniform one.
         points = pit.band.points
         share = ecdf.counts(u, points, u.size) / u.size
         z = int(np.argmax(np.abs(share - points) / np.sqrt(points * (1 - points))))
@@ -611,20 +690,29 @@ def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
 
 
 def _values(fit: Fit) -> str:
-    """Return the observed values in the user's words."""
+    """Return a phrase for the observed values, with the user's name of the column."""
     return f"the {'counts' if fit.program.counts else 'values'} of {fit.data.value_name}"
 
 
 def _with_start(fit: Fit, advice: str) -> str:
-    """Add how to change a program that ships with the package: by a copy."""
-    if not advice or advice == _MEAN or fit.program.reference.endswith(".stan"):
+    """Add how to change a shipped program, or which family a formula needs."""
+    formula, reference = fit.program.declaration.formula, fit.program.reference
+    is_wider = advice in (_WIDER, _WIDER_COUNTS, _TAILS, _ZEROS)
+    if formula is not None:
+        wider = _WIDER_FAMILIES.get(formula.family)
+        return f"refit with {wider}" if wider and is_wider else advice
+    if not advice or advice == _MEAN or reference.endswith(".stan"):
         return advice
-    return f"{advice}; for a copy to change: pyflowers new NAME --from {fit.program.reference}"
+    copy = f"pyflowers new NAME --from {reference}"
+    if is_wider and fit.program.counts and fit.data.by_group is not None:
+        terms = f"{fit.data.value_name} ~ 1 + (1 | {fit.data.by_group.column})"
+        return f'refit with the formula "{terms}" --family negbinomial, or change a copy: {copy}'
+    return f"{advice}; for a copy to change: {copy}"
 
 
 BLOCK_VALUES = 1_000_000
-"""Replicated values in memory at once: 8 MB, and a few times that while they are made. Larger
-blocks are slower: freed memory goes back to the system, which returns it page by page."""
+"""Replicated values in memory at once: 8 MB, and several times as much while they are drawn. Larger
+blocks are slower, because freed memory goes back to the system, which returns it page by page."""
 
 
 def replicates_of(
@@ -638,13 +726,14 @@ def replicates_of(
     Parameters
     ----------
     fit : Fit
-        Has the draws.
+        The fit, with its draws.
     positions : array of int
-        Which draws, chains one after the other.
+        The positions of the draws, one chain after the other.
     rng : Generator
-        Advances from block to block.
+        The generator, which advances from block to block.
     make : callable, optional
-        (draws, data, rng) to data sets, shape (chain, draw, N); the program's ``y_rep`` by default.
+        A function of (draws, data, rng) that returns data sets of shape (chain, draw, N). Default:
+        the program's ``y_rep``.
     """
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in fit.draws.items()}
     step = max(1, BLOCK_VALUES // max(1, fit.data.num_obs))

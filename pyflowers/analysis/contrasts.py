@@ -1,17 +1,17 @@
 """Contrasts and probabilities of derived quantities, with their Monte Carlo standard errors.
 
-An expression is evaluated in every draw, so that its draws are draws of its posterior: of a number
-the median and an interval, of a condition its probability, the mean of an indicator.
+An expression is evaluated in every draw, so that its draws come from its posterior. A number is
+summarised by its median and an interval, a condition by its probability, the mean of an indicator.
 
 The grammar of expressions, such as ``mu_plant[3] - mu_plant[rose]``, is a small part of Python's:
 numbers, quantities and their elements, ``+ - * / **``, comparisons, ``and``, ``or``, ``not``, and
-the functions of :data:`FUNCTIONS`. Nothing else is evaluated: no attributes, no other names, no
-calls of anything else. An element is named as in the summary, by its labels, or by its position
-from 1 if no label has that name.
+the functions of :data:`FUNCTIONS`. Nothing else is evaluated: no attributes, other names or other
+calls. An element is named as in the summary, by its labels, or by its position from 1 if no label
+has that name.
 
-Where the program says how it predicts and has no quantity of that name, ``mu`` is the expected
-response, averaged over the fit's rows, and ``mu[subject 308]`` over those where the column
-``subject`` is ``308``; several conditions are separated by commas.
+If the program declares how it predicts and no quantity is named ``mu``, then ``mu`` is the expected
+response averaged over the fit's rows, and ``mu[subject 308]`` its average over the rows where the
+column ``subject`` is ``308``. Several conditions are separated by commas.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Array = NDArray[Any]
 
 
 def rank(values: Array) -> Array:
-    """Return the rank of each element within its draw: 1 is the largest; ties go by position.
+    """Return the rank of each element within its draw: 1 is the largest, ties go by position.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def rank(values: Array) -> Array:
 
 
 def _of_all(function: Callable[..., Any]) -> Callable[[Array], Array]:
-    """Return a function of all elements of a draw."""
+    """Return a function that is applied to all elements of a draw."""
     return lambda values: np.asarray(function(values.reshape(*values.shape[:2], -1), axis=-1))
 
 
@@ -80,7 +80,7 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "sd": _of_all(partial(np.std, ddof=1)),
     "var": _of_all(partial(np.var, ddof=1)),
 }
-"""What may be called; ``mean`` to ``var`` are taken over the elements of a vector in each draw."""
+"""The functions of expressions; ``mean`` to ``var`` are taken over the elements in each draw."""
 
 _CLOSING = {"mean", "sum", "min", "max", "sd", "var"}
 
@@ -105,7 +105,7 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 
 
 EXPECTED = "mu"
-"""What the expected response is called."""
+"""The name of the expected response."""
 
 
 def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.DataArray:
@@ -114,27 +114,27 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
     Parameters
     ----------
     text : str
-        Such as ``mu_plant[rose] > mu_plant[1]``.
+        The expression, such as ``mu_plant[rose] > mu_plant[1]``.
     posterior : Dataset
         The quantities that it may name.
     fit : Fit, optional
-        Whose expected response ``mu`` is.
+        The fit whose expected response is ``mu``.
 
     Returns
     -------
     DataArray, shape (chain, draw, …)
-        Its draws, named `text`, with the labels of their elements; of a condition, whether it
-        holds.
+        Its draws, named `text`, with the labels of their elements. For a condition, whether it
+        holds in each draw.
 
     Raises
     ------
     ConfigError
-        If it is no expression of this grammar, or names what the posterior does not have.
+        If the text is not an expression of this grammar, or names an unknown quantity.
     """
     import xarray as xr
 
     if len(text) > MOST_CHARACTERS:
-        raise ConfigError(f"expression: it has more than {MOST_CHARACTERS} characters; shorten it")
+        raise ConfigError(f"expression has more than {MOST_CHARACTERS} characters; shorten it")
     expression = _Expression(text, posterior, fit)
     plain = expression.with_names_of_python()
     try:
@@ -159,7 +159,7 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
 
 
 def _array(values: Array, labels: Sequence[Sequence[str]] = ()) -> xr.DataArray:
-    """Return draws with the labels of their elements, whatever the dimensions were called."""
+    """Return draws with the labels of their elements, under new names of the dimensions."""
     import xarray as xr
 
     own = {f"dim_{i}": list(each) for i, each in enumerate(labels)}
@@ -171,17 +171,17 @@ def _labels(value: Any) -> tuple[tuple[str, ...], ...]:
 
 
 class _Expression:
-    """An expression, whose values are numbers and draws of numbers or conditions."""
+    """An expression. Its values are numbers, and draws of numbers or conditions."""
 
     def __init__(self, text: str, posterior: xr.Dataset, fit: Fit | None = None) -> None:
         self.text = text
         self.posterior = posterior
-        # Where mu is a quantity it is that.
+        # If mu is a quantity, the name stands for it.
         self.fit = None if fit is None or EXPECTED in posterior or not _predicts(fit) else fit
         self.found: dict[str, xr.DataArray] = {}
 
     def with_names_of_python(self) -> str:
-        """Name what Python cannot read: labels of any text, quantities like ``lambda``."""
+        """Replace names that Python cannot parse: arbitrary labels, quantities like ``lambda``."""
         text = self.text
         vectors = [str(name) for name, each in self.posterior.items() if own_dims(each)]
         names = "|".join(map(re.escape, sorted(vectors, key=len, reverse=True)))
@@ -195,14 +195,14 @@ class _Expression:
             pieces += [text[at : match.start()], placeholder]
             at = end
         text = self.with_expected("".join([*pieces, text[at:]]))
-        # A quantity may have the name of a word of Python; no name of Stan begins with _.
+        # A quantity may have the name of a Python keyword; no name in Stan begins with _.
         for name in set(map(str, self.posterior)) & set(keyword.kwlist) - {"and", "or", "not"}:
             self.found[f"_{name}"] = self.quantity(name)
             text = re.sub(rf"(?<![\w.]){name}(?!\w)", f"_{name}", text)
         return text
 
     def with_expected(self, text: str) -> str:
-        """Name the averages of the expected response."""
+        """Replace the averages of the expected response by names."""
         if self.fit is None:
             return text
         pieces, at = [], 0
@@ -219,7 +219,7 @@ class _Expression:
         return "".join([*pieces, text[at:]])
 
     def element(self, begin: int, quantity: xr.DataArray) -> tuple[int, int]:
-        """Return the position of the element whose label begins at `begin`, and where it ends."""
+        """Return the position of the element whose label begins at `begin`, and the label's end."""
         name, elements = str(quantity.name), element_names(quantity)
         labels = [element[len(name) + 1 : -1] for element in elements]
         longest, position = 0, -1
@@ -234,7 +234,7 @@ class _Expression:
             raise self.error(f"the bracket after {name} is not closed")
         shape = quantity.shape[2:]
         places = [part.strip() for part in inside.split(",")]
-        # Where labels are numbers, a number that is none of them is a mistake and no position.
+        # If labels are numbers, another number is a mistake, not a position.
         numbered = all(map(str.isdecimal, labels))
         inner = (p.isdecimal() and 1 <= int(p) <= n for p, n in zip(places, shape, strict=False))
         if numbered or len(places) != len(shape) or not all(inner):
@@ -285,7 +285,7 @@ class _Expression:
         return _array(self.posterior[own].values, labels_of(self.posterior[own]))
 
     def apply(self, op: ast.AST, *values: Any) -> Any:
-        """Combine values draw by draw, and element by element where they have elements."""
+        """Combine values draw by draw and, if they have elements, element by element."""
         self.must_be(isinstance(op, ast.And | ast.Or | ast.Not), *values)
         labels = [each for each in map(_labels, values) if each]
         if len(labels) > 1 and labels[0] != labels[1]:
@@ -293,7 +293,7 @@ class _Expression:
             raise self.error(
                 f"it combines {sizes[0]} elements with {sizes[1]} others; select single elements"
             )
-        if isinstance(op, ast.Pow):  # of whole numbers as well
+        if isinstance(op, ast.Pow):  # also for integers
             values = tuple(np.float64(1) * each for each in values)
         try:
             return _OPERATORS[type(op)](*values)
@@ -321,7 +321,7 @@ class _Expression:
         return _array(FUNCTIONS[name](value.values), () if name in _CLOSING else labels)
 
     def must_be(self, condition: bool, *values: Any) -> None:
-        """Refuse a number where a condition is meant, and a condition where numbers are."""
+        """Refuse numbers where conditions are expected, and vice versa."""
         for value in values:
             if (np.asarray(value).dtype == np.bool_) != condition:
                 raise self.error(
@@ -340,7 +340,7 @@ def _predicts(fit: Fit) -> bool:
 
 
 def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str], int]:
-    """Return which column is to have which label, and where the bracket ends."""
+    """Return the requested label of each column, and the end of the bracket."""
     assert of.fit is not None
     assert of.fit.data.table is not None
     table, found, at = of.fit.data.table, dict[str, str](), begin
@@ -357,7 +357,7 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
         known = [
             its for its in cells.get(column, ()) if re.match(rf"{re.escape(its)}\s*[],]", label)
         ]
-        # A number may be written in other ways than in the table.
+        # A number may be written differently from the table.
         value, length = max(
             ((each, len(each)) for each in known), key=lambda e: e[1], default=("", 0)
         )
@@ -387,7 +387,7 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
 
 
 def _text(cell: Any) -> str:
-    """Return a cell as the text by which it is named: 3.0 as 3."""
+    """Return a cell as the text that names it: 3.0 as 3."""
     try:
         return f"{float(cell):.15g}"
     except (TypeError, ValueError):
@@ -395,7 +395,7 @@ def _text(cell: Any) -> str:
 
 
 def _expected(of: _Expression, conditions: Mapping[str, str]) -> Array:
-    """Return the expected response, averaged over the rows that meet some conditions."""
+    """Return the expected response, averaged over the rows that meet all conditions."""
     assert of.fit is not None
     table = of.fit.data.table
     assert table is not None
@@ -418,9 +418,33 @@ class Contrasts(Shown):
     Attributes
     ----------
     fit : Fit
-        Whose posterior it is.
+        The fit.
     derived : tuple of DataArray
-        The draws of each expression, see :func:`evaluate`.
+        The draws of each expression, shape (chain, draw, ...), with the labels of its elements.
+
+    See Also
+    --------
+    pyflowers.contrast : Evaluate expressions.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> found = pyflowers.contrast(
+    ...     fit, "mu_plant[3] - mu_plant[1]", "mu_plant[3] > mu_plant[1]", "rank(mu_plant)"
+    ... )
+    >>> found.numbers()[["median", "5%", "95%"]].round(1)
+                               median   5%  95%
+    expression
+    mu_plant[3] - mu_plant[1]     3.2  0.3  6.2
+    >>> found.conditions()["probability"].round(1).tolist()
+    [1.0]
+    >>> found.ranks()["P(first)"].round(1).tolist()
+    [0.0, 0.0, 1.0]
+    >>> list(found.tables())
+    ['numbers.csv', 'conditions.csv', 'ranks.csv']
+    >>> [record["kind"] for record in found.records()]
+    ['number', 'condition', 'rank', 'rank', 'rank']
     """
 
     fit: Fit
@@ -429,7 +453,8 @@ class Contrasts(Shown):
     def numbers(self) -> pd.DataFrame:
         """Return median, intervals and Monte Carlo errors of each element that is a number.
 
-        ``mcse`` is that of the median.
+        The column ``mcse`` belongs to the median, ``mcse_5%`` and ``mcse_95%`` to the ends of the
+        interval.
         """
         of_numbers = partial(number_columns, interval=self.fit.interval)
         return self._table(
@@ -437,20 +462,20 @@ class Contrasts(Shown):
         )
 
     def ranks(self) -> pd.DataFrame:
-        """Return the probabilities of each element's ranks, of an expression ``rank(…)``.
+        """Return the probabilities of each element's ranks, for expressions ``rank(...)``.
 
-        ``P(first)`` is that of being the largest, ``P(top 3)`` that of being one of the three
-        largest, where there are more, and ``P(last)`` that of being the smallest; each with its
-        Monte Carlo error. Quantiles of ranks would hide that several may well be the first.
+        ``P(first)`` is the probability of being the largest, ``P(top 3)`` of being one of the three
+        largest (if there are more than three elements), and ``P(last)`` of being the smallest, each
+        with its Monte Carlo error. Quantiles of ranks would hide that several elements may be the
+        first.
         """
         return self._table(lambda each: bool(each.attrs["is_rank"]), _rank)
 
     def conditions(self) -> pd.DataFrame:
         """Return the probability of each condition, with its Monte Carlo error.
 
-        Where a condition holds in every draw, or in none, its error cannot be estimated and is
-        missing; the probability then is within about 3 divided by the number of independent draws
-        of 1 or 0.
+        If a condition holds in every draw, or in none, the error cannot be estimated and is NaN.
+        The probability is then within about 3 divided by the number of independent draws of 1 or 0.
         """
         return self._table(lambda each: each.dtype == bool, _condition)
 
@@ -469,7 +494,7 @@ class Contrasts(Shown):
         return pd.concat(rows[1:] or rows)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Return the tables that are not empty by the names of their files."""
+        """Return the tables that are not empty, by file name."""
         every = {
             "numbers.csv": self.numbers(),
             "conditions.csv": self.conditions(),
@@ -487,7 +512,7 @@ class Contrasts(Shown):
         ]
 
     def records(self) -> list[dict[str, object]]:
-        """Return every row as a mapping, for JSON; what is missing is None."""
+        """Return every row as a mapping, for JSON; missing values are None."""
         return [
             {"expression": str(name), "kind": kind, **plain(row.to_dict())}
             for kind, table in (
@@ -500,23 +525,48 @@ class Contrasts(Shown):
 
 
 def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Contrasts:
-    """Evaluate expressions of the posterior's quantities.
+    """Evaluate expressions of the posterior's quantities in every draw.
 
     Parameters
     ----------
     fit : Fit
-        Whose posterior it is.
+        The fit.
     *expressions : str
-        Such as ``mu_plant[3] - mu_plant[1]``, ``mu_plant[3] > mu_plant[1]`` or
-        ``rank(mu_plant)``, where rank 1 is the largest, or ``mu[subject 308] - mu``, of the
-        expected response; see the head of this module.
+        Numbers such as ``mu_plant[3] - mu_plant[1]``, conditions such as
+        ``mu_plant[3] > mu_plant[1]``, or ``rank(mu_plant)``, where rank 1 is the largest. An
+        element is named by its label or by its position, counted from 1. Expressions may use
+        ``+ - * / **``, comparisons, ``and``, ``or``, ``not``, and the functions ``abs``, ``exp``,
+        ``log``, ``sqrt``, ``rank``, ``mean``, ``sum``, ``min``, ``max``, ``sd`` and ``var``.
+        If the program declares how it predicts and no quantity is named ``mu``, then ``mu`` is the
+        expected response averaged over the fit's rows, and ``mu[subject 308]`` its average over
+        the rows where the column ``subject`` is ``308``.
     interval : float, optional
-        Probability of the wider interval that is shown; that of the fit by default.
+        Probability of the wider interval of the tables. Default: the fit's.
+
+    Returns
+    -------
+    Contrasts
+        The draws of each expression, and tables of numbers, of conditions and of ranks.
 
     Raises
     ------
     ConfigError
-        If there is none, one cannot be evaluated, or the interval does not lie between 0 and 1.
+        If there is no expression, one cannot be evaluated, or the interval does not lie between 0
+        and 1.
+
+    See Also
+    --------
+    pyflowers.effects : Compare predictions for different values of a column.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> found = pyflowers.contrast(fit, "mu_plant[3] > mu_plant[2]")
+    >>> found.conditions()["probability"].round(2)
+    expression
+    mu_plant[3] > mu_plant[2]    1.0
+    Name: probability, dtype: float64
     """
     if not expressions:
         raise ConfigError("contrast: there is no expression; give at least one, such as 'mu > 0'")
@@ -525,7 +575,7 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
 
 
 def number_columns(draws: NDArray[np.float64], interval: float) -> dict[str, Any]:
-    """Return median, intervals, their Monte Carlo errors and bulk ESS, of (chain, draw, value)."""
+    """Return median, intervals, Monte Carlo errors and bulk ESS of draws (chain, draw, value)."""
     probs = interval_quantiles(0.5, interval)
     found = convergence.statistics(draws, list(probs.values()))
     return {

@@ -6,14 +6,14 @@ tails both exceed a level t:
 
     Pr(C(z) ≤ c) > t   and   Pr(C(z) ≥ c) > t
 
-and t is the largest for which C stays inside everywhere with the wanted probability. That
-probability is computed exactly. C is a Poisson process of rate N on (0, 1), given C(1) = N, whose
-increments between points are independent, so that the mass of the paths inside is carried from
-point to point by a convolution and divided by Pr(Poisson(N) = N) at the end. Every term is
-positive: nothing cancels.
+and t is the largest level for which C stays inside everywhere with the requested probability. That
+probability is computed exactly. C is a Poisson process of rate N on (0, 1) given C(1) = N. Its
+increments between points are independent, so that the mass of the paths inside is propagated from
+point to point by a convolution, and divided by Pr(Poisson(N) = N) at the end. All terms are
+positive, so nothing cancels.
 
-Ranks among S draws are multiples of 1/(S + 1); they are uniform on {0, …, S} where computation is
-right, and the band is taken at such multiples.
+Ranks among S draws are multiples of 1/(S + 1). They are uniform on {0, …, S} if the computation is
+right, and the band is evaluated at such multiples.
 
 References
 ----------
@@ -37,10 +37,10 @@ from numpy.typing import ArrayLike, NDArray
 from pyflowers.errors import ConfigError
 
 MOST_POINTS = 1000
-"""Points at which a band is taken, at most."""
+"""The most points at which a band is evaluated."""
 
 FEWEST_POINTS = 100
-"""Points at which a band is taken however few the values are, unless the ranks have fewer."""
+"""The fewest points at which a band is evaluated, unless there are fewer ranks."""
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -48,7 +48,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Where the counts of uniform values stay, at all points at once.
+    """The limits within which the counts of uniform values stay, at all points simultaneously.
 
     Attributes
     ----------
@@ -59,8 +59,8 @@ class Band:
     lower, upper : array of int, shape (K,)
         The smallest and the largest number of values up to each point.
     prob : float
-        The probability that was asked for; because counts are whole, the band's own is a little
-        larger, see :func:`inside_probability`.
+        The requested probability. Because counts are integers, the actual probability of the band
+        is slightly larger, see :func:`inside_probability`.
     level : float
         t, the pointwise tail level.
     """
@@ -78,12 +78,12 @@ class Band:
         Parameters
         ----------
         values : array, shape (N,)
-            Between 0 and 1; of ranks, see :func:`from_ranks`.
+            The values, between 0 and 1; for ranks see :func:`from_ranks`.
 
         Raises
         ------
         ConfigError
-            If they are not N numbers between 0 and 1.
+            If the values are not N numbers between 0 and 1.
         """
         found = counts(values, self.points, self.num_values)
         return bool(np.all((found >= self.lower) & (found <= self.upper)))
@@ -95,11 +95,11 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
     Parameters
     ----------
     num_values : int
-        N, from 1 on.
+        N, at least 1.
     num_draws : int, optional
-        S, among which the values are ranks; without, they are continuous.
+        S, the number of draws among which the values are ranks. Default: continuous values.
     prob : float
-        With which uniform values stay inside at all points at once.
+        Probability that uniform values stay inside at all points simultaneously.
 
     Raises
     ------
@@ -107,9 +107,9 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
         If an argument is out of its range.
     """
     if not 0 < prob < 1:
-        raise ConfigError(f"prob must lie between 0 and 1, was {prob!r}")
+        raise ConfigError(f"prob must lie between 0 and 1, got {prob!r}")
     points = band_points(num_values, num_draws)
-    # By Bonferroni's inequality the first is low enough; a single point alone asks for the second.
+    # By Bonferroni's inequality the first is low enough; only a single point needs the second.
     low, high = (1 - prob) / (2 * points.size), (1 - prob) / 2
     while log(high / low) > 1e-4:
         middle = (low * high) ** 0.5
@@ -121,15 +121,15 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
 
 
 def p_value(values: ArrayLike, *, num_draws: int | None = None) -> float:
-    """Return the probability that uniform values stray as far as these at some point.
+    """Return the probability that uniform values deviate at least as much as these at some point.
 
-    It is the probability of leaving the widest band that these values leave, so that a band of
-    probability `prob` holds them where this is above 1 − `prob`. Far in the tail it is accurate.
+    It is the probability of leaving the widest band that these values leave. So a band of
+    probability `prob` contains them if this is above 1 − `prob`. It is accurate far into the tail.
 
     Parameters
     ----------
     values : array, shape (N,)
-        Between 0 and 1; of ranks, see :func:`from_ranks`.
+        The values, between 0 and 1; for ranks see :func:`from_ranks`.
     num_draws : int, optional
         See :func:`uniform_band`.
 
@@ -154,7 +154,7 @@ def from_ranks(ranks: ArrayLike, num_draws: int) -> FloatArray:
     Parameters
     ----------
     ranks : array of int, shape (N,)
-        From 0 to S: how many of S draws are below each value.
+        The number of the S draws that are below each value, from 0 to S.
     num_draws : int
         S.
 
@@ -178,9 +178,9 @@ def band_points(num_values: int, num_draws: int | None = None) -> FloatArray:
         If there are no values, or no draws.
     """
     if num_values < 1:
-        raise ConfigError(f"a band needs at least one value, was given {num_values}")
+        raise ConfigError(f"a band needs at least one value, got {num_values}")
     if num_draws is not None and num_draws < 1:
-        raise ConfigError(f"num_draws must be at least 1, was {num_draws}")
+        raise ConfigError(f"num_draws must be at least 1, got {num_draws}")
     wanted = min(max(num_values, FEWEST_POINTS), MOST_POINTS)
     if num_draws is None:
         return np.asarray(np.arange(1, wanted) / wanted)
@@ -194,12 +194,12 @@ def counts(values: ArrayLike, points: FloatArray, num_values: int) -> IntArray:
     Raises
     ------
     ConfigError
-        If they are not `num_values` numbers between 0 and 1.
+        If the values are not `num_values` numbers between 0 and 1.
     """
     array = np.sort(np.asarray(values, dtype=np.float64).ravel())
     if array.size != num_values:
-        raise ConfigError(f"the band is one of {num_values} values, and there are {array.size}")
-    # Numbers that are not comparable come last.
+        raise ConfigError(f"the band is for {num_values} values, but there are {array.size}")
+    # NaN is sorted to the end.
     if not (array[0] >= 0 and array[-1] <= 1):
         raise ConfigError("values of a uniform distribution must lie between 0 and 1")
     return np.asarray(np.searchsorted(array, points, side="right"), dtype=np.int64)
@@ -227,10 +227,10 @@ def inside_probability(
 def outside_probability(
     num_values: int, points: FloatArray, lower: IntArray, upper: IntArray
 ) -> float:
-    """Return 1 minus :func:`inside_probability`, accurate however small it is.
+    """Return 1 minus :func:`inside_probability`, accurately even if it is very small.
 
-    What leaves is added up from point to point: with a values up to one point, those up to the next
-    are a and a binomial number of the others.
+    The mass that leaves is added up from point to point: with a values up to one point, the number
+    up to the next is a plus a binomial number of the others.
     """
     from scipy.special import bdtr, bdtrc
 
@@ -250,9 +250,9 @@ def outside_probability(
 def _paths(
     num_values: int, points: FloatArray, lower: IntArray, upper: IntArray
 ) -> Iterator[tuple[float, IntArray, FloatArray]]:
-    """Yield 0 and each point, the counts inside the limits there, and the mass of their paths.
+    """Yield 0 and each point, with the counts inside the limits and the mass of their paths.
 
-    The mass is that of a Poisson process whose path has been inside so far.
+    It is the mass of the paths of a Poisson process that have stayed inside so far.
     """
     at, counted, mass = 0.0, np.zeros(1, dtype=np.int64), np.ones(1)
     yield at, counted, mass
@@ -274,7 +274,7 @@ def _poisson(mean: float, k: IntArray | int) -> FloatArray:
 
 
 def _limits(num_values: int, points: FloatArray, level: float) -> tuple[IntArray, IntArray]:
-    """Return the counts both of whose tails are above a level, at each point."""
+    """Return the counts with both tails above a level, at each point."""
     lower = _smallest(num_values, points, level)
     # Pr(C(z) ≥ c) = Pr(N − C(z) ≤ N − c), and N − C(z) ~ Binomial(N, 1 − z).
     return lower, num_values - _smallest(num_values, 1 - points, level)
@@ -284,7 +284,7 @@ def _smallest(num_values: int, points: FloatArray, level: float) -> IntArray:
     """Return the smallest c with Pr(Binomial(N, z) ≤ c) > level, at each point."""
     from scipy.special import bdtr, bdtrik
 
-    # The count as a real number, which rounding may have moved across a whole one.
+    # The count as a real number, which rounding may have moved across an integer.
     near = np.nan_to_num(np.ceil(bdtrik(level, num_values, points)), nan=0.0)
     found = np.clip(near - 1, 0, num_values)
     for _ in range(2):

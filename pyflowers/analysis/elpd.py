@@ -1,27 +1,27 @@
-"""How well each model predicts an observation, or a group, that it has not seen: elpd.
+"""elpd: how well a model predicts an observation, or a group, that it has not seen.
 
 elpd_loo = Σ_n log p(y[n] | y without y[n]), each term estimated from the draws of one fit by
 Pareto-smoothed importance sampling. Models of the same data are compared observation by
 observation: the difference of two elpd has the standard error sqrt(N var_n(d[n])). Observations
-whose k-hat is too large can be left out exactly instead, by refits. Stacking gives the weights of
-a mixture of the models' predictive distributions that has the largest elpd.
+whose k-hat is too large can be left out exactly instead, by refits. Stacking finds the weights for
+which the mixture of the models' predictive distributions has the largest elpd.
 
-The draws leave a Monte Carlo error in elpd. To first order a term changes by
+elpd has a Monte Carlo error. To first order, a term changes by
 
     w[n, s] (p(y[n] | draw s) / p(y[n] | y without y[n]) − 1)
 
-for draw s of weight w[n, s], whose squares sum to the variance of an importance-sampling estimate
-[2]_, section 2.3. All terms are of the same draws, so these changes are added up over n before they
-are squared, and their effective sample size stands for the number of draws. The errors of refits
-are independent of each other.
+for draw s with weight w[n, s]. The squares of these changes sum to the variance of an
+importance-sampling estimate [2]_, section 2.3. All terms are computed from the same draws, so the
+changes are added up over n before they are squared, and their effective sample size replaces the
+number of draws. The errors of refits are independent of each other.
 
-Leave-one-group-out asks what a multilevel model answers with its population: how well it predicts a
-new plant, not one more month of a plant that is known [5]_. elpd = Σ_g log p(y_g | y without group
-g), with y_g all observations of group g at once; the new group's own parameters are integrated over
-their population. Each term comes from a refit. Importance sampling from the full fit cannot reach
-that far: without a group the posterior of its parameters is entirely different.
+Leave-one-group-out tests the population of a multilevel model: how well it predicts a new plant,
+not one more month of a known plant [5]_. elpd = Σ_g log p(y_g | y without group g), where y_g is
+all observations of group g; the parameters of the new group are integrated over the population.
+Each term comes from a refit. Importance sampling from the full fit does not work here, because the
+posterior of a group's parameters is entirely different without the group.
 
-The standard error is over groups, sqrt(G var_g), since groups are what is sampled.
+The standard error is over groups, sqrt(G var_g), since groups are the sampling units.
 
 References
 ----------
@@ -63,30 +63,31 @@ from pyflowers.programs import Capability
 FEW_OBSERVATIONS = 100
 SMALL_DIFFERENCE = 4.0
 AGAIN = (
-    "refits have the options of the fit, so fit it again with more warm-up and draws or a larger "
+    "refits use the options of the fit, so refit the model with more warm-up and draws or a larger "
     "adapt_delta"
 )
 _MOST_STEPS = 10_000
-_MOST_VALUES = 4_000_000  # pointwise likelihoods that are weighted at once
+_MOST_VALUES = 4_000_000  # the most pointwise likelihoods that are weighted at a time
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelElpd:
-    """How well one model predicts what it has not seen.
+    """How well one model predicts observations or groups that it has not seen.
 
     Attributes
     ----------
     name : str
         The model.
     elpd, se : float
-        Expected log predictive density, the sum of `terms`, and its standard error: what other
-        observations, or groups, would have changed.
+        Expected log predictive density, the sum of `terms`, and its standard error, the error due
+        to the finite number of observations, or of groups.
     difference, difference_se : float
-        elpd minus that of the best model, at most 0, and its standard error.
+        elpd minus the elpd of the best model, at most 0, and its standard error.
     terms : array
         Log predictive density of each observation, or of each group as a whole.
     mcse : float or array
-        Monte Carlo standard error of elpd, what other draws would have changed, or of each term.
+        Monte Carlo standard error of elpd, or of each term, the error due to the finite number of
+        draws.
     """
 
     name: str
@@ -121,7 +122,7 @@ class ElpdComparison(Shown):
 
     @property
     def left_out(self) -> str:
-        """What is left out, in words."""
+        """The units that are left out, in words."""
         raise NotImplementedError
 
     @property
@@ -152,17 +153,25 @@ class ElpdComparison(Shown):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelLoo(ModelElpd):
-    """The PSIS-LOO results of one model, besides those of :class:`ModelElpd`.
+    """The PSIS-LOO results of one model.
 
     Attributes
     ----------
+    name : str
+        The model.
+    elpd, se : float
+        Expected log predictive density, the sum of `terms`, in nats, and its standard error.
+    difference, difference_se : float
+        elpd minus the elpd of the best model, at most 0, and its standard error.
+    terms : array, shape (N,)
+        Log predictive density of each observation given the others.
     mcse : float
-        Monte Carlo standard error of elpd: what other draws would have changed. NaN where a k-hat
-        is too large.
+        Monte Carlo standard error of elpd, the error due to the finite number of draws. NaN where a
+        k-hat is too large.
     p_loo, p_loo_se : float
         Effective number of parameters, and its standard error.
     num_parameters : int
-        The parameters that the program has.
+        Number of parameters of the program.
     k_hat : array, shape (N,)
         Pareto shape of each observation's importance weights.
     good_k : float
@@ -170,11 +179,26 @@ class ModelLoo(ModelElpd):
     refitted : array of int
         Observations whose term comes from a refit without them, counted from 0.
     failed : array of int
-        Those of them whose refit failed its diagnostics.
+        Observations in `refitted` whose refit failed its diagnostics.
     no_refit : str
-        Why observations of a large k-hat were not left out by refits although that was asked for.
+        Why observations with a large k-hat were not left out by refits although refits were
+        requested.
     weight : float
-        Its stacking weight; 1 for a single model.
+        Stacking weight of the model; 1 for a single model.
+
+    See Also
+    --------
+    pyflowers.loo : Compare models by PSIS-LOO.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> model = pyflowers.loo(fit).best
+    >>> round(model.elpd), round(model.p_loo)
+    (-26, 2)
+    >>> bool(model.worst_k < model.good_k)
+    True
     """
 
     mcse: float
@@ -195,7 +219,7 @@ class ModelLoo(ModelElpd):
 
     @property
     def num_bad(self) -> int:
-        """Observations whose k-hat is too large and that were not estimated by a refit."""
+        """The number of observations with too large a k-hat whose term is not from a refit."""
         return int((self.k_hat > self.good_k).sum()) - self.refitted.size
 
     @property
@@ -207,16 +231,32 @@ class ModelLoo(ModelElpd):
 
 @dataclass(frozen=True, repr=False)
 class LooComparison(ElpdComparison):
-    """Models of the same data, the best first.
+    """Models of the same data, compared by PSIS-LOO.
 
     Attributes
     ----------
     models : tuple of ModelLoo
-        One for each fit.
+        The models, the best first.
     num_obs : int
-        The observations that are compared.
+        Number of observations that are compared.
     num_fitted : mapping of str to int
-        How many each model was fitted to, by its name.
+        Number of observations that each model was fitted to, by the name of the model.
+
+    See Also
+    --------
+    pyflowers.loo : Compare models by PSIS-LOO.
+    pyflowers.plots.elpd_differences : Draw the differences.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> counts = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> normal = pyflowers.fit("multilevel_normal", seed=1, engine="exact")
+    >>> found = pyflowers.loo([counts, normal])
+    >>> found.best.name
+    'multilevel_poisson'
+    >>> found.cautions[0]
+    '12 observations are too few for this conclusion: ...'
     """
 
     models: tuple[ModelLoo, ...]
@@ -225,7 +265,7 @@ class LooComparison(ElpdComparison):
 
     @property
     def left_out(self) -> str:
-        """What is left out, in words."""
+        """The units that are left out, in words."""
         return f"{self.num_obs} observations left out at a time"
 
     @property
@@ -256,18 +296,18 @@ class LooComparison(ElpdComparison):
             (
                 noisy,
                 f"The difference to {' and '.join(noisy)} is within its Monte Carlo error, so that "
-                "other draws may rank these models otherwise: fit them again with more draws.",
+                "other draws may rank these models differently: refit them with more draws.",
             ),
         )
         sentences = [sentence for applies, sentence in of_all if applies]
         return sentences + [each for model in self.models for each in self._of_model(model)]
 
     def _of_model(self, model: ModelLoo) -> list[str]:
-        """Return the limitations of one model's estimate, and what they say of the model."""
+        """Return the limitations of one model's estimate, and what they show about the model."""
         name, num = model.name, model.num_parameters
         sentences = []
         if model.num_bad:
-            remedy = model.no_refit or "pyflowers loo fits again without each of them"
+            remedy = model.no_refit or "pyflowers loo refits the model without each of them"
             sentences.append(
                 f"{name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
                 f"{model.good_k:.2f}, so its elpd is likely too high; {remedy}."
@@ -277,8 +317,8 @@ class LooComparison(ElpdComparison):
                 f"{name}: {model.failed.size} of {model.refitted.size} refits failed their "
                 f"diagnostics, without observation {first_ten(model.failed + 1)}; {AGAIN}."
             )
-        # p_loo is known up to its standard error: of a good model it is about the number of its
-        # parameters where the prior says little, and above it in half of the data sets.
+        # p_loo has a standard error. For a good model with a weak prior it is about the number of
+        # parameters, and larger in half of the data sets.
         if model.p_loo - 2 * model.p_loo_se > num:
             sentences.append(
                 f"{name}: p_loo {model.p_loo:.3g} is above the number of its parameters, {num}, so "
@@ -302,17 +342,44 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
     Parameters
     ----------
     fits : Fit or sequence of Fit
-        One for each model, all of the same data. Fits that left out different rows of one table, as
-        those with missing values, are compared on the rows that all of them have.
+        One fit for each model, all to the same data. Fits that left out different rows of one
+        table, such as rows with missing values, are compared on the rows that all of them have.
     refit : bool
-        Whether to fit a model again without each observation whose k-hat is too large; where that
-        cannot be done, the estimates stay and :attr:`LooComparison.cautions` says why.
+        Whether to refit a model without each observation whose k-hat is too large. If that is not
+        possible, the estimates stay and ``cautions`` gives the reason.
+
+    Returns
+    -------
+    LooComparison
+        The models, the best first, with elpd, differences, stacking weights and k-hat.
 
     Raises
     ------
     ConfigError
-        If there is no fit, the data differ, two have one name, or the pointwise likelihood is too
-        large to be held.
+        If there is no fit, a program has no ``log_lik``, the data differ, two models have the same
+        name, or the pointwise likelihood has too many values to keep.
+
+    See Also
+    --------
+    pyflowers.leave_one_group_out : Compare models by how well they predict new groups.
+    pyflowers.plots.elpd_differences : Draw the differences.
+
+    References
+    ----------
+    Vehtari, Gelman and Gabry (2017), Practical Bayesian model evaluation using leave-one-out
+    cross-validation and WAIC, Statistics and Computing 27(5), eqs. 10, 23 and 24; Vehtari, Simpson,
+    Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR 25(72).
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> counts = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> normal = pyflowers.fit("multilevel_normal", seed=1, engine="exact")
+    >>> pyflowers.loo([counts, normal]).table()[["elpd", "difference", "weight"]].round()
+                        elpd  difference  weight
+    model
+    multilevel_poisson -26.0         0.0     1.0
+    multilevel_normal  -34.0        -8.0     0.0
     """
     fits = checked_comparable(fits)
     rows = common_rows(fits)
@@ -342,7 +409,7 @@ def _standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) 
 
 
 def stacking_weights(elpd: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights of the mixture of models that predicts best.
+    """Return the weights of the mixture of models with the best predictions.
 
     They maximise Σ_n log Σ_k w_k p(y[n] | y without y[n], model k), which is concave, by the EM
     steps of a mixture's proportions: each step increases it.
@@ -370,7 +437,7 @@ def stacking_weights(elpd: NDArray[np.float64]) -> NDArray[np.float64]:
 def _psis(
     fit: Fit, refit: bool, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Return log p(y[n] | the others) of some rows of a fit, and fields of :class:`ModelLoo`."""
+    """Return log p(y[n] | the others) for rows of a fit, and fields of :class:`ModelLoo`."""
     of_all = rows.size == fit.data.num_obs
     log_lik = fit.program.log_lik(fit.draws, fit.data, None if of_all else rows)
     num_obs, num_draws = log_lik.shape[-1], fit.num_chains * fit.num_draws
@@ -402,7 +469,7 @@ def _psis(
     errors = [of_draws, *(each.mcse for each in found)]
     names = fit.program.source.blocks.parameters
     num_parameters = len(element_names(fit.posterior))
-    if all(name in fit.draws for name in names):  # or all quantities, where draws lack some
+    if all(name in fit.draws for name in names):  # or all quantities, if draws lack some
         num_parameters = sum(int(np.prod(fit.draws[name].shape[2:])) for name in names)
     return elpd, {
         "mcse": float(np.linalg.norm(errors)) if refitted.size == bad.size else np.nan,
@@ -418,7 +485,7 @@ def _psis(
 
 
 def first_ten(names: Iterable[object]) -> str:
-    """Return names as a list, ten of them at most."""
+    """Return a list of names in words, at most ten of them."""
     shown = list(map(str, names))
     return ", ".join(shown[:10]) + (", …" if len(shown) > 10 else "")
 
@@ -429,12 +496,13 @@ def error_of_sum(terms: NDArray[np.float64]) -> float:
 
 
 def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
-    """Return fits as a list; refuse those whose predictions cannot be compared.
+    """Return fits as a list; refuse fits whose predictions cannot be compared.
 
     Raises
     ------
     ConfigError
-        If there is no fit, two have one name, or the pointwise likelihood is too large to be held.
+        If there is no fit, two have the same name, or the pointwise likelihood is too large for
+        memory.
     """
     fits = checked_fits(fits, "PSIS-LOO")
     if not fits:
@@ -453,7 +521,7 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
 
 
 def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:
-    """Return the positions in each fit of the observations that all of them have.
+    """Return the positions in each fit of the observations that all fits share.
 
     Raises
     ------
@@ -484,10 +552,10 @@ def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:
 
 
 FEW_GROUPS = 20
-"""Groups below which a standard error over them says little."""
+"""The number of groups below which a standard error over groups is unreliable."""
 
 LARGE_ERROR = 0.5
-"""Monte Carlo standard error of an elpd above which the reader is warned."""
+"""The Monte Carlo standard error of an elpd above which there is a caution."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -496,10 +564,32 @@ class ModelGroups(ModelElpd):
 
     Attributes
     ----------
+    name : str
+        The model.
+    elpd, se : float
+        Expected log predictive density, the sum of `terms`, in nats, and its standard error.
+    difference, difference_se : float
+        elpd minus the elpd of the best model, at most 0, and its standard error.
+    terms : array, shape (G,)
+        Log predictive density of all observations of each group, given the other groups.
     mcse : array, shape (G,)
         Monte Carlo standard error of each term.
     failed : tuple of str
-        Groups whose refit, the one without them, failed its diagnostics.
+        Groups for which the refit without the group failed its diagnostics.
+
+    See Also
+    --------
+    pyflowers.leave_one_group_out : Compare models by how well they predict new groups.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> model = pyflowers.leave_one_group_out([fit]).best
+    >>> model.terms.round().tolist()
+    [-9.0, -10.0, -11.0]
+    >>> model.failed
+    ()
     """
 
     mcse: NDArray[np.float64] = field(repr=False)
@@ -508,16 +598,32 @@ class ModelGroups(ModelElpd):
 
 @dataclass(frozen=True, repr=False)
 class GroupComparison(ElpdComparison):
-    """Models of the same data, the best first.
+    """Models of the same data, compared by leave-one-group-out.
 
     Attributes
     ----------
     models : tuple of ModelGroups
-        One for each fit.
+        The models, the best first.
     column : str
-        What the table calls the groups.
+        The table's name of the column of groups.
     groups : tuple of str
-        Their labels.
+        The labels of the groups.
+
+    See Also
+    --------
+    pyflowers.leave_one_group_out : Compare models by how well they predict new groups.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> found = pyflowers.leave_one_group_out([fit])
+    >>> found.column, found.groups
+    ('plant', ('1', '2', '3'))
+    >>> found.table()[["elpd", "refits"]].round()
+                        elpd  refits
+    model
+    multilevel_poisson -30.0       3
     """
 
     models: tuple[ModelGroups, ...]
@@ -526,7 +632,7 @@ class GroupComparison(ElpdComparison):
 
     @property
     def left_out(self) -> str:
-        """What is left out, in words."""
+        """The units that are left out, in words."""
         return f"{len(self.groups)} groups left out at a time ({self.column})"
 
     @property
@@ -547,7 +653,7 @@ class GroupComparison(ElpdComparison):
             if model.total_mcse > LARGE_ERROR:
                 sentences.append(
                     f"{model.name}: its elpd has a Monte Carlo standard error of "
-                    f"{model.total_mcse:.2g}; fit it again with more draws to reduce it"
+                    f"{model.total_mcse:.2g}; refit it with more draws to reduce it"
                 )
         return sentences
 
@@ -563,11 +669,16 @@ def leave_one_group_out(
     Parameters
     ----------
     fits : sequence of Fit
-        One for each model, all of the same data.
+        One fit for each model, all to the same data.
     column : str, optional
-        The user's name of the column of groups; by default the one that the program groups by.
+        The table's name of the column of groups. Default: the column that the program groups by.
     advance : callable
-        Called after each refit.
+        Function without arguments, called after each refit, for example to show progress.
+
+    Returns
+    -------
+    GroupComparison
+        The models, the best first, with elpd and differences.
 
     Raises
     ------
@@ -576,6 +687,30 @@ def leave_one_group_out(
         leave observations out.
     PyflowersError
         If a refit does not finish.
+
+    See Also
+    --------
+    pyflowers.loo : Compare models by how well they predict single observations.
+
+    References
+    ----------
+    Merkle, Furr and Rabe-Hesketh (2019), Bayesian comparison of latent variable models,
+    Psychometrika 84(3), for the density of a new group.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> counts = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> normal = pyflowers.fit(
+    ...     "multilevel_normal", seed=1, engine="exact",
+    ...     priors={"sigma2_plant_nu": 1, "sigma2_plant_scale": 0.8},
+    ... )
+    >>> found = pyflowers.leave_one_group_out([counts, normal])
+    >>> found.table()[["elpd", "difference"]].round(1)
+                        elpd  difference
+    model
+    multilevel_normal  -30.2         0.0
+    multilevel_poisson -30.4        -0.2
     """
     fits = checked_comparable(fits)
     for fit, rows in zip(fits, common_rows(fits), strict=True):
@@ -616,7 +751,7 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
         have = ", ".join(by_name) or "none"
         wanted = f"no column {column!r} of labels" if column else "no column that groups its rows"
         raise ConfigError(
-            f"{fit.name} has {wanted} (it has {have}); name the one to leave out by: --column NAME"
+            f"{fit.name} has {wanted} (it has {have}); name a column of groups: --column NAME"
         )
     if len(labels) < 2:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Run every method that applies to a model, and put the results into one table."""
+"""Run every method that applies to a model, and combine the results in one table."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ METHOD_NAMES = {
     "laplace": "Laplace",
     "pathfinder": "Pathfinder",
 }
-"""The methods in the order of the table, and what readers call them."""
+"""The methods in the order of the table, with their names in the output."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,24 +61,43 @@ class MethodResult:
     method : str
         One of :data:`METHOD_NAMES`.
     quantities : DataFrame
-        A row for each parameter's element: median, the ends of the reference's interval, mean, sd,
-        and the Monte Carlo standard error of sd (0 where nothing is sampled).
-    draws : mapping or None
-        Draws by parameter, shaped (chain, draw, …), where the method draws.
+        A row for each element of a parameter: median, ends of the interval, mean, sd, and the Monte
+        Carlo standard error of sd (0 for methods without draws).
     wall_time : float
-        Seconds.
+        Run time in seconds.
+    draws : mapping of str to array, shape (chain, draw, ...), or None
+        Draws by parameter; None for methods without draws.
     num_draws : int
-        Draws returned; 0 where nothing is sampled.
+        Number of draws; 0 for methods without draws.
     ess : float
-        Smallest bulk effective sample size of the reference; of Pathfinder, which resamples, the
-        number of different draws; of the others, whose draws are independent, the number of draws.
-    elbo, kl, k_hat : float
-        Evidence lower bound; divergence KL(q ‖ posterior), where exact; Pareto k-hat. Not a number
-        where the method has none.
+        For the reference, the smallest bulk effective sample size; for an approximation, the number
+        of different draws (Pathfinder resamples, so that draws repeat); NaN without draws.
+    elbo : float
+        Evidence lower bound in nats; NaN if the method has none.
+    kl : float
+        Divergence KL(q ‖ posterior) in nats; NaN if it is not known exactly.
+    k_hat : float
+        Pareto k-hat of the approximation; NaN if the method has none.
     log_evidence : float
-        log p(y) of the exact posterior.
+        log p(y) of the exact posterior; NaN for other methods.
     warnings : tuple of str
-        What the method complained about.
+        Warnings of the method.
+
+    See Also
+    --------
+    pyflowers.compare : Approximate one posterior by several methods.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> vb = found.results["vb"]
+    >>> vb.quantities[["median", "sd"]].round(1)
+            median   sd
+    mu         5.1  0.8
+    sigma2     7.8  4.1
+    >>> round(vb.kl, 3)
+    0.041
     """
 
     method: str
@@ -96,29 +115,48 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Shown):
-    """Every method on one posterior.
+    """Several methods on one posterior.
 
     Attributes
     ----------
     program : Program
         The program.
     data : Data
-        The data, priors included.
+        The data, including the priors.
     seed : int
-        Of all random numbers.
+        Seed of all random numbers.
     results : mapping of str to MethodResult
-        By method, in the order of :data:`METHOD_NAMES`.
+        The results by method, in the order of :data:`METHOD_NAMES`.
     nuts : Fit
-        The fit that the others are compared with: by NUTS, or of independent draws.
+        The reference: a fit by NUTS or with independent draws.
     exact : ExactPosterior or None
-        The exact posterior.
+        The exact posterior; None if the program has none.
     vb : VBResult or None
-        The closed-form fit.
+        The closed-form variational fit; None if the program has none.
     vb_from_afar : VBResult or None
-        The same from a start far away, so that the ascent can be seen; of the models of one normal
-        distribution.
+        A variational fit that starts far away, to show the ascent; None unless the model is of one
+        normal distribution.
     failures : mapping of str to str
-        Methods that failed or were left out, and why.
+        Methods that failed or were left out, and the reason.
+
+    See Also
+    --------
+    pyflowers.compare : Approximate one posterior by several methods.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> found.table().loc["mu", ["median", "sd", "sd_ratio"]].round(1)
+            median   sd  sd_ratio
+    method
+    exact      5.1  0.9       1.0
+    nuts       5.1  0.9       1.0
+    vb         5.1  0.8       0.9
+    >>> found.methods()["kl"].round(3).to_dict()
+    {'exact': nan, 'nuts': nan, 'vb': 0.041}
+    >>> found.position("sigma2")
+    ('sigma2', ())
     """
 
     program: Program
@@ -133,12 +171,12 @@ class Comparison(Shown):
 
     @property
     def reference(self) -> str:
-        """The method that the others are compared with: ``nuts`` or ``independent``."""
+        """The reference method: ``nuts`` or ``independent``."""
         return reference_method(self.nuts)
 
     @property
     def elements(self) -> list[str]:
-        """The name of every element that varies, so that there is something to compare."""
+        """The names of the elements whose draws vary."""
         return [
             name
             for quantity in self.nuts.posterior.values()
@@ -146,7 +184,18 @@ class Comparison(Shown):
         ]
 
     def position(self, element: str) -> tuple[str, tuple[int, ...]]:
-        """Return the quantity of an element and its position in it."""
+        """Return the quantity of an element and the element's position in this quantity.
+
+        Parameters
+        ----------
+        element : str
+            The element's name in the tables, such as ``mu_plant[2]``.
+
+        Raises
+        ------
+        KeyError
+            If the posterior has no such element.
+        """
         for name, quantity in self.nuts.posterior.items():
             elements = element_names(quantity)
             if element in elements:
@@ -155,14 +204,14 @@ class Comparison(Shown):
         raise KeyError(element)
 
     def table(self) -> pd.DataFrame:
-        """Return quantiles, mean and sd of each parameter by each method, beside the reference.
+        """Return quantiles, mean and sd of each parameter by each method.
 
         Returns
         -------
         DataFrame
-            Index (parameter, method). ``sd_ratio`` is the method's sd over the reference's and
-            ``sd_ratio_mcse`` its Monte Carlo standard error; ``width_ratio`` compares the
-            intervals, and exists where the sd does not.
+            Index (parameter, method). ``sd_ratio`` is the method's sd divided by the reference's,
+            ``sd_ratio_mcse`` its Monte Carlo standard error, and ``width_ratio`` the same ratio for
+            the widths of the intervals, which exist even if the sd does not.
         """
         reference = self.results[self.reference].quantities
         low, high = reference.columns[1:3]
@@ -182,7 +231,7 @@ class Comparison(Shown):
         return table.reindex(pd.MultiIndex.from_tuples(order, names=table.index.names))
 
     def methods(self) -> pd.DataFrame:
-        """Return the overall results of each method, a row for each."""
+        """Return a row for each method: ELBO, KL, k-hat, draws, run time and warnings."""
         rows = {
             name: {
                 "elbo": result.elbo,
@@ -199,7 +248,7 @@ class Comparison(Shown):
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
 
     def contents(self) -> list[Line]:
-        """Return both tables, what the methods complained about, and the reference's verdict."""
+        """Return both tables, the methods' warnings, and the verdict on the reference."""
         judged = self.nuts.diagnostics
         return [
             heading(self.program.name, self.program.about),
@@ -236,40 +285,63 @@ def compare(
     program : str, Path or Program
         The program.
     data : path, DataFrame, mapping or Data, optional
-        As for :func:`pyflowers.fit`.
+        The data, see :func:`pyflowers.fit`. Default: the example of the program.
     seed : int, optional
-        Of all random numbers; drawn by default.
-    priors : mapping, optional
+        Seed of all random numbers. Default: a new one, which is recorded.
+    priors : mapping of str to float, optional
         Hyperparameters to change.
     engine : str
-        Of the reference, see :func:`pyflowers.fit`. The approximations are CmdStan's; where none
-        can be made they are left out.
+        The engine of the reference, see :func:`pyflowers.fit`. The approximations need CmdStan;
+        without one they are left out.
     cmdstan : str or Path, optional
-        See :func:`~pyflowers.toolchain.find_cmdstan`.
+        The CmdStan to use, see :func:`pyflowers.toolchain.find_cmdstan`.
     include_paths : sequence of path
-        Where a program's included files are.
+        Directories of the files that the program includes.
     nuts : Fit, optional
-        A finished fit of this program, data and priors, to save fitting it again; by NUTS, or of
-        independent draws.
+        A finished fit to take as the reference, by NUTS or with independent draws. `program`,
+        `data`, `seed`, `priors` and `engine` are then not used.
     approximations : bool
-        Whether to run ADVI, Laplace and Pathfinder, too, which need a CmdStan.
+        Whether to run ADVI, Laplace and Pathfinder.
     interval : float, optional
-        Probability of the intervals; that of `nuts` by default, or 0.9.
+        Probability of the intervals. Default: the interval of the reference, which is 0.9 unless
+        `nuts` has another.
     **of_fit
-        What else :func:`pyflowers.fit` takes: the names of the columns, how a file is read, the
-        sampler's options.
+        Other arguments of :func:`pyflowers.fit`: names of columns, how a file is read, sampler
+        options. Not allowed with `nuts`.
+
+    Returns
+    -------
+    Comparison
+        The results of each method and their tables.
 
     Raises
     ------
+    ConfigError
+        If there are no parameters to compare, the fit has kept no draws of all its parameters, or
+        `nuts` is given together with options of a fit.
     PyflowersError
-        As :func:`pyflowers.fit`. A method that fails alone is left out; ``failures`` says why.
+        If the reference cannot be fitted, see :func:`pyflowers.fit`. Any other method that fails is
+        left out, and ``failures`` gives the reason.
+
+    See Also
+    --------
+    pyflowers.loo : Compare models instead of methods.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> list(found.results)
+    ['exact', 'nuts', 'vb']
+    >>> found.table().loc["mu", "sd_ratio"].round(1).to_dict()
+    {'exact': 1.0, 'nuts': 1.0, 'vb': 0.9}
     """
     reference = nuts
     if reference is None:
         how = {"seed": seed, "priors": priors, "engine": engine, "cmdstan": cmdstan, **of_fit}
         reference = fit(program, data, include_paths=include_paths, **how)
     elif of_fit:
-        raise ConfigError(f"{next(iter(of_fit))}: the fit is finished; leave it out")
+        raise ConfigError(f"{next(iter(of_fit))}: the fit is finished; leave this argument out")
     reference = reference.with_interval(interval)
     if not reference.posterior:
         raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")
@@ -304,7 +376,7 @@ def _approximations(
             executable = compile_source(program.source, cmdstan=find())
         except (ToolchainError, CompileError) as error:
             advance(len(METHODS))
-            return dict.fromkeys(METHODS, f"it needs a CmdStan: {error}")
+            return dict.fromkeys(METHODS, f"it needs CmdStan: {error}")
         for method in METHODS:
             try:
                 values, seed = program.stan_values(data), reference.options.seed
@@ -319,7 +391,7 @@ def _approximations(
 def _closed_form(
     reference: Fit, results: dict[str, MethodResult]
 ) -> tuple[ExactPosterior | None, VBResult | None]:
-    """Add the methods that sample nothing to `results`."""
+    """Add the methods without sampling to `results`."""
     program, data = reference.program, reference.data
     closed = program.python.closed_form
     summary = partial(of_functions, posterior=reference.posterior, interval=reference.interval)
@@ -341,7 +413,25 @@ def _closed_form(
 
 
 def reference_method(fit: Fit) -> str:
-    """Return how the draws of a fit were made: ``nuts`` or ``independent``."""
+    """Return how a fit was sampled.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+
+    Returns
+    -------
+    str
+        ``nuts`` for Markov chains, ``independent`` for independent draws.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> from pyflowers.analysis import reference_method
+    >>> reference_method(pyflowers.fit("iid_normal", seed=1, engine="exact"))
+    'independent'
+    """
     return "nuts" if fit.record.independent is None else "independent"
 
 
@@ -368,7 +458,7 @@ def _approximation(reference: Fit, method: str, done: Approximation) -> MethodRe
     posterior = dataset(draws, data)[list(known)]
     draws = {str(name): quantity.values for name, quantity in posterior.items()}
     first = next(iter(draws.values()))
-    # Pathfinder's draws are resampled, so that they repeat: what counts are the different ones.
+    # Pathfinder's draws are resampled and repeat, so only distinct draws count.
     distinct = len(np.unique(first.reshape(first.shape[1], -1)[:, 0]))
     return MethodResult(
         method,
@@ -384,9 +474,9 @@ def _approximation(reference: Fit, method: str, done: Approximation) -> MethodRe
 
 
 def of_draws(posterior: xr.Dataset, interval: float = INTERVAL) -> pd.DataFrame:
-    """Summarise draws: median, the ends of an interval, mean, sd, and the error of sd."""
+    """Summarise draws: median, the ends of an interval, mean, sd, and the mcse of sd."""
     draws = stacked(posterior)
-    # An approximation's draws may be so far away that their squares are beyond a float: sd is ∞.
+    # Draws of an approximation may be so large that their squares overflow: then sd is ∞.
     with np.errstate(over="ignore", invalid="ignore"):
         values = [
             *np.quantile(draws, list(interval_quantiles(interval).values()), axis=(0, 1)),
@@ -398,7 +488,7 @@ def of_draws(posterior: xr.Dataset, interval: float = INTERVAL) -> pd.DataFrame:
 
 
 def element_of(draws: Any, position: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return all draws of one element of a parameter, its chains in a row."""
+    """Return all draws of one element of a parameter, one chain after the other."""
     return np.asarray(draws[(slice(None), slice(None), *position)], dtype=np.float64).ravel()
 
 
@@ -410,9 +500,9 @@ def of_functions(
     Parameters
     ----------
     source : ExactPosterior or VBResult
-        Has mean, sd and quantiles of each parameter.
+        The source of mean, sd and quantiles of each parameter.
     posterior : Dataset
-        Gives the parameters and the names of their elements.
+        A posterior with the parameters and the names of their elements.
     interval : float
         Probability of the central interval.
     """

@@ -1,11 +1,11 @@
 """Predictions of new data: rows of a table, the next observation of each group, and a new group.
 
-Rows of a table are predicted as the program's ``[prediction]`` says, see
-:mod:`pyflowers.programs.prediction`; averages over them, with weights, are populations.
+Rows of a table are predicted as the program's ``[prediction]`` declares, see
+:mod:`pyflowers.programs.prediction`. Weighted averages over rows predict populations.
 
 The next observation of group p is drawn from p(y_new | group p's parameters) in each draw of the
-posterior; that of a new group after its own parameters are drawn from the population in that draw.
-Both are draws of the posterior predictive distribution, so their quantiles are its intervals.
+posterior. For a new group, the parameters are first drawn from the population in that draw. Both
+are draws of the posterior predictive distribution, so their quantiles are its intervals.
 """
 
 from __future__ import annotations
@@ -45,32 +45,40 @@ KINDS: Mapping[Kind, Callable[[Predictor], NDArray[np.float64]]] = {
     "linear": Predictor.linear,
     "observation": Predictor.observed,
 }
-"""What may be predicted of a row: its expected value, its linear predictor, an observation."""
+"""Kinds of predictions for a row: its expected value, its linear predictor, an observation."""
 
 OF_TRIALS = " (successes out of each row's trials)"
-"""What is added to the name of a binomial response."""
+"""Addition to the name of a binomial response."""
 
 LARGEST_BLOCK = 4_000_000
-"""Draws of rows that one thread has in memory."""
+"""The number of draws of rows that one thread holds in memory."""
 
 T = TypeVar("T")
 
 INNER = 0.5
-"""Probability of the narrower of a prediction's two intervals."""
+"""Probability of the narrower of the two intervals of a prediction."""
 
 NEW = "new"
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Predictions of one kind.
+    """One part of the predictions without a table.
 
     Attributes
     ----------
     title : str
-        What is predicted, such as ``next month``.
-    quantity : DataArray
-        Its draws, labelled.
+        The part, such as ``next month``.
+    quantity : DataArray, shape (chain, draw, ...)
+        The draws, with the labels of the groups.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> first = pyflowers.predict(fit).parts[0]
+    >>> first.title, first.quantity.shape
+    ('next month', (4, 1000, 3))
     """
 
     title: str
@@ -79,19 +87,39 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictions(Shown):
-    """What a fit predicts.
+    """Predictions of the next observation of each group and of a new group.
 
     Attributes
     ----------
     fit : Fit
-        What predicts.
+        The fit.
     parts : tuple of Prediction
-        The next time of each group, or a new observation of it without times; a new group, and
-        the new group's mean; or what the program's ``y_new`` is.
+        The observation of each group at the next time (a new observation where there are no times),
+        an observation of a new group, and the mean of a new group. For a program that draws
+        ``y_new`` and ``y_new_group`` in Stan, these two.
     seed : int
-        Of the predictions.
+        Seed of the predictions.
     notes : tuple of str
         What is left out, and why.
+
+    See Also
+    --------
+    pyflowers.predict : Compute predictions.
+    pyflowers.plots.predictions : Draw them.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> found = pyflowers.predict(fit)
+    >>> found.table().loc["next month", ["median", "5%", "95%"]]
+              median   5%   95%
+    value
+    y_new[1]     4.0  1.0   9.0
+    y_new[2]     2.0  0.0   6.0
+    y_new[3]     8.0  3.0  13.0
+    >>> found.draws()["new plant"].shape
+    (4, 1000, 1)
     """
 
     fit: Fit
@@ -100,16 +128,14 @@ class Predictions(Shown):
     notes: tuple[str, ...]
 
     def draws(self) -> dict[str, np.ndarray]:
-        """Return the draws of each part by its title, shape (chain, draw, …)."""
+        """Return the draws of each part by its title, shape (chain, draw, ...)."""
         return {part.title: part.quantity.values for part in self.parts}
 
     def table(self) -> pd.DataFrame:
         """Return the median, two intervals and the median's Monte Carlo error of each value.
 
-        The intervals are the fit's and one of 50%.
-
-        Quantiles of counts are values that occur: the smallest with at least that probability up
-        to it.
+        The intervals have probability 50% and the fit's ``interval``. Quantiles of counts are
+        values that occur: the smallest value with at least this probability up to it.
         """
         return pd.concat([_summary(each, self.fit.interval) for each in self.parts])
 
@@ -126,7 +152,7 @@ class Predictions(Shown):
 
 
 def cell_text(cell: Any) -> str:
-    """Return a cell of a table as it is read: 3 for 3.0, and six digits of other numbers."""
+    """Return a cell of a table as text: 3 for 3.0, and six digits of other numbers."""
     if not isinstance(cell, float) and not _WHOLE.fullmatch(str(cell)):
         return str(cell)
     number = float(cell)
@@ -134,7 +160,7 @@ def cell_text(cell: Any) -> str:
 
 
 _WHOLE = re.compile(r"-?\d{1,15}\.0+")
-"""A whole number with a decimal point, as a column with a missing cell has them."""
+"""An integer with a decimal point, as in a column with a missing cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +170,11 @@ class RowSets:
     Attributes
     ----------
     index : Index
-        Their names.
+        The names of the sets.
     codes : array of int, shape (N,)
         The set of each row.
     shares : array, shape (N,)
-        The part that each row has in the average of its set.
+        The weight of each row in the average of its set; the weights of a set sum to 1.
     """
 
     index: pd.Index
@@ -156,7 +182,7 @@ class RowSets:
     shares: NDArray[np.float64]
 
     def average(self, blocks: Iterator[tuple[slice, NDArray[np.float64]]]) -> Any:
-        """Return the averages of values by the row, shape (chain, draw, set)."""
+        """Return averages of row values, shape (chain, draw, set)."""
         total: Any = 0.0
         for rows, values in blocks:
             codes = self.codes[rows]
@@ -180,11 +206,11 @@ def row_sets(
     table : Table
         The rows.
     by : str or sequence of str, optional
-        The columns; all rows are one set by default.
+        The columns. Default: all rows are one set.
     weights : str, optional
-        A column of numbers, at least 0, that say how much a row counts; as much as any by default.
+        A column of nonnegative weights of the rows. Default: equal weights.
     is_of_fit : bool
-        Whether the table is what a fit has kept, which is the columns that it uses.
+        Whether the table belongs to a fit, which keeps only the columns that it uses.
 
     Raises
     ------
@@ -198,7 +224,7 @@ def row_sets(
     for column in (*columns, *([weights] if weights else [])):
         if is_of_fit and column not in table.cells:
             raise DataError(
-                f"{column}: the fit does not use such a column, so it has not kept it; give the "
+                f"{column}: the fit does not use this column, so it has not kept it; give the "
                 "table as new (--new)"
             )
     codes, index = np.zeros(len(table), dtype=np.int64), pd.Index(["all"], name="rows")
@@ -228,7 +254,7 @@ def row_sets(
 def in_blocks(
     predictor: Predictor, function: Callable[[Predictor], T]
 ) -> Iterator[tuple[slice, T]]:
-    """Evaluate a function of blocks of rows, which fit in memory, on all cores, in their order."""
+    """Evaluate a function of blocks of rows on all cores; return the results in order."""
     num, size = len(predictor.rows), max(1, LARGEST_BLOCK // prod(predictor.lead))
     blocks = [slice(begin, min(begin + size, num)) for begin in range(0, num, size)]
     tasks = [lambda rows=rows: function(predictor.at(rows)) for rows in blocks]
@@ -237,20 +263,40 @@ def in_blocks(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowPredictions(Shown):
-    """What a fit predicts for the rows of a table, or for averages over them.
+    """Predictions of the rows of a table, or of averages over them.
 
     Attributes
     ----------
     fit : Fit
-        What predicts.
+        The fit.
     predictor : Predictor
         The rows, and how they are predicted.
     kind : str
-        See :data:`KINDS`.
+        ``expected`` (value), ``linear`` (predictor) or ``observation``.
     sets : RowSets or None
-        The sets of rows that are averaged; None for the rows themselves.
+        The sets of rows that are averaged; None for predictions of single rows.
     weights : str or None
-        The column of their weights.
+        The column that weights the rows in the averages.
+
+    See Also
+    --------
+    pyflowers.predict : Compute predictions.
+    pyflowers.plots.predictions : Draw them.
+
+    Examples
+    --------
+    >>> import pandas as pd, pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> table = pd.DataFrame({"plant": ["2", "3"]})
+    >>> found = pyflowers.predict(fit, table, kind="observation")
+    >>> found.table()[["median", "5%", "95%"]]
+               median   5%   95%
+    row plant
+    1   2         2.0  0.0   6.0
+    2   3         8.0  3.0  13.0
+    >>> found.draws().shape
+    (4, 1000, 2)
+    >>> found.save("predictions.nc")
     """
 
     fit: Fit
@@ -260,7 +306,7 @@ class RowPredictions(Shown):
     weights: str | None = None
 
     def draws(self) -> xr.DataArray:
-        """Return the draws, shape (chain, draw, row or set of rows)."""
+        """Return the draws, shape (chain, draw, row) or (chain, draw, set of rows)."""
         import xarray as xr
 
         if self.sets is not None:
@@ -273,12 +319,17 @@ class RowPredictions(Shown):
         return xr.DataArray(values, {dim: labels}, ("chain", "draw", dim), self.kind)
 
     def save(self, path: str | Path) -> None:
-        """Write the draws as netCDF, group ``predictions``, block by block.
+        """Write the draws to the group ``predictions`` of a netCDF file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write. An existing file is replaced.
 
         Raises
         ------
         FitError
-            If the disk has no room for them.
+            If the disk has no room for the draws.
         """
         import h5netcdf
 
@@ -287,7 +338,7 @@ class RowPredictions(Shown):
             return
         sizes = dict(zip(("chain", "draw", "row"), (*self.predictor.lead, self.num), strict=True))
         size = 8 * prod(sizes.values())
-        # A write that fails half-way can end the process in the library of netCDF.
+        # If a write fails halfway, the netCDF library may end the process.
         if shutil.disk_usage(Path(path).parent).free < 1.05 * size:
             raise FitError(f"{path}: the draws take {size / 1e9:.1f} GB, and the disk has less")
         with h5netcdf.File(path, "w") as file:
@@ -301,14 +352,14 @@ class RowPredictions(Shown):
     def table(self) -> pd.DataFrame:
         """Return median, two intervals and Monte Carlo error of each row, or of each average.
 
-        The rows are in the order of the table, with their numbers in it and the columns that the
-        prediction depends on.
+        Rows keep the order of the table. The index has their numbers in the table, and the columns
+        that the prediction depends on.
         """
         return self._summaries
 
     @property
     def num(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.predictor.rows)
 
     @property
@@ -340,7 +391,7 @@ class RowPredictions(Shown):
         return pd.DataFrame(columns, index)
 
     def contents(self) -> list[Line]:
-        """Return what is predicted, the table, and the fit's verdict if it fails."""
+        """Return the predicted quantity, the table, and the fit's verdict if it fails."""
         judged = self.fit.verdict
         one = "new observations" if self.sets is not None else "a new observation"
         what = {
@@ -391,35 +442,39 @@ def predict(
     Parameters
     ----------
     fit : Fit
-        Of a program with ``[prediction]`` in its declaration, as each formula's has; without a
-        table, of a program with ``y_new``.
+        To predict rows, a fit of a program with ``[prediction]`` in its declaration; every formula
+        has it. Otherwise, a fit of a program with ``y_new``.
     new : path, DataFrame or Table, optional
-        The rows, with the columns that the program reads but the observed one. The fit's own, if
-        `kind`, `by` or `weights` is given.
+        The rows to predict, with every column that the program reads except the observed one.
+        Default: the fit's rows if `kind`, `by` or `weights` is given; otherwise no table.
     kind : str, optional
-        ``expected`` value, the default, ``linear`` predictor, or an ``observation``.
+        ``expected`` (the default) for the expected value, ``linear`` for the linear predictor, or
+        ``observation`` for a new observation.
     groups : str
-        ``data``: each row has its group's effects; those of a label that the fit has not seen are
-        drawn from their population, once in each draw for all rows of the label. ``none``: without
-        effects of groups. ``population``: integrated over them, so that a row stands for all the
-        groups that there might be.
+        ``data``: each row has the effects of its group. The effects of a label that the fit has not
+        seen are drawn from their population, once in each draw for all rows of the label.
+        ``none``: no effects of groups. ``population``: the effects are integrated over their
+        population, so that a row stands for all groups that there might be.
     by : str or sequence of str, optional
         Average over the rows that have the same labels in these columns.
     weights : str, optional
-        The column of how much each row counts in the averages, such as the people of a census.
+        A numeric column with the weight of each row in the averages, such as the number of people
+        in a census.
     seed : int, optional
-        Of the predictions; that of the fit by default. A new label and a row have random numbers
-        of their own, so that a row is predicted the same in any part and order of the table. What
-        a program of one's own has drawn as ``y_new`` and ``y_new_group`` in Stan is taken as it is.
+        Seed of the predictions. Default: the fit's seed. Each new label and each row has separate
+        random numbers, so that the prediction of a row does not depend on the other rows or on
+        their order. The seed does not change ``y_new`` and ``y_new_group`` that a program draws in
+        Stan.
     interval : float, optional
-        Probability of the wider interval that is shown; that of the fit by default.
+        Probability of the wider interval of the table. Default: the fit's.
     **reading
-        How a file is read: ``sep``, ``decimal``, ``encoding``.
+        How to read a file: ``sep``, ``decimal``, ``encoding``.
 
     Returns
     -------
     RowPredictions or Predictions
-        With ``table()`` and ``draws()``.
+        The draws and their table: of the rows, or of the next observation of each group and of a
+        new group.
 
     Raises
     ------
@@ -427,16 +482,23 @@ def predict(
         If the program does not declare how it predicts, an option is unknown, or the interval does
         not lie between 0 and 1.
     DataError
-        For a cell of the table that is missing or cannot be what the fit had in its column, or a
-        level of a factor that the fit has not seen.
+        If a cell of the table is missing or does not suit its column, or a level of a factor was
+        not in the fit.
+
+    See Also
+    --------
+    pyflowers.effects : Compare the predictions of each row for two values of a column.
+    pyflowers.plots.predictions : Draw predictions.
 
     Examples
     --------
     >>> import pandas as pd, pyflowers
-    >>> fit = pyflowers.fit("multilevel_poisson", seed=1)
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
     >>> table = pd.DataFrame({"plant": ["2", "3"]})
     >>> pyflowers.predict(fit, table).table()["median"].round(1).tolist()
     [2.5, 7.8]
+    >>> pyflowers.predict(fit).table().loc["next month", "median"].tolist()
+    [4.0, 2.0, 8.0]
     """
     fit = checked_fits([fit], "predict")[0].with_interval(interval)
     of_rows = any(each is not None for each in (new, kind, by, weights))
@@ -446,8 +508,8 @@ def predict(
         return _predict_rows(fit, new, kind, groups, by, weights, seed, reading)
     if groups != "data" or reading:
         raise ConfigError(
-            f"{'groups' if groups != 'data' else next(iter(reading))}: it is of rows of a table; "
-            "give new, or kind for the rows of the fit"
+            f"{'groups' if groups != 'data' else next(iter(reading))} applies to rows of a table "
+            "only; give new, or kind for the rows of the fit"
         )
     fit.program.require(Capability.Y_NEW)
     seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
@@ -479,8 +541,9 @@ def predict(
         else:
             values = new_data.y_at({**fit.draws, **drawn}, fit.data, first, rng)
             parts.append(Prediction(f"new {group}", _labelled("y_new", values, label)))
-        its_mean = _labelled(roles.group_mean, drawn[roles.group_mean], label)
-        parts.append(Prediction(f"mean of a new {group}", its_mean))
+        if roles.group_mean in drawn:
+            its_mean = _labelled(roles.group_mean, drawn[roles.group_mean], label)
+            parts.append(Prediction(f"mean of a new {group}", its_mean))
     return Predictions(fit, tuple(parts), seed, tuple(notes))
 
 
@@ -496,7 +559,7 @@ def _predict_rows(
 ) -> RowPredictions:
     """Predict the rows of a table, see :func:`predict`."""
     if kind not in KINDS:
-        raise ConfigError(f"kind must be {', '.join(KINDS)}, was {kind!r}")
+        raise ConfigError(f"kind must be {', '.join(KINDS)}, got {kind!r}")
     predictor = predictor_of(fit, new, groups, seed, reading)
     table = predictor.rows.table
     assert table is not None
@@ -517,9 +580,9 @@ def predictor_of(
     seed: int | None = None,
     reading: Mapping[str, Any] | None = None,
 ) -> Predictor:
-    """Return what a fit predicts for the rows of a table; those of the fit by default."""
+    """Return predictions of the rows of a table; by default, of the fit's rows."""
     if groups not in GROUPS:
-        raise ConfigError(f"groups must be {', '.join(GROUPS)}, was {groups!r}")
+        raise ConfigError(f"groups must be {', '.join(GROUPS)}, got {groups!r}")
     rule = rule_of(fit.program)
     _refuse_other_density(fit, rule)
     rows = read_rows(fit.program, fit.data, new, groups=groups, reading=reading)
@@ -528,7 +591,7 @@ def predictor_of(
 
 
 def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
-    """Refuse a rule that does not give the log likelihood that the program itself computes."""
+    """Refuse a rule whose log likelihood differs from the program's."""
     name = fit.program.declaration.roles.log_lik
     theirs = fit.draws.get(name)
     if fit.program.python.pointwise is not None or theirs is None or fit.data.table is None:
@@ -537,7 +600,7 @@ def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
     few = {each: values[:, ::step] for each, values in fit.draws.items()}
     ours = Predictor(rule, few, fit.data.values, rows_of(fit.data)).log_lik(fit.data.y)
     theirs = few[name].reshape(ours.shape)
-    # A program may leave constants out.
+    # A program may omit constants.
     apart = np.abs((ours - ours[:1, :1]) - (theirs - theirs[:1, :1]))
     wrong = apart > 1e-6 * (1 + np.abs(ours))
     if wrong.any():
@@ -549,7 +612,7 @@ def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
 
 
 def _labelled(name: str, values: Any, *groups: str) -> xr.DataArray:
-    """Return draws of one number, or of groups with labels."""
+    """Return draws of a single number, or of labelled groups."""
     import xarray as xr
 
     dims = ("chain", "draw", "group") if groups else ("chain", "draw")
@@ -565,12 +628,12 @@ def _summary(part: Prediction, interval: float) -> pd.DataFrame:
 
 
 def summary(draws: NDArray[np.float64], interval: float) -> dict[str, NDArray[np.float64]]:
-    """Return median, intervals and the median's Monte Carlo error of draws of predictions.
+    """Return median, intervals and the Monte Carlo error of the median for predictions.
 
     Parameters
     ----------
     draws : array, shape (chain, draw, value)
-        Quantiles of whole numbers are values that occur.
+        The draws. Quantiles of integers are values that occur.
     interval : float
         Probability of the wider interval.
     """

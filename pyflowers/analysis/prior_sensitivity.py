@@ -12,15 +12,15 @@ draws and of the weighted draws, and integrals over the range of the draws,
     CJS(P ‖ Q) = ∫ P log2(2 P / (P + Q)) dx + (1 / (2 ln 2)) ∫ (Q − P) dx,
     D(P, Q)² = (CJS(P ‖ Q) + CJS(Q ‖ P)) / ∫ (P + Q) dx,
 
-between 0 and 1. It differs between x and −x, whose distribution functions are 1 − P; the larger of
-the two counts.
+between 0 and 1. D differs between x and −x, which has the distribution function 1 − P; the larger
+of the two is used.
 
-A sensitivity of 0.05 or more matters: a normal posterior has that if a doubling moves its mean by a
-quarter of its standard deviation, or changes its standard deviation by a factor of 1.25. A
-conclusion moves if it changes by as much.
+A sensitivity of 0.05 or more matters: for a normal posterior it means that a doubling moves the
+mean by a quarter of the standard deviation, or changes the standard deviation by a factor of 1.25.
+A conclusion moves if it changes by this much.
 
-Priors of group effects do not count as prior: they are the model of the population, and to scale
-them is to change the model ([1]_, section 2.4).
+Distributions of group effects do not count as prior: they model the population, and scaling them
+would change the model ([1]_, section 2.4).
 
 References
 ----------
@@ -66,10 +66,10 @@ LOCAL = (0.99, 1.01)
 """Powers from which distances and changes per doubling are computed: a derivative at 1."""
 
 SHOWN = (0.8, 1.25)
-"""Powers at which the conclusions themselves are shown: far enough for a reader to see a move."""
+"""Powers at which the conclusions are shown, far enough from 1 for a move to be visible."""
 
 THRESHOLD = 0.05
-"""The sensitivity from which it matters."""
+"""The smallest sensitivity that matters."""
 
 SHIFT = 0.25
 """Change of a mean or quantile, in posterior standard deviations, that counts as a move."""
@@ -81,13 +81,13 @@ CHANCE = 0.05
 """Change of a probability that counts as a move."""
 
 DECIDES = 1.0
-"""Change of a median, in posterior standard deviations, for a doubling of the prior, from which the
-prior's weight decides the answer: four times a :data:`SHIFT`, which is only worth a remark."""
+"""Change of a median, in posterior standard deviations per doubling of the prior, above which the
+prior's weight decides the answer: four times :data:`SHIFT`, which only deserves a remark."""
 
 Z_90 = 1.6448536269514722
 
 _BLOCK = 2_000_000
-"""Values that are held at once, of draws times elements or observations."""
+"""The most values in memory: draws times elements or observations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +99,9 @@ class Scaled:
     component : str
         ``prior`` or ``likelihood``.
     weights : mapping of float to array, shape (S,)
-        Weights of the draws by the power; only of powers whose k-hat is good.
+        Weights of the draws for each power whose k-hat is good.
     k_hat : mapping of float to float
-        Pareto shape by the power; NaN where the component is constant, so that all weights are
+        Pareto shape for each power; NaN if the component is constant, so that all weights are
         equal.
     limit : float
         The k-hat up to which weights can be trusted.
@@ -122,12 +122,12 @@ class Scaled:
 
     @property
     def worst_k(self) -> float:
-        """The larger k-hat of the two powers of the derivative."""
+        """The larger k-hat at the two powers of the derivative."""
         return max((self.k_hat[alpha] for alpha in LOCAL if alpha in self.k_hat), default=np.nan)
 
     @property
     def note(self) -> str:
-        """What is refused or lacking, in a sentence; empty if nothing is."""
+        """What could not be computed, in a sentence; empty if everything was."""
         far = [f"{alpha:g}" for alpha in SHOWN if alpha not in self.weights]
         why = self.refusal
         if self.is_constant:
@@ -142,25 +142,44 @@ class Scaled:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity(Shown):
-    """What scaling the prior and the likelihood of a fit does to its posterior.
+    """How the posterior changes when the prior and the likelihood are scaled by powers.
 
     Attributes
     ----------
     name : str
         The program.
     components : tuple of Scaled
-        The prior and the likelihood, as far as the program can tell them, with their k-hat.
+        The prior, and the likelihood if the program has ``log_lik``, with their k-hat.
     distances : DataFrame
-        A row for each element, a column for each component: the sensitivity, NaN where it is
-        refused.
+        The sensitivity of each element (row) to each component (column); NaN where importance
+        weights cannot be trusted.
     shifts : Series
-        By how much the median of each element changes for a doubling of the prior's weight, in
-        posterior standard deviations; NaN where it is refused.
+        The change of the median of each element for a doubling of the prior's weight, in posterior
+        standard deviations; NaN where importance weights cannot be trusted.
     conclusions : DataFrame
-        A row for each component, element and conclusion: ``posterior``, at the powers 0.8 and
-        1.25, ``per_doubling``, and ``moves``, which is ``rises``, ``falls`` or empty.
+        A row for each component, element and conclusion: its value in the ``posterior`` and at the
+        powers 0.8 and 1.25, its change ``per_doubling``, and ``moves``, which is ``rises``,
+        ``falls`` or empty.
     notes : tuple of str
-        What is refused or lacking, a sentence each.
+        What could not be computed, and other limitations, a sentence each.
+
+    See Also
+    --------
+    pyflowers.sensitivity : Compute the sensitivity.
+    pyflowers.plots.power_scaling : Draw it.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> found = pyflowers.sensitivity(fit)
+    >>> found.table().loc[["sigma2", "mu_plant[1]"]].round(1)
+                 prior  likelihood                        diagnosis
+    parameter
+    sigma2         0.7         0.0  strong prior or weak likelihood
+    mu_plant[1]    0.0         0.1
+    >>> found.moves().loc["sigma2", "moves"].to_dict()
+    {'95%': 'falls', 'mean': 'falls'}
     """
 
     name: str
@@ -172,7 +191,7 @@ class Sensitivity(Shown):
 
     @property
     def part(self) -> Part:
-        """What this adds to the verdict on the prior; nothing where scaling it was refused."""
+        """The check that is added to the verdict on the prior; empty if scaling was refused."""
         shifts = self.shifts.dropna()
         if shifts.empty:
             return Part("prior")
@@ -187,8 +206,8 @@ class Sensitivity(Shown):
         return Part("prior", (check,), claim=claim)
 
     def table(self) -> pd.DataFrame:
-        """Return sensitivity and diagnosis of each element."""
-        # What two sensitivities mean together: [1], section 2.3 and figure 3.
+        """Return the sensitivity of each element to each component, and a diagnosis."""
+        # The meaning of the two sensitivities together: [1], section 2.3 and figure 3.
         lacking = pd.Series(np.nan, self.distances.index)
         prior = self.distances.get("prior", lacking)
         likelihood = self.distances.get("likelihood", lacking)
@@ -202,7 +221,7 @@ class Sensitivity(Shown):
     def contents(self) -> list[Line]:
         """Return the sensitivities, the conclusions that move with the prior, and the k-hats."""
         table = self.table()
-        if len(table) > MOST_ROWS:  # the others are in the file
+        if len(table) > MOST_ROWS:  # the file has all of them
             table = table.sort_values(str(table.columns[0]), ascending=False, kind="stable")
         moves = self.moves()
         moved: list[Line] = [
@@ -224,7 +243,13 @@ class Sensitivity(Shown):
         ]
 
     def moves(self, component: str = "prior") -> pd.DataFrame:
-        """Return the conclusions that move when a component is scaled, and which way."""
+        """Return the conclusions that move when a component is scaled, and the direction.
+
+        Parameters
+        ----------
+        component : str
+            ``prior`` or ``likelihood``.
+        """
         found = self.conclusions
         if found.empty:
             return found
@@ -241,7 +266,7 @@ class Sensitivity(Shown):
 
     @property
     def sentence(self) -> str:
-        """The conclusion, in a sentence."""
+        """The conclusion, in one sentence."""
         prior = next((c for c in self.components if c.component == "prior"), None)
         if prior is None or prior.refusal:
             return f"Whether {self.name} depends on its prior could not be determined."
@@ -261,19 +286,46 @@ class Sensitivity(Shown):
 
 
 def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
-    """Scale the prior and the likelihood of a fit by powers, and see what moves.
+    """Measure how sensitive the posterior is to the prior and to the likelihood.
+
+    Both are scaled by powers near 1 with importance weights, without a refit.
 
     Parameters
     ----------
     fit : Fit
-        Of a program with the capability ``lprior``; ``log_lik`` adds the likelihood.
+        A fit of a program with ``lprior``. The likelihood is scaled if the program has ``log_lik``.
     interval : float, optional
-        Probability of the interval whose ends are conclusions; that of the fit by default.
+        Probability of the interval whose ends count as conclusions. Default: the fit's.
+
+    Returns
+    -------
+    Sensitivity
+        The sensitivity of each element of the posterior, and the conclusions that move.
 
     Raises
     ------
     ConfigError
-        If the program has no ``lprior``.
+        If the program has no ``lprior``, or the interval does not lie between 0 and 1.
+
+    See Also
+    --------
+    pyflowers.prior : Draw from the prior.
+    pyflowers.plots.power_scaling : Draw the sensitivities.
+
+    References
+    ----------
+    Kallioinen, Paananen, Bürkner and Vehtari (2024), Detecting and diagnosing prior and likelihood
+    sensitivity with power-scaling, Statistics and Computing 34, 57.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> found = pyflowers.sensitivity(fit)
+    >>> found.sensitive[0]
+    'sigma2'
+    >>> found.distances["prior"].round(1).to_dict()
+    {'mu': 0.1, 'sigma2': 0.7, 'mu_plant[1]': 0.0, 'mu_plant[2]': 0.0, 'mu_plant[3]': 0.0}
     """
     fit = checked_fits([fit], "sensitivity")[0].with_interval(interval)
     fit.program.require(Capability.LPRIOR)
@@ -314,14 +366,15 @@ def power_scale(
     component : str
         ``prior`` or ``likelihood``.
     log_density : array, shape (S,)
-        Its logarithm at each draw, up to a constant.
+        The logarithm of the component at each draw, up to a constant.
     alphas : sequence of float
         The powers.
 
     Returns
     -------
     Scaled
-        With a refusal where the log density is not finite, or k-hat at 0.99 or 1.01 is too large.
+        The weights; with a refusal if the log density is not finite, or k-hat at 0.99 or 1.01 is
+        too large.
     """
     limit = good_k(log_density.size)
     odd = int(np.count_nonzero(~np.isfinite(log_density)))
@@ -343,8 +396,8 @@ def power_scale(
     return replace(
         found,
         refusal=f"the largest k-hat is {found.worst_k:.2f} and must be at most {limit:.2f}, so "
-        "importance weights cannot say what a scaled posterior is; take more draws, or fit again "
-        "with other priors and compare",
+        "importance weights cannot describe a scaled posterior; take more draws, or refit with "
+        "other priors and compare",
     )
 
 
@@ -356,7 +409,7 @@ def cumulative_jensen_shannon(ascending: FloatArray, weights: FloatArray) -> Flo
     ascending : array, shape (S, E)
         Draws of each of E quantities in ascending order.
     weights : array, shape (S, E)
-        The weights of these draws in the same order; those of a quantity sum to 1.
+        The weights of these draws in the same order; the weights of a quantity sum to 1.
 
     Returns
     -------
@@ -367,7 +420,7 @@ def cumulative_jensen_shannon(ascending: FloatArray, weights: FloatArray) -> Flo
     widths = np.diff(ascending, axis=0)
     p = np.arange(1, num)[:, None] / num
     q = np.minimum(np.cumsum(weights, axis=0)[:-1], 1.0)
-    # From above, so that the upper tail has its full precision.
+    # Summed from above, so that the upper tail has full precision.
     q_above = np.minimum(np.cumsum(weights[::-1], axis=0)[:-1][::-1], 1.0)
     return np.maximum(_distance(p, q, widths), _distance(1 - p, q_above, widths))
 
@@ -388,22 +441,22 @@ def _distance(p: FloatArray, q: FloatArray, widths: FloatArray) -> FloatArray:
 def conclusions(
     ascending: FloatArray, weights: FloatArray, interval: float = INTERVAL
 ) -> FloatArray:
-    """Return what a reader takes from a posterior, from weighted draws of each quantity.
+    """Return the conclusions of a posterior, from weighted draws of each quantity.
 
     Parameters
     ----------
     ascending : array, shape (S, E)
         Draws of E quantities in ascending order.
     weights : array, shape (S, E)
-        Their weights in the same order; those of a quantity sum to 1.
+        Their weights in the same order; the weights of a quantity sum to 1.
     interval : float
         Probability of the central interval.
 
     Returns
     -------
     array, shape (E, 6)
-        As :func:`names_of` says. A quantile interpolates between draws, each at the middle of its
-        own weight on the scale of probability: Hazen's, where weights are equal.
+        In the order of :func:`names_of`. A quantile interpolates between draws, each placed at the
+        middle of its weight on the scale of probability (Hazen's definition if weights are equal).
     """
     mean = (weights * ascending).sum(axis=0)
     sd = np.sqrt((weights * (ascending - mean) ** 2).sum(axis=0))
@@ -415,14 +468,14 @@ def conclusions(
 
 
 def names_of(interval: float = INTERVAL) -> list[str]:
-    """Return the names of the conclusions in their order."""
+    """Return the names of the conclusions, in order."""
     return [*interval_quantiles(interval), "mean", "sd", "P(> 0)"]
 
 
 def _total_log_lik(fit: Fit) -> FloatArray:
     """Return the log likelihood of all observations at each draw, shape (S,).
 
-    It is summed block by block: the pointwise one may not fit memory.
+    It is summed block by block, because the pointwise likelihood may not fit into memory.
     """
     step = max(1, _BLOCK // max(1, fit.num_chains * fit.data.num_obs))
     parts = []
@@ -433,7 +486,7 @@ def _total_log_lik(fit: Fit) -> FloatArray:
 
 
 def _blocks(fit: Fit) -> Iterator[tuple[pd.Index, FloatArray, NDArray[np.intp]]]:
-    """Yield names, ascending draws, shape (S, E), and their order, of some elements at a time."""
+    """Yield names, sorted draws of shape (S, E), and their order, for some elements at a time."""
     for quantity in fit.posterior.values():
         draws = np.asarray(flat(quantity), dtype=np.float64)
         draws = draws.reshape(-1, draws.shape[2])
@@ -452,10 +505,10 @@ def _scaled_block(
     order: NDArray[np.intp],
     interval: float,
 ) -> tuple[FloatArray, pd.DataFrame]:
-    """Return sensitivities, and the conclusions at each power and their change for a doubling.
+    """Return sensitivities, the conclusions at each power, and their change per doubling.
 
-    ``unit`` is the sd of a normal distribution with the same 90% interval, which a posterior
-    without a variance has, too.
+    ``unit`` is the sd of a normal distribution with the same 90% interval, which also exists for a
+    posterior without a variance.
     """
     equal = np.full(ascending.shape, 1 / len(ascending))
     posterior = conclusions(ascending, equal, interval)
@@ -486,14 +539,14 @@ def _scaled_block(
 
 
 def _judged(found: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
-    """Say which conclusions move and which way; leave blank the moments that do not exist."""
+    """Mark which conclusions move, and the direction; leave moments that do not exist blank."""
     parameter = found.index.get_level_values("parameter")
     conclusion = found.index.get_level_values("conclusion")
     for name in ("mean", "sd"):
         absent = summary.index[summary[name].isna()]
         found[parameter.isin(absent) & (conclusion == name)] = np.nan
     slope, unit = found["per_doubling"].to_numpy(), found["unit"].to_numpy()
-    # The factor of an sd for a doubling is 1 + slope / sd to first order, as for small moves.
+    # To first order, a doubling multiplies the sd by 1 + slope / sd.
     with np.errstate(invalid="ignore", divide="ignore"):
         limit = np.select(
             [conclusion == "P(> 0)", conclusion == "sd"],

@@ -1,10 +1,10 @@
-"""Draws from the prior, and the data that they imply at the user's own design.
+"""Draws from the prior, and the data that they imply at the user's design.
 
-The observed values are neither read nor needed: groups, times and covariates are. Draws come from
-the program's prior in NumPy where it has one, else from Stan with ``prior_only = 1``.
+Only groups, times and covariates are needed; observed values are not read. Draws come from the
+program's prior in NumPy if it has one, otherwise from Stan with ``prior_only = 1``.
 
 Such data may span hundreds of orders of magnitude. Quantiles are therefore draws and not averages
-of draws, and what no floating-point number holds is infinite.
+of draws, and values beyond the floating-point numbers are infinite.
 
 References
 ----------
@@ -45,27 +45,45 @@ class PriorPredictive(Shown):
     Attributes
     ----------
     program : Program
-        Whose prior it is.
+        The program.
     data : Data
         The design; its observed variable holds placeholders.
-    draws : mapping of str to array, shape (chain, draw, …)
-        Every parameter.
+    draws : mapping of str to array, shape (chain, draw, ...)
+        The draws of every parameter.
     y_rep : array, shape (chain, draw, N), or None
-        Data implied by each draw; None if the program cannot make them.
+        Data implied by each draw; None if the program cannot simulate data.
     statistics : mapping of str to array, shape (chain, draw)
         Statistics of the implied data.
     priors : mapping of str to float
-        Hyperparameters as used.
+        Hyperparameters of the prior.
     seed : int
-        Of all random numbers.
+        Seed of all random numbers.
     drawn_by : str
         ``numpy``, or the engine that sampled with ``prior_only = 1``.
     verdict : Part or None
-        On the sampling; None where draws are independent.
+        Verdict on the sampling; None if the draws are independent.
     notes : tuple of str
-        What qualifies the draws.
+        Limitations of the draws, a sentence each.
     interval : float
-        Probability of the interval that the tables show beside that of 98%.
+        Probability of the interval that the tables show next to the 98% interval.
+
+    See Also
+    --------
+    pyflowers.prior : Draw from the prior.
+    pyflowers.plots.prior_parameters, pyflowers.plots.prior_implied : Draw histograms.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pyflowers
+    >>> found = pyflowers.prior("multilevel_poisson", seed=1, priors={"mu_sd": 1, "sigma2_nu": 20})
+    >>> found.summary().loc[["mu"], ["median", "5%", "95%"]].round(1)
+               median   5%  95%
+    parameter
+    mu            0.0 -1.7  1.6
+    >>> found.implied().loc["maximum", ["median", "95%"]].tolist()
+    [8.0, 146.0]
+    >>> found.save(Path("prior.nc"))
     """
 
     program: Program
@@ -87,7 +105,7 @@ class PriorPredictive(Shown):
 
     @property
     def parameters(self) -> xr.Dataset:
-        """The parameters with their labels."""
+        """The draws of the parameters, with labels, as a Dataset."""
         internal = self.program.internal
         return dataset({n: d for n, d in self.draws.items() if n not in internal}, self.data)
 
@@ -107,18 +125,25 @@ class PriorPredictive(Shown):
         """Return quantiles over draws of each statistic of the implied data."""
         return quantile_table(self.statistics, "statistic", self.interval)
 
-    def save(self, path: Path) -> None:
-        """Write the draws as a netCDF file, with the groups of an ``InferenceData``."""
+    def save(self, path: str | Path) -> None:
+        """Write the draws to a netCDF file with the groups of an ``InferenceData``.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write. An existing file is replaced.
+        """
         constant = inference_data.to_groups(self.program, self.data, {}, {})["constant_data"]
         groups = {"prior": self.parameters, "constant_data": constant}
         if self.y_rep is not None and self.data.num_obs:
             groups["prior_predictive"] = inference_data.pointwise(self.y_rep, self.data)
-        path.write_bytes(inference_data.to_bytes(groups))
+        Path(path).write_bytes(inference_data.to_bytes(groups))
 
     def contents(self) -> list[Line]:
-        """Return both tables, their notes, and the verdict on the sampling if there was some."""
+        """Return both tables, their notes, and the verdict on the sampling if there was any."""
+        num = self.data.num_obs
         implied: list[Line] = [
-            f"The data that the prior implies, {self.data.num_obs} values of "
+            f"The data that the prior implies, {num} {'value' if num == 1 else 'values'} of "
             f"{self.data.value_name} in a draw:",
             in_file(self.implied(), "implied.csv"),
         ]
@@ -157,36 +182,81 @@ def prior(
     Parameters
     ----------
     program : str, Path or Program
-        A program that can draw from its prior: with ``PriorModel`` in Python, as the shipped ones
-        have, or with ``prior_only``.
+        A program that can draw from its prior: with a :class:`pyflowers.PriorModel` in Python, as
+        the shipped programs have, or with ``prior_only`` in Stan, as formulas have.
     data : path, DataFrame, mapping or Data, optional
         The design: groups, times, covariates. The observed column is not read and may be missing.
+        Default: the example of the program.
     draws : int
-        Number of draws; those of ``prior_only`` are of four chains together.
+        Number of draws, at least 4. With ``prior_only`` they are of four chains together.
     seed : int, optional
-        0 to 2³² − 1. Without it one is drawn, and recorded.
+        Seed from 0 to 2³² − 1. Default: a new one, which is recorded.
     priors : mapping of str to float, optional
         Hyperparameters to change.
     statistics : mapping of str to callable, optional
-        More statistics of the implied data: each takes y, shape (draw, N), to shape (draw,).
-    group, time, value, columns, engine, cmdstan, include_paths, family, show_progress
-        As :func:`pyflowers.fit` takes them.
+        More statistics of the implied data by name. Each function takes an array of shape (draw, N)
+        and returns one of shape (draw,).
+    group, time, value : str, optional
+        The table's names of the columns in these roles, if they differ from the declaration's.
+    columns : mapping of str to str, optional
+        The table's names of any columns, by the declaration's names.
+    engine : str or Engine
+        The engine that samples ``prior_only``, see :func:`pyflowers.fit`. Not used for draws in
+        Python.
+    cmdstan : str or Path, optional
+        The CmdStan to use, see :func:`pyflowers.toolchain.find_cmdstan`.
+    include_paths : sequence of path
+        Directories of the files that the program includes.
+    family : str, optional
+        The family of a formula's response. Default: ``gaussian``.
     interval : float
-        Probability of the interval that the tables show beside that of 98%.
+        Probability of the interval that the tables show next to the 98% interval.
+    show_progress : bool
+        Whether to show a progress bar for each chain on the terminal.
     **reading
-        As :meth:`pyflowers.Program.read` takes it.
+        How the table is read: ``sep``, ``decimal``, ``encoding`` and others, see
+        :meth:`pyflowers.Program.read`.
+
+    Returns
+    -------
+    PriorPredictive
+        The draws of the parameters and of the data, and tables of their quantiles.
 
     Raises
     ------
     ConfigError
-        If a prior is improper, with the parameter's name and the remedy, or the program has no way
-        to draw from its prior. That is said before Stan is called.
+        If a prior is improper, the program has no way to draw from its prior, or an option is out
+        of its range. An improper prior is refused before Stan is called.
     DataError
         If the design cannot be used.
+    ToolchainError, CompileError, FitError
+        If the prior must be sampled with Stan and this fails, see :func:`pyflowers.fit`.
+
+    See Also
+    --------
+    pyflowers.sensitivity : Measure how much the posterior depends on the prior.
+    pyflowers.plots.prior_implied : Draw the implied data.
+
+    References
+    ----------
+    Gabry, Simpson, Vehtari, Betancourt and Gelman (2019), Visualization in Bayesian workflow, JRSS
+    A 182(2), section 3.
+
+    Examples
+    --------
+    The default prior allows absurd numbers of flowers; a narrower prior does not.
+
+    >>> import pyflowers
+    >>> wide = pyflowers.prior("multilevel_poisson", seed=1)
+    >>> bool(wide.implied().loc["mean", "95%"] > 1e50)
+    True
+    >>> narrow = pyflowers.prior("multilevel_poisson", seed=1, priors={"mu_sd": 1, "sigma2_nu": 20})
+    >>> round(narrow.implied().loc["mean", "95%"])
+    51
     """
-    interval_quantiles(interval)  # refuses what is no probability before anything is drawn
+    interval_quantiles(interval)  # refuses a wrong probability before anything is drawn
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 4:
-        raise ConfigError(f"draws must be a whole number of at least 4, was {draws!r}")
+        raise ConfigError(f"draws must be a whole number of at least 4, got {draws!r}")
     options = SamplerOptions.of(seed=seed, draws=-(-draws // 4))
     reading |= {"group": group, "time": time, "value": value, "columns": columns}
     paths = tuple(map(str, include_paths))
@@ -205,7 +275,7 @@ def prior(
     rng = np.random.default_rng([options.seed, 3])
     drawn_by, judged, notes = "numpy", None, list[str]()
     if in_numpy is not None:
-        # Without observations there are no checks of them.
+        # Without observations they need no checks.
         whole = replace(design, values=block)
         found = dict(in_numpy.draw(whole, draws, np.random.default_rng([options.seed, 2])))
         y_rep = found.pop(roles.y_rep, None)
@@ -244,27 +314,27 @@ def prior(
 
 
 def _refuse_infinite(program: Program, priors: Mapping[str, float]) -> None:
-    """Refuse an infinite width by the name of the parameter whose prior it makes improper."""
+    """Refuse an infinite width, naming the parameter whose prior becomes improper."""
     for name, value in priors.items():
         known = program.declaration.priors.get(name)
         if known is None or not isinstance(value, float | int) or math.isfinite(value):
             continue
         of = [p for p, declared in program.declaration.parameters.items() if name in declared.prior]
         raise ConfigError(
-            f"prior {name}={value:g}: it makes the prior of {' and '.join(of) or name} improper, "
-            "so nothing can be drawn from it; give a finite number, such as --prior "
+            f"prior {name}={value:g} makes the prior of {' and '.join(of) or name} improper, so "
+            "nothing can be drawn from it; give a finite number, such as --prior "
             f"{name}={known.value:g}"
         )
 
 
 WIDE = 0.98
-"""Probability of the wider interval: how far the prior goes at all."""
+"""Probability of the wider interval, which shows how far the prior extends."""
 
 
 def _statistics(
     program: Program, data: Data, y_rep: FloatArray, more: Mapping[str, Function]
 ) -> dict[str, FloatArray]:
-    """Return the usual and the requested statistics of implied data, shape (chain, draw) each."""
+    """Return the usual and the requested statistics of implied data, shape (chain, draw)."""
     names = ["mean", "sd", "minimum", "maximum", *(["zeros"] if program.counts else [])]
     called = {"zeros": STATISTICS["zeros"].meaning}
     wanted = {called.get(name, name): STATISTICS[name].function for name in names}
@@ -279,10 +349,10 @@ def _statistics(
             values = np.asarray(statistic(rows), dtype=np.float64)
             if values.shape != (len(rows),):
                 raise ConfigError(
-                    f"statistic {name}: it must return a number for each of {len(rows)} draws, "
-                    f"shape ({len(rows)},), and returned shape {values.shape}"
+                    f"statistic {name} must return a number for each of {len(rows)} draws, "
+                    f"shape ({len(rows)},), got shape {values.shape}"
                 )
-            # ∞ − ∞ is what an overflow leaves of a spread.
+            # After an overflow, a spread is ∞ − ∞.
             found[name] = np.where(np.isnan(values), np.inf, values).reshape(y_rep.shape[:2])
     return found
 
@@ -295,9 +365,9 @@ def quantile_table(values: Mapping[str, FloatArray], index: str, interval: float
     values : mapping of str to array
         Draws by name, of any shape.
     index : str
-        What the names are.
+        Name of the index.
     interval : float
-        Probability of the interval that is shown beside that of 98%.
+        Probability of the interval that is shown next to the 98% interval.
     """
     quantiles = interval_quantiles(WIDE, interval)
     probs = list(quantiles.values())

@@ -1,17 +1,17 @@
-"""Exact leave-one-out: the model fitted again without some observations, which it then predicts.
+"""Exact leave-one-out: the model is refitted without some observations, which it then predicts.
 
-The density of what was held out, p(y_out | y_in), is the ratio r of two evidences. Draws of both
-posteriors are at hand, of the refit and of the fit of all observations, and bridge sampling takes
-both: with L = p(y_out | parameters), m draws of the refit and n of the whole fit, r solves
+The density of the held-out observations, p(y_out | y_in), is the ratio r of two evidences. Bridge
+sampling uses draws of both posteriors, of the refit and of the fit to all observations: with
+L = p(y_out | parameters), m draws of the refit and n of the whole fit, r solves
 
     r = mean_refit[L / (m r + n L)] / mean_whole[1 / (m r + n L)].
 
-The mean of L over the refit alone would be unbiased as well, but what was held out is often far
-from the rest: then a few draws dominate that mean, and its standard error does not show it. Both
-means of the bridge are of bounded functions.
+The mean of L over the refit alone would also be unbiased. But held-out observations are often far
+from the rest, and then a few draws dominate that mean without showing in its standard error. In the
+bridge, both means are of bounded functions.
 
-A program that declares ``held_out`` leaves them out itself, and its ``log_lik`` still has them.
-Where the likelihood is written in Python the rows leave the table instead.
+A program that declares ``held_out`` leaves the observations out itself, and its ``log_lik`` still
+contains them. If the likelihood is written in Python, the rows are removed from the table instead.
 
 References
 ----------
@@ -43,7 +43,7 @@ from pyflowers.programs.declaration import OBS
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Observations that a fit is not to see.
+    """Observations that are held out from a fit.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class HeldOut:
     rows : array of int
         The observations, counted from 0.
     training : Data
-        The data block without them, priors left out.
+        The data block without these observations and without priors.
     whole : Data
-        The data block with them, priors included.
+        The data block with these observations and with priors.
     """
 
     program: Program
@@ -63,19 +63,19 @@ class HeldOut:
     whole: Data
 
     def log_density(self, draws: Draws, *, of_whole: bool = False) -> NDArray[np.float64]:
-        """Return the log joint density of what was held out at each draw, shape (chain, draw).
+        """Return the log joint density of the held-out rows at each draw, shape (chain, draw).
 
         Parameters
         ----------
         draws : mapping
             Draws from the posterior of the training data.
         of_whole : bool
-            Whether they are from the posterior of the whole data instead.
+            Whether the draws are from the posterior of the whole data instead.
 
         Raises
         ------
         ConfigError
-            If a group that is held out whole has no density.
+            If a whole group is held out and the program has no density for it.
         """
         pointwise = self.program.python.pointwise
         if pointwise is None or _has_switch(self.program):
@@ -88,7 +88,7 @@ class HeldOut:
         if pointwise.new_group is None:
             raise ConfigError(
                 f"{self.program.name}: its likelihood in Python has no new_group, the density of a "
-                "group that the fit has not seen; give Pointwise one"
+                "group that the fit has not seen; pass one to Pointwise"
             )
         return pointwise.new_group(draws, held)
 
@@ -108,7 +108,7 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
     Raises
     ------
     ConfigError
-        If the program cannot leave them out, or nothing would be left.
+        If the program cannot leave the observations out, or none would be left.
     """
     program.require(Capability.HELD_OUT)
     rows = np.unique(np.asarray(rows, dtype=np.int64))
@@ -134,12 +134,12 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
 
 
 def _has_switch(program: Program) -> bool:
-    """Whether the program leaves observations out itself, so that its data stay what they are."""
+    """Whether the program leaves observations out itself, so that its data do not change."""
     return program.declaration.roles.held_out in program.source.blocks.data
 
 
 def _at_labels(whole: Data, rows: NDArray[np.int64], training: Data) -> tuple[Data, bool]:
-    """Return the held-out rows with the training data's indexes, and whether a group is new."""
+    """Return the held-out rows with indexes of the training data, and whether a group is new."""
     values: dict[str, Any] = dict(whole.values)
     is_new = False
     for name, source in whole.declaration.data.items():
@@ -161,7 +161,7 @@ _MOST_STEPS = 1000
 
 @dataclass(frozen=True)
 class HeldOutDensity:
-    """How well a refit predicted what it did not see.
+    """How well a refit predicted the held-out observations.
 
     Attributes
     ----------
@@ -188,16 +188,16 @@ def predict_held_out(
     engine: Engine | None = None,
     advance: Callable[[], object] = lambda: None,
 ) -> list[HeldOutDensity]:
-    """Fit a model again without each of several sets of observations, as many at once as cores.
+    """Refit a model without each of several sets of observations, one refit per core at a time.
 
     Parameters
     ----------
     fit : Fit
         The fit of all observations.
     held_out : sequence of array of int
-        The sets, each as observations counted from 0.
+        The sets, each as positions of observations from 0.
     engine : Engine, optional
-        What samples; by default the engine of the fit.
+        The engine. Default: the engine of the fit.
     advance : callable
         Called after each refit.
 
@@ -214,7 +214,7 @@ def predict_held_out(
         engine = find_engine(made.name, "embedded" if is_embedded else None)
 
     def predict(part: HeldOut) -> HeldOutDensity:
-        # A seed of its own, which is the same again whatever else is left out.
+        # Each refit has its own seed, which does not depend on the other refits.
         state = np.random.SeedSequence([fit.options.seed, *part.rows.tolist()])
         seed = int(state.generate_state(1, np.uint32)[0])
         again = fit_data(
@@ -254,6 +254,6 @@ def log_ratio(without: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple
         before, ratio = ratio, float(upper.mean() / lower.mean())
         if abs(ratio - before) <= 1e-12 * ratio:
             break
-    # The standard error of the log of a mean, of both.
+    # The standard errors of the logs of both means.
     errors = [v.std() / np.sqrt(ess_mean(v[..., None])[0]) / v.mean() for v in (upper, lower)]
     return top + float(np.log(ratio)), float(np.hypot(*errors))

@@ -1,8 +1,8 @@
-"""What a check computes of a data set: a number that a model may fail to reproduce.
+"""Statistics of a data set that a model may fail to reproduce, for predictive checks.
 
-Within and between groups of rows these are the means of groups, how far the most distant one is
-from the rest, how much values vary about the mean of their group, and how much each deviation
-resembles the one before it in time.
+For groups of rows these are the means of the groups, the distance of the most distant group from
+the rest, the spread of the values around the mean of their group, and the similarity of each
+deviation to the one before it in time.
 """
 
 from __future__ import annotations
@@ -22,21 +22,31 @@ from pyflowers.errors import ConfigError
 FloatArray = NDArray[np.float64]
 
 Function = Callable[[FloatArray], FloatArray]
-"""Takes data sets, shape (R, N), to one number each, shape (R,)."""
+"""Function of data sets, shape (R, N), that returns one number for each, shape (R,)."""
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """A function of a data set.
+    """A statistic of a data set, for predictive checks.
 
     Attributes
     ----------
     name : str
-        Its name in tables.
+        The name in tables.
     function : callable
-        Data sets, shape (R, N), to one number each, shape (R,).
+        Function that takes R data sets, shape (R, N), and returns a number for each, shape (R,).
     meaning : str
-        What it is, in words.
+        The statistic in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.analysis import STATISTICS
+    >>> zeros = STATISTICS["zeros"]
+    >>> zeros.meaning
+    'share of zeros'
+    >>> zeros.function(np.array([[0, 0, 3, 5], [1, 2, 0, 4]])).tolist()
+    [0.5, 0.25]
     """
 
     name: str
@@ -45,9 +55,9 @@ class Statistic:
 
 
 def variance_to_mean(y: FloatArray) -> FloatArray:
-    """Return the variance over the mean, 1 in expectation for counts of one Poisson distribution.
+    """Return the variance over the mean; for Poisson counts its expectation is 1.
 
-    It is 0 where all values are 0. Sums of squares about the mean, in two passes.
+    It is 0 if all values are 0. Sums of squares about the mean are computed in two passes.
 
     Parameters
     ----------
@@ -76,20 +86,20 @@ STATISTICS: Mapping[str, Statistic] = {
         Statistic("maximum", lambda y: np.asarray(y.max(axis=-1)), "maximum"),
     )
 }
-"""The statistics that have a name."""
+"""The statistics that are available by name."""
 
 OF_COUNTS = ("mean", "variance_to_mean", "zeros", "maximum")
 """The usual checks of counts."""
 
 OF_MEASUREMENTS = ("mean", "sd", "minimum", "maximum")
-"""The usual checks of measurements: a continuous model never gives a zero, and a ratio to the mean
-says nothing where values may be negative."""
+"""The usual checks of measurements. A continuous model never gives a zero, and a ratio to the mean
+is meaningless if values may be negative."""
 
 
 def find_statistics(
     wanted: Sequence[str | Callable[[FloatArray], float]], counts: bool
 ) -> list[Statistic]:
-    """Return the usual and the requested statistics, each once.
+    """Return the usual and the requested statistics, without repetition.
 
     Parameters
     ----------
@@ -102,7 +112,7 @@ def find_statistics(
     Raises
     ------
     ConfigError
-        If there is no such statistic, or two have one name.
+        If there is no such statistic, or two have the same name.
     """
     found = {name: STATISTICS[name] for name in (OF_COUNTS if counts else OF_MEASUREMENTS)}
     for each in wanted:
@@ -117,15 +127,15 @@ def find_statistics(
 
 
 def _find(wanted: str | Callable[[FloatArray], float]) -> Statistic:
-    """Return a statistic by its name, by its place, or of a function."""
+    """Return a statistic, given by its name, by the place of its function, or as a function."""
     if callable(wanted):
         name = getattr(wanted, "__name__", type(wanted).__name__)
         return Statistic(name, _of_each(name, wanted), name)
     known = ", ".join(STATISTICS)
     if not isinstance(wanted, str):
         raise ConfigError(
-            f"statistic {wanted!r}: it is neither a name nor a function of y; choose one of "
-            f"{known}, or give a function"
+            f"statistic {wanted!r} is neither a name nor a function of y; choose one of {known}, "
+            "or give a function"
         )
     if wanted in STATISTICS:
         return STATISTICS[wanted]
@@ -151,7 +161,7 @@ def _find(wanted: str | Callable[[FloatArray], float]) -> Statistic:
 
 
 def _of_each(name: str, function: Callable[[FloatArray], float]) -> Function:
-    """Apply a user's function to one data set at a time, and say what is wrong with its answer."""
+    """Apply a user's function to one data set at a time, and check its results."""
 
     def apply(y: FloatArray) -> FloatArray:
         try:
@@ -159,12 +169,12 @@ def _of_each(name: str, function: Callable[[FloatArray], float]) -> Function:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise ConfigError(
-                f"statistic {name}: it failed on a data set of {y.shape[-1]} values ({reason}); "
+                f"statistic {name} failed on a data set of {y.shape[-1]} values ({reason}); "
                 "correct the function"
             ) from error
         if values.shape != y.shape[:1] or not np.isfinite(values).all():
             raise ConfigError(
-                f"statistic {name}: it must return one finite number for a data set, and returned "
+                f"statistic {name} must return one finite number for a data set, but returned "
                 f"{'something else' if values.shape != y.shape[:1] else 'NaN or infinity'}"
             )
         return values
@@ -181,9 +191,9 @@ class GroupMeans:
     labels : Labels
         The groups.
     observed : array, shape (group,)
-        Mean of each group's observations.
+        Mean of the observations of each group.
     replicated : array, shape (S, group)
-        The same of each replicated data set.
+        Mean of each group in each replicated data set.
     """
 
     labels: Labels
@@ -193,14 +203,14 @@ class GroupMeans:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups of rows, and statistics within and between them of data sets, shape (R, N).
+    """Groups of rows, and statistics of data sets, shape (R, N), within and between the groups.
 
     Attributes
     ----------
     codes : array of int, shape (N,)
-        Position of each row's group.
+        Position of the group of each row.
     sizes : array of int, shape (group,)
-        Rows of each group.
+        Number of rows of each group.
     counts : bool
         Whether the data are counts.
     """
@@ -219,19 +229,19 @@ class Groups:
     def means(self, y: FloatArray) -> FloatArray:
         """Return the mean of each group, shape (R, group)."""
         same_size = (self.sizes == self.sizes[0]).all()
-        if same_size and (np.diff(self.codes) >= 0).all():  # one group after the other
+        if same_size and (np.diff(self.codes) >= 0).all():  # rows are sorted by group
             return np.asarray(y.reshape(len(y), self.sizes.size, -1).mean(axis=2))
         sums = np.stack([np.bincount(self.codes, row, self.sizes.size) for row in y])
         return np.asarray(sums / self.sizes)
 
     def within(self, y: FloatArray) -> FloatArray:
-        """Return how much values vary about the means of their groups, one of which has two rows.
+        """Return how much values vary around the means of their groups. Some group needs two rows.
 
-        Of measurements it is the pooled standard deviation, √(Σ (y − m[p])² / Σ (n[p] − 1)), where
-        m[p] is the mean of group p and n[p] its rows. Of counts it is the index of dispersion,
-        Σ (y − m[p])² / m[p] / Σ (n[p] − 1) over the groups with counts: given the groups' totals
-        its expectation is exactly 1 for Poisson counts, whatever the rates. Without any counts it
-        is 1.
+        For measurements it is the pooled standard deviation, √(Σ (y − m[p])² / Σ (n[p] − 1)), where
+        m[p] is the mean of group p and n[p] its number of rows. For counts it is the index of
+        dispersion, Σ (y − m[p])² / m[p] / Σ (n[p] − 1), over the groups with counts: given the
+        totals of the groups, its expectation for Poisson counts is exactly 1, regardless of the
+        rates. If all counts are 0, it is 1.
 
         References
         ----------
@@ -248,14 +258,14 @@ class Groups:
         return np.asarray(np.divide(index, free, out=np.ones_like(index), where=free > 0))
 
     def consecutive(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return pairs of rows of one group at consecutive times, earlier ones first, shape (2, n).
+        """Return pairs of rows of one group at consecutive times, earlier rows first, shape (2, n).
 
-        Groups with two rows are left out: their deviations are opposite whatever the values.
+        Groups with two rows are left out, because their deviations are always opposite.
 
         Parameters
         ----------
         times : array of int, shape (N,)
-            Position of each row's time among all times of the table.
+            Position of the time of each row among all times of the table.
         """
         order = np.lexsort((times, self.codes))
         before, after = order[:-1], order[1:]
@@ -263,16 +273,16 @@ class Groups:
         return np.stack([before, after])[:, follows & (self.sizes[self.codes[before]] > 2)]
 
     def autocorrelation(self, y: FloatArray, pairs: NDArray[np.int64]) -> FloatArray:
-        """Return the mean product of deviations at consecutive times, each from its group's mean.
+        """Return the mean product of deviations from the group mean at consecutive times.
 
-        Deviations are divided by the standard deviation of their group, so that it is an
-        autocorrelation at lag 1, and groups that vary much do not outweigh the others.
+        Deviations are divided by the standard deviation of their group. So the result is an
+        autocorrelation at lag 1, and groups with a large spread do not dominate.
 
         Parameters
         ----------
         y : array, shape (R, N)
         pairs : array of int, shape (2, n)
-            See :meth:`consecutive`; at least one.
+            At least one pair, see :meth:`consecutive`.
 
         References
         ----------
@@ -284,11 +294,11 @@ class Groups:
         return np.asarray((away[:, pairs[0]] * away[:, pairs[1]]).mean(axis=1))
 
     def outlier(self, y: FloatArray) -> FloatArray:
-        """Return Grubbs' statistic, which tells how far the most distant group is from all.
+        """Return Grubbs' statistic: how far the most distant group is from all groups.
 
-        With m[p] the mean of group p it is max over p of |m[p] − mean of m| / sd of m, at most
-        (P − 1) / √P. Of counts, m is log(mean + 0.5 / rows): populations of rates are skewed, and
-        a group may have no counts.
+        With m[p] the mean of group p it is the maximum over p of |m[p] − mean of m| / sd of m,
+        which is at most (P − 1) / √P. For counts, m is log(mean + 0.5 / rows), because populations
+        of rates are skewed and all counts of a group may be 0.
 
         References
         ----------
@@ -301,9 +311,9 @@ class Groups:
         return np.asarray(np.divide(away, sd, out=np.zeros_like(away), where=sd > 0))
 
     def comparable_means(self, y: FloatArray) -> FloatArray:
-        """Return the means that are compared with each other, shape (R, group)."""
+        """Return the group means on the scale of the comparison, shape (R, group)."""
         means = self.means(y)
         if not self.counts:
             return means
-        # A new group's rate, an exponential, may be beyond all numbers, and so may its counts.
+        # The rate of a new group, an exponential, may overflow, and so may its counts.
         return np.asarray(np.log(np.minimum(means, np.finfo(float).max) + 0.5 / self.sizes))

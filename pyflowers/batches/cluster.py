@@ -1,7 +1,7 @@
 """Tasks on a Dask cluster: each Dask worker owns worker processes like those of the pool.
 
-A fit never runs in a Dask worker itself. That process keeps talking to its scheduler while a fit
-lasts, outlives a crash or a time limit of the fit, and only passes jobs on.
+A fit never runs in a Dask worker itself. That process only passes jobs on, so it stays in contact
+with its scheduler during a fit and survives a crash or a time limit of the fit.
 
 ``submit(key=…, pure=True)`` names each future by its task's key, and a future is released as soon
 as its outcome has arrived, so that the scheduler's memory does not grow with the batch.
@@ -27,10 +27,10 @@ except ImportError as error:
     raise ConfigError("Dask is not installed; run pip install 'pyflowers[dask]'") from error
 
 AHEAD = 3
-"""Jobs that the cluster has been given for each of its threads."""
+"""Number of jobs that are submitted for each thread of the cluster."""
 
 SECONDS_TO_RETURN = 60.0
-"""How long a cluster may be without any worker."""
+"""The longest time that a cluster may be without any worker."""
 
 SECONDS_TO_CONNECT = 15.0
 
@@ -43,10 +43,10 @@ class Cluster:
     Parameters
     ----------
     client : distributed.Client
-        Connected. Its workers have one thread each (``--nthreads 1``), or `resources` sees to it
-        that no more than a fit for each core runs at once.
+        A connected client. Its workers have one thread each (``--nthreads 1``), or `resources`
+        limits the number of simultaneous fits to the number of cores.
     resources : mapping of str to float, optional
-        What each fit takes of a worker's resources.
+        The resources of a worker that each fit takes.
     """
 
     def __init__(self, client: Client, *, resources: Mapping[str, float] | None = None) -> None:
@@ -89,11 +89,11 @@ class Cluster:
         self._under_way.clear()
         self._again.clear()
         if futures and self._client.status == "running":
-            with suppress(OSError, RuntimeError):  # nobody is left to cancel them
+            with suppress(OSError, RuntimeError):  # the scheduler is gone
                 self._client.cancel(futures, force=True)
 
     def _count_threads(self) -> None:
-        """Ask from time to time how many threads there are: workers come and go.
+        """Update the number of threads from time to time, because workers come and go.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class Cluster:
             future.add_done_callback(self._ended.put)
 
     def _settled(self, future: Future) -> list[Outcome]:
-        """Return the outcome of a future that has ended; submit it again if its scheduler ended."""
+        """Return the outcome of a finished future; submit its job again if the scheduler ended."""
         key = str(future.key).removeprefix("pyflowers-")
         if key not in self._under_way or self._under_way[key][1] is not future:
             return []
@@ -156,7 +156,7 @@ class Cluster:
         del self._under_way[key]
         future.release()
         if not outcomes:
-            self._is_known = False  # a new scheduler knows no plugins
+            self._is_known = False  # a new scheduler has no plugins
             self._again.appendleft(job)
         return outcomes
 
@@ -173,18 +173,18 @@ class Cluster:
 
 
 class _Processes(WorkerPlugin):  # type: ignore[misc]
-    """The processes of one Dask worker: a pool of one for each of its threads that fits."""
+    """The processes of one Dask worker: one pool of a single process for each of its threads."""
 
     name = "pyflowers"
-    idempotent = True  # to register it again costs nothing
+    idempotent = True  # registering it again costs nothing
 
     def setup(self, worker: Any) -> None:
-        """Begin without any."""
+        """Begin without processes."""
         self._idle, self._all = list[Pool](), list[Pool]()
         self._is_ending = False
 
     def teardown(self, worker: Any) -> None:
-        """End them; another Dask worker runs their jobs again."""
+        """End the processes; another Dask worker runs their jobs again."""
         self._is_ending = True
         for pool in self._all:
             pool.end()
@@ -225,7 +225,7 @@ def connected(address: str) -> Iterator[Client]:
         client = Client(address, set_as_default=False, timeout=SECONDS_TO_CONNECT)
     except (OSError, ValueError) as error:
         raise ToolchainError(
-            f"scheduler {address}: it cannot be reached ({error}); check the address, and that "
+            f"scheduler {address} cannot be reached ({error}); check the address, and that "
             "dask scheduler runs there"
         ) from error
     with client:

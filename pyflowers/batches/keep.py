@@ -1,13 +1,12 @@
-"""What is kept from a fit: functions that turn it into tables, called where the fit was made.
+"""Tables that are kept from a fit, and the functions that compute them in the worker.
 
 A function of this kind takes a :class:`~pyflowers.fits.fit.Fit` and its options by name, and
 returns a DataFrame or a mapping of equally long columns. It is named by its module, which the
-workers import; whatever is in that module's file is part of the task's key.
+workers import; the contents of that module's file are part of the task's key.
 
-A DataFrame's index is kept as columns before the others, unless it has no name and only counts the
-rows from 0. Levels without a name are called as by ``reset_index``: ``index``, or ``level_0``,
-``level_1``, … of several. No column may be called ``task``, ``verdict`` or ``key``, as the batch's
-own are.
+A DataFrame's index becomes the first columns, unless it has no name and only counts the rows from
+0. Unnamed levels get the names of ``reset_index``: ``index``, or ``level_0``, ``level_1``, … if
+there are several. The names ``task``, ``verdict`` and ``key`` are reserved for the batch's columns.
 """
 
 from __future__ import annotations
@@ -34,29 +33,52 @@ from pyflowers.programs.declaration import free_name
 from pyflowers.records import storable_text
 
 BUILT_IN = {name: f"pyflowers.batches.keep:{name}" for name in ("summary", "draws", "ranks")}
-"""What can be kept by a short name."""
+"""Functions with a short name."""
 
 OWN_COLUMNS = ("task", "verdict", "key")
-"""What the batch itself calls columns of a table."""
+"""Names of columns that are reserved for the batch."""
 
 LARGEST = 2**63 - 1
-"""Whole numbers are kept in 64 bits, one of them for the sign."""
+"""The largest integer that can be kept: 64 bits, one of them for the sign."""
 
 
 @dataclass(frozen=True)
 class Keep:
-    """Something to keep from a fit.
+    """A table to keep from each fit of a batch, and the function that computes it.
 
     Attributes
     ----------
     function : str
-        ``module:function``, or one of :data:`BUILT_IN`.
+        ``summary``, ``draws`` or ``ranks``, or ``module:function``: a function of the fit that the
+        workers can import, which returns a DataFrame or a mapping of equally long columns.
     options : mapping
-        What the function takes besides the fit.
+        Arguments of the function after the fit, by name.
     name : str
-        The table's name; the function's by default.
+        The table's name. Default: the function's name.
     code : str
-        Digest of the function's file as it was when :meth:`of` took it; nobody else gives it.
+        Digest of the function's file, which :meth:`of` sets.
+
+    See Also
+    --------
+    pyflowers.Task : A fit in a batch, with the tables to keep.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> wide = pyflowers.Keep("summary", {"interval": 0.99}, name="wide")
+    >>> task = pyflowers.Task("iid_normal", name="flowers", keep=["draws:mu", wide])
+    >>> batch = pyflowers.batch([task], out="results/kept", seed=1, engine="exact")
+    >>> list(batch.table("wide").columns[:6])
+    ['task', 'verdict', 'parameter', 'median', '0.5%', '99.5%']
+
+    A batch takes the text and the ``Keep`` in the same way, and a worker sends the table in bytes:
+
+    >>> keep = pyflowers.Keep.of("draws:mu,sigma2")
+    >>> keep.name, keep.options
+    ('draws', {'names': ['mu', 'sigma2']})
+    >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
+    >>> type(keep.table_of(fit))
+    <class 'bytes'>
     """
 
     function: str
@@ -66,12 +88,24 @@ class Keep:
 
     @classmethod
     def of(cls, given: str | Callable[..., Any] | Keep) -> Keep:
-        """Accept what a user may write: ``summary``, ``draws:mu,sigma2``, a function, a `Keep`.
+        """Return the table to keep for any form in which a task names it.
+
+        Parameters
+        ----------
+        given : str, function or Keep
+            ``summary``, ``draws:mu,sigma2``, ``module:function``, a function at the top level of a
+            module, or a `Keep`.
+
+        Returns
+        -------
+        Keep
+            The same with the function's full name, the table's name and the digest of its file.
 
         Raises
         ------
         ConfigError
-            If the workers could not import it.
+            If the workers cannot import the function, or the name is not made of letters, digits
+            and underscores.
         """
         if isinstance(given, str):
             name, colon, names = given.partition(":")
@@ -82,8 +116,8 @@ class Keep:
             name = getattr(given, "__qualname__", "")
             if not module or module == "__main__" or not name.isidentifier():
                 raise ConfigError(
-                    f"keep {name or given!r}: the workers cannot import it; move it to the top "
-                    "level of a module of its own"
+                    f"keep {name or given!r} cannot be imported by the workers; move it to the "
+                    "top level of a separate module"
                 )
             given = cls(f"{module}:{name}")
         reference = BUILT_IN.get(given.function, given.function)
@@ -100,14 +134,24 @@ class Keep:
         return digest_of([self.code, self.function, self.options, self.name])
 
     def table_of(self, fit: Fit) -> bytes:
-        """Return the table of one fit, packed.
+        """Return the table of one fit, packed in NumPy's file format.
+
+        Parameters
+        ----------
+        fit : Fit
+            The fit.
+
+        Returns
+        -------
+        bytes
+            The packed table; empty for a table without columns.
 
         Raises
         ------
         ConfigError
             If the function cannot be imported.
         FitError
-            If the function's file is not the one that was planned with, or the function fails or
+            If the function's file has changed since the task was planned, or the function fails or
             returns no table.
         """
         function = None
@@ -123,7 +167,7 @@ class Keep:
             raise FitError(f"keep {self.name}: {type(error).__name__}: {reason}") from error
 
     def _function(self) -> Callable[..., Any]:
-        """Import the function that was planned with: again, if this process has an older one."""
+        """Import the planned version of the function, again if this process has an older one."""
         module = self.function.partition(":")[0]
         if self.code and _imported.get(module) != self.code:
             was_here = module in sys.modules
@@ -155,17 +199,17 @@ def function_of(reference: str) -> Callable[..., Any]:
         found = getattr(import_module(module), name) if colon else None
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
-            f"keep {reference}: it cannot be imported ({error}); put the function into a module "
-            "that is installed, beside your script or in the folder where pyflowers is started"
+            f"keep {reference} cannot be imported ({error}); put the function into a module that "
+            "is installed, next to your script or in the folder where pyflowers is started"
         ) from error
     if not callable(found):
         short = ", ".join(BUILT_IN)
-        raise ConfigError(f"keep {reference}: it must be one of {short}, or module:function")
+        raise ConfigError(f"keep {reference} must be one of {short}, or module:function")
     return found  # type: ignore[no-any-return]
 
 
 def _code_of(module: str) -> str:
-    """Return a digest of a module's file as it is now, which a notebook's user may have edited."""
+    """Return a digest of a module's file as it is now; users of notebooks edit such files."""
     file = getattr(import_module(module), "__file__", None)
     if not file or module == __name__:  # the version of pyflowers is in the key
         return ""
@@ -179,18 +223,18 @@ def _code_of(module: str) -> str:
 
 
 _imported: dict[str, str] = {}
-"""Digest of each module's file as this process has imported it to keep something."""
+"""Digest of each module's file as this process imported it to compute a table."""
 
 
 def packed(table: Any) -> bytes:
     """Return a DataFrame or a mapping of columns in NumPy's own format; nothing without columns.
 
-    A row of fields follows another; single values are repeated, and texts are UTF-8.
+    It is an array of records, one per row. Single values are repeated, and texts are UTF-8.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no table, or one that could not be read again.
+        If it is not a table, or could not be read again.
     """
     if isinstance(table, pd.DataFrame):
         whole = _with_index(table)
@@ -212,7 +256,7 @@ def packed(table: Any) -> bytes:
         raise ValueError(f"its columns have {sorted(lengths)} rows; make them equally long")
     if not columns:
         return b""
-    # A field may not be called by an empty text.
+    # The name of a field may not be empty.
     fields = {f"_{storable_text(name)}": values for name, values in columns.items()}
     rows = np.empty(lengths.pop() if lengths else 1, [(n, v.dtype) for n, v in fields.items()])
     for name, values in fields.items():
@@ -233,7 +277,7 @@ def _with_index(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _array(name: str, values: Any) -> NDArray[Any]:
-    """Return a column, or the single value of one, in one of the types that are kept."""
+    """Return a column, or a single value, in one of the types that are kept."""
     array = np.asarray(values)
     kind = array.dtype.kind
     if array.ndim > 1:
@@ -246,14 +290,14 @@ def _array(name: str, values: Any) -> NDArray[Any]:
         return array.astype({"f": "f8", "b": "?"}.get(kind, "i8"))
     texts = [str(each) for each in np.atleast_1d(array)]
     if any("\0" in text for text in texts):
-        raise ValueError(f"its column {name} has a text with a NUL character; remove it")
+        raise ValueError(f"its column {name} contains a NUL character; remove it")
     raw = [text.encode("utf-8", "backslashreplace") for text in texts]
     return np.array(raw, np.bytes_).reshape(array.shape)
 
 
 def unpacked(raw: bytes) -> NDArray[Any]:
-    """Return the rows that :func:`packed` has packed; ValueError if it is none of that."""
-    # NumPy limits headers, which name the columns, for fear of files that are not ours.
+    """Return the rows that :func:`packed` has packed; ValueError for any other bytes."""
+    # NumPy limits the size of headers, which name the columns, as a protection from unknown files.
     rows: NDArray[Any] = np.lib.format.read_array(
         io.BytesIO(raw), allow_pickle=False, max_header_size=len(raw)
     )
@@ -272,12 +316,12 @@ def frame_of(rows: NDArray[Any]) -> pd.DataFrame:
 
 
 def keeps(given: Sequence[str | Callable[..., Any] | Keep]) -> tuple[Keep, ...]:
-    """Take all that is to be kept of a task.
+    """Return all tables that are to be kept from a task.
 
     Raises
     ------
     ConfigError
-        If one cannot be imported, or two have the same name.
+        If a function cannot be imported, or two tables have the same name.
     """
     found = tuple(Keep.of(each) for each in given)
     names = [each.name for each in found]
@@ -300,7 +344,7 @@ def summary(
 
 
 def draws(fit: Fit, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
-    """Return draws, a row for each.
+    """Return a table of draws, one row per draw.
 
     Parameters
     ----------
@@ -312,8 +356,8 @@ def draws(fit: Fit, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
     Returns
     -------
     mapping of str to array, shape (chains × draws,)
-        ``chain`` and ``draw``, from 0, and each element such as ``mu_plant[2]``; a quantity that
-        is called ``chain`` itself is ``chain_``.
+        ``chain`` and ``draw``, from 0, and each element such as ``mu_plant[2]``. If a quantity
+        is called ``chain``, its column is ``chain_``.
 
     Raises
     ------
@@ -378,10 +422,10 @@ def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
 
 
 def _known(fit: Fit, names: Sequence[str]) -> list[str]:
-    """Return what the posterior calls quantities, all of them by default."""
+    """Return the posterior's names of quantities, all of them by default."""
     called = [name_in(fit.posterior, name) for name in names]
     for name, own in zip(names, called, strict=True):
         if own not in fit.posterior.data_vars:
             have = ", ".join(map(str, fit.posterior))
-            raise ConfigError(f"{name} is no quantity of {fit.name}; it has {have}")
+            raise ConfigError(f"{name} is not a quantity of {fit.name}; it has {have}")
     return called or list(map(str, fit.posterior))

@@ -1,7 +1,7 @@
-"""The ledger of a batch: one SQLite file, written by the client alone, and what is read from it.
+"""The ledger of a batch: one SQLite file, which only the client writes, and the results in it.
 
-Each task has one row, by its key. A row and the tables that were kept of its fit become known
-together, in one transaction: whatever ends the client, a row that says ``done`` has its results.
+Each task has one row, by its key. The row and the tables that were kept from the fit are written in
+one transaction. So a row that is ``done`` has its results, no matter how the client ended.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ FORMAT = 2
 
 SECONDS_BETWEEN_WRITES = 5.0
 BYTES_BETWEEN_WRITES = 16_000_000
-"""What the end of the client may cost: outcomes that are not yet in the ledger are fitted again."""
+"""Bytes of outcomes that may be lost if the client ends; these tasks are then refitted."""
 
 SECONDS_TO_WAIT = 60.0
-"""How long one who writes waits for those who read, and the other way round."""
+"""How long a writer waits for readers, and a reader for a writer."""
 
 _TABLES = f"""
 PRAGMA application_id = {KIND};
@@ -60,7 +60,7 @@ CREATE TABLE kept (
 """
 
 RECENT = 100
-"""Outcomes from whose times the present rate is told."""
+"""The number of latest outcomes from which the current rate is computed."""
 
 _OF_THIS_RUN = "run = (SELECT value FROM batch WHERE name = 'run')"
 
@@ -77,12 +77,12 @@ class Ledger:
     Parameters
     ----------
     folder : Path
-        The batch's folder, made if it is not there.
+        The batch's folder, which is created if it does not exist.
 
     Raises
     ------
     ConfigError
-        If the folder holds something else, cannot be written, or another client is at it.
+        If the folder holds something else or cannot be written, or another client is using it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -90,14 +90,14 @@ class Ledger:
         self._bytes, self._written = 0, time.monotonic()
         with writing(folder), ExitStack() as opened:
             if folder.exists() and not folder.is_dir():
-                raise ConfigError(f"batch folder {folder}: it is a file; name a folder")
+                raise ConfigError(f"batch folder {folder} is a file; name a folder")
             if folder.is_dir() and not is_batch(folder) and any(folder.iterdir()):
                 raise ConfigError(
-                    f"batch folder {folder}: it contains something other than a batch; name "
+                    f"batch folder {folder} contains something other than a batch; name "
                     "another folder"
                 )
             folder.mkdir(parents=True, exist_ok=True)
-            for _ in range(20):  # who only asks whether a client is running locks it for a moment
+            for _ in range(20):  # status queries lock the folder for a moment
                 lock = _lock(folder, fcntl.LOCK_EX)
                 if lock is not None:
                     opened.callback(os.close, lock)
@@ -110,7 +110,7 @@ class Ledger:
                 )
             connection = sqlite3.connect(folder / FILE, timeout=SECONDS_TO_WAIT)
             self._database = opened.enter_context(closing(connection))
-            # Or else those who read would wait for the end of a large transaction.
+            # Otherwise readers would wait for the end of a large transaction.
             self._database.execute("PRAGMA cache_spill = OFF")
             if self._database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
                 self._database.executescript(f"BEGIN; {_TABLES} COMMIT;")
@@ -131,15 +131,16 @@ class Ledger:
         self.write()
 
     def state(self, key: str) -> tuple[str, int]:
-        """Return what is known of a task and the run that last asked for it.
+        """Return the state of a task and the last run that contained it.
 
-        ``passed``, ``doubtful``, ``failed`` or ``waiting``; ``new`` and 0 without any.
+        The state is ``passed``, ``doubtful``, ``failed`` or ``waiting``; ``new``, with run 0, if
+        the task is not in the ledger.
         """
         found = self._database.execute("SELECT verdict, run FROM tasks WHERE key = ?", (key,))
         return found.fetchone() or ("new", 0)
 
     def expect(self, job: Job, *, again: bool) -> None:
-        """Note that a task belongs to this run, and whether an earlier outcome no longer counts."""
+        """Record that a task belongs to this run, and whether its earlier outcome is discarded."""
         name, program = storable_text(job.name), storable_text(job.program)
         self._execute(
             "INSERT INTO tasks (key, name, program, position, run, seed) VALUES (?, ?, ?, ?, ?, ?) "
@@ -153,8 +154,8 @@ class Ledger:
         self._write_if_due()
 
     def take(self, outcome: Outcome) -> None:
-        """Note an outcome; it is written with others, once they are old or large enough."""
-        # Before the row: whatever comes between the two, a row that says done has its tables.
+        """Record an outcome; outcomes are written together, once they are old or large enough."""
+        # Before the row, so that an interruption between the two leaves no row without its tables.
         for name, rows in outcome.tables.items():
             put = "REPLACE INTO kept SELECT id, ?, ? FROM tasks WHERE key = ?"
             self._execute(put, name, rows, outcome.key)
@@ -169,7 +170,7 @@ class Ledger:
         self._write_if_due()
 
     def write(self) -> None:
-        """Write what was noted, all or nothing.
+        """Write the recorded outcomes, all or none.
 
         Raises
         ------
@@ -203,7 +204,7 @@ def is_batch(folder: Path) -> bool:
 
 def is_running(folder: Path) -> bool:
     """Whether a client is running a batch now."""
-    # Shared, so that one who asks is not taken for a client by another who asks.
+    # A shared lock: two status queries must not mistake each other for the running client.
     lock = _lock(folder, fcntl.LOCK_SH)
     if lock is not None:
         os.close(lock)
@@ -211,7 +212,7 @@ def is_running(folder: Path) -> bool:
 
 
 def _lock(folder: Path, kind: int) -> int | None:
-    """Lock a folder itself, unless another process forbids it; return what to close.
+    """Lock the folder itself and return the descriptor to close; None if another process holds it.
 
     The system releases the lock when this process ends for any reason.
     """
@@ -234,8 +235,8 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
         If there is none, or it cannot be read.
     """
     if not is_batch(folder):
-        raise ConfigError(f"{folder}: it holds no {FILE}; name the folder of a batch")
-    # Not read-only: what a killed client has left half written is to be taken back.
+        raise ConfigError(f"{folder} holds no {FILE}; name the folder of a batch")
+    # Not read-only, so that SQLite can roll back the transaction of a killed client.
     address = f"{(folder / FILE).absolute().as_uri()}?mode=rw"
     try:
         database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=SECONDS_TO_WAIT)
@@ -245,9 +246,7 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
         finally:
             database.close()
     except sqlite3.Error as error:
-        raise ConfigError(
-            f"{folder / FILE}: it cannot be read ({error}); check the disk"
-        ) from error
+        raise ConfigError(f"{folder / FILE} cannot be read ({error}); check the disk") from error
 
 
 def _values(database: sqlite3.Connection) -> dict[str, Any]:
@@ -269,8 +268,8 @@ def writing(folder: Path) -> Iterator[None]:
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(
-            f"batch folder {folder}: it cannot be written ({reason}); free space or name another "
-            "place, then run the batch again: it goes on where it stopped"
+            f"batch folder {folder} cannot be written ({reason}); free space or name another "
+            "place, then run the batch again: it resumes where it stopped"
         ) from error
 
 
@@ -281,7 +280,7 @@ def _check_format(database: sqlite3.Connection, folder: Path) -> None:
     )
     if (kind, found) != (KIND, FORMAT):
         raise ConfigError(
-            f"{folder / FILE}: it is not a ledger that this pyflowers can read (format {found}, "
+            f"{folder / FILE} is not a ledger that this pyflowers can read (format {found}, "
             f"not {FORMAT}); read one of format 1 with pyflowers 0.2, or run the batch in another "
             "folder"
         )
@@ -294,20 +293,20 @@ class Progress:
     Attributes
     ----------
     passed : int
-        Fits whose verdict passes, of the batch as it was last asked for, earlier runs
-        included.
+        Fits whose verdict passes. They belong to the batch as it was last run, and include fits
+        of earlier runs.
     doubtful : int
-        Fits that ended, but whose verdict fails: a diagnostic, or the prior.
+        Fits that finished, but whose verdict fails: a diagnostic, or the prior.
     failed : int
         Tasks that have no fit.
     failed_checks : mapping of str to int
-        For each diagnostic how many fits it fails for, the most frequent first.
+        The number of fits that fail each diagnostic, the most frequent first.
     total : int or None
-        All of its tasks; None if their number was not known beforehand.
+        Number of tasks; None if it was not known beforehand.
     rate : float or None
-        Tasks a second of late; None if there is nothing to tell it from.
+        Recent rate in tasks per second; None if no task has finished recently.
     running : bool
-        Whether a client is at it now.
+        Whether a client is running the batch now.
     """
 
     passed: int
@@ -320,12 +319,12 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """Fits that ended and whose tables were kept, the doubtful ones among them."""
+        """The number of finished fits, whose tables were kept, including the doubtful ones."""
         return self.passed + self.doubtful
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds that the rest will take at the present rate."""
+        """Seconds that the remaining tasks will take at the current rate."""
         if self.total is None or not self.rate:
             return None
         return (self.total - self.done - self.failed) / self.rate
@@ -333,12 +332,35 @@ class Progress:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch on disk.
+    """A batch on disk, which can be read while it runs.
 
     Attributes
     ----------
     folder : Path
-        Where it is.
+        The batch's folder.
+
+    See Also
+    --------
+    pyflowers.batch : Run or resume a batch.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> tasks = [pyflowers.Task("iid_normal", name=f"site {i}", repeat=i) for i in (1, 2)]
+    >>> _ = pyflowers.batch(tasks, out="results/two_sites", seed=1, engine="exact")
+
+    Later, or in another session:
+
+    >>> batch = pyflowers.Batch("results/two_sites")
+    >>> batch.ledger()[["program", "outcome", "verdict"]]
+               program outcome verdict
+    name
+    site 1  iid_normal    done  passed
+    site 2  iid_normal    done  passed
+    >>> batch.table("summary").shape[0]
+    4
+    >>> batch.progress.done, batch.progress.total, len(batch.failures)
+    (2, 2, 0)
     """
 
     folder: Path
@@ -348,7 +370,7 @@ class Batch:
 
     @property
     def progress(self) -> Progress:
-        """Its progress, which can be asked for while the batch runs."""
+        """The batch's progress, also while it runs."""
         with reading(self.folder) as database:
             known = _values(database)
             counts = database.execute(
@@ -378,22 +400,25 @@ class Batch:
 
     @property
     def seed(self) -> int | None:
-        """Its seed; None if it was ended before it had one."""
+        """The batch's seed; None if the batch ended before it had one."""
         with reading(self.folder) as database:
             return _values(database).get("seed")
 
     def ledger(self) -> pd.DataFrame:
-        """Return a row for each task, in the batch's order, indexed by name.
+        """Return a row for each task.
 
-        ``program``; ``outcome`` (``done``, ``failed`` or ``waiting``); ``verdict`` (``passed``,
-        ``doubtful`` where a fit is done but its verdict fails, ``failed`` or ``waiting``);
-        ``failed_checks``; ``seed``, ``seconds``, ``attempts``, ``error``, ``versions`` and
-        ``key``.
+        Returns
+        -------
+        DataFrame
+            The tasks in the batch's order, indexed by name: ``program``; ``outcome`` (``done``,
+            ``failed`` or ``waiting``); ``verdict`` (``passed``, ``doubtful`` if a fit is done but
+            its verdict fails, ``failed`` or ``waiting``); ``failed_checks``; ``seed``, ``seconds``,
+            ``attempts``, ``error``, ``versions`` and ``key``.
         """
         with reading(self.folder) as database:
             found = database.execute(_LEDGER)
             columns = [each[0] for each in found.description]
-            # Not pandas.read_sql_query, whose error for a damaged file is its own.
+            # Not pandas.read_sql_query, which raises its own error for a damaged file.
             frame = pd.DataFrame.from_records(found.fetchall(), columns=columns, coerce_float=True)
         versions = [json.loads(text) if isinstance(text, str) else {} for text in frame["versions"]]
         return frame.assign(versions=versions).set_index("name")
@@ -405,12 +430,12 @@ class Batch:
         return ledger.loc[ledger["outcome"] == "failed", "error"]
 
     def table(self, name: str = "summary") -> pd.DataFrame:
-        """Return what was kept under a name of all tasks that are done.
+        """Return a table that was kept, of all tasks that are done.
 
         Parameters
         ----------
         name : str
-            Such as ``summary``, ``draws`` or ``ranks``.
+            The table's name, such as ``summary``, ``draws`` or ``ranks``.
 
         Returns
         -------
@@ -423,7 +448,7 @@ class Batch:
         ConfigError
             If no task that is done has such a table.
         DataError
-            If one is damaged.
+            If a table is damaged.
         """
         with reading(self.folder) as database:
             found = database.execute(

@@ -1,8 +1,8 @@
 """``pyflowers.batch``: tasks in, a ledger and tables out, without losing results.
 
-What runs jobs is a :class:`Pool` of processes here, or a Dask cluster
-(:mod:`pyflowers.batches.cluster`). An outcome is the same whatever runs it; only its seconds and
-attempts differ.
+Jobs run in a :class:`Pool` of processes on this machine, or on a Dask cluster
+(:mod:`pyflowers.batches.cluster`). The outcome of a task does not depend on where it runs, except
+for its seconds and attempts.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from pyflowers.batches.cluster import Cluster
 
 AHEAD = 2
-"""Jobs for each worker: one under way, and one that is ready when that has ended."""
+"""Jobs for each worker: one in progress, and one that is ready to follow."""
 
 _MODULE = "pyflowers.batches.worker"
 
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "STAN_NUM_THREADS"), "1"
 )
-"""One core a fit: no library of a worker starts threads of its own."""
+"""Environment that gives each fit a single core: the libraries of a worker start no threads."""
 
 
 class Pool:
@@ -48,18 +48,18 @@ class Pool:
     Parameters
     ----------
     num_workers : int, optional
-        How many; the usable cores by default.
+        Number of processes. Default: the number of usable cores.
 
     Raises
     ------
     ConfigError
-        If it is no such number.
+        If the number is not a positive integer.
     """
 
     def __init__(self, num_workers: int | None = None) -> None:
         number = usable_cores() if num_workers is None else num_workers
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ConfigError(f"workers must be a whole number of at least 1, was {number!r}")
+            raise ConfigError(f"workers must be a whole number of at least 1, got {number!r}")
         self._num_workers = number
         self._idle: list[Worker] = []
         self._busy: dict[Worker, tuple[Job, int]] = {}
@@ -78,7 +78,7 @@ class Pool:
         return [worker.pid for worker in (*self._idle, *self._busy)]
 
     def room(self) -> int:
-        """Return how many jobs it can take now; more would only wait."""
+        """Return how many jobs it can take now; further jobs would only wait."""
         return max(0, self._num_workers * AHEAD - len(self._busy) - len(self._waiting))
 
     def submit(self, job: Job) -> None:
@@ -87,12 +87,12 @@ class Pool:
         self._hand_out()
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """Return outcomes as soon as there are some, and none after so many seconds.
+        """Return outcomes as soon as there are some, or none after `seconds`.
 
         Raises
         ------
         ToolchainError
-            If workers cannot even start.
+            If workers cannot start.
         """
         workers: dict[Any, Worker] = {worker.answers: worker for worker in self._busy}
         outcomes = []
@@ -109,13 +109,13 @@ class Pool:
         self._waiting.clear()
 
     def end(self) -> None:
-        """End the processes from another thread than the one that waits."""
+        """End the processes, from a thread other than the waiting one."""
         self._is_ending = True
         for worker in (*self._idle, *self._busy):
             worker.terminate()
 
     def close(self) -> None:
-        """End the processes and leave no handle open."""
+        """End the processes and close all handles."""
         self.abandon()
         for worker in self._idle:
             worker.send(None)
@@ -133,7 +133,7 @@ class Pool:
             worker.send(self._busy[worker][0])
 
     def _received(self, worker: Worker) -> list[Outcome]:
-        """Return a worker's outcome; begin again if the worker was lost."""
+        """Return a worker's outcome; start its job again if the worker was lost."""
         job, attempt = self._busy[worker]
         try:
             outcome: Outcome = worker.receive()
@@ -165,49 +165,71 @@ def batch(
     retries: int = 2,
     retry_failed: bool = False,
 ) -> Batch:
-    """Fit many tasks, one core for each, and keep from each what it asks for.
+    """Fit many tasks, one core for each, and keep tables of their results.
 
-    Run again with the same tasks it goes on where it stopped; a task that has changed is run again.
+    A second run with the same tasks and the same folder resumes the batch. It runs tasks that are
+    new or have changed.
 
     Parameters
     ----------
     tasks : iterable of Task
-        Taken one by one as workers are free, so that it may be a generator of millions.
+        The tasks. They are taken one by one when workers are free, so that a generator of millions
+        is possible.
     out : path
-        The batch's folder, which holds its ledger and what was kept.
+        The batch's folder, with the ledger and the kept tables.
     executor : Pool, distributed.Client or Cluster, optional
-        Where to fit, such as a :class:`~pyflowers.batches.Pool` that stays open between batches; by
-        default a pool on this machine's cores.
+        Where to fit, such as a :class:`pyflowers.batches.Pool` that stays open between batches.
+        Default: a new pool on this machine.
     seed : int, optional
-        The batch's, from which each task's follows; by default that of an earlier run in `out`,
-        else drawn, and recorded.
-    engine, cmdstan
-        As :func:`pyflowers.fit` takes them.
+        Seed of the batch, from which the seeds of the tasks follow. Default: the seed of an earlier
+        run in `out`, or else a new one, which is recorded.
+    engine : str or Engine
+        ``auto``, ``cmdstan``, ``stanli`` or ``exact``, see :func:`pyflowers.fit`.
+    cmdstan : str or Path, optional
+        A CmdStan folder or ``"embedded"``, see :func:`pyflowers.fit`.
     workers : int, optional
-        Processes on this machine; the usable cores by default.
+        Number of processes on this machine. Default: the number of usable cores.
     time_limit : float, optional
-        Seconds that one task may take, its worker's start not counted.
+        Longest time of a task in seconds, without the start of its worker. Default: no limit.
     retries : int
-        How often a task is begun again whose process has ended under it.
+        How many times a task is started again after its process has ended unexpectedly.
     retry_failed : bool
-        Whether tasks that failed in an earlier run are run again.
+        Whether to run tasks again that failed in an earlier run.
 
     Returns
     -------
     Batch
-        The ledger and the tables. A task that failed is a row with its sentence, not an exception.
+        The ledger and the tables. A task that failed is a row with its error, not an exception.
 
     Raises
     ------
     ConfigError
         If an option is wrong, or the folder cannot be used or written, as on a full disk.
     ToolchainError
-        If there is no engine, or no worker can be had.
+        If there is no engine, or workers cannot start.
+
+    See Also
+    --------
+    pyflowers.Task : A fit in a batch.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> tasks = [
+    ...     pyflowers.Task("multilevel_poisson", name="narrow", priors={"mu_sd": 1}),
+    ...     pyflowers.Task("multilevel_poisson", name="wide", priors={"mu_sd": 100}),
+    ... ]
+    >>> batch = pyflowers.batch(tasks, out="results/priors", seed=1, engine="exact")
+    >>> table = batch.table("summary")
+    >>> table.loc[table["parameter"] == "mu", ["task", "median"]].round(1)
+         task  median
+    0  narrow     0.9
+    5    wide     1.5
     """
     folder = Path(out)
     check_limit(time_limit)
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise ConfigError(f"retries must be a whole number of at least 0, was {retries!r}")
+        raise ConfigError(f"retries must be a whole number of at least 0, got {retries!r}")
     if seed is not None:
         SamplerOptions.of(seed=seed)
     chosen = find_engine(engine, cmdstan)
@@ -234,7 +256,7 @@ def _run(
     count: Callable[..., None],
     retry_failed: bool,
 ) -> int:
-    """Run tasks and return their number; what is done is written whatever ends this."""
+    """Run tasks and return their number; finished ones are written even if this is interrupted."""
     number = under_way = 0
 
     def receive() -> int:
@@ -250,8 +272,8 @@ def _run(
             known, run = ledger.state(job.key)
             if run == ledger.run:
                 logger.warning(
-                    "task %s: it is the same as an earlier one and is not run twice; to run it "
-                    "twice, give it another repeat",
+                    "task %s is the same as an earlier one and is not run twice; to run it twice, "
+                    "give it another repeat",
                     job.name,
                 )
                 continue
@@ -272,7 +294,7 @@ def _run(
             under_way -= receive()
         ledger.write()
     except BaseException as error:
-        with suppress(ConfigError):  # the disk is full: that is the error under way
+        with suppress(ConfigError):  # the disk is full, which is the error being raised
             ledger.write()
         if not isinstance(error, Exception):
             logger.warning(
@@ -284,13 +306,13 @@ def _run(
 
 @contextmanager
 def _running(given: Any, workers: int | None) -> Iterator[Pool | Cluster]:
-    """Yield what runs the jobs, and leave nothing under way; what was given stays open."""
+    """Yield the executor, and abandon jobs in progress; an executor of the user stays open."""
     executor = given
     if given is None:
         executor = Pool(workers)
     elif workers is not None:
         raise ConfigError(
-            "workers: it applies to this machine only; leave it out when you give an executor"
+            "workers applies to this machine only; leave it out when you give an executor"
         )
     elif type(given).__module__.partition(".")[0] == "distributed":
         from pyflowers.batches.cluster import Cluster
@@ -298,8 +320,8 @@ def _running(given: Any, workers: int | None) -> Iterator[Pool | Cluster]:
         executor = Cluster(given)
     elif not hasattr(given, "room"):
         raise ConfigError(
-            f"executor: a {type(given).__name__} runs no tasks; give a pyflowers.batches.Pool or a "
-            "distributed.Client"
+            f"executor: a {type(given).__name__} is not an executor; pass a pyflowers.batches.Pool "
+            "or a distributed.Client"
         )
     try:
         yield executor
@@ -309,7 +331,7 @@ def _running(given: Any, workers: int | None) -> Iterator[Pool | Cluster]:
     finally:
         if given is None:
             executor.close()
-            # What killed workers left of CmdStan's files.
+            # Remove CmdStan files that killed workers left behind.
             recover(Path(tempfile.gettempdir()).resolve())
 
 
@@ -319,7 +341,7 @@ def _shown(total: int | None) -> Iterator[Callable[..., None]]:
     from tqdm import tqdm
 
     poor: Counter[str] = Counter()
-    # smoothing=0: the mean rate of the run, whose forecast does not jump about with each task.
+    # smoothing=0: the mean rate of the run, so that the forecast does not jump with each task.
     with tqdm(
         total=total,
         desc="fits",
@@ -331,7 +353,7 @@ def _shown(total: int | None) -> Iterator[Callable[..., None]]:
     ) as bar:
 
         def count(verdict: str, *, earlier: bool = False) -> None:
-            """Count a task; one of an earlier run took none of this run's time."""
+            """Count a task; a task of an earlier run took none of this run's time."""
             if earlier and not bar.disable:
                 bar.initial += 1
             if verdict != "passed":

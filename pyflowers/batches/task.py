@@ -1,10 +1,10 @@
-"""A task: one fit of many, what is to be kept from it, and how it is made ready.
+"""A task: one fit of a batch, the tables to keep from it, and its preparation for a worker.
 
     key  = digest(format, pyflowers, program, engine's key, data, priors, options, keep,
                   batch's seed or the task's own)
     seed = the first 32 bits of SHA-256(batch's seed, key)
 
-Order and number of workers are in neither.
+Neither depends on the order of the tasks or the number of workers.
 """
 
 from __future__ import annotations
@@ -31,46 +31,69 @@ from pyflowers.programs.program import is_formula
 from pyflowers.programs.source import Source
 
 FORMAT = 1
-"""Part of every key: raise it when a change of pyflowers changes results."""
+"""Part of every key: increase it when a change of pyflowers changes results."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One fit of many.
+    """One fit in a batch.
 
     Attributes
     ----------
     program : str, Path or Program
-        As :func:`pyflowers.fit` takes it.
+        The program, as for :func:`pyflowers.fit`.
     data : path, DataFrame, mapping or Data, optional
-        As :func:`pyflowers.fit` takes it.
+        The data, as for :func:`pyflowers.fit`.
     name : str
-        What the ledger and the tables call it; its position by default. A new name is no reason
-        to fit again.
+        Name in the ledger and the tables. Default: the task's position in the batch. A new name
+        does not cause a new fit.
     repeat : int
-        Tells tasks apart that are otherwise the same, and so gives them different seeds.
+        A number that distinguishes tasks that are otherwise the same, which gives them different
+        seeds.
     seed : int, optional
-        Of Stan's random numbers; by default it follows from the batch's seed and the task's key.
+        Seed of the fit, 0 to 2³² − 1. Default: it follows from the batch's seed and the task's key.
     priors : mapping of str to float
-        Hyperparameters to change.
-    options : mapping
-        ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``,
-        ``metric``.
+        Hyperparameters to change, by name.
+    options : mapping of str to number or str
+        ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth`` and
+        ``metric``, see :class:`pyflowers.engines.SamplerOptions`.
     group, time, value, columns, sep, decimal, encoding, time_order, drop_missing
-        As :func:`pyflowers.fit` takes them.
+        Names of columns and how to read the table, as for :func:`pyflowers.fit`.
     centered : bool or mapping of str to bool, optional
-        The parametrisation.
+        Whether the group effects are sampled in the centered parametrisation, as for
+        :func:`pyflowers.fit`.
     family : str, optional
-        The family of a formula's response.
-    inits
-        Initial values as CmdStanPy takes them.
+        The family of a formula's response. Default: ``gaussian``.
+    inits : mapping, float, path or sequence of these, optional
+        Initial values, as for :func:`pyflowers.fit`.
     include_paths : sequence of path
-        Where a program's included files are.
+        Folders in which the program's included files are searched.
     keep : sequence of str, function or Keep
-        What to keep: ``summary``, ``draws`` (all), ``draws:mu,sigma2``, or functions of the fit,
-        see :mod:`pyflowers.batches.keep`.
+        The tables to keep: ``summary``, ``draws`` (all), ``draws:mu,sigma2``, or functions of the
+        fit, see :class:`pyflowers.Keep`.
     time_limit : float, optional
-        Seconds that it may take, its worker's start not counted; the batch's by default.
+        Longest time in seconds, without the start of the worker. Default: the batch's limit.
+
+    See Also
+    --------
+    pyflowers.batch : Run tasks.
+
+    Examples
+    --------
+    The same model for two of the three plants, with the draws of `mu`:
+
+    >>> import pandas as pd
+    >>> import pyflowers
+    >>> flowers = pd.read_csv("data/flowers.csv")
+    >>> tasks = [
+    ...     pyflowers.Task("iid_normal", table, name=f"plant {plant}", keep=["draws:mu"])
+    ...     for plant, table in flowers[flowers["plant"] < 3].groupby("plant")
+    ... ]
+    >>> batch = pyflowers.batch(tasks, out="results/plants", seed=1, engine="exact")
+    >>> list(batch.table("draws").columns)
+    ['task', 'verdict', 'chain', 'draw', 'mu']
+    >>> batch.table("draws").groupby("task").size().to_dict()
+    {'plant 1': 4000, 'plant 2': 4000}
     """
 
     program: str | Path | Program
@@ -99,27 +122,27 @@ class Task:
 
 @dataclass(frozen=True)
 class Job:
-    """A task made ready for a worker.
+    """A task prepared for a worker.
 
     Attributes
     ----------
     key : str
-        Digest of all that determines the result.
+        Digest of everything that determines the result.
     name, program : str
         The task's name and its program's.
     position : int
-        Of the task in the batch, from 0.
+        Position of the task in the batch, from 0.
     seed : int
-        Of Stan's random numbers.
+        Seed of Stan's random numbers.
     work : bytes
-        What the worker needs, pickled: so that what cannot be unpickled there fails this task
-        alone. Empty if the task was refused.
+        Pickled input of the worker. It is separate from the job, so that a failure to unpickle it
+        fails only this task. Empty if the task was refused.
     refused : str
         Why it cannot be fitted at all.
     time_limit : float or None
-        Seconds that it may take.
+        Longest time in seconds.
     retries : int
-        How often it is begun again when its process has ended under it.
+        How many times the task is started again after its process has ended unexpectedly.
     """
 
     key: str
@@ -142,19 +165,19 @@ class Outcome:
     key : str
         The task's.
     error : str
-        Why it failed, in one sentence; empty if it is done.
+        Why the task failed, in one sentence; empty if it is done.
     failed_checks : str
         The diagnostics that failed, or empty.
     seconds : float
-        Wall time of the fit and of what is kept of it.
+        Wall time of the fit and of the kept tables.
     versions : mapping of str to str
-        Engine, versions of Stan and of packages.
+        The engine, and the versions of Stan and of packages.
     tables : mapping of str to bytes
-        What is kept, packed.
+        The kept tables, packed.
     attempts : int
-        How often it was begun.
+        How many times it was started.
     lost : bool
-        Whether a process died of it, which may have had nothing to do with it.
+        Whether its process died, though possibly not because of this task.
     """
 
     key: str
@@ -173,7 +196,7 @@ class Outcome:
 
 
 class Planner:
-    """Makes tasks ready for workers.
+    """Prepares tasks for workers.
 
     Parameters
     ----------
@@ -182,9 +205,9 @@ class Planner:
     engine : Engine
         What samples.
     time_limit : float or None
-        Seconds that a task may take which has no limit of its own.
+        Longest time in seconds of a task without its own limit.
     retries : int
-        How often a task is begun again.
+        How many times a task is started again.
     """
 
     def __init__(
@@ -197,7 +220,7 @@ class Planner:
         self._last_declared: tuple[Declaration, str] | None = None
 
     def plan(self, task: Task, position: int) -> Job:
-        """Make one task ready; an error in it is part of the result.
+        """Prepare one task; an error in it is part of the result.
 
         Raises
         ------
@@ -217,7 +240,7 @@ class Planner:
     def _planned(self, task: Task, name: str, position: int) -> Job:
         check_limit(task.time_limit)
         if "seed" in task.options:
-            raise ConfigError("options: the seed is not one of them; give it to the task itself")
+            raise ConfigError("options: seed is not a sampler option; give it to the task itself")
         program, engine_key, code, shipment = self._opened(task)
         data = self._read(task, program)
         options = SamplerOptions.of(seed=0 if task.seed is None else task.seed, **task.options)
@@ -264,10 +287,10 @@ class Planner:
         )
 
     def _opened(self, task: Task) -> tuple[Program, str, str, bytes]:
-        """Open a program once in a batch, however many tasks name it.
+        """Open a program once per batch, no matter how many tasks name it.
 
-        A formula's is written for each table. Returns the program, the engine's key for it, a
-        digest of its code besides the source, and what workers need.
+        The program of a formula is written for each table. Returns the program, the engine's key
+        for it, a digest of its code in addition to the source, and the pickled input for workers.
         """
         reference, includes = task.program, tuple(map(str, task.include_paths))
         if is_formula(reference):
@@ -283,7 +306,7 @@ class Planner:
         return self._programs[known_by]
 
     def _sent(self, program: Program) -> tuple[Program, str, str, bytes]:
-        """Pack a program for workers; shipped ones are where pyflowers is, by their names."""
+        """Pack a program for workers; a shipped program is sent by name."""
         engine_key = self._engine.load(program).key
         code, sent = "", cast(Any, program.name)
         named = program.reference
@@ -295,7 +318,7 @@ class Planner:
                     f"the program's capabilities cannot be sent to workers ({error}); define "
                     "their functions at the top level of a module"
                 ) from error
-            # What was derived from the source is derived again.
+            # Values derived from the source are computed again.
             source = Source(program.source.path, dict(program.source.files))
             sent = replace(program, source=source)
         return program, engine_key, code, pickle.dumps((sent, self._engine), protocol=5)
@@ -309,24 +332,24 @@ class Planner:
         try:
             found = Path(path).stat()
         except OSError:
-            return program.read(task.data, **how)  # which says what is wrong
+            return program.read(task.data, **how)  # raises the error again, with its message
         known_by = str(path), digest_of(how), found.st_mtime_ns, found.st_size
         last = self._last_read
-        # The program itself, and not its id: Python gives that to another one once it is gone.
+        # The program itself, and not its id, which Python may reuse once the program is gone.
         if last is None or last[0] is not program or last[1] != known_by:
             self._last_read = last = program, known_by, program.read(task.data, **how)
         return last[2]
 
 
 def _reading(task: Task) -> dict[str, Any]:
-    """Return how a task's data are read."""
+    """Return the arguments with which a task's data are read."""
     given = {name: getattr(task, name) for name in (*TABLE_ROLES, *READING)}
     how = {name: value for name, value in given.items() if value is not None}
     return {**how, "columns": dict(task.columns)}
 
 
 def check_limit(time_limit: Any) -> None:
-    """Refuse a time limit that is no number of seconds.
+    """Refuse a time limit that is not a number of seconds.
 
     Raises
     ------
@@ -336,10 +359,10 @@ def check_limit(time_limit: Any) -> None:
     if time_limit is not None and not (
         isinstance(time_limit, Real) and 0 < float(time_limit) < math.inf
     ):
-        raise ConfigError(f"time_limit must be a number of seconds above 0, was {time_limit!r}")
+        raise ConfigError(f"time_limit must be a number of seconds above 0, got {time_limit!r}")
 
 
 def seed_of(batch_seed: int, key: str) -> int:
-    """Return the seed of a task: a function of the batch's seed and the task's key alone."""
+    """Return the seed of a task, which depends only on the batch's seed and the task's key."""
     raw = hashlib.sha256(f"{batch_seed}:{key}".encode()).digest()
     return int.from_bytes(raw[:4], "big")

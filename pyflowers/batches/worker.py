@@ -1,7 +1,7 @@
 """The process that fits tasks: ``python -m pyflowers.batches.worker``.
 
-It is the same on this machine and on others. The interpreter runs in this process itself, as a
-crash of it costs one task. CmdStan's processes end with this one.
+It is the same on this machine and on others. The Stan interpreter runs within this process, since a
+crash of the interpreter costs only one task. CmdStan's processes end with this process.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Program, find_program
 
 LONGEST_ALARM = 1e9
-"""Seconds; the system's timers take no more than some centuries."""
+"""Longest alarm in seconds; the system's timers are limited to some centuries."""
 
 LARGEST_TABLE = 900_000_000
-"""Bytes of what is kept of one fit; SQLite holds 10⁹ in a cell."""
+"""The most bytes that are kept from one fit; a cell of SQLite holds 10⁹."""
 
 
 def perform(job: Job) -> Outcome:
-    """Fit, judge, and keep what is wanted; a failure is an outcome as well."""
+    """Run a job: fit, judge, and compute the tables to keep. A failure is also an outcome."""
     started = time.perf_counter()
     lost = False
     try:
@@ -43,7 +43,7 @@ def perform(job: Job) -> Outcome:
                 "its versions or its compiler differ; install the same on all machines"
             )
         started = time.perf_counter()
-        # The system ends this process when the time is up, whatever it is doing.
+        # The system ends this process when the time is up, even in the middle of Stan's code.
         signal.setitimer(signal.ITIMER_REAL, min(float(job.time_limit or 0), LONGEST_ALARM))
         fit = fit_data(program, engine=engine, cores=1, **arguments)
         tables = {each.name: table for each in kept if (table := each.table_of(fit))}
@@ -54,7 +54,7 @@ def perform(job: Job) -> Outcome:
                     "fewer draws or quantities"
                 )
         failed = ", ".join(each.name for each in fit.verdict.failed)
-        # The versions that tell results of one installation from those of another.
+        # The versions that distinguish the results of different installations.
         packages = {name: fit.record.packages[name] for name in ("numpy", "pyflowers")}
         versions = {"engine": fit.record.engine.name, **fit.record.engine.versions, **packages}
         return Outcome(job.key, "", failed, time.perf_counter() - started, versions, tables)
@@ -71,14 +71,14 @@ def perform(job: Job) -> Outcome:
 
 @lru_cache(maxsize=64)
 def _ready(shipment: bytes) -> tuple[Program, Engine, str] | PyflowersError:
-    """Unpack a program and its engine, load it, and return the engine's key as well.
+    """Unpack a program and its engine, load the program, and return it with the engine's key.
 
-    What cannot be loaded once is not tried again, so that a machine without a compiler says so of
-    each task at once.
+    If loading fails once, it is not tried again, so that on a machine without a compiler each task
+    fails immediately.
     """
     named, engine = pickle.loads(shipment)
     try:
-        # This machine's CmdStan may be in another place.
+        # CmdStan may be in a different place on this machine.
         if isinstance(engine, CmdStanEngine) and not engine.cmdstan.path.is_dir():
             embedded = engine.cmdstan.origin == "embedded"
             engine = find_engine("cmdstan", "embedded" if embedded else None)

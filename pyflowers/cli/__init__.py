@@ -1,7 +1,7 @@
 """The command line: parse, call, exit code.
 
 Exit status: 0 done; 1 an error, reported in one line; 2 wrong usage; 3 with ``--check``, the fit is
-done and its diagnostics fail. Each command is a module of its own, imported when it is called, so
+done and its diagnostics fail. Each command is a separate module, imported when it is called, so
 that ``pyflowers --help`` is instant.
 """
 

@@ -29,7 +29,7 @@ _MOST_NAMED = 5
     "--status",
     metavar="DIR",
     type=PATH,
-    help="Show the progress of a batch, running or not, and do nothing else.",
+    help="Only show the progress of the batch in DIR, running or not.",
 )
 @click.option(
     "--retry-failed", is_flag=True, help="Also run the tasks that failed in an earlier run."
@@ -38,10 +38,10 @@ _MOST_NAMED = 5
 @click.option(
     "--scheduler",
     metavar="ADDRESS",
-    help="Fit on a Dask cluster, such as tcp://HOST:8786; needs pyflowers[dask].",
+    help="Fit on a Dask cluster, such as tcp://HOST:8786 (needs pyflowers[dask]).",
 )
 @cmdstan_option
-@click.option("--out", type=PATH, help="Folder of the batch.")
+@click.option("--out", type=PATH, help="Folder of the batch. [default: as in FILE.toml]")
 @click.option("--check", is_flag=True, help="Exit with status 3 also if a fit is doubtful.")
 @click.pass_context
 def batch_command(
@@ -52,12 +52,15 @@ def batch_command(
     check: bool,
     **options: Any,
 ) -> int:
-    """Fit every table and variant that FILE.toml names, one core for each fit.
+    """Fit every table and variant in FILE.toml, with one core per fit.
 
-    DIR holds a ledger with a row for each task, and what was kept from each fit. Run the same
-    command again to continue where it stopped; what has changed is fitted again. A fit has passed,
-    is doubtful (it ended, but its verdict fails) or has failed. Exit status 3 means that the
-    batch is complete but some tasks failed or, with --check, are doubtful.
+    The folder of the batch holds a ledger with one row per task, and the results kept from each
+    fit. Run the same command again to resume; tasks whose inputs have changed are refitted. A fit
+    has passed, is doubtful (it finished, but its verdict fails) or has failed. Exit status 3 means
+    that the batch is complete, but some tasks failed or, with --check, are doubtful.
+
+      pyflowers batch batch.toml --out results/batch
+      pyflowers batch --status results/batch
     """
     if file is not None and status is None:
         batch = _run(ctx, file, **options)

@@ -30,14 +30,14 @@ BROKEN_PIPE = 141
 _failures: list[OSError] = []
 
 _PRINTED = "pyflowers.printed"
-"""In the context of a command: ``json`` or ``nothing``, where that is printed in place of text."""
+"""In the context of a command: ``json`` or ``nothing``, where that is printed instead of text."""
 
 
 def output_options() -> list[click.Parameter]:
     """Return ``--json`` and ``--quiet``, which every command has and none needs to know of."""
     texts = {
-        "--json": "Print JSON in place of text.",
-        "--quiet": "Print nothing but errors; with --json, nothing but JSON and errors.",
+        "--json": "Print JSON instead of text.",
+        "--quiet": "Print only errors; with --json, only JSON and errors.",
     }
     return [
         click.Option([name], is_flag=True, callback=_choose, expose_value=False, help=text)
@@ -65,7 +65,7 @@ def shows_progress() -> bool:
 
 
 def say(*pieces: str) -> None:
-    """Print a line of text and of styled text, unless JSON or nothing is wanted."""
+    """Print a line of text and of styled text, unless JSON or nothing is to be printed."""
     if _printed() == "text":
         _write("".join(map(_piece, pieces)) + "\n")
 
@@ -110,7 +110,10 @@ def complain(text: str) -> None:
 
 
 def open_streams() -> None:
-    """Open what the caller closed: another file would take a free descriptor and be written to."""
+    """Open the standard streams that the caller closed.
+
+    Otherwise another file would take the free descriptor and be written to.
+    """
     _failures.clear()
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:

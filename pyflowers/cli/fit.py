@@ -51,15 +51,15 @@ def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | s
     "--inits",
     metavar="FILE|RADIUS",
     callback=_inits,
-    help="Initial values as CmdStan JSON, or the radius around 0 in which they are drawn.",
+    help="File of initial values (CmdStan JSON), or the radius around 0 for random ones.",
 )
 @click.option(
     "--check",
     is_flag=True,
-    help="Exit with 3 if a diagnostic fails, or the posterior lies in the tail of a prior.",
+    help="Exit with status 3 if a diagnostic fails or the posterior is in the tail of a prior.",
 )
 @click.option(
-    "--config", type=PATH, help="A whole experiment as a TOML file; other options override it."
+    "--config", type=PATH, help="TOML file of a whole experiment; other options override it."
 )
 @click.option("--out", type=PATH, help="Run folder to write.")
 @click.pass_context
@@ -73,12 +73,15 @@ def fit_command(
     overwrite: bool,
     **options: Any,
 ) -> int:
-    """Sample a program's posterior: by four NUTS chains, or by independent draws.
+    """Fit a model, summarise the posterior and check convergence.
 
-    NAME is one of pyflowers models; PROGRAM.stan is your own, with its declaration in PROGRAM.toml
-    beside it; FORMULA is such as "reaction ~ days + (days | subject)", whose program is written for
-    the table. With --config, each model in the file gets a run folder, and only what changed is
-    fitted again.
+    NAME is a built-in model (see pyflowers models). PROGRAM.stan is your own Stan program, with its
+    declaration in PROGRAM.toml in the same folder. FORMULA, such as "reaction ~ days + (days |
+    subject)", is turned into a Stan program for the table. With --config, each model of the file
+    gets a run folder, and only models whose inputs have changed are refitted.
+
+      pyflowers fit multilevel_poisson --seed 1 --out runs/flowers
+      pyflowers fit "weight ~ age + (age | rat)" --data rats.csv --out runs/rats
     """
     if config is not None:
         return _fit_experiment(config, from_command_line(ctx))
@@ -90,7 +93,7 @@ def fit_command(
 
     check_run_folder(out)
     fit = run_fit(**options, replacing=() if overwrite else (out,))
-    if plots == "none":  # without figures nothing of experiments is needed
+    if plots == "none":  # figures alone need the experiment module
         fit.save(out, overwrite=overwrite)
     else:
         from pyflowers.workflow.experiment import save
@@ -117,7 +120,7 @@ def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
 
 
 def record_of(fit: Fit, run: Path) -> dict[str, Any]:
-    """Return what ``--json`` prints of a fit in a run folder."""
+    """Return what ``--json`` prints for a fit in a run folder."""
     summary = fit.summary()
     return {
         "program": fit.name,
@@ -163,7 +166,7 @@ def _show(outcome: ModelOutcome) -> None:
 
 
 def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
-    """Return what ``--json`` prints of the models of an experiment."""
+    """Return what ``--json`` prints for the models of an experiment."""
     return [
         {"program": outcome.name, "refused": outcome.refused}
         if outcome.fit is None
@@ -178,14 +181,14 @@ def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
     "--model",
     "models",
     multiple=True,
-    help="Programs, by name or path, or formulas. [default: the lecture's three]",
+    help="Model to fit: a name, path or formula (repeatable). [default: the lecture's three]",
 )
 @fit_options
 @click.option(
     "--runs",
     type=PATH,
-    help="Folder for the runs of the models; those that are still valid are not fitted again. "
-    "[default: beside the report]",
+    help="Folder for the runs of the models; runs that are still valid are not refitted. "
+    "[default: next to the report]",
 )
 @click.option(
     "--calibration",
@@ -193,14 +196,18 @@ def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
     metavar="DIR",
     multiple=True,
     type=PATH,
-    help="Folder of pyflowers sbc of one of the models, to be reported beside its fit.",
+    help="Folder written by pyflowers sbc for one of the models, to report with its fit "
+    "(repeatable).",
 )
 @click.option("--out", type=PATH, required=True, help="HTML file to write.")
 @click.pass_context
 def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **_: Any) -> None:
-    """Write an HTML report on the models of a table: verdict, posteriors and a comparison.
+    """Write an HTML report on one or more models of a table: verdicts, posteriors, a comparison.
 
-    Each DIR is a finished run folder; without any, the models are fitted to --data.
+    Each DIR is a finished run folder. Without a DIR, the models are fitted to --data.
+
+      pyflowers report runs/flowers --out report.html
+      pyflowers report --data flowers.csv --out report.html
     """
     from pyflowers.fits.fit import Fit
     from pyflowers.reports import check_report
@@ -212,7 +219,7 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
     run = {name: chosen.pop(name) for name in ("cmdstan", "overwrite") if name in chosen}
     calibrations = []
     for folder in chosen.pop("calibrations", ()):
-        from pyflowers.analysis.calibration import Calibration  # with all that a batch needs
+        from pyflowers.analysis.calibration import Calibration  # imports all that a batch needs
 
         calibrations.append(Calibration.load(folder))
     for name in ("folders", "out"):

@@ -26,22 +26,25 @@ if TYPE_CHECKING:
     metavar="[VERSION]",
     is_flag=False,
     flag_value="latest",
-    help="Install the official CmdStan under ~/.cmdstan instead.",
+    help="Install the official CmdStan in ~/.cmdstan instead.",
 )
 @click.option(
     "--wheel",
     type=PATH,
-    help="The pinned httpstan wheel as a file, for a machine that cannot reach a package index.",
+    help="File of the pinned httpstan wheel, for a machine that cannot reach a package index.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help="Number of compilers to run at once. [default: cores]",
+    help="Number of compilers to run at once. [default: one per usable core]",
 )
 def setup_command(official: str | None, wheel: Path | None, jobs: int | None) -> None:
-    """Make the embedded CmdStan, or install the official one.
+    """Build the embedded CmdStan, or install the official one.
 
-    The first command that needs CmdStan does this automatically.
+    The first command that needs CmdStan builds it automatically.
+
+      pyflowers setup
+      pyflowers setup --jobs 2
     """
     if official is not None and wheel is not None:
         raise click.UsageError(
@@ -88,10 +91,10 @@ def _install_official(version: str, jobs: int | None) -> Path:
 @click.option(
     "--density",
     metavar="PROGRAM",
-    help="Instead, compare a program's log density and gradient by the interpreter stanli with "
-    "those of the compiled program, on --data.",
+    help="Instead, compare the log density and gradient of PROGRAM between the interpreter stanli "
+    "and the compiled program.",
 )
-@click.option("--data", type=PATH, help="Of --density. [default: the program's example]")
+@click.option("--data", type=PATH, help="Table for --density. [default: the program's example]")
 @family_option
 @click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=PATH)
 def doctor_command(
@@ -101,10 +104,14 @@ def doctor_command(
     family: str | None,
     folders: tuple[Path, ...],
 ) -> int:
-    """Print what a bug report needs: machine, compiler, CmdStan, cache, packages and a short fit.
+    """Print diagnostic information for a bug report.
 
-    Exits with 1 if there is a problem. FOLDER is where results are written, by default the
-    current folder; only unfinished files of pyflowers are removed.
+    It covers the machine, the compiler, CmdStan, the cache, the packages and a short fit. The exit
+    status is 1 if a problem is found. With --repair, FOLDER is a folder with results, by default
+    the current folder; only unfinished files of pyflowers are removed.
+
+      pyflowers doctor
+      pyflowers doctor --repair runs
     """
     from pyflowers.workflow import doctor
 
@@ -139,9 +146,9 @@ def _densities(program: str, data: Path | None, family: str | None) -> Finding:
 @click.command("lecture")
 @click.argument("name", required=False)
 @click.option("--list", "show_list", is_flag=True, help="List the examples and exit.")
-@click.option("--out", type=PATH, help="Folder to write.")
+@click.option("--out", type=PATH, help="Write findings, numbers and figures to this folder.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed, from 0 to 4294967295.")
-@click.option("--quick", is_flag=True, help="Use smaller sizes, for faster and noisier findings.")
+@click.option("--quick", is_flag=True, help="Use smaller sizes: results are faster but noisier.")
 @cmdstan_option
 def lecture_command(
     name: str | None,
@@ -151,9 +158,12 @@ def lecture_command(
     quick: bool,
     cmdstan: str | None,
 ) -> int:
-    """Run an example of the lectures.
+    """Run a lecture example (samplers, mixtures, neural networks).
 
-    Writes its findings (findings.md), its numbers (results.json) and its figures into a folder.
+    With --out, its findings (findings.md), numbers (results.json) and figures are written.
+
+      pyflowers lecture --list
+      pyflowers lecture leapfrog --out leapfrog
     """
     # For the small matrices of an ascent, OpenBLAS's threads wait in a loop: 24 times its CPU time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

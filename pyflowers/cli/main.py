@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import signal
@@ -27,28 +28,28 @@ from pyflowers.cli.console import (
 from pyflowers.errors import PyflowersError, UnusedOptionError
 
 COMMANDS = {
-    "setup": ("machine", "Make the embedded CmdStan, or install the official one."),
-    "models": ("programs", "List the programs, their priors and what they can do."),
-    "new": ("programs", "Start a program of your own, or draft its declaration."),
+    "setup": ("machine", "Build the embedded CmdStan, or install the official one."),
+    "models": ("programs", "List the built-in models, their priors and capabilities."),
+    "new": ("programs", "Write a Stan program to start from, or draft a declaration."),
     "compile": ("programs", "Compile a Stan program into an executable."),
-    "prior": ("methods", "Draw from a program's prior and show the data that it implies."),
-    "fit": ("fit", "Sample a program's posterior, summarise it and check the draws."),
+    "prior": ("methods", "Draw from a model's prior and show the data that it implies."),
+    "fit": ("fit", "Fit a model, summarise the posterior and check convergence."),
     "sensitivity": ("runs", "Show which conclusions of a run depend on its prior."),
-    "batch": ("batch", "Fit many tables or variants, and resume where it stopped."),
+    "batch": ("batch", "Fit many tables or variants; run it again to resume."),
     "vb": ("methods", "Fit by closed-form variational Bayes, without Stan."),
-    "compare": ("methods", "Compare NUTS with the exact posterior and every approximation."),
-    "check": ("runs", "Check whether the model would produce data like these."),
+    "compare": ("methods", "Compare NUTS with the exact posterior and approximations."),
+    "check": ("runs", "Check whether the model would produce data like yours."),
     "predict": ("runs", "Predict rows of a table, or each group's next observation."),
     "effects": ("runs", "Show how the expected response changes with each column."),
-    "contrast": ("runs", "Evaluate differences, probabilities and ranks in a posterior."),
-    "sbc": ("methods", "Check a program's computation by simulation."),
-    "loo": ("runs", "Compare how well models predict data that were left out."),
-    "report": ("fit", "Write an HTML report on the models of a table."),
-    "lecture": ("machine", "Run an example of the lectures: samplers, mixtures, networks."),
-    "replay": ("runs", "Repeat the fit of a run folder and compare."),
-    "doctor": ("machine", "Print what a bug report needs."),
+    "contrast": ("runs", "Compute differences, probabilities and ranks from a posterior."),
+    "sbc": ("methods", "Check a program's computation by simulation-based calibration."),
+    "loo": ("runs", "Compare how well models predict left-out data."),
+    "report": ("fit", "Write an HTML report on one or more models of a table."),
+    "lecture": ("machine", "Run a lecture example (samplers, mixtures, neural networks)."),
+    "replay": ("runs", "Repeat the fit of a run folder and compare the draws."),
+    "doctor": ("machine", "Print diagnostic information for a bug report."),
 }
-"""For each command the module of its function ``NAME_command``, and what ``--help`` says of it."""
+"""For each command, the module of its function ``NAME_command`` and its summary in ``--help``."""
 
 SECONDS_TO_CLEAN_UP = 1.5
 """After that the process exits without cleaning up; the next command removes what it left."""
@@ -66,12 +67,15 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command and add what all have."""
+        """Import one command, add the options that all have, and mark its examples."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"pyflowers.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = copy(getattr(module, f"{cmd_name}_command"))
         command.params = [*command.params, *output_options()]
+        # An indented paragraph of a docstring holds examples; \b keeps click from wrapping them.
+        prose = inspect.cleandoc(command.help or "")
+        command.help = prose.replace("\n\n  ", "\n\n\b\nExamples:\n  ")
         return command
 
     def resolve_command(
@@ -198,7 +202,7 @@ def unwinding_on_signals() -> Iterator[None]:
 def _unwind(signum: int, _: Any) -> None:
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)  # once is enough: cleaning up must not be cut short
-    # An exception may be lost, in a destructor or a callback, or wait for a thread.
+    # An exception may be lost in a destructor or a callback, or be held up by a thread.
     timer = threading.Timer(SECONDS_TO_CLEAN_UP, os._exit, (128 + signum,))
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""``pyflowers prior``, ``compare``, ``vb`` and ``sbc``: what a program says, by which method."""
+"""``pyflowers prior``, ``compare``, ``vb`` and ``sbc``: priors, methods and calibration."""
 
 from __future__ import annotations
 
@@ -36,20 +36,24 @@ MOST_ELEMENTS = 110
 
 
 @click.command("prior")
-@click.argument("program", metavar="NAME|PROGRAM.stan")
+@click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA")
 @click.argument("table", metavar="[TABLE]", required=False, type=PATH)
 @program_options
-@click.option("--draws", type=int, default=4000, show_default=True, help="Draws from the prior.")
+@click.option("--draws", type=int, default=4000, show_default=True, help="Number of draws.")
 @plots_option
 @out_option("prior")
 @click.pass_context
 def prior_command(
     ctx: click.Context, /, table: Path | None, out: Path | None, plots: str, **options: Any
 ) -> int:
-    """Draw from a program's prior and show the data that it implies for your design.
+    """Draw from a model's prior and show the data that it implies for your design.
 
     TABLE, or --data, has your groups, times and covariates; its observed values are not read and
-    may be missing. Prints quantiles of the parameters and of statistics of the implied data.
+    may be missing. The command prints quantiles of the parameters and of statistics of the implied
+    data.
+
+      pyflowers prior multilevel_poisson --prior mu_mean=1.5 --prior mu_sd=1
+      pyflowers prior "weight ~ age + (age | rat)" rats.csv --out prior
     """
     import pyflowers
 
@@ -82,16 +86,20 @@ def prior_command(
 
 
 @click.command("compare")
-@click.argument("program", metavar="[NAME|PROGRAM.stan]", required=False)
+@click.argument("program", metavar="[NAME|PROGRAM.stan|FORMULA]", required=False)
 @program_options
 @out_option("comparison")
 @overwrite_option
 def compare_command(program: str | None, out: Path | None, overwrite: bool, **options: Any) -> int:
     """Compare NUTS with the exact posterior and every approximation that applies.
 
-    The default is semiconjugate_normal, whose mean-field solution is in closed form. Writes
-    table.csv, methods.csv, comparison.json and figures to --out; the run by NUTS goes to OUT/nuts.
-    With --engine exact, independent draws replace NUTS, in OUT/independent.
+    The default model is semiconjugate_normal, whose mean-field solution has a closed form. With
+    --out, table.csv, methods.csv, comparison.json and figures are written, and the NUTS run in the
+    subfolder nuts. With --engine exact, independent draws replace NUTS, in the subfolder
+    independent.
+
+      pyflowers compare
+      pyflowers compare multilevel_normal --seed 1 --out comparison
     """
     from pyflowers.analysis.methods import compare
     from pyflowers.plots.methods import comparison_figures
@@ -131,10 +139,12 @@ def vb_command(
     out: Path | None,
     **reading: Any,
 ) -> int:
-    """Fit the closed-form mean field: no sampling, no compiler.
+    """Fit by closed-form variational Bayes (mean field), without sampling or a compiler.
 
-    NAME is a program with the capability vb: semiconjugate_normal (the default), iid_normal or
+    NAME is a model with the capability vb: semiconjugate_normal (the default), iid_normal or
     multilevel_normal.
+
+      pyflowers vb multilevel_normal --data flowers.csv
     """
     from pyflowers.programs import COMPARED, Capability, find_program
 
@@ -177,16 +187,16 @@ def _parameters(factor: Any) -> dict[str, Any]:
 
 
 @click.command("sbc")
-@click.argument("program", metavar="NAME|PROGRAM.stan")
+@click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA")
 @data_options
 @family_option
-@click.option("--sims", type=int, default=1000, show_default=True, help="Simulated data sets.")
+@click.option("--sims", type=int, default=1000, show_default=True, help="Number of simulations.")
 @click.option(
     "--quantity",
     "quantities",
     metavar="MODULE:FUNCTION",
     multiple=True,
-    help="Another test quantity: a function of draws and data.",
+    help="Also test this function of draws and data (repeatable).",
 )
 @click.option(
     "--drop-doubtful",
@@ -196,7 +206,7 @@ def _parameters(factor: Any) -> dict[str, Any]:
 @click.option(
     "--posterior",
     is_flag=True,
-    help="Draw parameters from the posterior given --data, which are fitted beside new data.",
+    help="Simulate from the posterior given --data, and fit observed and simulated data together.",
 )
 @seed_option
 @prior_option
@@ -204,15 +214,17 @@ def _parameters(factor: Any) -> dict[str, Any]:
 @engine_options
 @include_option
 @workers_option
-@click.option("--out", type=PATH, required=True, help="Folder to write.")
+@click.option("--out", type=PATH, required=True, help="Folder of the calibration.")
 def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
-    """Check by simulation that a program's draws are those of its posterior.
+    """Check a program's computation by simulation-based calibration.
 
-    Parameters are drawn from the prior and data from them, for the design of --data. Each data set
-    is fitted and the true values are ranked among its draws: if the computation is correct, the
-    ranks are uniform. Every prior must be proper. --posterior tests the computation at the observed
-    data instead, under any prior. Run the command again to continue where it stopped. Exit status 3
-    means that a quantity is not calibrated.
+    Parameters are drawn from the prior, and data are simulated from them for the design of --data.
+    The program is fitted to each simulated data set, and the true values are ranked among its
+    draws. If the computation is correct, the ranks are uniform. Every prior must be proper.
+    --posterior tests the computation at the observed data instead, with any prior. Run the same
+    command again to resume. Exit status 3 means that a quantity is not calibrated.
+
+      pyflowers sbc iid_normal --sims 100 --out sbc
     """
     from pyflowers.analysis.calibration import check_files, sbc
     from pyflowers.engines import SamplerOptions

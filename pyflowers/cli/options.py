@@ -55,35 +55,35 @@ drop_missing_option = click.option(
     "--drop-missing",
     is_flag=True,
     default=None,
-    help="Leave rows without a value of a column that is used out. [default: refuse them]",
+    help="Drop rows in which a column that is used has no value. [default: report an error]",
 )
 
 reading_options = options(
-    click.option("--sep", metavar="CHARACTER", help="What separates the cells of a CSV file."),
-    click.option("--decimal", type=click.Choice([".", ","]), help="The decimal mark. [default: .]"),
+    click.option("--sep", metavar="CHARACTER", help="Field separator of a CSV file."),
+    click.option("--decimal", type=click.Choice([".", ","]), help="Decimal mark. [default: .]"),
     click.option("--encoding", metavar="NAME", help="Encoding of a text file. [default: utf-8]"),
 )
 """How a table is read."""
 
 rows_options = options(
-    click.option("--new", type=PATH, help="A table of rows. [default: those of the run]"),
+    click.option("--new", type=PATH, help="Table of the rows. [default: the run's table]"),
     reading_options,
     click.option(
         "--groups",
         type=click.Choice(["data", "none", "population"]),
         default="data",
         show_default=True,
-        help="Each row's own group, whose effects are drawn if the run has not seen it; no effects "
-        "of groups; or integrated over the population of groups.",
+        help="Group effects of a row. data: its own group's, drawn anew if the group is not in the "
+        "run; none: no group effects; population: integrated over the population of groups.",
     ),
     click.option(
         "--by",
         metavar="COLUMN",
         multiple=True,
-        help="Average over the rows that are the same here. May be given several times.",
+        help="Average over the rows with the same value of COLUMN (repeatable).",
     ),
     click.option(
-        "--weights", metavar="COLUMN", help="How much each row counts in the averages. [default: 1]"
+        "--weights", metavar="COLUMN", help="Weight of each row in the averages. [default: 1]"
     ),
 )
 """Of commands that predict rows of a table."""
@@ -92,25 +92,25 @@ data_options = options(
     click.option(
         "--data",
         type=PATH,
-        help="Tidy CSV, TSV, JSON records, Parquet or Excel; or CmdStan JSON. [default: the "
-        "example that comes with the program]",
+        help="Table as tidy CSV, TSV, JSON records, Parquet or Excel; or CmdStan JSON. [default: "
+        "the program's example table]",
     ),
-    click.option("--group", metavar="COLUMN", help="The table's column of groups, such as plants."),
-    click.option("--time", metavar="COLUMN", help="The table's column of times, such as months."),
-    click.option("--value", metavar="COLUMN", help="The table's column of observed values."),
+    click.option("--group", metavar="COLUMN", help="Column of the groups, such as plants."),
+    click.option("--time", metavar="COLUMN", help="Column of the times, such as months."),
+    click.option("--value", metavar="COLUMN", help="Column of the observed values."),
     click.option(
         "--column",
         "columns",
         metavar="NAME=COLUMN",
         multiple=True,
         callback=partial(_pairs, str, "NAME=COLUMN"),
-        help="The table's name for a column of the declaration.",
+        help="Use COLUMN of the table for the declared column NAME (repeatable).",
     ),
     reading_options,
     click.option(
         "--time-order",
         type=click.Choice(["value", "appearance"]),
-        help="Order of the times: by value if they have one, or as in the rows. [default: value]",
+        help="Order of the times: by their values, or as in the rows. [default: value]",
     ),
     drop_missing_option,
 )
@@ -119,9 +119,9 @@ data_options = options(
 family_option = click.option(
     "--family",
     metavar="NAME",
-    help="Of a formula: gaussian, student, lognormal, gamma, beta, bernoulli, binomial, poisson, "
-    "negbinomial, zero_inflated_poisson, zero_inflated_negbinomial or cumulative. "
-    "[default: gaussian]",
+    help="Response family of a formula: gaussian, student, lognormal, gamma, beta, bernoulli, "
+    "binomial, poisson, negbinomial, zero_inflated_poisson, zero_inflated_negbinomial or "
+    "cumulative. [default: gaussian]",
 )
 
 prior_option = click.option(
@@ -130,7 +130,7 @@ prior_option = click.option(
     metavar="NAME=VALUE",
     multiple=True,
     callback=partial(_pairs, float, "NAME=VALUE with a number"),
-    help="Change a hyperparameter; see pyflowers models.",
+    help="Set a hyperparameter (repeatable); see pyflowers models.",
 )
 
 seed_option = click.option(
@@ -143,18 +143,18 @@ interval_option = click.option(
     "--interval",
     type=float,
     metavar="PROBABILITY",
-    help="Of the intervals that are shown, such as 0.95. [default: that of the run, or 0.9]",
+    help="Probability of the intervals shown, such as 0.95. [default: the run's, or 0.9]",
 )
 
 include_option = click.option(
-    "-I", "--include", "include_paths", multiple=True, help="Folder of #include files."
+    "-I", "--include", "include_paths", multiple=True, help="Folder of #include files (repeatable)."
 )
 
 overwrite_option = click.option(
     "--overwrite",
     is_flag=True,
-    help="Replace an earlier run, whatever it was. [default: only one with the same program, "
-    "data, priors, engine, options and seed]",
+    help="Replace any earlier run. [default: replace a run only if program, data, priors, engine, "
+    "options and seed are the same]",
 )
 
 plots_option = click.option(
@@ -166,13 +166,14 @@ plots_option = click.option(
 )
 
 workers_option = click.option(
-    "--workers", type=int, help="Processes on this machine. [default: the usable cores]"
+    "--workers", type=int, help="Processes on this machine. [default: one per usable core]"
 )
 
 cmdstan_option = click.option(
     "--cmdstan",
     metavar="PATH",
-    help="CmdStan folder, or 'embedded'. [default: CMDSTAN, ~/.cmdstan, conda, embedded]",
+    help="CmdStan folder, or 'embedded'. [default: the first found of $CMDSTAN, ~/.cmdstan, "
+    "conda and embedded]",
 )
 
 
@@ -185,15 +186,15 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(ENGINES),
         default="auto",
         show_default=True,
-        help="The engine: cmdstan; stanli, an interpreter of Stan that needs no compiler; exact, "
-        "independent draws without a Markov chain, for programs that support it. auto takes "
-        "cmdstan if there is one, otherwise stanli.",
+        help="cmdstan; stanli, a Stan interpreter that needs no compiler; exact, independent draws "
+        "without a Markov chain, for programs that support it; or auto, which uses cmdstan if it "
+        "is installed and otherwise stanli.",
     )
     return engine_option(cmdstan_option(command))
 
 
 def program_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add all that says what is fitted to what: data, seed, priors, engine, includes, interval."""
+    """Add the options for data, family, seed, priors, engine, includes and interval."""
     more = (
         family_option,
         seed_option,
@@ -238,8 +239,8 @@ centered_option = click.option(
     metavar="yes|no|GROUP=yes|GROUP=no",
     multiple=True,
     callback=_centered,
-    help="The parametrisation, for programs that have both, or of a formula's groups. [default: "
-    "chosen by the data]",
+    help="Whether the parametrisation is centered, for programs that have both or for groups of a "
+    "formula (repeatable). [default: chosen from the data]",
 )
 
 

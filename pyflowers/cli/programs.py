@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 @click.argument("program", metavar="[NAME|PROGRAM.stan]", required=False)
 @include_option
 def models_command(program: str | None, include_paths: tuple[str, ...]) -> None:
-    """List the programs, their priors and what they can do.
+    """List the built-in models, their priors and capabilities.
 
-    With a name or a path: what that program can do, and what to add for the rest.
+    With NAME or PROGRAM.stan, show what that program can do, and what to add for the rest.
+
+      pyflowers models
+      pyflowers models multilevel_poisson
     """
     from pyflowers.programs import find_program, shipped_names
 
@@ -80,13 +83,8 @@ def _show(program: Program, with_remedies: bool) -> None:
 @click.command("new")
 @click.argument("name", metavar="NAME|PROGRAM.stan", type=PATH)
 @click.argument("formula", required=False)
-@click.option("--from", "source", metavar="NAME", help="The shipped program to start from.")
-@click.option(
-    "--data",
-    type=PATH,
-    help="The table that a formula is for; of an existing PROGRAM.stan, the table to draft its "
-    "declaration for.",
-)
+@click.option("--from", "source", metavar="NAME", help="Built-in model to copy.")
+@click.option("--data", type=PATH, help="Table for the formula or for the drafted declaration.")
 @family_option
 @drop_missing_option
 @include_option
@@ -99,12 +97,15 @@ def new_command(
     drop_missing: bool | None,
     include_paths: tuple[str, ...],
 ) -> None:
-    """Start a program of your own.
+    """Write a Stan program to start from, or draft the declaration of your own.
 
-    With a FORMULA and --data, NAME.stan and NAME.toml are written: its program for that table, as
-    pyflowers fit FORMULA would fit it. With --from, they are a copy of a shipped program with its
-    declaration, and with log_lik, y_rep and lprior. With --data, PROGRAM.toml is drafted for a
-    program that you have. Nothing that exists is overwritten.
+    With FORMULA and --data, NAME.stan and NAME.toml are written: the program that pyflowers fit
+    FORMULA uses for that table, and its declaration. With --from, both are copied from a
+    built-in model, with log_lik, y_rep and lprior added. With --data alone, PROGRAM.toml is drafted
+    for your existing PROGRAM.stan. Existing files are not overwritten.
+
+      pyflowers new mymodel --from multilevel_poisson
+      pyflowers new rats "weight ~ age + (age | rat)" --data rats.csv
     """
     notes = []
     target = name if name.suffix == ".stan" else Path(f"{name}.stan")
@@ -125,7 +126,7 @@ def new_command(
         files, lost = _copy_of_shipped(source, target)
         if lost:
             names = " and ".join(lost)
-            notes = [f"note: {names} are written in Python for {source}, so they are not copied"]
+            notes = [f"note: written in Python for {source}, and not copied: {names}"]
         then = f"pyflowers fit {target} --data YOUR_TABLE --out RUN_FOLDER"
     elif source is None and data is not None:
         from pyflowers.data import read_table
@@ -172,7 +173,7 @@ def _copy_of_shipped(name: str, target: Path) -> tuple[dict[Path, str], list[str
 
 @click.command("compile")
 @click.argument("program", metavar="PROGRAM.stan", type=PATH)
-@click.option("-o", "--output", "--out", type=PATH, help="Copy the executable there.")
+@click.option("-o", "--output", "--out", type=PATH, help="Copy the executable to this path.")
 @include_option
 @cmdstan_option
 def compile_command(
@@ -180,8 +181,10 @@ def compile_command(
 ) -> None:
     """Compile a Stan program into an executable.
 
-    Prints where the executable is: in the cache, or where -o says. Nothing is written beside the
-    program.
+    The path of the executable is printed. It is in the cache, unless -o copies it. Nothing is
+    written next to the program.
+
+      pyflowers compile mymodel.stan -o mymodel
     """
     from pyflowers.programs.source import read_source
     from pyflowers.toolchain import compile_source, find_cmdstan
@@ -192,7 +195,7 @@ def compile_command(
         target = output / source.safe_name if output.is_dir() else output
         if not target.parent.is_dir():
             raise ConfigError(
-                f"-o {output}: it cannot be written, because there is no folder "
+                f"-o {output} cannot be written, because there is no folder "
                 f"{target.parent}; create it first"
             )
         check_file(target, EXECUTABLE)
@@ -206,7 +209,7 @@ def compile_command(
 
 
 def _is_executable(path: Path) -> bool:
-    """Whether a file is a compiled Stan program, as far as that can be seen without running it."""
+    """Whether a file is a compiled Stan program, judged without running it."""
     with path.open("rb") as file:
         content = file.read(MOST_BYTES)
     return content.startswith(_MAGIC) and b"stan_version_major" in content

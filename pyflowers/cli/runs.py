@@ -30,7 +30,7 @@ runs_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=T
 seed_of_draws = click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
-    help="Seed of the draws made here. [default: that of the run]",
+    help="Seed for the draws made here. [default: the run's]",
 )
 
 
@@ -47,23 +47,26 @@ def _open(run: Path, interval: float | None) -> Fit:
     "statistics",
     metavar="NAME|MODULE:FUNCTION",
     multiple=True,
-    help="Check this as well: sd, median, minimum …, or a function of your own that takes y, an "
-    "array, and returns a number. MODULE may be a file of Python. May be given several times.",
+    help="Also check this statistic (repeatable): sd, median, minimum …, or a function of yours "
+    "that takes the array y and returns a number. MODULE can be a Python file.",
 )
 @click.option(
     "--replicates",
     type=click.IntRange(2),
-    help="Replicated data sets, evenly spaced over the draws. [default: one for each draw]",
+    help="Number of replicated data sets, evenly spaced over the draws. [default: one per draw]",
 )
 @seed_of_draws
 @interval_option
 @out_option("checks")
 def check_command(run: Path, out: Path | None, interval: float | None, **options: Any) -> int:
-    """Check whether the model would produce data like those that it was fitted to.
+    """Check whether the model would produce data like yours.
 
-    RUN is a run folder of pyflowers fit. Each statistic of the data is compared with that of data
-    replicated from the posterior: p is the share of these in which it is larger, counting half of
-    the ties. Exits with 3 if any part of the verdict fails.
+    RUN is a run folder of pyflowers fit. Each statistic of the data is compared with the same
+    statistic of data sets replicated from the posterior: p is the share of these in which it is
+    larger, counting ties as half. Exit status 3 means that a part of the verdict fails.
+
+      pyflowers check runs/flowers
+      pyflowers check runs/flowers --statistic median --out checks
     """
     from pyflowers.analysis.checks import check
 
@@ -87,7 +90,7 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
 
 
 def _check_files(found: PredictiveChecks) -> dict[str, Any]:
-    """Return table and figures of a check by file name, as far as the program allows them."""
+    """Return table and figures of a check by file name, where the program allows them."""
     from pyflowers import plots
     from pyflowers.programs import Capability
 
@@ -125,10 +128,10 @@ def _pit(found: PredictiveChecks) -> dict[str, Any] | None:
 @click.option(
     "--kind",
     type=click.Choice(["expected", "linear", "observation"]),
-    help="What is predicted of a row: its expected value, its linear predictor, or an observation. "
+    help="Predict a row's expected value, its linear predictor or an observation. "
     "[default: expected]",
 )
-@click.option("--draws", is_flag=True, help="Write the draws of rows to --out: predictions.nc.")
+@click.option("--draws", is_flag=True, help="Also write the draws of rows, as predictions.nc.")
 @seed_of_draws
 @interval_option
 @out_option("predictions")
@@ -142,9 +145,13 @@ def predict_command(
 ) -> int:
     """Predict the rows of a table, or each group's next observation and a new group.
 
-    RUN is a run folder of pyflowers fit. With --new, --kind, --by or --weights there is a row for
-    each row of the table, or for each average over rows. Without them it is the next observation of
-    each group; a program of your own then predicts what it declares as y_new and y_new_group.
+    RUN is a run folder of pyflowers fit. With --new, --kind, --by or --weights, and for a formula,
+    the result has one row per row of the table, or per average over rows. Otherwise, it has the
+    next observation of each group and of a new group, which a program of your own declares as y_new
+    and y_new_group.
+
+      pyflowers predict runs/flowers
+      pyflowers predict runs/rats --new rats.csv --kind observation
     """
     from pyflowers import plots
     from pyflowers.analysis.predictions import RowPredictions, predict
@@ -177,22 +184,22 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 @click.command("effects")
 @run_argument
 @click.argument("columns", metavar="[COLUMN...]", nargs=-1)
-@click.option("--slopes", is_flag=True, help="Average slopes of columns of numbers.")
+@click.option("--slopes", is_flag=True, help="Show average slopes of numeric columns.")
 @click.option(
     "--step",
     metavar="NUMBER|sd",
-    help="How much a column of numbers is changed. [default: by 1; from one to the other of two "
-    "values; between the quartiles of a spline]",
+    help="Change of a numeric column. [default: 1; if it has two values, from one to the other; in "
+    "a spline, between its quartiles]",
 )
 @click.option(
-    "--between", nargs=2, help="Compare two values of one column, the second with the first."
+    "--between", nargs=2, help="Two values of one column: compare the second with the first."
 )
 @click.option(
     "--scale",
     type=click.Choice(["difference", "ratio", "odds ratio"]),
     default="difference",
     show_default=True,
-    help="On which the averages are compared.",
+    help="Scale on which the averages are compared.",
 )
 @click.option("--rope", type=float, nargs=2, help="Region of practical equivalence: its two ends.")
 @rows_options
@@ -204,10 +211,13 @@ def effects_command(
 ) -> int:
     """Show how the expected response changes with each column, on average over rows.
 
-    RUN is a run folder of pyflowers fit, of a formula or a program with [prediction]. Each level of
-    a factor is compared with its reference level, and a column of numbers with itself one larger;
-    COLUMN chooses columns. Every row is predicted both ways in every draw, with its own values in
-    all other columns.
+    RUN is a run folder that pyflowers fit wrote for a formula, or for a program with [prediction]
+    in its declaration. Each level of a factor is compared with its reference level, and a numeric
+    column x with x + 1. COLUMN selects columns. In every draw, each row is predicted both ways with
+    its own values in all other columns.
+
+      pyflowers effects runs/rats
+      pyflowers effects runs/rats age --step sd --out effects
     """
     from pyflowers.analysis.average_effects import effects
 
@@ -238,15 +248,19 @@ def effects_command(
 def contrast_command(
     run: Path, expressions: tuple[str, ...], interval: float | None, out: Path | None
 ) -> int:
-    """Evaluate expressions of a posterior: intervals of numbers, probabilities of conditions.
+    """Compute intervals of numbers and probabilities of conditions from a posterior.
 
-    RUN is a run folder of pyflowers fit, and EXPR for instance "mu_plant[rose] - mu_plant[1]",
-    "mu_plant[3] > mu_plant[1] and mu > 0" or "rank(mu_plant)": the probabilities of being the
-    largest and of being one of the three largest. An element is named by its label, or by its
-    position from 1; of a formula, mu[subject 308] is the expected response, averaged over the rows
-    where subject is 308, and mu over all. There are + - * / **, comparisons,
-    and, or, not, abs, exp, log, sqrt and rank; mean, sum, min, max, sd and var are taken over the
-    elements of a vector in each draw.
+    RUN is a run folder of pyflowers fit. EXPR is a number, such as "mu_plant[rose] - mu_plant[1]";
+    a condition, such as "mu_plant[3] > mu_plant[1] and mu > 0"; or "rank(mu_plant)", for the
+    probabilities of being the largest and of being one of the three largest. Name an element by its
+    label or by its position, which starts at 1. For a formula, mu[subject 308] is the expected
+    response averaged over the rows where subject is 308, and mu is the average over all rows.
+
+    Operators are + - * / **, comparisons, and, or, not. Functions are abs, exp, log, sqrt and rank;
+    mean, sum, min, max, sd and var are taken over the elements of a vector in each draw.
+
+      pyflowers contrast runs/flowers "mu_plant[3] - mu_plant[1]"
+      pyflowers contrast runs/flowers "mu_plant[3] > 5" "rank(mu_plant)"
     """
     from pyflowers.analysis.contrasts import contrast
 
@@ -273,8 +287,10 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
     """Show which conclusions of a run depend on its prior, by power-scaling.
 
     RUN is a finished run folder. The prior and the likelihood are raised to powers near 1 by
-    importance sampling; nothing is fitted again. Writes sensitivity.csv, conclusions.csv and a
-    figure to --out.
+    importance sampling, without refitting. With --out, sensitivity.csv, conclusions.csv and a
+    figure are written.
+
+      pyflowers sensitivity runs/flowers
     """
     from pyflowers.analysis.prior_sensitivity import sensitivity
     from pyflowers.fits.fit import Fit
@@ -314,25 +330,28 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
 @click.option(
     "--refit/--no-refit",
     default=True,
-    help="Fit again without each observation whose k-hat is too large. [default: refit]",
+    help="Refit without each observation whose k-hat is too large. [default: refit]",
 )
 @click.option(
     "--by-group",
     is_flag=True,
-    help="Leave out one group at a time, by exact refits, in place of one observation.",
+    help="Leave out one group at a time instead of one observation, and refit each time.",
 )
-@click.option("--column", metavar="COLUMN", help="The table's column of groups for --by-group.")
+@click.option("--column", metavar="COLUMN", help="Column of the groups for --by-group.")
 @out_option("loo")
 def loo_command(
     folders: tuple[Path, ...], refit: bool, by_group: bool, column: str | None, out: Path | None
 ) -> int:
-    """Compare models of the same data by how well they predict an observation or group left out.
+    """Compare models of the same data by how well they predict left-out observations or groups.
 
-    DIR is a run folder. One observation at a time is PSIS-LOO, which needs no refit where its k-hat
-    is small. For a multilevel model, ask how well it predicts a whole group that it has not seen:
-    --by-group. --json has the elpd of each observation or group.
+    DIR is a run folder. By default, PSIS-LOO leaves out one observation at a time; it needs no
+    refit where k-hat is small. Use --by-group to see how well a multilevel model predicts a whole
+    group that it has not seen. --json includes the elpd of each observation or group.
 
-    se is what other observations would change, mcse what other draws would.
+    In the tables, se is the uncertainty due to the observations, and mcse due to the draws.
+
+      pyflowers loo runs/poisson runs/negbinomial
+      pyflowers loo runs/flowers --by-group
     """
     from pyflowers.fits.fit import Fit
 
@@ -342,7 +361,7 @@ def loo_command(
         )
     if by_group and not refit:
         raise click.UsageError(
-            "--by-group always fits again, without each group; leave --no-refit or --by-group out"
+            "--by-group always refits, without each group; leave --no-refit or --by-group out"
         )
     fits = [Fit.load(folder) for folder in folders]
     found, record = _by_group(fits, column) if by_group else _by_observation(fits, refit)
@@ -398,7 +417,10 @@ def _by_group(fits: list[Fit], column: str | None) -> tuple[GroupComparison, dic
 def replay_command(folders: tuple[Path, ...], engine: str | None, cmdstan: str | None) -> int:
     """Repeat the fits of run folders and report whether the draws are the same.
 
-    The recorded engine is used unless another is named. Exits with 3 if a result differs.
+    The recorded engine is used unless --engine names another. Exit status 3 means that a result
+    differs.
+
+      pyflowers replay runs/flowers
     """
     from pyflowers.workflow.replay import replay
 

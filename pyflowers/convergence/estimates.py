@@ -8,17 +8,17 @@ With M chains of N draws each, B the variance between and W the variance within 
     MCSE  = sd / sqrt(ESS of the mean)
 
 where the sum stops before the first P_t that is not positive, and P_t never rises. Every chain is
-split in half first; R-hat and bulk ESS see the normal scores of the draws' ranks, tail ESS the
-indicators of the tails. All values equal those of ArviZ 0.23 to rounding, and are NaN where its
-are: where a draw is NaN, or a chain has fewer than four draws; R-hat also with a single chain, or
-where the draws never vary. Two values are themselves a matter of rounding, there and here: R-hat
-where every chain stands still at its own value, which is infinite, and ESS where a P_t is exactly
-zero, which a few integer draws can bring about.
+split in half first. R-hat and bulk ESS are computed from the normal scores of the ranks of the
+draws, tail ESS from the indicators of the tails. All values agree with ArviZ 0.23 up to rounding,
+and are NaN in the same cases: if a draw is NaN, or a chain has fewer than four draws; for R-hat
+also with a single chain, or if the draws never vary. In both packages, two values depend on
+rounding: R-hat if every chain stands still at a different value, which is infinite, and ESS if a
+P_t is exactly zero, which can happen with a few integer draws.
 
-Draws are shaped (chain, draw, element) and results (element,). The work goes through the elements
-in blocks, each laid out as (element, chain, draw), so that memory is bounded and every step runs
-along contiguous draws. Geyer's initial positive sequence ends the sum of ESS before the first P_t
-that is not positive; his initial monotone sequence lets no P_t exceed the one before it [2]_.
+Draws are shaped (chain, draw, element) and results (element,). Elements are processed in blocks,
+each laid out as (element, chain, draw), so that memory is bounded and every step runs along
+contiguous draws. Geyer's initial positive sequence ends the sum of ESS before the first P_t that is
+not positive; his initial monotone sequence limits each P_t to the one before it [2]_.
 
 References
 ----------
@@ -50,13 +50,13 @@ IntArray = NDArray[np.intp]
 
 _TAILS = (0.05, 0.95)
 
-# What ArviZ takes for Φ(-1) and Φ(1): the bounds of one standard error either side.
+# ArviZ's values for Φ(-1) and Φ(1): the bounds of one standard error on either side.
 _ONE_ERROR = (0.1586553, 0.8413447)
 
 # Draws within this range of each other count as constant, as in ArviZ.
 _RESOLUTION = float(np.finfo(np.float64).resolution)
 
-# Of draws in a block: few enough for a cache. The statistics of a block take a dozen times that.
+# Size of a block of draws: small enough for a cache. Its statistics take a dozen times as much.
 _BLOCK_BYTES = 2**20
 
 
@@ -66,29 +66,73 @@ def r_hat(draws: ArrayLike) -> FloatArray:
     Parameters
     ----------
     draws : array, shape (chain, draw, element)
+        The draws of each element.
 
     Returns
     -------
     array, shape (element,)
-        NaN for a single chain and for draws that never vary. Where each chain stands still at a
-        value of its own R-hat is infinite, and the number is whatever rounding leaves of that.
+        R-hat of each element. NaN for a single chain and for draws that never vary. Where every
+        chain stands still, each at a different value, R-hat is infinite, and the number depends on
+        rounding.
 
     Raises
     ------
     DataError
-        Unless draws has three dimensions with a chain and a draw at least.
+        If `draws` does not have three dimensions with at least one chain and one draw.
 
     References
     ----------
-    Vehtari et al. (2021) [1]_, eqs. 1 to 4, 14 and 15.
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eqs. 1 to 4, 14
+    and 15.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers import convergence
+    >>> draws = np.random.default_rng(1).standard_normal((4, 1_000, 1))
+    >>> bool(convergence.r_hat(draws)[0] < 1.01)
+    True
+    >>> draws[3] += 3  # one chain is elsewhere
+    >>> bool(convergence.r_hat(draws)[0] > 1.1)
+    True
     """
     return _of_each(draws, Block.r_hat)
 
 
 def ess_bulk(draws: ArrayLike) -> FloatArray:
-    """Return the effective sample size of the ranks' normal scores.
+    """Return the effective sample size of the normal scores of the draws' ranks.
 
-    Vehtari et al. (2021) [1]_, eqs. 10 to 14. For parameters see :func:`r_hat`.
+    Parameters
+    ----------
+    draws : array, shape (chain, draw, element)
+        The draws of each element.
+
+    Returns
+    -------
+    array, shape (element,)
+        The bulk effective sample size of each element, in draws.
+
+    Raises
+    ------
+    DataError
+        If `draws` does not have three dimensions with at least one chain and one draw.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eqs. 10 to 14.
+
+    Examples
+    --------
+    Each draw of an autoregression is 0.9 times the one before it plus noise, so that 4,000 draws
+    are worth about 4,000 (1 − 0.9) / (1 + 0.9) = 211 independent ones:
+
+    >>> import numpy as np
+    >>> from pyflowers import convergence
+    >>> draws = np.random.default_rng(1).standard_normal((4, 1_000, 1))
+    >>> for t in range(1, 1_000):
+    ...     draws[:, t] += 0.9 * draws[:, t - 1]
+    >>> bool(150 < convergence.ess_bulk(draws)[0] < 300)
+    True
     """
     return _of_each(draws, Block.ess_bulk)
 
@@ -96,7 +140,34 @@ def ess_bulk(draws: ArrayLike) -> FloatArray:
 def ess_mean(draws: ArrayLike) -> FloatArray:
     """Return the effective sample size for the mean.
 
-    Vehtari et al. (2021) [1]_, eqs. 10 to 13. For parameters see :func:`r_hat`.
+    Parameters
+    ----------
+    draws : array, shape (chain, draw, element)
+        The draws of each element.
+
+    Returns
+    -------
+    array, shape (element,)
+        The effective sample size of each element, in draws.
+
+    Raises
+    ------
+    DataError
+        If `draws` does not have three dimensions with at least one chain and one draw.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eqs. 10 to 13.
+
+    Examples
+    --------
+    Independent draws are worth about their number:
+
+    >>> import numpy as np
+    >>> from pyflowers import convergence
+    >>> draws = np.random.default_rng(1).standard_normal((4, 1_000, 1))
+    >>> bool(3_500 < convergence.ess_mean(draws)[0] < 4_500)
+    True
     """
     return _of_each(draws, Block.ess_mean)
 
@@ -104,7 +175,34 @@ def ess_mean(draws: ArrayLike) -> FloatArray:
 def mcse_mean(draws: ArrayLike) -> FloatArray:
     """Return the Monte Carlo standard error of the mean.
 
-    Vehtari et al. (2021) [1]_, eq. 5. For parameters see :func:`r_hat`.
+    Parameters
+    ----------
+    draws : array, shape (chain, draw, element)
+        The draws of each element.
+
+    Returns
+    -------
+    array, shape (element,)
+        The standard error of each element, in units of the draws.
+
+    Raises
+    ------
+    DataError
+        If `draws` does not have three dimensions with at least one chain and one draw.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eq. 5.
+
+    Examples
+    --------
+    The error of 4,000 independent draws of sd 1 is about 1 / √4000 = 0.016:
+
+    >>> import numpy as np
+    >>> from pyflowers import convergence
+    >>> draws = np.random.default_rng(1).standard_normal((4, 1_000, 1))
+    >>> convergence.mcse_mean(draws).round(3)
+    array([0.016])
     """
     return _of_each(draws, Block.mcse_mean)
 
@@ -112,23 +210,72 @@ def mcse_mean(draws: ArrayLike) -> FloatArray:
 def mcse_sd(draws: ArrayLike) -> FloatArray:
     """Return the Monte Carlo standard error of the sd, by the delta method from its square.
 
-    For parameters see :func:`r_hat`.
+    Parameters
+    ----------
+    draws : array, shape (chain, draw, element)
+        The draws of each element.
+
+    Returns
+    -------
+    array, shape (element,)
+        The standard error of each element, in units of the draws.
+
+    Raises
+    ------
+    DataError
+        If `draws` does not have three dimensions with at least one chain and one draw.
+
+    Examples
+    --------
+    The error of 4,000 independent normal draws of sd 1 is about 1 / √8000 = 0.011:
+
+    >>> import numpy as np
+    >>> from pyflowers import convergence
+    >>> draws = np.random.default_rng(1).standard_normal((4, 1_000, 1))
+    >>> bool(0.01 < convergence.mcse_sd(draws)[0] < 0.013)
+    True
     """
     return _of_each(draws, Block.mcse_sd)
 
 
 def mcse_quantile(draws: ArrayLike, prob: float) -> FloatArray:
-    """Return the Monte Carlo standard error of a quantile; for the median, prob is 0.5.
+    """Return the Monte Carlo standard error of a quantile.
 
-    Half the distance between the draws at the 16% and 84% points of the quantile's own
-    distribution: Vehtari et al. (2021) [1]_, eq. 20. For parameters see :func:`r_hat`.
+    It is half the distance between the draws at the 16% and 84% points of the distribution of the
+    estimated quantile.
+
+    Parameters
+    ----------
+    draws : array, shape (chain, draw, element)
+        The draws of each element.
+    prob : float
+        Probability of the quantile, such as 0.5 for the median.
+
+    Returns
+    -------
+    array, shape (element,)
+        The standard error of each element, in units of the draws.
 
     Raises
     ------
     ConfigError
-        Unless prob lies between 0 and 1.
+        If `prob` does not lie between 0 and 1.
     DataError
-        Unless draws has three dimensions with a chain and a draw at least.
+        If `draws` does not have three dimensions with at least one chain and one draw.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eq. 20.
+
+    Examples
+    --------
+    The error of the median of 4,000 independent standard normal draws is about √(π / 8000) = 0.02:
+
+    >>> import numpy as np
+    >>> from pyflowers import convergence
+    >>> draws = np.random.default_rng(1).standard_normal((4, 1_000, 1))
+    >>> convergence.mcse_quantile(draws, 0.5).round(2)
+    array([0.02])
     """
     probability = _checked(prob)
     return _of_each(draws, lambda block: block.mcse_quantile(probability))
@@ -140,19 +287,30 @@ def quantiles(draws: ArrayLike, probs: Sequence[float]) -> FloatArray:
     Parameters
     ----------
     draws : array, shape (chain, draw, element)
+        The draws of each element.
     probs : sequence of float
-        Each between 0 and 1.
+        The probabilities, each between 0 and 1.
 
     Returns
     -------
     array, shape (len(probs), element)
+        The quantiles, in units of the draws.
 
     Raises
     ------
     ConfigError
-        Unless every one of probs lies between 0 and 1.
+        If a probability does not lie between 0 and 1.
     DataError
-        Unless draws has three dimensions with a chain and a draw at least.
+        If `draws` does not have three dimensions with at least one chain and one draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers import convergence
+    >>> draws = np.arange(11.0).reshape(1, 11, 1)  # 0, 1, …, 10
+    >>> convergence.quantiles(draws, [0.1, 0.5])
+    array([[1.],
+           [5.]])
     """
     wanted = {str(i): _quantile(p) for i, p in enumerate(probs)}
     found = list(_evaluate(draws, wanted).values())
@@ -162,13 +320,14 @@ def quantiles(draws: ArrayLike, probs: Sequence[float]) -> FloatArray:
 def statistics(
     draws: ArrayLike, probs: Sequence[float] = (0.05, 0.5, 0.95)
 ) -> dict[str, FloatArray]:
-    """Return what a posterior summary shows, in one pass that shares the sorted draws.
+    """Return the statistics of a posterior summary, in one pass that shares the sorted draws.
 
     Parameters
     ----------
     draws : array, shape (chain, draw, element)
+        The draws of each element.
     probs : sequence of float
-        The quantiles, each between 0 and 1.
+        Probabilities of the quantiles, each between 0 and 1.
 
     Returns
     -------
@@ -179,9 +338,20 @@ def statistics(
     Raises
     ------
     ConfigError
-        Unless every one of probs lies between 0 and 1.
+        If a probability does not lie between 0 and 1.
     DataError
-        Unless draws has three dimensions with a chain and a draw at least.
+        If `draws` does not have three dimensions with at least one chain and one draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers import convergence
+    >>> draws = np.random.default_rng(1).standard_normal((4, 1_000, 2))
+    >>> found = convergence.statistics(draws)
+    >>> list(found)
+    ['mean', 'sd', '5%', 'median', '95%', 'mcse_mean', 'ess_bulk', 'ess_tail', 'r_hat']
+    >>> found["sd"].round(1)
+    array([1., 1.])
     """
     return _evaluate(
         draws,
@@ -203,20 +373,35 @@ def e_bfmi(energy: ArrayLike) -> FloatArray:
     Parameters
     ----------
     energy : array, shape (chain, draw)
-        The Hamiltonian at each draw of NUTS or HMC.
+        The Hamiltonian at each draw of NUTS or HMC, such as the statistic ``energy__`` of a fit.
 
     Returns
     -------
     array, shape (chain,)
+        E-BFMI of each chain: the mean squared change of the energy over its variance. Low values,
+        such as below 0.3, mean that the momentum moves the energy too little at each transition.
+        NaN for a single draw.
 
     Raises
     ------
     DataError
-        Unless energy has two dimensions with a chain and a draw at least.
+        If `energy` does not have two dimensions with at least one chain and one draw.
 
     References
     ----------
-    Betancourt (2016) [3]_, E-BFMI.
+    Betancourt (2016), arXiv:1604.00695.
+
+    Examples
+    --------
+    Independent energies have E-BFMI 2 on average, a random walk has nearly 0:
+
+    >>> import numpy as np
+    >>> from pyflowers import convergence
+    >>> energy = np.random.default_rng(1).standard_normal((4, 1_000))
+    >>> convergence.e_bfmi(energy).round()
+    array([2., 2., 2., 2.])
+    >>> bool((convergence.e_bfmi(energy.cumsum(axis=1)) < 0.1).all())
+    True
     """
     values = _validated(energy, ("chain", "draw"))
     if values.shape[-1] < 2:
@@ -227,12 +412,12 @@ def e_bfmi(energy: ArrayLike) -> FloatArray:
 
 
 def _validated(draws: ArrayLike, dims: tuple[str, ...]) -> FloatArray:
-    """Return draws as an array of floats with the dimensions given, or raise DataError."""
+    """Return draws as an array of floats with the given dimensions, or raise DataError."""
     array = np.asarray(draws, dtype=np.float64)
     if array.ndim != len(dims) or 0 in array.shape[:2]:
         raise DataError(
             f"draws have shape {array.shape}, but must be shaped ({', '.join(dims)}) "
-            "with one chain and one draw at least"
+            "with at least one chain and one draw"
         )
     return array
 
@@ -262,7 +447,7 @@ def _evaluate(
     num_chains, num_draws, num_elements = array.shape
     step = max(1, _BLOCK_BYTES // (8 * num_chains * num_draws))
     found = {name: np.empty(num_elements) for name in wanted}
-    # Infinite draws, and constant ones, are answered by infinite or missing values.
+    # Infinite and constant draws lead to infinite or missing values.
     with np.errstate(all="ignore"):
         for begin in range(0, num_elements, step):
             place = slice(begin, begin + step)
@@ -274,7 +459,7 @@ def _evaluate(
 
 
 class Block:
-    """The draws of some elements, shape (element, chain, draw), and the statistics of each."""
+    """The draws of some elements, shape (element, chain, draw), and their statistics."""
 
     def __init__(self, draws: FloatArray) -> None:
         self.draws = draws
@@ -287,12 +472,12 @@ class Block:
     @cached_property
     def ascending(self) -> FloatArray:
         """The pooled draws, sorted."""
-        odd = self.draws.shape[-1] % 2  # the halves leave the middle draw out
+        odd = self.draws.shape[-1] % 2  # the halves exclude the middle draw
         return np.sort(self.pooled, axis=-1) if odd else self.sorted_halves[0]
 
     @cached_property
     def squared_deviations(self) -> FloatArray:
-        """The squares of the pooled draws less their mean."""
+        """The squared deviations of the pooled draws from their mean."""
         squares: FloatArray = np.square(self.pooled - self.pooled.mean(axis=-1, keepdims=True))
         return squares
 
@@ -331,12 +516,12 @@ class Block:
         weight = position - lower
         below, above = self.ascending[:, lower], self.ascending[:, min(lower + 1, last)]
         step = above - below
-        # From the nearer end, so that the result never passes either.
+        # From the nearer end, so that the result never exceeds either.
         value = below + step * weight if weight < 0.5 else above - step * (1 - weight)
         return np.asarray(value)
 
     def r_hat(self) -> FloatArray:
-        """Return the larger of bulk and folded R-hat, [1]_ section 4.2; missing for one chain."""
+        """Return the larger of bulk and folded R-hat, [1]_ section 4.2; NaN for one chain."""
         if self.draws.shape[-2] < 2 or self.draws.shape[-1] < 4:
             return np.full(len(self.draws), np.nan)
         ascending, half = self.sorted_halves[0], self.halves[0].size // 2
@@ -344,7 +529,7 @@ class Block:
         distance = np.abs(self.halves - median[:, None, None])
         folded = _r_hat(normal_scores(*sort_with_order(distance), distance.shape))
         bulk = _r_hat(self.scores)
-        # Of two values in equal shares, both are as far from the median: no folded R-hat.
+        # Two values with equal shares are equally far from the median: there is no folded R-hat.
         return np.where(folded > bulk, folded, bulk)
 
     def ess_bulk(self) -> FloatArray:
@@ -360,8 +545,8 @@ class Block:
     def ess_quantile(self, prob: float) -> FloatArray:
         """Return the ESS of the indicator of the draws up to a quantile, [1]_ eq. 16.
 
-        The quantile is interpolated as ArviZ does it: rounding decides whether draws that are
-        equal to it are in the tail, so among ties it decides the effective sample size.
+        The quantile is interpolated as in ArviZ. Rounding decides whether draws that are equal to
+        it are in the tail, so with ties it determines the effective sample size.
         """
         num_draws = self.ascending.shape[-1]
         if num_draws < 2:
@@ -392,7 +577,7 @@ class Block:
 
     def mcse_quantile(self, prob: float) -> FloatArray:
         """Return half the distance between two order statistics, [1]_ section 4.4 and eq. 20."""
-        from scipy.special import betaincinv  # takes longer to import than most summaries
+        from scipy.special import betaincinv  # its import takes longer than most summaries
 
         ess = self.ess_quantile(prob)
         last = self.ascending.shape[-1] - 1
@@ -432,7 +617,7 @@ def normal_scores(ascending: FloatArray, order: IntArray, shape: tuple[int, ...]
     """Return the normal scores of the average ranks of sorted draws, in an order and shape.
 
     z = Φ⁻¹((rank - 3/8) / (S + 1/4)) with S draws of an element [1]_ (eq. 14) [4]_; tied draws
-    share their mean rank. Missing where a draw is.
+    share their mean rank. The scores of an element with a missing draw are NaN.
     """
     num_draws = ascending.shape[-1]
     table = score_table(num_draws)
@@ -444,12 +629,12 @@ def normal_scores(ascending: FloatArray, order: IntArray, shape: tuple[int, ...]
         first = np.maximum.accumulate(np.where(follows[:, :-1], 0, places), axis=-1)
         until = np.where(follows[:, 1:], num_draws - 1, places)
         last = np.minimum.accumulate(until[:, ::-1], axis=-1)[:, ::-1]
-        # Counting from 0, twice the mean rank of a run is the sum of its ends.
+        # Counting from 0, twice the mean rank of a run of ties is the sum of its ends.
         scores = table[first + last]
     placed = np.empty(ascending.size)
     placed[order] = scores
     placed = placed.reshape(shape)
-    placed[np.isnan(ascending[:, -1:]).any(axis=-1)] = np.nan  # what is missing is sorted last
+    placed[np.isnan(ascending[:, -1:]).any(axis=-1)] = np.nan  # missing draws are sorted last
     return placed
 
 
@@ -457,7 +642,7 @@ def normal_scores(ascending: FloatArray, order: IntArray, shape: tuple[int, ...]
 def score_table(num_draws: int) -> FloatArray:
     """Return the scores of the ranks 1, 1.5, 2, … up to the number of draws."""
     probs = (np.arange(2, num_draws + 2) / 2 - 3 / 8) / (num_draws + 1 / 4)
-    # The standard library's: scipy.special takes longer to import than most summaries.
+    # From the standard library: scipy.special takes longer to import than most summaries take.
     lower = np.array([NormalDist().inv_cdf(p) for p in probs.tolist()])
     table = np.concatenate([lower, -lower[-2::-1]])
     table.flags.writeable = False
@@ -475,14 +660,14 @@ def effective_size(chains: FloatArray) -> FloatArray:
     Returns
     -------
     array, shape (element,)
-        The number of draws where they never vary; NaN where one is infinite, and of fewer than
-        two draws.
+        The number of draws if they never vary; NaN if a draw is infinite, or with fewer than two
+        draws.
     """
     num_draws = chains.shape[-1]
     if num_draws < 2:
         return np.full(len(chains), np.nan)
     size = chains.shape[-2] * num_draws
-    # Most sums end within a few lags, and fewer lags take a shorter transform.
+    # Most sums end within a few lags, and fewer lags need a shorter transform.
     tau, ended = _autocorrelation_time(chains, min(num_draws, max(32, num_draws // 8)))
     if not ended.all():
         tau[~ended] = _autocorrelation_time(chains[~ended], num_draws)[0]
@@ -493,7 +678,7 @@ def effective_size(chains: FloatArray) -> FloatArray:
 
 
 def _autocorrelation_time(chains: FloatArray, num_lags: int) -> tuple[FloatArray, BoolArray]:
-    """Return τ of each element, and whether its sum ends within that many lags."""
+    """Return τ of each element, and whether its sum ends within `num_lags` lags."""
     num_draws = chains.shape[-1]
     covariance = _autocovariance(chains, num_lags)
     within = covariance[:, :1] * num_draws / (num_draws - 1)
@@ -506,13 +691,13 @@ def _autocorrelation_time(chains: FloatArray, num_lags: int) -> tuple[FloatArray
 def _autocovariance(chains: FloatArray, num_lags: int) -> FloatArray:
     """Return the mean over chains of the autocovariance at each lag, shape (element, lag).
 
-    The transform back is linear, so that one for the mean of the chains' spectra is enough.
+    The inverse transform is linear, so it is applied once, to the mean of the chains' spectra.
     """
     num_chains, num_draws = chains.shape[-2:]
     length = fast_length(num_draws + num_lags)
     centred = chains - chains.mean(axis=-1, keepdims=True)
     parts = np.fft.rfft(centred, n=length).view(np.float64)
-    # Squares of the real and imaginary parts, which alternate, summed over chains.
+    # The squares of the alternating real and imaginary parts, summed over chains.
     squares = np.einsum("ecf,ecf->ef", parts, parts)
     power = squares[:, ::2] + squares[:, 1::2]
     sums = np.fft.irfft(power, n=length)[:, :num_lags]
@@ -522,10 +707,10 @@ def _autocovariance(chains: FloatArray, num_lags: int) -> FloatArray:
 def _geyer(rho: FloatArray, num_draws: int) -> tuple[FloatArray, BoolArray]:
     """Return τ of each element by Geyer's sequences, and whether its sum has ended.
 
-    The last pair enters with its even lag alone, and that only if it is positive: the mean of the
-    sums that end before and after the pair ([1]_, section 3.2).
+    From the last pair only the even lag is added, and only if it is positive. This is the mean of
+    the sums that end before and after the pair ([1]_, section 3.2).
     """
-    # Stan and ArviZ stop short of the last lags.
+    # Stan and ArviZ stop before the last lags.
     most_pairs = 1 + max(0, (num_draws - 3) // 2)
     num_pairs = min(most_pairs, rho.shape[-1] // 2)
     even, odd = rho[:, 0 : 2 * num_pairs : 2], rho[:, 1 : 2 * num_pairs : 2]
@@ -544,9 +729,9 @@ def _geyer(rho: FloatArray, num_draws: int) -> tuple[FloatArray, BoolArray]:
 
 
 def fast_length(least: int) -> int:
-    """Return the smallest power of two, or three quarters of one, that is large enough.
+    """Return the smallest sufficient power of two, or three quarters of one.
 
-    SciPy's ``next_fast_len`` finds better ones, and takes longer to import than that saves.
+    SciPy's ``next_fast_len`` finds better sizes, but its import takes longer than they save.
     """
     power = 1 << max(4, (least - 1).bit_length())
     return power * 3 // 4 if power * 3 // 4 >= least else power

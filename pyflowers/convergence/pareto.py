@@ -1,7 +1,7 @@
 """Pareto-smoothed importance sampling of many sets of weights at once.
 
 The largest ratios of a set are replaced by the expected order statistics of a generalised Pareto
-distribution fitted to them; its shape k-hat says whether the weights can be trusted.
+distribution fitted to them. Its shape k-hat shows whether the weights can be trusted.
 
 References
 ----------
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.float64]
 
 FEWEST_IN_TAIL = 5
-"""Ratios that a tail must have for a Pareto distribution to be fitted to it."""
+"""The fewest ratios in a tail to which a Pareto distribution is fitted."""
 
 _PRIOR_SCALE = 3
 _PRIOR_DRAWS = 10
@@ -28,7 +28,31 @@ _EPS = np.finfo(float).eps
 
 
 def good_k(num_draws: int) -> float:
-    """Return the k-hat up to which weights of so many draws can be trusted, [1] section 3.2.4."""
+    """Return the k-hat up to which importance weights of a number of draws can be trusted.
+
+    Parameters
+    ----------
+    num_draws : int
+        Number of draws, S.
+
+    Returns
+    -------
+    float
+        min(1 − 1 / log₁₀ S, 0.7); −inf for a single draw.
+
+    References
+    ----------
+    Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR
+    25(72), section 3.2.4.
+
+    Examples
+    --------
+    >>> from pyflowers import convergence
+    >>> float(convergence.good_k(100))
+    0.5
+    >>> float(convergence.good_k(4_000))
+    0.7
+    """
     return min(1 - 1 / np.log10(num_draws), 0.7) if num_draws > 1 else float("-inf")
 
 
@@ -40,15 +64,35 @@ def pareto_smooth(log_ratios: ArrayLike, *, r_eff: float = 1.0) -> tuple[FloatAr
     log_ratios : array, shape (…, S)
         Logarithms of the ratios of S draws, each set up to a constant.
     r_eff : float
-        Effective draws over draws: the more the draws depend on each other, the longer the tail.
+        Effective sample size divided by S: the smaller it is, the longer the tail that is smoothed.
 
     Returns
     -------
     log_weights : array, shape (…, S)
         Smoothed log weights; the weights of each set sum to 1.
     k_hat : array, shape (…)
-        Shape of each tail. Infinite where the tail has fewer than :data:`FEWEST_IN_TAIL` ratios,
-        and NaN where all ratios are equal: then the draws are right as they are.
+        Shape of each tail. Infinite where the tail has fewer than 5 ratios, and NaN where all
+        ratios are equal: then the draws need no weights.
+
+    See Also
+    --------
+    pyflowers.convergence.good_k : The largest k-hat that can be trusted.
+
+    References
+    ----------
+    Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR
+    25(72), algorithm 1.
+
+    Examples
+    --------
+    Ratios exp(k E), with E exponential of mean 1, have a Pareto tail of shape k:
+
+    >>> import numpy as np
+    >>> from pyflowers import convergence
+    >>> log_ratios = 0.5 * np.random.default_rng(1).standard_exponential(4_000)
+    >>> log_weights, k_hat = convergence.pareto_smooth(log_ratios)
+    >>> bool(0.3 < k_hat < 0.7), bool(np.isclose(np.exp(log_weights).sum(), 1))
+    (True, True)
     """
     ratios = np.asarray(log_ratios, dtype=np.float64)
     rows = ratios.reshape(-1, ratios.shape[-1])
@@ -90,7 +134,7 @@ def _smoothed(tail: FloatArray, cut: FloatArray) -> tuple[FloatArray, FloatArray
 def _fit_generalised_pareto(excess: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return shape and scale of each row of ascending positive numbers, [2] and [1] appendix G.
 
-    The shape is k of (1 + k x / sigma)^(−1/k): large for heavy tails.
+    The shape is k in (1 + k x / sigma)^(−1/k), which is large for heavy tails.
     """
     num = excess.shape[1]
     num_grid = 30 + int(np.sqrt(num))
@@ -98,7 +142,7 @@ def _fit_generalised_pareto(excess: FloatArray) -> tuple[FloatArray, FloatArray]
     quartile = excess[:, int(num / 4 + 0.5) - 1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         b = steps / (_PRIOR_SCALE * quartile)[:, None] + (1 / excess[:, -1])[:, None]
-        # A loop over the grid holds one tail a row, not the whole grid of them.
+        # A loop over the grid needs memory for one tail per row, not for the whole grid.
         k = np.stack([np.log1p(-each[:, None] * excess).mean(axis=1) for each in b.T], axis=1)
         profile = num * (np.log(-b / k) - k - 1)
         weights = 1 / np.exp(profile[:, None, :] - profile[:, :, None]).sum(axis=2)

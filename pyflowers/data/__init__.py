@@ -1,8 +1,8 @@
-"""A table in: validated, labelled, and nothing known yet of any program.
+"""Reading and validating tables, independently of any program.
 
-A table is tidy: one row for each observation, a column for each thing recorded about it. A
-program's declaration says which columns are read, and as what; everything that can be wrong
-with a cell is found here, and named by file, row and column.
+A table is tidy: one row for each observation, and one column for each variable. The declaration of
+a program states which columns are read, and how. Every error in a cell is found here and reported
+with file, row and column.
 """
 
 from pyflowers.data.files import read_table

@@ -27,24 +27,44 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        The file; its ending says its format. CSV and TSV may be compressed (``.csv.gz``). Of an
-        Excel file (``.xlsx``) the first sheet is read.
+        The file; its ending determines its format. CSV and TSV may be compressed (``.csv.gz``). Of
+        an Excel file (``.xlsx``) the first sheet is read.
     sep : str, optional
-        What separates the cells of a CSV or TSV file.
+        Separator of the cells of a CSV or TSV file: one character, or ``tab``. Default: a comma for
+        CSV, a tab for TSV.
     decimal : str
-        The decimal mark of its numbers.
+        Decimal mark of the numbers in a CSV or TSV file: ``.`` or ``,``.
     encoding : str, optional
-        Encoding of a text file; UTF-8 by default.
+        Encoding of a text file. Default: UTF-8.
+
+    Returns
+    -------
+    Table
+        The cells as they are written; the row numbers are those of the file, whose header is row 1.
 
     Raises
     ------
     DataError
-        With one sentence that names file, row and column, for anything wrong in the file.
+        If the file cannot be read as a table, with one sentence that names the file and, where
+        possible, the row and the column.
+
+    See Also
+    --------
+    pyflowers.from_frame : Take a table from a data frame.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> table = pyflowers.read_table("data/flowers.csv")
+    >>> table
+    <pyflowers.Table: data/flowers.csv  12 rows>
+    >>> list(table.cells)
+    ['plant', 'month', 'flowers']
     """
     path = as_path(path, "a table", DataError)
     for name, given in (("--sep", sep), ("--decimal", decimal), ("--encoding", encoding)):
         if not isinstance(given, str | None):
-            raise DataError(f"{name} must be text, was {given!r}")
+            raise DataError(f"{name} must be text, got {given!r}")
     suffix, within = path.suffix.lower(), Path(path.stem).suffix.lower()
     is_compressed = suffix == ".gz" and within in _SEPARATORS
     suffix = within if is_compressed else suffix
@@ -58,12 +78,12 @@ def read_table(
     if encoding is not None and suffix in (".parquet", ".xlsx"):
         raise DataError(f"{path}: --encoding applies to text files only; leave it out")
     if decimal not in (".", ","):
-        raise DataError(f"--decimal must be '.' or ',', was {decimal!r}")
+        raise DataError(f"--decimal must be '.' or ',', got {decimal!r}")
     try:
         if not path.exists():
             raise DataError(f"{path}: no such file; check the path")
         if not path.is_file():
-            raise DataError(f"{path}: it is not a file; name a table")
+            raise DataError(f"{path} is not a file; name a table")
         if suffix == ".json":
             return _read_json(path, encoding)
         if suffix == ".parquet":
@@ -77,7 +97,7 @@ def read_table(
     except ImportError as error:
         package = "pyarrow" if suffix == ".parquet" else "openpyxl"
         raise DataError(
-            f"{path}: it needs {package}; install it with pip install 'pyflowers[{suffix[1:]}]', "
+            f"{path} needs {package} to be read; run pip install 'pyflowers[{suffix[1:]}]', "
             "or save the table as CSV"
         ) from error
     except UnicodeError as error:
@@ -88,9 +108,9 @@ def read_table(
                 "UTF-8 text; name its encoding with --encoding (latin-1 is likely), or save it as "
                 "UTF-8"
             )
-        raise DataError(f"{path}: it is not {remedy}") from error
+        raise DataError(f"{path} is not {remedy}") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: it is no whole gzip file ({error}); copy it again") from error
+        raise DataError(f"{path} is not a complete gzip file ({error}); copy it again") from error
     except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         # pandas' parser errors are ValueErrors; its first line names the row.
         detail = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -103,11 +123,11 @@ def _read_delimited(
     """Read all cells as text, so that labels stay as written; the header is row 1."""
     separator = {"tab": "\t", "\\t": "\t"}.get(sep, sep)
     if len(separator) != 1 or not (separator.isprintable() or separator == "\t"):
-        raise DataError(f"--sep must be one character or 'tab', was {sep!r}")
+        raise DataError(f"--sep must be one character or 'tab', got {sep!r}")
     if encoding is None and content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise DataError(f"{path}: it is UTF-16 text; add --encoding utf-16, or save it as UTF-8")
+        raise DataError(f"{path} is UTF-16 text; add --encoding utf-16, or save it as UTF-8")
     if encoding is None and b"\x00" in content[:4]:
-        raise DataError(f"{path}: it is not text; save it as CSV in UTF-8")
+        raise DataError(f"{path} is not text; save it as CSV in UTF-8")
     try:
         cells = pd.read_csv(
             io.BytesIO(content),
@@ -122,7 +142,7 @@ def _read_delimited(
     except pd.errors.EmptyDataError as error:
         raise DataError(f"{path}: the file is empty; a header and one row are needed") from error
     except pd.errors.ParserError as error:
-        # The decimal commas of a table with another separator make its rows differ in length.
+        # If the separator is not a comma, decimal commas make the rows differ in length.
         first = io.TextIOWrapper(io.BytesIO(content), encoding or "utf-8-sig").readline()
         if separator in first or not (hint := other_separator(first)):
             raise
@@ -131,9 +151,9 @@ def _read_delimited(
 
 
 def _below_header(cells: pd.DataFrame, path: Path, decimal: str = ".") -> Table:
-    """Take what is below the names in the first row; a column without a name is left out."""
+    """Take the rows below the names in the first row; a column without a name is left out."""
     body = cells.iloc[1:].set_axis(list(map(str, cells.iloc[0])), axis=1)
-    # Blank lines, at the end most often, are no observations; row numbers stay those of the file.
+    # Blank lines, usually at the end, are not observations; row numbers stay those of the file.
     body = body[~(body == "").all(axis=1)]
     body = body.loc[:, body.columns != ""]
     return table_of(body, str(path), f"{path}, row 1", body.index + 1, decimal)
@@ -156,17 +176,17 @@ def _read_excel(path: Path) -> Table:
     import openpyxl
 
     def plain(cell: Any) -> Any:
-        # A spreadsheet does not tell 1 from 1.0.
+        # A spreadsheet does not distinguish 1 from 1.0.
         is_whole = isinstance(cell, float) and cell.is_integer()
         return int(cell) if is_whole else "" if cell is None else cell
 
     try:
-        with warnings.catch_warnings(action="ignore"):  # of styles and menus, which do not matter
+        with warnings.catch_warnings(action="ignore"):  # on styles and menus
             sheet, *others = openpyxl.load_workbook(path, data_only=True).worksheets
         rows = [list(map(plain, row)) for row in sheet.values]
-    except Exception as error:  # openpyxl has no class of its own for what is wrong in a file
+    except Exception as error:  # openpyxl has no specific class for a damaged file
         reason = type(error).__name__
-        raise DataError(f"{path}: it is not an Excel file ({reason}); save it as .xlsx") from error
+        raise DataError(f"{path} is not an Excel file ({reason}); save it as .xlsx") from error
     table = _below_header(pd.DataFrame(rows or [[]], dtype=object), path)
     if others:
         table.notes.append(f"{path}: only its first sheet, {sheet.title!r}, is read")

@@ -1,4 +1,4 @@
-"""Observations by row: every cell that is wrong is named by source, row and column."""
+"""Observations by row; every wrong cell is reported with source, row and column."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ LARGEST_INT = 2**31 - 1
 """The largest value that a Stan ``int`` holds."""
 
 MOST_NAMED = 5
-"""Rows with missing values that a message names."""
+"""The most rows with missing values that a message names."""
 
 _MISSING = {"", "na", "n/a", "nan", "<na>", "none", "null"}
-"""What R, pandas, databases and spreadsheets write where there is no value."""
+"""Marks of a missing value in R, pandas, databases and spreadsheets."""
 
 _COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+|\d{1,3}(\.\d{3})+)(,\d*)?([eE][-+]?\d+)?\s*")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?")
@@ -74,38 +74,93 @@ class Labels:
 
     @property
     def are_titles(self) -> bool:
-        """Whether a reader knows what they are without the column's name before them.
+        """Whether the labels can be understood without the column's name before them.
 
-        This is so if a label begins with that name, as ``Beet 3`` of ``Beet`` does: with the name
-        before it, it would read as another label.
+        This is so if a label begins with the name of the column, such as ``Beet 3`` in ``Beet``:
+        with the name before it, it would look like another label.
         """
         return any(name.casefold().startswith(self.column.casefold()) for name in self.names)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(Shown):
-    """Observations by row, cells as they were read.
+    """Observations by row, with cells as they were read.
+
+    :func:`pyflowers.read_table` and :func:`pyflowers.from_frame` return tables. The methods of a
+    table read a column as numbers, as labels or as a factor; errors name source, row and column.
 
     Attributes
     ----------
     cells : mapping of str to array, shape (N,)
-        Each column; text as text.
+        The cells of each column; text stays text.
     source : str
-        Where it came from, for messages: a path, or ``the data frame``.
+        Origin of the table, for messages: a path, or ``the data frame``.
     rows : array of int, shape (N,)
         Row numbers in `source`, as a spreadsheet counts them.
     notes : list of str
-        What a reader should know of how the cells were taken.
+        Sentences on how the cells were read.
     decimal : str
-        The decimal mark of numbers that are text.
+        Decimal mark of numbers that are text.
     levels : mapping of str to tuple of str
-        The columns that are factors whatever they look like, with their levels in order: those of
-        a data frame that are categories, or text although each cell is a number.
+        Levels, in order, of the columns that are factors even if their cells look like numbers:
+        the columns of a data frame that are categorical, or text with a number in each cell.
 
     Raises
     ------
     DataError
         If there are no rows.
+
+    See Also
+    --------
+    pyflowers.Program.read : Turn a table into the data block of a program.
+
+    Examples
+    --------
+    Columns as numbers, labels or factors:
+
+    >>> import pandas as pd
+    >>> import pyflowers
+    >>> table = pyflowers.read_table("data/flowers.csv")
+    >>> table.column("flowers")[:3].tolist()
+    ['4', '5', '6']
+    >>> counts = table.numbers("flowers", whole=True, lower=0)
+    >>> counts[:3].tolist()
+    [4.0, 5.0, 6.0]
+    >>> plants, months = table.labels("plant"), table.labels("month", order="value")
+    >>> plants.names, plants.counts.tolist()
+    (('1', '2', '3'), [4, 4, 4])
+    >>> table.refuse_repeats(plants, months, "leave --time out")
+
+    Parts of a table; its rows keep their numbers in the file:
+
+    >>> many = table.only(("plant", "flowers")).at(counts > 7)
+    >>> len(many), many.where(0)
+    (3, 'data/flowers.csv, row 10')
+
+    Missing values and factors:
+
+    >>> frame = pd.DataFrame({"plot": ["a", "b", "b"], "height": [3.5, 4.0, None]})
+    >>> table = pyflowers.from_frame(frame)
+    >>> table.is_factor("plot"), table.is_missing("height").tolist()
+    (True, [False, False, True])
+    >>> table = table.without_missing(["height"], drop=True)
+    >>> table.numbers_or_factor("height").tolist()
+    [3.5, 4.0]
+    >>> list(table.numbers_or_factor("plot").categories)
+    ['a', 'b']
+
+    A digest that does not depend on the format of the file:
+
+    >>> columns = ("plant", "flowers")
+    >>> of_frame = pyflowers.from_frame(pd.read_csv("data/flowers.csv")).sha256(columns)
+    >>> of_frame == pyflowers.read_table("data/flowers.csv").sha256(columns)
+    True
+
+    One value for each group, such as the age of a patient:
+
+    >>> table = pyflowers.read_table("examples/epil/epil.csv")
+    >>> table.one_per_label("age", table.numbers("age"), table.labels("patient")).shape
+    (59,)
     """
 
     cells: Mapping[str, NDArray[Any]]
@@ -132,11 +187,33 @@ class Table(Shown):
         return len(self.rows)
 
     def where(self, row: int) -> str:
-        """Say where row `row`, from 0, is: source and row number."""
+        """Return the place of a row for a message: the source and the row's number in it.
+
+        Parameters
+        ----------
+        row : int
+            Position of the row, from 0.
+
+        Returns
+        -------
+        str
+            Such as ``data/flowers.csv, row 2``.
+        """
         return f"{self.source}, row {self.rows[row]}"
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return the cells of a column; of ``a:b``, if there is none, those of both together.
+        """Return the cells of a column as they were read.
+
+        Parameters
+        ----------
+        name : str
+            The column. ``a:b`` stands for the cells of the columns ``a`` and ``b``, joined by a
+            colon, unless a column has this name.
+
+        Returns
+        -------
+        array, shape (N,)
+            The cells.
 
         Raises
         ------
@@ -164,19 +241,24 @@ class Table(Shown):
         name : str
             The column.
         order : str
-            ``appearance``: in order of the rows; ``value``: numbers, dates and numbered labels by
-            value, others by appearance.
+            ``appearance``: in the order of the rows; ``value``: numbers, dates and numbered labels
+            by value, others by appearance.
         order_asked : bool
-            Whether to note that there is no order by value.
+            Whether to add a note if `order` is ``value`` and the labels have no such order.
+
+        Returns
+        -------
+        Labels
+            The different labels, and the position of each row's label among them.
 
         Raises
         ------
         DataError
-            If a cell is blank, or no file could keep it.
+            If a cell is blank, or has a character that no file of draws can hold.
         """
         codes, names = _distinct(self.column(name))
         for code, text in enumerate(names):
-            # A file of draws keeps neither NUL nor halves of characters.
+            # A file of draws can hold neither NUL nor lone surrogates.
             if not text.strip() or "\0" in text or storable_text(text) != text:
                 wrong = (
                     f"{_quoted(text)}, with a character that cannot be saved; give it another label"
@@ -206,23 +288,28 @@ class Table(Shown):
         if_missing: str = "fill it in",
         if_text: str = "make it numbers",
     ) -> NDArray[np.float64]:
-        """Return a column as finite numbers, shape (N,).
+        """Return a column as finite numbers.
 
         Parameters
         ----------
         name : str
             The column.
         whole : bool
-            Whether they must be whole numbers that Stan's int holds.
+            Whether they must be whole numbers that fit into Stan's int.
         lower : float, optional
-            The smallest that they may be.
+            The smallest allowed value, in the column's unit. Default: no bound.
         if_missing, if_text : str
-            For the messages, what to do about a cell without a value, and about a column of text.
+            Remedies that the message names for a cell without a value, and for a column of text.
+
+        Returns
+        -------
+        array of float, shape (N,)
+            The numbers, in the column's unit.
 
         Raises
         ------
         DataError
-            Naming the first cell that is something else.
+            If a cell is something else; the message names the first.
         """
         values = self._numbers_of(name)
         bad = np.flatnonzero(~np.isfinite(values))
@@ -259,30 +346,60 @@ class Table(Shown):
         return values
 
     def is_factor(self, name: str) -> bool:
-        """Whether a column holds labels: some cell is neither a number nor missing."""
+        """Return whether a column holds labels.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        bool
+            True if some cell is neither a number nor missing, or the column is in `levels`.
+        """
         if name in self.levels:
             return True
         return bool((np.isnan(self._numbers_of(name)) & ~self.is_missing(name)).any())
 
     def is_missing(self, name: str) -> NDArray[np.bool_]:
-        """Tell which cells of a column hold no value, shape (N,)."""
+        """Return which cells of a column hold no value.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        array of bool, shape (N,)
+            True for blank cells, and for ``NA``, ``NaN``, ``None``, ``null`` and the like in
+            upper or lower case.
+        """
         codes, names = _distinct(self.column(name))
         return np.array([text.strip().lower() in _MISSING for text in names])[codes]
 
     def numbers_or_factor(self, name: str, levels: Sequence[str] | None = None) -> Any:
-        """Return a column as numbers, or, where it holds labels, as a factor.
+        """Return a column as numbers or, if it holds labels, as a factor.
 
         Parameters
         ----------
         name : str
             The column.
         levels : sequence of str, optional
-            The levels in their order; the column's, sorted, by default.
+            The levels of a factor in their order. Default: the table's `levels` of the column, or
+            else its labels, sorted.
+
+        Returns
+        -------
+        array of float or pandas.Categorical, shape (N,)
+            The numbers or the factor.
 
         Raises
         ------
         DataError
-            If a cell is missing or, of a factor, none of the levels.
+            If a cell is missing, a label is not one of the levels, or only a few cells of a column
+            of numbers are text.
         """
         missing = np.flatnonzero(self.is_missing(name))
         if missing.size:
@@ -299,27 +416,37 @@ class Table(Shown):
         if unknown is not None:
             row = int(np.argmax(found.codes == found.names.index(unknown)))
             raise DataError(
-                f"{self.where(row)}: {name} is {unknown!r}, which is none of its levels: "
+                f"{self.where(row)}: {name} is {unknown!r}, which is not one of its levels: "
                 f"{', '.join(known)}"
             )
         return pd.Categorical(found.of_rows, categories=list(known))
 
     def _refuse_mixed(self, name: str) -> None:
-        """Refuse a column of numbers in which a few cells are text, as by a slip of the pen."""
+        """Refuse a column of numbers in which a few cells are text, probably by mistake."""
         is_text = np.isnan(self._numbers_of(name))
         if 2 * is_text.sum() < len(self):
             row = int(np.argmax(is_text))
             raise DataError(
                 f"{self.where(row)}: {name} is {_quoted(str(self.cells[name][row]))}, but most of "
-                f"its cells are numbers; correct it, or, if {name} is a factor, make text of the "
-                "numbers, such as level1"
+                f"its cells are numbers; correct it, or, if {name} is a factor, turn the "
+                "numbers into text, such as level1"
             )
 
     def sha256(self, columns: tuple[str, ...], spelled: Collection[str] = ()) -> str:
-        """Return a digest of some columns' values, independent of the file's format.
+        """Return a digest of some columns that does not depend on the file's format.
 
-        Numbers count by their values, but in the columns that are `spelled` by their texts: of
-        labels ``1.0`` is not ``1``.
+        Parameters
+        ----------
+        columns : tuple of str
+            The columns; their order matters.
+        spelled : collection of str
+            Those columns whose numbers count as text, so that ``1.0`` is not ``1``. Numbers of the
+            others count by their values.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
         """
         total = hashlib.sha256()
         for name in columns:
@@ -332,11 +459,33 @@ class Table(Shown):
         return total.hexdigest()
 
     def only(self, columns: tuple[str, ...]) -> Table:
-        """Return the table with some of its columns."""
+        """Return the table with some of its columns.
+
+        Parameters
+        ----------
+        columns : tuple of str
+            The columns, in the order that the new table has.
+
+        Returns
+        -------
+        Table
+            A new table with the same rows.
+        """
         return replace(self, cells={name: self.column(name) for name in columns})
 
     def at(self, rows: NDArray[Any]) -> Table:
-        """Return the table with some of its rows, by a mask or by positions."""
+        """Return the table with some of its rows, which keep their numbers.
+
+        Parameters
+        ----------
+        rows : array of bool, shape (N,), or array of int
+            A mask, or the positions of the rows, from 0.
+
+        Returns
+        -------
+        Table
+            A new table with the same columns.
+        """
         cells = {name: cells[rows] for name, cells in self.cells.items()}
         return replace(self, cells=cells, rows=self.rows[rows], notes=list(self.notes))
 
@@ -350,14 +499,20 @@ class Table(Shown):
         columns : collection of str
             The columns.
         drop : bool
-            Whether there may be such rows.
+            Whether to leave such rows out; otherwise they are an error.
         option : str
-            For the message, how a user drops them.
+            How a user leaves them out, for the message.
+
+        Returns
+        -------
+        Table
+            The rows without missing values.
 
         Raises
         ------
         DataError
-            Naming the rows, if there may be none, or if no row is left.
+            If there are such rows and they are not left out, or if no row remains; the message
+            names the first rows.
         """
         where = {name: self.is_missing(name) for name in columns}
         missing = np.any([np.zeros(len(self), dtype=bool), *where.values()], axis=0)
@@ -376,23 +531,23 @@ class Table(Shown):
         if missing.all():
             raise DataError(f"{what}, so that none is left")
         kept = self.at(~missing)
-        kept._note(f"{what}; they are left out")
+        kept._note(f"{what}; {'it is' if one else 'they are'} left out")
         return kept
 
     def refuse_repeats(self, group: Labels, time: Labels, leave: str) -> None:
-        """Refuse a group that has the same time twice.
+        """Raise an error if a group has the same time twice.
 
         Parameters
         ----------
         group, time : Labels
-            The rows' groups and times.
+            Groups and times of the rows, as :meth:`labels` returns them.
         leave : str
-            What a user does who has no times, for the message.
+            Remedy for a user whose rows have no times, for the message.
 
         Raises
         ------
         DataError
-            Naming both rows.
+            If a group has the same time twice; the message names both rows.
         """
         pairs = pd.Series(group.codes * len(time) + time.codes)
         repeats = pairs.duplicated()
@@ -411,12 +566,26 @@ class Table(Shown):
     def one_per_label(
         self, name: str, values: NDArray[np.float64], labels: Labels
     ) -> NDArray[np.float64]:
-        """Return a column's numbers, which have one value for each label, shape (len(labels),).
+        """Return the one value that a column has for each label.
+
+        Parameters
+        ----------
+        name : str
+            The column, for the message.
+        values : array of float, shape (N,)
+            Its numbers, as :meth:`numbers` returns them.
+        labels : Labels
+            The labels of the rows.
+
+        Returns
+        -------
+        array of float, shape (len(labels),)
+            The value of each label, in the order of ``labels.names``.
 
         Raises
         ------
         DataError
-            If the rows of a label disagree.
+            If the rows of a label have different values.
         """
         chosen, differs = labels.first_of_each(values)
         if differs.size:
@@ -428,7 +597,7 @@ class Table(Shown):
         return chosen
 
     def _numbers_of(self, name: str) -> NDArray[np.float64]:
-        """Return cells as numbers, NaN where they are not."""
+        """Return cells as numbers, with NaN for those that are not numbers."""
         cells = self.column(name)
         if self.decimal == "," and cells.dtype == object:
             cells = np.array(list(map(_decimal_point, cells)), dtype=object)
@@ -439,7 +608,7 @@ class Table(Shown):
             self.notes.append(sentence)
 
     def _note_lookalikes(self, column: str, names: Collection[str]) -> None:
-        """Note labels that differ only in capitals, spaces or the coding of accents."""
+        """Add a note on labels that differ only in capitals, spaces or the encoding of accents."""
         variants: dict[str, list[str]] = {}
         for name in names:
             plain = " ".join(unicodedata.normalize("NFC", name).casefold().split())
@@ -453,12 +622,38 @@ class Table(Shown):
 
 
 def from_frame(frame: pd.DataFrame) -> Table:
-    """Take a tidy table from a data frame; rows are numbered from 1 in messages.
+    """Take a tidy table from a data frame.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        One row for each observation. Its index is not used.
+
+    Returns
+    -------
+    Table
+        The cells; messages number the rows from 1. Categorical columns, and columns of text whose
+        cells are all numbers, are factors.
 
     Raises
     ------
     DataError
-        If two columns have one name, or there are no rows.
+        If two columns have the same name, or there are no rows.
+
+    See Also
+    --------
+    pyflowers.read_table : Read a table from a file.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pyflowers
+    >>> frame = pd.DataFrame({"plant": ["a", "a", "b"], "flowers": [4, 5, 0]})
+    >>> table = pyflowers.from_frame(frame)
+    >>> table
+    <pyflowers.Table: the data frame  3 rows>
+    >>> table.labels("plant").names
+    ('a', 'b')
     """
     levels = {}
     for i, name in enumerate(map(str, frame.columns)):
@@ -480,7 +675,7 @@ def table_of(
     decimal: str = ".",
     levels: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Table:
-    """Return a table of a frame's cells, whose column names stand in `header`."""
+    """Return a table of a frame's cells; messages call the place of the names `header`."""
     names = [str(name) for name in frame.columns]
     repeated = sorted(name for name, num in Counter(names).items() if num > 1 and name)
     if repeated:
@@ -502,7 +697,7 @@ def has_order(names: Sequence[str]) -> bool:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a number is written as it usually is, so that its value says its text."""
+    """Whether a number is written in the usual way, so that its value determines its text."""
     if text.isdecimal() and text.isascii() and len(text) <= 15:
         return text[0] != "0" or text == "0"
     try:
@@ -512,7 +707,7 @@ def is_plain(text: str) -> bool:
 
 
 def other_separator(header: str) -> str:
-    """Ask for the separator that a header has."""
+    """Return a hint on the separator that a header seems to have."""
     for separator, name in ((";", "--sep ';'"), ("\t", "--sep tab"), ("|", "--sep '|'")):
         if separator in header:
             return f" (is {separator!r} the separator? then add {name})"
@@ -531,7 +726,7 @@ def _decimal_point(cell: Any) -> Any:
 
 
 def _text_of(cells: NDArray[Any]) -> NDArray[Any]:
-    """Return cells as text, dates without a time of midnight that was never written."""
+    """Return cells as text; dates without the time 00:00:00 that pandas adds."""
     kind = _kind(cells)
     if kind in ("datetime", "datetime64", "date"):
         stamps = pd.to_datetime(cells)
@@ -541,23 +736,23 @@ def _text_of(cells: NDArray[Any]) -> NDArray[Any]:
 
 
 def _distinct(cells: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:
-    """Return each cell's number, and the different cells' texts in order of appearance.
+    """Return a number for each cell, and the distinct texts of the cells in order of appearance.
 
-    A missing cell's text is empty.
+    The text of a missing cell is empty.
     """
     cells = np.where(pd.isna(cells), "", cells.astype(object))
     if _kind(cells) not in ("string", "integer"):
         cells = _text_of(cells)
-    # Those that are equal have equal texts, which are fewer to make than one for each cell.
+    # Format each distinct value once, instead of once per cell.
     codes, found = pd.factorize(cells)
     return np.asarray(codes, dtype=np.int64), list(map(str, found))
 
 
 def _to_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
-    """Return cells as numbers; others, also truth values, dates and complex numbers, are NaN."""
+    """Return cells as numbers; all others, such as booleans, dates and complex numbers, are NaN."""
     kind = _kind(cells)
     if kind in ("integer", "floating"):
-        with suppress(OverflowError):  # of a whole number beyond all floating-point numbers
+        with suppress(OverflowError):  # from an integer larger than all floating-point numbers
             return cells.astype(np.float64)
     if kind != "string":
         cells = cells.astype(object)
@@ -566,19 +761,19 @@ def _to_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _may_be_number(cell: Any) -> bool:
-    """Whether a cell is a number or text, and no truth value, duration or larger than a double."""
+    """Whether a cell is text or a number in the range of a double, not a boolean or a duration."""
     if isinstance(cell, int) and abs(cell) > sys.float_info.max:
         return False
     return isinstance(cell, str | Decimal | Real) and not isinstance(cell, bool | np.timedelta64)
 
 
 def _quoted(text: str) -> str:
-    """Return a cell for a message, its end left out if it is long."""
+    """Return a cell for a message, shortened if it is long."""
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def _sort_key(names: list[str]) -> list[Any] | None:
-    """Return what orders labels by value: numbers, ISO dates or labels numbered alike."""
+    """Return keys that sort labels by value: numbers, ISO dates or labels with equal prefixes."""
     numbers = _to_numbers(np.array(names, dtype=object))
     if np.isfinite(numbers).all():
         return list(numbers)
@@ -586,6 +781,6 @@ def _sort_key(names: list[str]) -> list[Any] | None:
         return names
     parts = [match for name in names if (match := _NUMBERED.fullmatch(name))]
     if len(parts) == len(names) and len({(part[1], part[3]) for part in parts}) == 1:
-        # Of more digits than Python makes a number of, too.
+        # By length and text, because Python does not convert numbers with very many digits.
         return [(len(part[2]), part[2]) for part in parts]
     return None

@@ -1,7 +1,7 @@
-"""What samples programs: CmdStan, the reference; stanli, an interpreter; exact, no Markov chain.
+"""Engines that sample programs: CmdStan, the interpreter stanli, and exact, without a chain.
 
-Which engine: the one that is named, CmdStan if there is one, otherwise the interpreter. ``exact``
-is taken only by name: its draws are of another kind than a Markov chain's.
+The engine is the one that is named; otherwise CmdStan, the reference, if there is one; otherwise
+the interpreter. ``exact`` is used only by name, because its draws are not those of a Markov chain.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ logger = logging.getLogger("pyflowers")
 
 
 def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) -> Engine:
-    """Return the engine to sample with.
+    """Return the engine that samples.
 
     Parameters
     ----------
     name : str or Engine
         ``cmdstan``, ``stanli``, ``exact``, or ``auto``: CmdStan if one is named, installed or
-        already made, else stanli. An engine that is found already is returned.
+        already built, otherwise stanli. An Engine is returned unchanged.
     cmdstan : str or Path, optional
         See :func:`pyflowers.toolchain.find_cmdstan`.
 
@@ -65,7 +65,7 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     if not isinstance(name, str) and callable(getattr(name, "load", None)):
         return name
     if name not in ENGINES:
-        raise ConfigError(f"engine must be one of {', '.join(ENGINES)}, was {name!r}")
+        raise ConfigError(f"engine must be one of {', '.join(ENGINES)}, got {name!r}")
     if name in ("stanli", "exact"):
         if cmdstan is not None:
             raise ConfigError(
@@ -84,26 +84,26 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     found = available_cmdstan()
     if found is None and stanli_is_installed():
         logger.info(
-            "There is no CmdStan yet, so the interpreter stanli is used; pyflowers setup makes a "
-            "CmdStan"
+            "There is no CmdStan yet, so the interpreter stanli is used; run pyflowers setup to "
+            "build CmdStan"
         )
         return AutoEngine()
     return CmdStanEngine(found or find_cmdstan())
 
 
 class AutoEngine:
-    """The interpreter, and CmdStan for what it cannot do."""
+    """The interpreter, with CmdStan for programs and options that it does not support."""
 
     name = "stanli"
     uses = NUTS_USES
 
     def load(self, program: Program) -> LoadedProgram:
-        """Load with the interpreter, or compile if it cannot run the program."""
+        """Load a program with the interpreter, or compile it if the interpreter cannot run it."""
         return _EitherProgram(program)
 
 
 class _EitherProgram:
-    """A program interpreted, and compiled as soon as the interpreter lacks something."""
+    """An interpreted program, which is compiled as soon as the interpreter lacks something."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

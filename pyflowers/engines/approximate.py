@@ -1,14 +1,14 @@
 """Stan's other approximations of a posterior: ADVI, Laplace and Pathfinder.
 
-| method | what Stan fits, on the unconstrained scale |
+| method | approximation that Stan fits on the unconstrained scale |
 |---|---|
 | ``advi_meanfield`` | a normal with diagonal covariance, by stochastic ascent of the ELBO [1]_ |
 | ``advi_fullrank`` | a normal with full covariance, likewise [1]_ |
 | ``laplace`` | a normal at the posterior's mode with its curvature, the Jacobian included [2]_ |
 | ``pathfinder`` | normals along several L-BFGS paths to the mode, importance resampled [3]_ |
 
-Each comes with the Pareto k-hat of its importance ratios p/q: below 0.5 the approximation can be
-trusted, up to 0.7 importance sampling repairs it, above that it is another distribution [4]_, [5]_.
+Each has the Pareto k-hat of its importance ratios p/q: below 0.5 the approximation can be trusted,
+up to 0.7 importance sampling repairs it, and above 0.7 it is a different distribution [4]_, [5]_.
 
 References
 ----------
@@ -56,18 +56,18 @@ class Approximation(Shown):
     method : str
         One of :data:`METHODS`.
     draws : mapping
-        Each variable of the program, shaped (1, draw, …): one chain, as ArviZ has it.
+        Each variable of the program, shaped (1, draw, …), as one chain for ArviZ.
     log_p, log_q : array, shape (draw,)
         Log density of the posterior and of the approximation, each up to a constant, at the draws
         as they came from the approximation (for Pathfinder: before resampling).
     k_hat : float
         Shape of the Pareto distribution fitted to the largest ratios p/q.
     elbo : float
-        The last ELBO that ADVI reported; not a number for the others.
+        The last ELBO that ADVI reported; NaN for the other methods.
     wall_time : float
         Seconds.
     warnings : tuple of str
-        What Stan complained about, and what k-hat says.
+        Stan's warnings, and a warning if k-hat is too large.
     """
 
     method: str
@@ -84,7 +84,7 @@ class Approximation(Shown):
         return draws_table(self.draws, 2, interval)
 
     def contents(self) -> list[Line]:
-        """Return the table, k-hat, and what Stan complained about."""
+        """Return the table, k-hat, and the warnings."""
         return [
             heading(self.method, "approximate draws"),
             self.table(),
@@ -94,7 +94,7 @@ class Approximation(Shown):
 
     @property
     def k_hat_verdict(self) -> str:
-        """What k-hat says: ``good``, ``usable`` with importance sampling, or ``bad``."""
+        """The quality by k-hat: ``good``, ``usable`` with importance sampling, or ``bad``."""
         return k_hat_verdict(self.k_hat)
 
 
@@ -113,30 +113,53 @@ def approximate(
     seed: int,
     num_draws: int = NUM_DRAWS,
 ) -> Approximation:
-    """Approximate the posterior of a compiled program.
+    """Approximate the posterior of a compiled program with one of Stan's own methods.
 
     Parameters
     ----------
     executable : Executable
-        The program, see :func:`~pyflowers.toolchain.compile_program`.
-    data : mapping
-        Its data block.
+        The compiled program, as :func:`pyflowers.toolchain.compile_program` returns it.
+    data : mapping of str to array or number
+        The program's data block.
     method : str
-        One of :data:`METHODS`.
+        ``advi_meanfield``, ``advi_fullrank``, ``laplace`` or ``pathfinder``.
     seed : int
-        Of Stan's random numbers.
+        Seed of Stan's random numbers, 0 to 2³² − 1.
     num_draws : int
-        Draws to return.
+        Number of draws to return.
+
+    Returns
+    -------
+    Approximation
+        The draws, and the Pareto k-hat of their importance ratios, which tells whether they can be
+        trusted.
 
     Raises
     ------
     ConfigError
-        For another method.
+        If there is no such method.
     FitError
-        If Stan stops, with what it said.
+        If Stan stops, with Stan's message.
+
+    See Also
+    --------
+    pyflowers.compare : Compare such approximations with NUTS and with closed forms.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> from pyflowers.toolchain import compile_program
+    >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
+    >>> executable = compile_program(fit.program.path)
+    >>> data = fit.program.stan_values(fit.data)
+    >>> found = pyflowers.approximate(executable, data, "advi_meanfield", seed=1)
+    >>> found.draws["mu"].shape
+    (1, 4000)
+    >>> found.k_hat_verdict
+    'good'
     """
     if not isinstance(method, str) or method not in METHODS:
-        raise ConfigError(f"no approximation is called {method!r}: choose one of {list(METHODS)}")
+        raise ConfigError(f"no approximation is called {method!r}; choose one of {list(METHODS)}")
     with running(executable, data, f"{method}: ") as (model, given, folder):
         options = {**given, "seed": seed}
         started = time.perf_counter()
@@ -155,7 +178,7 @@ def approximate(
     )
     if not k_hat < K_HAT_USABLE:
         complaints.append(
-            f"k-hat is {k_hat:.2f}, above {K_HAT_USABLE}: this is not the posterior, use NUTS "
+            f"k-hat is {k_hat:.2f}, above {K_HAT_USABLE}: this is not the posterior; use NUTS "
             "instead"
         )
     return Approximation(
@@ -183,7 +206,7 @@ def _laplace(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
 
 
 def _pathfinder(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
-    """Ask for the draws of all paths as they came, so that their ratios can be judged."""
+    """Request the draws of all paths before resampling, so that their ratios can be judged."""
     done = model.pathfinder(
         num_paths=4, num_single_draws=num_draws // 4, psis_resample=False, **options
     )
@@ -200,9 +223,9 @@ METHODS: dict[str, Callable[[Any, dict[str, Any], int], _Raw]] = {
 
 
 def _split(done: Any, table: Any, log_p: str, log_q: str) -> _Raw:
-    """Take CmdStan's columns apart into variables and the two log densities."""
+    """Split CmdStan's columns into variables and the two log densities."""
     array = np.asarray(table, dtype=np.float64)
-    if not array.size:  # Stan may stop without a word where the mode is at an edge
+    if not array.size:  # Stan may stop without a message if the mode is at an edge
         raise FitError("Stan made no draws; the mode may be no point around which they are normal")
     columns = list(done.column_names)
     variables = {
@@ -213,7 +236,7 @@ def _split(done: Any, table: Any, log_p: str, log_q: str) -> _Raw:
 
 
 def pareto_k_hat(log_ratios: NDArray[np.float64]) -> float:
-    """Return k-hat of importance ratios; infinite where some ratio is not a number."""
+    """Return k-hat of importance ratios; infinite if a ratio is not a number."""
     if not np.isfinite(log_ratios).all():
         return float("inf")
     return float(pareto_smooth(log_ratios)[1])
@@ -228,7 +251,7 @@ def _resampled(
     """Resample with replacement by smoothed ratios, algorithm 2 of Zhang et al. (2022)."""
     finite = np.isfinite(log_ratios)
     if not finite.any():
-        raise FitError("pathfinder: the log density is finite at none of its draws; use NUTS")
+        raise FitError("pathfinder: the log density is not finite at any draw; use NUTS")
     weights = np.exp(pareto_smooth(log_ratios[finite])[0])
     rng = np.random.default_rng(seed)
     chosen = rng.choice(np.flatnonzero(finite), num_draws, p=weights / weights.sum())

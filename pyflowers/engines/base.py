@@ -1,7 +1,8 @@
-"""The seam between programs and what samples them, and how to sample.
+"""The interface between programs and engines, and the sampler's options.
 
-An engine loads a program once and samples it often. What it cannot do it says with
-:class:`EngineLacksError`; nothing above this package asks which engine it has.
+An engine loads a program once and samples it any number of times. It raises
+:class:`EngineLacksError` for anything that it cannot do, so that no code outside this package needs
+to ask which engine it has.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pyflowers.records import Record
 EngineName = Literal["auto", "cmdstan", "stanli", "exact"]
 
 ENGINES: tuple[str, ...] = get_args(EngineName)
-"""The engines by name; ``auto`` chooses between those that run Stan."""
+"""The engines by name; ``auto`` chooses one that runs Stan."""
 
 LARGEST_SEED = 2**32 - 1
 """Stan's seeds are unsigned 32-bit integers."""
@@ -36,7 +37,7 @@ _MANY = 2**31 - 1
 
 
 def _of_python(value: Any) -> Any:
-    """Take NumPy's numbers as Python's."""
+    """Convert NumPy's numbers to Python's."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -45,12 +46,12 @@ _Float = Annotated[float, Strict(), BeforeValidator(_of_python)]
 
 
 class SamplerOptions(Record):
-    """How to sample.
+    """Options of the sampler.
 
     Attributes
     ----------
     seed : int
-        Of Stan's random numbers, 0 to 2³² − 1; 0 is a seed like any other.
+        Seed of Stan's random numbers, 0 to 2³² − 1; 0 has no special meaning.
     chains : int
         Number of chains.
     warmup, draws : int
@@ -60,7 +61,7 @@ class SamplerOptions(Record):
     adapt_delta : float
         Target acceptance statistic of the step size adaptation.
     max_treedepth : int
-        Bound on the depth of NUTS's trees.
+        Maximum depth of a NUTS tree.
     metric : str
         Form of NUTS's inverse metric: ``diag_e``, a variance for each parameter; ``dense_e``, a
         covariance matrix, which suits strongly correlated posteriors of up to a few hundred
@@ -71,21 +72,19 @@ class SamplerOptions(Record):
     """
 
     seed: _Int = Field(ge=0, le=LARGEST_SEED)
-    chains: _Int = Field(default=4, ge=1, le=10_000, description="Chains.")
-    warmup: _Int = Field(default=1000, ge=0, le=_MANY, description="Warm-up iterations of a chain.")
+    chains: _Int = Field(default=4, ge=1, le=10_000, description="Number of chains.")
+    warmup: _Int = Field(default=1000, ge=0, le=_MANY, description="Warmup iterations per chain.")
     draws: _Int = Field(
-        default=1000, ge=1, le=_MANY, description="Iterations of a chain after warm-up."
+        default=1000, ge=1, le=_MANY, description="Iterations per chain after warmup."
     )
     thin: _Int = Field(
         default=1, ge=1, le=_MANY, description="Keep every n-th of these iterations."
     )
     adapt_delta: _Float = Field(default=0.9, gt=0, lt=1, description="Target acceptance statistic.")
-    max_treedepth: _Int = Field(
-        default=10, ge=1, le=30, description="Bound on the depth of NUTS's trees."
-    )
+    max_treedepth: _Int = Field(default=10, ge=1, le=30, description="Maximum NUTS tree depth.")
     metric: Literal["diag_e", "dense_e", "unit_e"] = Field(
         default="diag_e",
-        description="Form of NUTS's inverse metric, from a diagonal to a full matrix.",
+        description="Inverse metric of NUTS: diagonal, dense or the identity.",
     )
     keep: tuple[str, ...] = Field(
         default=(),
@@ -94,7 +93,7 @@ class SamplerOptions(Record):
 
     @classmethod
     def of(cls, seed: int | None = None, **options: Any) -> Self:
-        """Return options, a seed drawn if none is given.
+        """Return options, with a new seed if none is given.
 
         Raises
         ------
@@ -104,7 +103,7 @@ class SamplerOptions(Record):
         return cls.parse({"seed": new_seed() if seed is None else seed, **options}, "options")
 
     def of_engine(self, used: Collection[str]) -> Self:
-        """Return these options as a record keeps them: those that an engine uses, all explicit."""
+        """Return the options for a record: those that an engine uses, all of them explicit."""
         return type(self)(**{name: getattr(self, name) for name in self.fields() if name in used})
 
     @classmethod
@@ -129,15 +128,15 @@ def refuse_unused(engine: str, used: Collection[str], given: Collection[str]) ->
         if name not in used:
             known = ", ".join(sorted(used))
             raise UnusedOptionError(
-                f"{name}: the engine {engine} has no use for it, it takes {known}; leave it out"
+                f"{name} is not used by the engine {engine}, which takes {known}; leave it out"
             )
 
 
 def read_inits(inits: Any) -> Any:
-    """Return initial values with those of files read, of several chains as a list.
+    """Return initial values, read from files where needed; a list if there is one for each chain.
 
-    CmdStan takes a file whose name does not end in .json for one of R, and skips what it cannot
-    read.
+    Files are read here, because CmdStan takes a file whose name does not end in .json for R's
+    format and skips contents that it cannot read.
 
     Raises
     ------
@@ -151,9 +150,9 @@ def read_inits(inits: Any) -> Any:
     try:
         values = json.loads(Path(inits).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"inits {inits}: it is not a JSON file ({error}); correct it") from error
+        raise ConfigError(f"inits {inits} is not a JSON file ({error}); correct it") from error
     if not isinstance(values, Mapping):
-        raise ConfigError(f"inits {inits}: it must be a JSON object of parameters; correct it")
+        raise ConfigError(f"inits {inits}: expected a JSON object of parameter values; correct it")
     return values
 
 
@@ -163,20 +162,20 @@ def new_seed() -> int:
 
 
 Keep = Mapping[str, NDArray[np.int64] | None]
-"""Variables, and of each the positions of the elements; None is all of them."""
+"""Variables, each with the positions of its elements; None stands for all elements."""
 
 
 class EngineLacksError(FitError):
-    """An engine cannot do what is asked of it, and another can."""
+    """An engine cannot do what was requested, but another engine can."""
 
 
 class ProcessLostError(FitError):
-    """The process that ran Stan ended before it answered; the program may not be at fault."""
+    """The process that ran Stan ended before it answered, possibly not because of the program."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a sampler returned.
+    """The result of a sampler.
 
     Attributes
     ----------
@@ -185,17 +184,17 @@ class Sample:
     stats : mapping
         Each sampler statistic by Stan's name, shaped (chain, draw).
     messages : mapping or None
-        What Stan said while it rejected proposals, and how often it said each; None where the
-        engine does not report them.
+        Stan's messages for rejected proposals, each with its count; None if the engine does not
+        report them.
     failures : mapping
-        What Stan said of draws whose generated quantities failed, and how often.
+        Stan's messages for draws whose generated quantities failed, each with its count.
     chain_times : tuple of mapping
         Seconds of each chain: ``warmup`` and ``sampling``.
     wall_time : float
         Seconds for all chains.
     streamed : mapping of str to mapping of str to array, shape (element,)
-        For each quantity whose draws are not all kept, what
-        :func:`pyflowers.convergence.statistics` says of all its elements.
+        For each quantity whose draws are not all kept, the results of
+        :func:`pyflowers.convergence.statistics` for all its elements.
     independent : mapping of str to float, or None
         Measurements by a sampler of independent draws; None for Markov chains.
     """
@@ -211,7 +210,7 @@ class Sample:
 
 
 class LoadedProgram(Protocol):
-    """A program that an engine has made ready."""
+    """A program that an engine has loaded."""
 
     @property
     def engine(self) -> str:
@@ -219,11 +218,11 @@ class LoadedProgram(Protocol):
 
     @property
     def key(self) -> str:
-        """Digest of all that determines draws, besides data and options."""
+        """Digest of everything that determines the draws, except data and options."""
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Versions of Stan, of the engine and of what it was built with."""
+        """Versions of Stan, the engine and the tools that built it."""
 
     @property
     def source(self) -> Source:
@@ -240,37 +239,38 @@ class LoadedProgram(Protocol):
         interval: float = INTERVAL,
         show_progress: bool = False,
     ) -> Sample:
-        """Run the chains, as many at once as there are usable cores.
+        """Run the chains, one per usable core at a time.
 
         Parameters
         ----------
         data : mapping
             The data block.
         options : SamplerOptions
-            How to sample.
+            Options of the sampler.
         cores : int, optional
-            How many to use: chains that run at once, or threads that draw independently.
+            Number of cores, for chains that run at the same time or for threads of independent
+            draws.
         inits
-            Initial values as CmdStanPy takes them.
+            Initial values in any form that CmdStanPy accepts.
         keep : mapping of str to array of int or None, optional
-            Variables to return, and of each the positions of the elements; None is all of them.
-            All variables by default.
+            Variables to return, each with the positions of its elements; None stands for all
+            elements. Default: all variables.
         interval : float
-            Probability of the central interval in the summaries of what is not kept.
+            Probability of the central interval in summaries of quantities that are not kept.
         show_progress : bool
             Whether to draw a bar for each chain.
 
         Raises
         ------
         FitError
-            If any chain fails, with Stan's message; there is no result with fewer chains.
+            If any chain fails, with Stan's message. There is never a result with fewer chains.
         EngineLacksError
             If this engine cannot do it.
         """
 
 
 class Engine(Protocol):
-    """What samples programs."""
+    """An engine, which samples programs."""
 
     @property
     def name(self) -> str:
@@ -278,13 +278,13 @@ class Engine(Protocol):
 
     @property
     def uses(self) -> frozenset[str]:
-        """The options that mean something to it.
+        """The options that this engine uses.
 
-        Those of :class:`SamplerOptions`, and of a fit ``centered``, ``inits`` and ``cores``.
+        They are options of :class:`SamplerOptions`, and ``centered``, ``inits`` and ``cores``.
         """
 
     def load(self, program: Program) -> LoadedProgram:
-        """Make a program ready.
+        """Load a program.
 
         Raises
         ------
@@ -300,11 +300,11 @@ class Engine(Protocol):
 
 
 VALUE = re.compile(r" is -?\d[\d.e+-]*(?=[, ]|$)")
-"""A value in what Stan says."""
+"""A value in a message from Stan."""
 
 
 def no_start(reasons: Iterable[str]) -> str:
-    """Return the sentence for chains that found no initial value, and what Stan said of each."""
+    """Return the sentence for chains without valid initial values, with Stan's main reason."""
     counts = Counter(VALUE.sub(" is …", reason) for reason in reasons)
     reason = (
         max(counts, key=counts.__getitem__)
@@ -321,7 +321,7 @@ def no_start(reasons: Iterable[str]) -> str:
 def variables_of(
     columns: Iterable[str], draws: NDArray[np.float64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the variables of draws shaped (chain, draw, column), by their names in Stan's CSV."""
+    """Return the variables in draws of shape (chain, draw, column), given the CSV column names."""
     import stanio
 
     header = ",".join(columns)

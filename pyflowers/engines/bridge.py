@@ -1,9 +1,10 @@
 """A program's log density, gradient and transforms, through BridgeStan's C interface.
 
-Two libraries speak it: the one that :mod:`pyflowers.toolchain.build` compiles of a program, and
-the interpreter stanli's, which runs in a process of its own, since it may crash.
-``bridgestan.StanModel`` would do as well but for three things: it needs all of the interface, it
-releases Python's lock, which Stan's autodiff stack needs, and a call of it takes ten times as long.
+Two libraries have this interface: the one that :mod:`pyflowers.toolchain.build` compiles from a
+program, and the library of the interpreter stanli, which runs in a separate process because it may
+crash. ``bridgestan.StanModel`` is not used for three reasons: it needs the whole interface, it
+releases Python's lock, which must be held for Stan's autodiff stack, and its calls take ten times
+as long.
 
 References
 ----------
@@ -43,9 +44,9 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 
 class Density(Protocol):
-    """A log density on the unconstrained scale, with Stan's flat order of values.
+    """A log density on the unconstrained scale, with values in Stan's flat order.
 
-    Each method takes a point a row, and raises RuntimeError with Stan's message.
+    Each method takes one point per row, and raises RuntimeError with Stan's message.
     """
 
     names: tuple[str, ...]
@@ -55,32 +56,32 @@ class Density(Protocol):
         """Return log densities and, with `gradient`, gradients: −∞ and 0 at a rejection."""
 
     def constrain(self, points: FloatArray) -> FloatArray:
-        """Return the elements of parameters and transformed parameters."""
+        """Return the elements of parameters and transformed parameters at each point."""
 
     def unconstrain(self, values: FloatArray) -> FloatArray:
-        """Return the points of the elements of parameters."""
+        """Return the unconstrained points for given elements of parameters."""
 
 
 class Bridge:
-    """A model of a library with BridgeStan's C interface.
+    """A model in a library with BridgeStan's C interface.
 
     Parameters
     ----------
     path : str
         The library.
     model : int
-        The address of the model, which lives as long as `owner`.
+        The address of the model, which exists as long as `owner`.
     owner : object
     forgiving : bool
-        Whether any failure of the program is a rejection, as the interpreter tells none from
-        another.
+        Whether every failure of the program counts as a rejection, because the interpreter does
+        not distinguish them.
 
     Attributes
     ----------
     names : tuple of str
         The coordinates of the unconstrained scale.
     elements : tuple of str
-        Of parameters and transformed parameters, such as ``theta.1.2``.
+        The elements of parameters and transformed parameters, such as ``theta.1.2``.
     """
 
     def __init__(self, path: str, model: int, owner: Any = None, forgiving: bool = False) -> None:
@@ -122,7 +123,7 @@ class Bridge:
         self, function: Any, flags: tuple[bool, ...], arrays: list[Any], more: tuple[Any, ...] = ()
     ) -> Iterator[int]:
         """Call a function with each row of the arrays; yield the rows at which it fails."""
-        # The buffer protocol gives an address in a fifth of the time of array.ctypes.data.
+        # The buffer protocol returns an address five times as fast as array.ctypes.data.
         starts = [ctypes.addressof((ctypes.c_double * 0).from_buffer(array)) for array in arrays]
         strides = [array.strides[0] for array in arrays]
         error = ctypes.byref(self._error)
@@ -132,7 +133,7 @@ class Bridge:
                 yield row
 
     def _failure(self) -> RuntimeError:
-        """Return what Stan said last."""
+        """Return Stan's last message."""
         message = (self._error.value or b"no message").decode(errors="replace")
         self._library.bs_free_error_msg(self._error)
         self._error.value = None
@@ -140,14 +141,14 @@ class Bridge:
 
 
 class Interpreted:
-    """The interpreter's density of a program, in a worker that keeps it.
+    """The density of a program in the interpreter, in a worker that keeps it loaded.
 
     Raises
     ------
     CompileError, EngineLacksError, ToolchainError
         See :func:`pyflowers.engines.stanli.interpreted`.
     RuntimeError
-        If the data are not what the program declares, with Stan's message.
+        If the data do not match the program's declarations, with Stan's message.
     """
 
     def __init__(self, source: Source, data: str, seed: int) -> None:
@@ -182,14 +183,14 @@ class Interpreted:
 
 
 def compiled(source: Source, data: str, seed: int) -> Bridge:
-    """Return a program's density by a library that is compiled once.
+    """Return a program's density from a library that is compiled once.
 
     Raises
     ------
     CompileError, ToolchainError
         See :func:`pyflowers.toolchain.build.compile_library`.
     RuntimeError
-        If the data are not what the program declares, with Stan's message.
+        If the data do not match the program's declarations, with Stan's message.
     """
     path = str(compile_library(source))
     library, error = _load(path), ctypes.c_char_p()
@@ -206,8 +207,8 @@ def compiled(source: Source, data: str, seed: int) -> Bridge:
 def _load(path: str) -> Any:
     """Load a library.
 
-    ``PyDLL`` holds Python's lock during a call: Stan's autodiff stack is one for the library, and
-    without the lock's hand-over a call is also faster.
+    ``PyDLL`` holds Python's lock during a call, because the library has a single autodiff stack.
+    Calls are also faster if the lock is not released.
     """
     library = ctypes.PyDLL(path)
     for name, (result, arguments) in _SIGNATURES.items():

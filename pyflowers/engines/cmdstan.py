@@ -37,25 +37,25 @@ from pyflowers.toolchain.compiler import compiler_version
 from pyflowers.toolchain.processes import interruptible, mortal
 
 SIGNIFICANT_FIGURES = 18
-"""Digits of each draw: enough that text gives back the same double."""
+"""Digits of each draw, enough to recover the same double from text."""
 
 
 @dataclass(frozen=True)
 class CmdStanEngine:
-    """Programs compiled by a CmdStan."""
+    """The engine that compiles programs with CmdStan."""
 
     cmdstan: CmdStan
     name: str = "cmdstan"
     uses: frozenset[str] = NUTS_USES
 
     def load(self, program: Program) -> CmdStanProgram:
-        """Return the program's executable, compiled if need be."""
+        """Return the program's executable, which is compiled if necessary."""
         return CmdStanProgram(compile_source(program.source, cmdstan=self.cmdstan))
 
 
 @dataclass(frozen=True)
 class CmdStanProgram:
-    """An executable, ready to sample."""
+    """A compiled program, ready to sample."""
 
     executable: Executable
     engine: str = "cmdstan"
@@ -92,7 +92,7 @@ class CmdStanProgram:
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
-        # Without parameters there is nothing to adapt.
+        # A program without parameters needs no adaptation.
         fixed = not self.source.blocks.parameters
         arguments = {
             **options.model_dump(include={"chains", "seed", "thin"}),
@@ -116,14 +116,14 @@ class CmdStanProgram:
 def import_cmdstanpy() -> Any:
     """Import CmdStanPy, which takes a third of a second."""
     with warnings.catch_warnings():
-        # In a notebook without ipywidgets tqdm says so; its bars are then drawn as text.
+        # In a notebook without ipywidgets, tqdm warns and draws its bars as text.
         warnings.filterwarnings("ignore", message="IProgress not found")
         import cmdstanpy
     return cmdstanpy
 
 
 _calls: list[None] = []
-"""One for each call of CmdStanPy that is under way, in any thread."""
+"""One entry for each running call of CmdStanPy, in any thread."""
 
 
 def _is_wanted(_: logging.LogRecord) -> bool:
@@ -134,19 +134,19 @@ def _is_wanted(_: logging.LogRecord) -> bool:
 def running(
     executable: Executable, data: Mapping[str, Any], what: str = ""
 ) -> Iterator[tuple[Any, dict[str, Any], Path]]:
-    """Yield CmdStanPy's model, what all its methods take, and the folder in which they write.
+    """Yield CmdStanPy's model, the arguments of all its methods, and their output folder.
 
-    CmdStanPy's log is silent: what it reports reaches the user as an error.
+    CmdStanPy's log is silenced: its reports reach the user as an error.
 
     Raises
     ------
     FitError
-        If Stan stops, with what it said, `what` before it.
+        If Stan stops, with `what` and Stan's message.
     """
     with temporary_folder() as folder, mortal(executable.path, folder) as program:
-        # Its import makes a folder under TMPDIR, too, so that has been tried before.
+        # Its import also creates a folder under TMPDIR, so TMPDIR has been tested before.
         cmdstanpy = import_cmdstanpy()
-        # Adding a filter twice adds it once, so that nothing has to be remembered between calls.
+        # A filter that is added twice is there once, so calls need not remember it.
         logging.getLogger("cmdstanpy").addFilter(_is_wanted)
         _calls.append(None)
         try:
@@ -170,9 +170,9 @@ def running(
 
 
 def _read(mcmc: Any, folder: Path, keep: Collection[str] | None, wall_time: float) -> Sample:
-    """Read the chains' files; CmdStanPy has checked that they are whole.
+    """Read the chains' files, which CmdStanPy has checked for completeness.
 
-    pandas reads them four times as fast as CmdStanPy does, and only the columns that are kept.
+    pandas reads them four times as fast as CmdStanPy, and only the columns that are kept.
     """
     import pandas as pd
 
@@ -191,7 +191,7 @@ def _read(mcmc: Any, folder: Path, keep: Collection[str] | None, wall_time: floa
 
 
 def consoles(folder: Path) -> list[str]:
-    """Return what Stan printed."""
+    """Return the output that Stan printed."""
     files = sorted(folder.glob("*.txt"))
     return [file.read_text(encoding="utf-8", errors="replace") for file in files]
 
@@ -206,16 +206,16 @@ _STAN_SAID = re.compile(
 
 
 def count_messages(consoles: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Count what Stan said while it sampled, places in the program and numbers left out.
+    """Count Stan's messages during sampling, without places in the program and numbers.
 
-    What it said of initial values that it rejected is not counted: it drew others.
+    Messages about rejected initial values are not counted, because Stan then drew others.
 
     Returns
     -------
     rejections : dict of str to int
-        What it said of proposals that it rejected.
+        The messages for rejected proposals.
     failures : dict of str to int
-        What it said of draws whose generated quantities failed, which keeps the draw.
+        The messages for draws whose generated quantities failed; these draws are kept.
     """
     rejections, failures = Counter[str](), Counter[str]()
     for console in consoles:
@@ -230,7 +230,7 @@ def count_messages(consoles: Iterable[str]) -> tuple[dict[str, int], dict[str, i
 
 
 def last_words(consoles: Iterable[str], most: int = 6) -> str:
-    """Return why Stan stopped, in a sentence where that is known, and otherwise as it put it."""
+    """Return why Stan stopped: a sentence for known reasons, otherwise Stan's last messages."""
     texts = list(consoles)
     if any("Initialization failed." in text for text in texts):
         lines = [line for text in texts for line in text.splitlines()]

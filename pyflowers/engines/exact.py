@@ -1,12 +1,12 @@
 """The engine ``exact``: independent draws of programs that have the capability ``closed_form``.
 
-There is no Markov chain, so no warm-up, step size or starting point: chains are just parts of one
-set of independent draws, made to be read like those of the other engines. The Stan program is
-not run; what is drawn is what the program's ``ClosedForm`` draws, and that must be every quantity
-that the program keeps.
+There is no Markov chain and so no warm-up, step size or starting point. The chains are parts of one
+set of independent draws, which has the same form as with other engines. The Stan program is not
+run: the program's ``ClosedForm`` draws the quantities, and must draw every quantity that the
+program keeps.
 
-Where draws of all groups are more than :data:`LARGEST`, or the caller names what to keep, groups
-are summarised block by block as they are drawn, and only what was named is kept.
+If there are more than :data:`LARGEST` draws of group quantities, or the caller names the quantities
+to keep, groups are summarised block by block during drawing, and only the named draws are kept.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from pyflowers.resources import version
 USES = frozenset({"seed", "chains", "draws", "keep", "cores"})
 
 LARGEST = 50_000_000
-"""Draws of all groups' quantities, 400 MB, up to which all are held.
+"""The most draws of group quantities that are held in memory, 400 MB.
 
-A fixed number, so that a run gives the same files on every machine. Summaries, labels and the run
-folder take a few times as much.
+The number is fixed, so that a run writes the same files on every machine. Summaries, labels and the
+run folder take several times as much memory.
 """
 
 FloatArray = NDArray[np.float64]
@@ -51,18 +51,18 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ExactEngine:
-    """Draws directly from posteriors that allow it."""
+    """The engine that draws directly from posteriors that allow it."""
 
     name: str = "exact"
     uses: frozenset[str] = USES
 
     def load(self, program: Program) -> ExactProgram:
-        """Take a program that has the capability ``closed_form``.
+        """Load a program that has the capability ``closed_form``.
 
         Raises
         ------
         ConfigError
-            If it does not have it.
+            If the program lacks the capability.
         """
         program.require(Capability.CLOSED_FORM)
         return ExactProgram(program)
@@ -70,24 +70,24 @@ class ExactEngine:
 
 @dataclass(frozen=True)
 class ExactProgram:
-    """A program that can be drawn from."""
+    """A program with a closed-form posterior."""
 
     program: Program
     engine: str = "exact"
 
     @property
     def source(self) -> Source:
-        """The Stan program, which states what is drawn from."""
+        """The Stan program, which states the model."""
         return self.program.source
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Versions of what draws."""
+        """Versions of the packages that draw."""
         return {name: version(name) for name in ("pyflowers", "numpy", "scipy")}
 
     @cached_property
     def key(self) -> str:
-        """Digest of the program's text and of what draws."""
+        """Digest of the program's text and of the versions."""
         return digest(self.source.name, self.source.sha256, *self.versions.values())
 
     def sample(
@@ -103,12 +103,12 @@ class ExactProgram:
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
         draw = self.program.python.closed_form.draw
-        assert draw is not None  # load() asks for the capability
+        assert draw is not None  # load() has checked the capability
         flag = self.program.declaration.roles.prior_only
         if data.get(flag):
             raise EngineLacksError(
-                f"{self.program.name}: the engine exact draws from the posterior, and {flag} asks "
-                "for the prior; use another engine"
+                f"{self.program.name}: the engine exact draws from the posterior, but {flag} "
+                "requests the prior; use another engine"
             )
         started = time.perf_counter()
         block = Data(data, declaration=self.program.declaration)
@@ -145,8 +145,8 @@ class ExactProgram:
             if name in drawn:
                 has, lacks = lacks, has
             raise ConfigError(
-                f"{self.program.name}: its {has} has {name} and its {lacks} has not; add it there, "
-                f"or name it under omit in {self.program.declared_in}"
+                f"{self.program.name}: {name} is in its {has}, but not in its {lacks}; add it "
+                f"there, or name it under omit in {self.program.declared_in}"
             )
 
 
@@ -162,14 +162,14 @@ def summarised(
     interval: float = INTERVAL,
     show_progress: bool = False,
 ) -> tuple[dict[str, dict[str, FloatArray]], dict[str, FloatArray]]:
-    """Keep the draws of groups as they are drawn, or summarise them and keep those of some.
+    """Draw the groups; keep all draws, or summarise them and keep the draws of some groups.
 
     Returns
     -------
     streamed : dict of str to dict of str to array, shape (group,)
-        Statistics of each quantity of which not all draws are kept.
+        Statistics of each quantity whose draws are not all kept.
     kept : dict of str to array, shape (chain, draw, element)
-        The draws that are.
+        The draws that are kept.
     """
     num = groups.num_groups
     probs = list(interval_quantiles(interval).values())
@@ -181,7 +181,7 @@ def summarised(
     streamed: dict[str, dict[str, FloatArray]] = {
         name: {} for name in groups.names if len(wanted.get(name, ())) < num
     }
-    # Without a terminal, progress is not reported either; nor where nothing is summarised.
+    # Progress is not reported without a terminal, or if nothing is summarised.
     shown = show_progress and streamed
     with stage("Drawing", num) if shown else nullcontext(lambda _: None) as advance:
         for place, block in groups.blocks:

@@ -1,9 +1,9 @@
-"""Worker processes: how they are started, asked and ended, whatever they do.
+"""Worker processes: starting them, asking them questions, and ending them.
 
-A worker is ``python -m MODULE``. It is asked over its standard input and answers over its standard
-output, in pickled messages whose arrays are binary. It lives in a session of its own, so that
-Ctrl-C reaches its owner alone. Its main thread works; another one reads, and ends the process at
-once when the input ends, which happens when its owner ends for any reason.
+A worker is ``python -m MODULE``. Questions arrive on its standard input and answers leave on its
+standard output, in pickled messages with binary arrays. It has a separate session, so that Ctrl-C
+reaches only its owner. Its main thread works. A second thread reads, and ends the process as soon
+as the input ends, which happens when the owner ends for any reason.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from pyflowers.errors import ToolchainError
 from pyflowers.resources import module_command, module_environment
 
 MOST_IDLE = 2
-"""Workers kept for later; more exist while as many threads ask at once."""
+"""Number of idle workers that are kept; more exist while more threads use them."""
 
 SECONDS_TO_STOP = 2.0
 
 _STARTED = b"<started>"
-"""What a worker writes to its errors before it answers its first question."""
+"""Text that a worker writes to its standard error before it answers its first question."""
 
 
 class WorkerEndedError(Exception):
-    """A worker ended before it answered; the message says how.
+    """A worker ended before it answered; the message describes how.
 
     Attributes
     ----------
@@ -49,18 +49,18 @@ class WorkerEndedError(Exception):
 
 
 class Worker:
-    """A worker process as its owner sees it.
+    """A worker process, from the side of its owner.
 
     Parameters
     ----------
     module : str
-        What it runs; the module's main calls :func:`serve`.
+        The module that it runs, whose main program calls :func:`serve`.
     **environment : str
-        Variables of its environment besides this process's.
+        Variables that are added to the environment of this process.
     """
 
     def __init__(self, module: str, **environment: str) -> None:
-        # A file, because a pipe that nobody reads holds the process up when it is full.
+        # A file, because a full pipe that nobody reads would block the process.
         self._errors = _scratch()
         self._process = subprocess.Popen(
             module_command(module),
@@ -76,16 +76,16 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The process's number."""
+        """The process ID."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is still running."""
         return self._process.poll() is None
 
     def send(self, question: Any) -> None:
-        """Send a question; if the process has ended, that is found when it is to answer."""
+        """Send a question; if the process has ended, :meth:`receive` will report it."""
         with suppress(OSError):
             pickle.dump(question, self._to, protocol=5)
             self._to.flush()
@@ -98,7 +98,7 @@ class Worker:
         WorkerEndedError
             If the process has ended.
         ToolchainError
-            If it could not even start.
+            If it could not start.
         """
         try:
             message = pickle.load(self.answers)
@@ -116,7 +116,7 @@ class Worker:
         return message
 
     def stop(self) -> None:
-        """Let the process end by itself, and end it if it does not."""
+        """Let the process end by itself, and kill it if it does not."""
         self.send(None)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(SECONDS_TO_STOP)
@@ -130,12 +130,12 @@ class Worker:
                 stream.close()
 
     def terminate(self) -> None:
-        """Kill the process from another thread than the one that waits for its answer."""
+        """Kill the process, from a thread other than the one that waits for its answer."""
         with suppress(OSError):
             self._process.kill()
 
     def forget(self) -> None:
-        """Let go of the pipes in a forked child, whose parent keeps the worker."""
+        """Close the pipes in a forked child, whose parent keeps the worker."""
         for stream in (self._to, self.answers, self._errors):
             with suppress(OSError):
                 cast(Any, stream).raw.close()
@@ -146,7 +146,7 @@ class Worker:
 
 
 def _scratch() -> IO[bytes]:
-    """Return a file for what a worker says until it has started, or one that keeps nothing."""
+    """Return a file for a worker's output until it has started, or one that discards it."""
     try:
         return cast(IO[bytes], tempfile.TemporaryFile())
     except OSError:
@@ -159,7 +159,7 @@ _idle: list[Worker] = []
 
 @contextmanager
 def borrowed(module: str) -> Iterator[Worker]:
-    """Yield a worker, perhaps one of an earlier call; it is ended if the block is cut short."""
+    """Yield a worker, possibly from an earlier call; it is ended if the block is interrupted."""
     worker = None
     while worker is None or not worker.is_alive:
         if worker is not None:
@@ -180,20 +180,21 @@ def borrowed(module: str) -> Iterator[Worker]:
 
 
 def close_workers() -> None:
-    """End the workers that are kept for later."""
+    """End the idle workers."""
     while _idle:
         _idle.pop().kill()
 
 
 def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> None:
-    """Answer questions until there are no more: what a worker's main does.
+    """Answer questions until there are no more: the main loop of a worker.
 
-    Whatever the process or what it starts prints is discarded.
+    All output of the process and its children is discarded.
 
     Parameters
     ----------
     begin : callable
-        Takes what sends a message besides the answer, and returns what answers a question.
+        Function that takes a function for sending extra messages, and returns the function that
+        answers a question.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asked, to = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -208,7 +209,7 @@ def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> Non
             try:
                 question = pickle.load(asked)
             except (EOFError, OSError, pickle.UnpicklingError):
-                os._exit(0)  # nobody is waiting for an answer
+                os._exit(0)  # no one is waiting for an answer
             questions.put(question)
 
     def send(message: Any) -> None:
@@ -219,7 +220,7 @@ def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> Non
             os._exit(0)
 
     answer = begin(send)
-    os.write(2, _STARTED)  # what it said until now is not why it ends later
+    os.write(2, _STARTED)  # earlier output does not explain a later end
     os.dup2(nowhere, 2)
     threading.Thread(target=receive, daemon=True).start()
     for question in iter(questions.get, None):
@@ -227,7 +228,7 @@ def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> Non
 
 
 def how_it_ended(code: int) -> str:
-    """Say how a process ended, by its exit status as :mod:`subprocess` gives it."""
+    """Describe how a process ended, given its exit status from :mod:`subprocess`."""
     if code >= 0:
         return f"ended with status {code}"
     try:

@@ -1,1 +1,1 @@
-"""A fit: sampling it, its draws with labels, its record, its run folder, its diagnostics."""
+"""Fits: sampling, labelled draws, the record, the run folder and the diagnostics."""

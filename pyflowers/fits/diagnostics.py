@@ -1,13 +1,13 @@
-"""Draws in, what the computation and the prior are worth out: two of the verdict's three parts.
+"""Judging the computation and the prior of a fit, two of the three parts of the verdict.
 
-Every check names its statistic, its worst value and where that is, its threshold and the source of
-the threshold, and what to do when it fails. The advice follows the cause: divergences come first,
-since they may be why chains disagree; chains that disagree widely are not helped by longer runs.
+Every check has a statistic, its worst value and the place of that, a threshold and its source, and
+advice if the check fails. The advice follows the cause: divergences come first, since they may be
+the reason why chains disagree; if chains disagree widely, longer runs do not help.
 
-A prior is in conflict with the data where the posterior median of one of its parameters lies beyond
-its central 99%: the data then ask for what the prior all but excludes. Of a vector the most extreme
-element is judged, at a level divided by their number, so that long vectors raise no more false
-alarms than numbers.
+A prior is in conflict with the data if the posterior median of a parameter lies outside the central
+99% of its prior: the data then favour values that the prior nearly excludes. For a vector, the most
+extreme element is judged, at a level divided by the number of elements, so that long vectors raise
+no more false alarms than single parameters.
 
 References
 ----------
@@ -48,7 +48,7 @@ ESS_PER_CHAIN_AT_LEAST = 100
 E_BFMI_AT_LEAST = 0.3
 DRAWS_AT_LEAST = 4 * ESS_PER_CHAIN_AT_LEAST
 EXCESS_AT_MOST = 1e-6
-"""Rounding error: where a density is above its hat, too little of it is drawn."""
+"""Allowance for rounding error; a density above its hat would be drawn too rarely there."""
 
 CENTRAL = 0.99
 """Probability of a prior's central interval, which a posterior median should not leave."""
@@ -61,10 +61,10 @@ _DISAGREE = 1.1
 _DEFAULTS = SamplerOptions(seed=0)
 
 _FEW = 0.01
-"""Share of divergent transitions up to which smaller steps usually help."""
+"""Largest share of divergent transitions for which smaller steps usually help."""
 
 _SLOW = 20
-"""Factor above which a longer run is no remedy for a small ESS."""
+"""Factor above which a longer run does not remedy a small ESS."""
 
 
 def diagnose(
@@ -83,16 +83,17 @@ def diagnose(
     stats : mapping of str to array, shape (chain, draw)
         Sampler statistics by Stan's names.
     summary : DataFrame
-        What :func:`pyflowers.fits.posterior.summarize` says of these draws.
+        The summary of these draws by :func:`pyflowers.fits.posterior.summarize`.
     options : SamplerOptions
-        How they were sampled.
+        The sampler's options.
     independent : mapping of str to float, optional
-        For independent draws, what their sampler says of itself; R-hat and ESS are idle then.
+        For independent draws, the measurements of their sampler; R-hat and ESS are then not
+        judged.
 
     Returns
     -------
     Part
-        Divergences, tree depth and E-BFMI where the sampler was NUTS; R-hat, bulk and tail ESS
+        Divergences, tree depth and E-BFMI if the sampler was NUTS; R-hat, bulk and tail ESS
         over all parameters.
     """
     if independent is not None:
@@ -120,9 +121,9 @@ def diagnose(
 
 
 def _by_cause(found: Mapping[str, Check], options: SamplerOptions) -> Iterator[Check]:
-    """Replace advice that would not help before another failure is dealt with.
+    """Replace advice that would not help until another failure is remedied.
 
-    First divergences, then chains that disagree widely, then tree depth, and the rest last.
+    The order is: divergences, chains that disagree widely, tree depth, and the rest.
     """
     failed = {name for name, check in found.items() if not check.passed}
     disagree = "R-hat" in found and not found["R-hat"].value <= _DISAGREE and options.chains > 1
@@ -140,12 +141,12 @@ def _by_cause(found: Mapping[str, Check], options: SamplerOptions) -> Iterator[C
 
 
 def _convergence(posterior: xr.Dataset, summary: pd.DataFrame) -> dict[str, Check]:
-    """R-hat and ESS of every element that varies; one that never does has neither."""
+    """Judge R-hat and ESS of every element that varies; constant elements have neither."""
     draws = stacked(posterior)
     num_chains, num_draws = draws.shape[:2]
-    # Written so that a draw that is not a number counts as varying, and is judged.
+    # In this form, an element with a NaN counts as varying, and is judged.
     varies = ~(draws.max((0, 1)) == draws.min((0, 1)))
-    # A parameter that no chain ever moved is a stuck sampler, not a constant to leave out.
+    # If no chain ever moved a parameter, the sampler is stuck, and the parameter is judged.
     judged = summary[varies] if varies.any() else summary
     enough, source = ESS_PER_CHAIN_AT_LEAST * num_chains, "Vehtari et al. (2021)"
     r_hat = _worst("R-hat", judged["r_hat"], "≤", R_HAT_AT_MOST, source)
@@ -157,7 +158,7 @@ def _convergence(posterior: xr.Dataset, summary: pd.DataFrame) -> dict[str, Chec
 
 
 def _on_r_hat(value: float, num_chains: int) -> str:
-    """Return what to do about an R-hat, by how far it is above its limit."""
+    """Return the advice on an R-hat, which depends on how far it is above its limit."""
     if num_chains == 1:
         return "R-hat compares chains: run at least 2, better 4 (--chains 4)"
     if math.isnan(value):
@@ -172,7 +173,7 @@ def _on_r_hat(value: float, num_chains: int) -> str:
 
 
 def _on_size(check: Check, num_draws: int) -> str:
-    """Return what to do about an ESS: by how much to run longer, where that is a remedy."""
+    """Return the advice on an ESS: how much longer to run, if that would help."""
     factor = check.threshold / check.value if check.value > 0 else math.inf
     if not factor <= _SLOW:
         return "the chains move too slowly for a longer run to help: change the parametrisation"
@@ -184,9 +185,9 @@ def _on_size(check: Check, num_draws: int) -> str:
 def _independent(
     posterior: xr.Dataset, summary: pd.DataFrame, measures: Mapping[str, float]
 ) -> list[Check]:
-    """Judge what can go wrong without a Markov chain: too few draws, or none that are numbers."""
+    """Judge independent draws: their number, and whether they are finite."""
     num = int(np.prod(next(iter(posterior.values())).values.shape[:2]))
-    # The first columns are the median and the interval, whichever that is.
+    # The first columns are the median and the ends of the interval.
     odd = ~np.isfinite(summary.iloc[:, :3].to_numpy(float)).all(axis=1)
     where = str(summary.index[int(np.argmax(odd))]) if odd.any() else ""
     advice = "raise --draws: quantiles in the tails need more"
@@ -216,7 +217,7 @@ def _judge(
 
 
 def _worst(name: str, of: pd.Series[float], relation: Literal["≤", "≥"], *limit: Any) -> Check:
-    """Judge the worst of several values; one that is not a number is the worst of all."""
+    """Judge the worst of several values; NaN counts as the worst."""
     values = of.to_numpy(dtype=float)
     badness = values if relation == "≤" else -values
     position = int(np.argmax(np.where(np.isnan(badness), np.inf, badness)))
@@ -249,17 +250,17 @@ def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
     Parameters
     ----------
     program : Program
-        Its declared priors, those of ``[parameters.NAME]``, are judged. Their arguments are data,
-        so that effects of groups, whose prior is part of the model, are not among them.
+        The priors that it declares in ``[parameters.NAME]`` are judged. Their arguments are data,
+        so group effects, whose distribution is part of the model, are not included.
     data : Data
         The filled data block.
     summary : DataFrame
-        The posterior's, with medians.
+        The summary of the posterior, with medians.
 
     Returns
     -------
     Part
-        A check for each proper prior: the posterior median that is furthest out in it.
+        A check for each proper prior, of the posterior median that is furthest in its tail.
     """
     if program.can(Capability.OBSERVED) and not data.num_obs:
         return Part("prior", note="there are no observations to compare it with")
@@ -279,10 +280,10 @@ def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
 def _against_priors(
     program: Program, data: Data, name: str, medians: pd.Series[float]
 ) -> Iterator[Check]:
-    """Yield a quantity's check, or one for each element that has a prior of its own."""
+    """Yield the check of a quantity, or one for each element with a separate prior."""
     whole = _against_prior(program, data, name, medians)
     if whole is None and not program.declaration.prior_elements:
-        return  # no element has a prior of its own; there may be very many
+        return  # no element has a separate prior; there may be very many elements
     each = ((str(e), medians.iloc[i : i + 1]) for i, e in enumerate(medians.index))
     parts = [(name, medians)] if whole else each
     for part, its in parts:
@@ -300,7 +301,7 @@ def _against_prior(
     tail = (1 - CENTRAL) / 2 / len(medians)
     low, high = prior.quantile(tail), prior.quantile(1 - tail)
     values, middle = medians.to_numpy(dtype=float), prior.quantile(0.5)
-    # How far from the prior's median to its limit, on the side of the posterior's.
+    # The distance from the prior's median to its limit, on the side of the posterior's median.
     reach = np.where(values >= middle, high - middle, low - middle)
     share = (values - middle) / reach
     position = int(np.argmax(share))

@@ -1,4 +1,4 @@
-"""A fitted program: draws with the user's labels, and the record of how they were made."""
+"""A fitted program: draws with the user's labels, and the record of the fit."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LARGEST_GROUP = 25_000_000
-"""Values up to which ``log_likelihood`` and ``posterior_predictive`` are part of ``Fit.idata``."""
+"""The most values with which ``log_likelihood`` and the like are part of ``Fit.idata``."""
 
 
 class _Draws(dict[str, NDArray[np.float64]]):
-    """Draws by quantity; asked for anything else, they say what they are of."""
+    """Draws by quantity; the error for any other key names the quantities."""
 
     def __missing__(self, name: object) -> NDArray[np.float64]:
         whole = str(name).partition("[")[0]
@@ -60,23 +60,57 @@ class _Draws(dict[str, NDArray[np.float64]]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit(Shown):
-    """A fitted program.
+    """A fitted program: its draws with the user's labels, and the record of the fit.
 
     Attributes
     ----------
     program : Program
-        What was fitted.
+        The program that was fitted.
     data : Data
-        What it was fitted to.
+        The data that it was fitted to.
     draws : mapping of str to array, shape (chain, draw, …)
-        Every quantity that was kept, predictions included.
+        Draws of every quantity that was kept, predictions included, in the quantity's unit.
     stats : mapping of str to array, shape (chain, draw)
-        Sampler statistics by Stan's names.
+        Sampler statistics under Stan's names; empty for independent draws.
     record : RunRecord
         Program, data, engine, options, priors, versions, times and messages, as in ``run.json``.
     streamed : DataFrame or None
-        The rows of the summary of quantities that were summarised as they were drawn: of these,
-        `draws` has the elements that ``options.keep`` names, and no others.
+        The rows of the summary for quantities that were summarised during sampling. Of these,
+        `draws` has only the elements named in ``options.keep``. None if all draws were kept.
+
+    See Also
+    --------
+    pyflowers.fit : Sample the posterior of a program.
+
+    Examples
+    --------
+    Read the results, with labels from the table:
+
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="stanli")
+    >>> fit
+    <pyflowers.Fit of multilevel_poisson: 4 chains × 1000 draws of mu, sigma2, mu_plant; seed 1>
+    >>> list(fit.summary("mu_plant").index)
+    ['mu_plant[1]', 'mu_plant[2]', 'mu_plant[3]']
+    >>> list(fit.with_interval(0.95).summary("mu").columns[:3])
+    ['median', '2.5%', '97.5%']
+
+    Use the draws in NumPy or ArviZ. Plant 3 almost surely has a higher rate than plant 2:
+
+    >>> rates = fit.draws["mu_plant"]
+    >>> bool((rates[..., 2] > rates[..., 1]).mean() > 0.99)
+    True
+    >>> fit.log_likelihood().shape, fit.posterior_predictive().shape
+    ((4, 1000, 12), (4, 1000, 12))
+    >>> list(fit.groups())[:3]
+    ['posterior', 'sample_stats', 'observed_data']
+
+    Save the fit, and load it in another session:
+
+    >>> folder = fit.save("runs/poisson")
+    >>> again = pyflowers.Fit.load(folder)
+    >>> again.summary().equals(fit.summary())
+    True
     """
 
     program: Program
@@ -96,12 +130,12 @@ class Fit(Shown):
 
     @property
     def options(self) -> SamplerOptions:
-        """How it was sampled."""
+        """The options of the sampler."""
         return self.record.options
 
     @property
     def interval(self) -> float:
-        """Probability of the intervals that its tables and figures show."""
+        """Probability of the central intervals in tables and figures."""
         return self.record.interval
 
     def with_interval(self, interval: float | None) -> Fit:
@@ -110,12 +144,18 @@ class Fit(Shown):
         Parameters
         ----------
         interval : float or None
-            Its probability, such as 0.95; with None nothing changes.
+            Probability of the central interval, such as 0.95. None changes nothing.
+
+        Returns
+        -------
+        Fit
+            A fit with the same draws.
 
         Raises
         ------
         ConfigError
-            If it does not lie between 0 and 1, or quantiles were computed during sampling.
+            If the interval does not lie between 0 and 1, or quantiles were computed during
+            sampling.
         """
         if interval is None or interval == self.interval:
             return self
@@ -123,26 +163,26 @@ class Fit(Shown):
         if self.streamed is not None:
             raise ConfigError(
                 f"interval: {self.name} was summarised as it was drawn, with an interval of "
-                f"{self.interval:g}, and not all draws were kept; fit again with an interval of "
+                f"{self.interval:g}, and not all draws were kept; refit it with an interval of "
                 f"{interval:g}"
             )
         return replace(self, record=self.record.model_copy(update={"interval": interval}))
 
     @cached_property
     def posterior(self) -> xr.Dataset:
-        """The quantities of the posterior with the user's labels, predictions left out."""
+        """The quantities of the posterior with the user's labels, without predictions."""
         internal = self.program.internal
         own = {name: values for name, values in self.draws.items() if name not in internal}
         return dataset(own, self.data, self._keep)
 
     @cached_property
     def _keep(self) -> Keep:
-        """The positions of the elements that are there, where not all are."""
+        """The positions of the kept elements of each quantity that lacks some."""
         return kept_elements(self.options.keep, self.program, self.data) if self.is_partial else {}
 
     @property
     def is_partial(self) -> bool:
-        """Whether some quantities have a summary only, or draws of a few of their elements."""
+        """Whether some quantities have only a summary, or draws of only a few elements."""
         return self.streamed is not None
 
     @property
@@ -152,7 +192,7 @@ class Fit(Shown):
 
     @property
     def num_draws(self) -> int:
-        """Kept draws of each chain."""
+        """Number of kept draws per chain."""
         return int(next(iter((self.stats or self.draws).values())).shape[1])
 
     @property
@@ -165,12 +205,18 @@ class Fit(Shown):
         """The whole fit as ``arviz.InferenceData``, or with ArviZ 1 as ``xarray.DataTree``.
 
         ``log_likelihood`` and ``posterior_predictive`` are part of it up to
-        :data:`LARGEST_GROUP` values each; beyond that, ask for them by their methods.
+        :data:`LARGEST_GROUP` values each; if they are larger, call their methods.
         """
         return in_arviz(self.groups())
 
     def groups(self) -> dict[str, xr.Dataset]:
-        """Return the groups of ``idata``."""
+        """Return the groups of ``idata``.
+
+        Returns
+        -------
+        dict of str to xarray.Dataset
+            The datasets by group, such as ``posterior`` and ``log_likelihood``.
+        """
         found = inference_data.to_groups(
             self.program, self.data, self.draws, self.stats, self._keep
         )
@@ -185,14 +231,19 @@ class Fit(Shown):
 
     @property
     def omitted_groups(self) -> tuple[str, ...]:
-        """Groups that are too large to be part of ``idata``, or need draws that were not kept."""
+        """Groups that ``idata`` lacks: too large, or dependent on draws that were not kept."""
         fits = self.num_predictions <= LARGEST_GROUP and not self.is_partial
         if fits or self.program.python.pointwise is None:
             return ()
         return ("log_likelihood", "posterior_predictive")
 
     def log_likelihood(self) -> NDArray[np.float64]:
-        """Return log p(y[n] | draw), shape (chain, draw, N).
+        """Return the log likelihood of each observation in each draw.
+
+        Returns
+        -------
+        array, shape (chain, draw, N)
+            log p(y[n] | draw).
 
         Raises
         ------
@@ -202,7 +253,12 @@ class Fit(Shown):
         return self.program.log_lik(self.draws, self.data)
 
     def posterior_predictive(self) -> NDArray[np.float64]:
-        """Return replicated data, shape (chain, draw, N); always the same for the same fit.
+        """Return replicated data, one data set for each draw.
+
+        Returns
+        -------
+        array, shape (chain, draw, N)
+            Values in the unit of the observed data, always the same for the same fit.
 
         Raises
         ------
@@ -215,14 +271,21 @@ class Fit(Shown):
     def summary(
         self, names: str | Sequence[str] | None = None, *, interval: float | None = None
     ) -> pd.DataFrame:
-        """Return the summary table, see :func:`pyflowers.fits.posterior.summarize`.
+        """Return the summary table of the posterior.
 
         Parameters
         ----------
         names : str or sequence of str, optional
-            Quantities such as ``mu_plant``, and elements such as ``mu_plant[2]``; all by default.
+            Quantities such as ``mu_plant``, and elements such as ``mu_plant[2]``. Default: all.
         interval : float, optional
-            Probability of the central interval that is shown; that of the fit by default.
+            Probability of the central interval that is shown. Default: the fit's interval.
+
+        Returns
+        -------
+        DataFrame
+            A row for each element: ``median``, the ends of the interval, such as ``5%`` and
+            ``95%``, ``mean``, ``sd``, ``mcse_mean``, ``ess_bulk``, ``ess_tail`` and ``r_hat``, see
+            :func:`pyflowers.fits.posterior.summarize`.
 
         Raises
         ------
@@ -248,14 +311,14 @@ class Fit(Shown):
 
     @cached_property
     def diagnostics(self) -> Part:
-        """Whether the sampling worked, see :func:`pyflowers.fits.diagnostics.diagnose`."""
+        """The checks of the sampling, see :func:`pyflowers.fits.diagnostics.diagnose`."""
         return diagnose(
             self.posterior, self.stats, self._summary, self.options, self.record.independent
         )
 
     @cached_property
     def verdict(self) -> Verdict:
-        """The three parts of the verdict; :func:`pyflowers.check` examines the data's."""
+        """The verdict on the fit; :func:`pyflowers.check` examines its third part, the data."""
         if self.program.can(Capability.Y_REP) and self.program.can(Capability.OBSERVED):
             note = "pyflowers check compares the data with what the model predicts"
         else:
@@ -277,12 +340,17 @@ class Fit(Shown):
         Parameters
         ----------
         folder : str or Path
-            Where to write. An earlier run there is replaced if its inputs were the same: program,
-            data, priors, engine, options and seed.
+            The folder. An earlier run in it is replaced if it had the same inputs: program, data,
+            priors, engine, options and seed.
         plots : mapping of str to matplotlib.figure.Figure or bytes, optional
-            Figures, or images, by file name.
+            Figures, or the bytes of images, by file name.
         overwrite : bool
-            Whether to replace a run of other inputs, too.
+            Whether to replace also a run that had other inputs.
+
+        Returns
+        -------
+        Path
+            The run folder.
 
         Raises
         ------
@@ -304,7 +372,7 @@ class Fit(Shown):
                     (new / PLOTS / name).write_bytes(figure)
                 else:
                     figure.savefig(new / PLOTS / name, dpi=150)
-            if not overwrite:  # asked last: another process may have written a run meanwhile
+            if not overwrite:  # checked last: another process may have written a run meanwhile
                 refuse_other_run(target, record)
         return target
 
@@ -312,13 +380,23 @@ class Fit(Shown):
     def load(cls, folder: str | Path) -> Fit:
         """Read a run folder that :meth:`save` wrote.
 
-        The declaration is the one of that time, with the roles and parameters that its file has
-        been given since, if the program beside it has not changed.
+        The declaration is the recorded one. Roles and parameters that its file has gained since
+        then also apply, if the program has not changed.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The run folder.
+
+        Returns
+        -------
+        Fit
+            The fit, with the same draws, labels and record.
 
         Raises
         ------
         DataError
-            If it is not one, is damaged, or another version wrote it.
+            If the folder is not a run folder, is damaged, or was written by another version.
         """
         path = as_path(folder, "a run folder", DataError)
         record = read_record(path)
@@ -342,7 +420,8 @@ class Fit(Shown):
 
     def __repr__(self) -> str:
         names = ", ".join(name for name in self.draws if name not in self.program.internal)
-        # Of 100,000 groups they take a minute: a debugger that shows the fit must not ask for them.
+        # For 100,000 groups they take a minute, so a debugger that shows the fit must not compute
+        # them.
         known = "diagnostics" in self.__dict__
         judged = f"; diagnostics {self.diagnostics.status}" if known else ""
         return (
@@ -352,7 +431,7 @@ class Fit(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """What qualifies the fit: the record's notes, and what Stan rejected."""
+        """Caveats that apply to the fit: the notes of the record, and rejected proposals."""
         messages = self.record.messages
         if not messages:
             return [*self.record.notes]
@@ -377,12 +456,12 @@ class Fit(Shown):
 
 
 def checked_fits(fits: Any, what: str) -> list[Fit]:
-    """Return fits as a list, also a single one.
+    """Return one or several fits as a list.
 
     Raises
     ------
     ConfigError
-        If they are not fits; `what` begins the message.
+        If they are not fits. The message begins with `what`.
     """
     if isinstance(fits, Fit):
         return [fits]
@@ -398,24 +477,24 @@ def checked_fits(fits: Any, what: str) -> list[Fit]:
 def held_out_weights(
     fit: Fit, log_lik: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weights that turn draws into those of a fit without one observation.
+    """Return the weights that turn draws into draws of a fit without one observation.
 
-    The weight of a draw is 1 / p(y[n] | draw), Pareto-smoothed. The tail that is smoothed is longer
-    where draws depend on each other.
+    The weight of a draw is 1 / p(y[n] | draw), Pareto-smoothed. The smoothed tail is longer if
+    draws are autocorrelated.
 
     Parameters
     ----------
     fit : Fit
-        Whose draws are weighted.
+        The fit whose draws are weighted.
     log_lik : array, shape (chain, draw, n)
-        log p(y[n] | draw) of some of its observations.
+        log p(y[n] | draw) for some of its observations.
 
     Returns
     -------
     log_weights : array, shape (n, chain × draw)
         The weights of each observation sum to 1.
     k_hat : array, shape (n,)
-        Pareto shape of each observation's weights.
+        Pareto shape of the weights of each observation.
 
     References
     ----------
@@ -425,7 +504,7 @@ def held_out_weights(
     """
     by_row = np.moveaxis(log_lik, -1, 0).reshape(log_lik.shape[-1], -1)
     efficiency = 1.0
-    if fit.num_chains > 1 and fit.posterior:  # as ArviZ's PSIS-LOO has it
+    if fit.num_chains > 1 and fit.posterior:  # as in ArviZ's PSIS-LOO
         sizes = convergence.ess_mean(stacked(fit.posterior))
         if sizes.size:
             efficiency = float(np.nanmean(sizes) / (fit.num_chains * fit.num_draws))

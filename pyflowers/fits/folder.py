@@ -46,7 +46,7 @@ RUN_FOLDER = FolderKind(
 
 
 class ProgramRecord(Record):
-    """The program: how to open it again, and its text at the time.
+    """The program: how to reopen it, and its text at the time of the fit.
 
     Attributes
     ----------
@@ -61,9 +61,9 @@ class ProgramRecord(Record):
     declaration : mapping
         The contents of its declaration.
     include_paths : tuple of str
-        Where its included files were looked for.
+        Folders in which included files were searched.
     files : mapping of str to str
-        The text of the program and of what it includes, the program first.
+        The text of the program, then of the files that it includes.
     """
 
     name: str
@@ -76,16 +76,16 @@ class ProgramRecord(Record):
 
 
 class DataRecord(Record):
-    """The data: where they came from, and a digest of what was read.
+    """The data: their origin, and a digest of the values that were read.
 
     Attributes
     ----------
     source : str or None
         The file, if there was one.
     sha256 : str
-        Digest of what was read.
+        Digest of the values that were read.
     rows : int or None
-        Rows of the table.
+        Number of rows of the table.
     columns : mapping of str to str
         The table's names of the declaration's columns.
     reading : mapping of str to str
@@ -107,9 +107,9 @@ class EngineRecord(Record):
     name : str
         ``cmdstan``, ``stanli`` or ``exact``.
     key : str
-        Digest of what it ran.
+        Digest of the program that it ran.
     versions : mapping of str to str
-        Its versions.
+        Versions of its components.
     """
 
     name: str
@@ -118,14 +118,14 @@ class EngineRecord(Record):
 
 
 class TimesRecord(Record):
-    """Seconds that the fit took.
+    """Run times of the fit in seconds.
 
     Attributes
     ----------
     wall_seconds : float
-        Of all chains together.
+        Time of all chains together.
     chains : tuple of mapping
-        Of each chain, in warm-up and sampling.
+        Times of each chain, for warm-up and sampling.
     """
 
     model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
@@ -134,7 +134,7 @@ class TimesRecord(Record):
 
 
 class RunRecord(Record):
-    """Everything that must be known to understand and repeat a fit.
+    """Everything that is needed to understand and repeat a fit.
 
     Attributes
     ----------
@@ -145,22 +145,22 @@ class RunRecord(Record):
     options : table
         The sampler's options, as in an experiment file.
     priors : mapping
-        Hyperparameters as used.
+        The hyperparameters that were used.
     centered : bool or mapping or None
-        The parametrisation as used, by the group where each has its own; None if the program has
-        no choice.
+        The parametrisation that was used, by group if it differs between groups; None if the
+        program has no choice.
     inits : value
         Initial values as they were given.
     notes : tuple of str
-        What qualifies the fit.
+        Caveats that apply to the fit.
     messages : mapping of str to int, or None
-        What Stan said while it rejected proposals, and how often; None where the engine does not
+        Stan's messages for rejected proposals, each with its count; None if the engine does not
         report them.
     independent : mapping of str to float, or None
-        Of independent draws, what their sampler says of itself; None for Markov chains.
+        For independent draws, the measurements of their sampler; None for Markov chains.
     streamed : bool
-        Whether some quantities were summarised as they were drawn, and only ``options.keep`` of
-        them was kept.
+        Whether some quantities were summarised during sampling, so that only the draws named in
+        ``options.keep`` were kept.
     interval : float
         Probability of the intervals that tables and figures of the fit show.
     packages : mapping of str to str
@@ -191,7 +191,7 @@ class RunRecord(Record):
 
     @field_serializer("options")
     def _used(self, options: SamplerOptions) -> dict[str, Any]:
-        """Write the options that the engine used: the others mean nothing to it."""
+        """Write only the options that the engine used; it ignores the others."""
         return options.model_dump(mode="json", exclude_unset=True)
 
     def to_json(self) -> str:
@@ -210,23 +210,23 @@ def read_record(folder: Path) -> RunRecord:
     path = folder / FILE
     try:
         if not path.is_file():
-            recover(folder.resolve().parent)  # a kill may have come while it was replaced
+            recover(folder.resolve().parent)  # a process may have been killed while replacing it
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise DataError(
-            f"{folder}: it is not a run folder ({FILE}: {reason}); name one that pyflowers wrote"
+            f"{folder} is not a run folder ({FILE}: {reason}); name one that pyflowers wrote"
         ) from error
     found = values.get("format") if isinstance(values, Mapping) else None
     if found != FORMAT:
         raise DataError(
-            f"{path}: its format is {found!r} and this pyflowers reads {FORMAT}; fit again"
+            f"{path} has format {found!r}, but this pyflowers reads {FORMAT}; refit the model"
         )
-    return RunRecord.parse(values, str(path), DataError, "fit again")
+    return RunRecord.parse(values, str(path), DataError, "refit the model")
 
 
 def value_changes(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Name the values that have changed; `kind` says what they are."""
+    """Describe the values that have changed; `kind` names them."""
     return [
         f"{kind} {name} was {before.get(name)} and is {value}".strip()
         for name, value in now.items()
@@ -245,7 +245,7 @@ def engine_changes(before: EngineRecord, now: EngineRecord) -> list[str]:
 
 
 def run_changes(before: RunRecord, now: RunRecord) -> list[str]:
-    """Say how the inputs of two runs differ; empty if both make the same draws."""
+    """Describe how the inputs of two runs differ; empty if both give the same draws."""
     program, was = now.program, before.program
     if was.name != program.name:
         return [f"the program was {was.name} and is {program.name}"]
@@ -258,9 +258,9 @@ def run_changes(before: RunRecord, now: RunRecord) -> list[str]:
     found = [sentence for sentence, is_true in changed.items() if is_true]
     if was.sha256 == program.sha256:
         found += engine_changes(before.engine, now.engine)
-    if before.streamed:  # what was summarised as it was drawn keeps its interval
+    if before.streamed:  # quantities summarised during sampling keep their interval
         found += value_changes("", {"interval": before.interval}, {"interval": now.interval})
-    # Options that only the earlier engine used have no value now.
+    # Options that only the earlier engine used are not set now.
     options = now.options.model_dump(exclude_unset=before.engine.name != now.engine.name)
     return [
         *found,
@@ -271,12 +271,12 @@ def run_changes(before: RunRecord, now: RunRecord) -> list[str]:
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of the packages that a fit rests on."""
+    """Return the versions of the packages on which a fit depends."""
     return {package: version(package) for package in _PACKAGES}
 
 
 def plain_inits(inits: Any) -> Any:
-    """Return initial values as JSON can hold them, in the form in which they were given."""
+    """Return initial values in a form for JSON that mirrors the form in which they were given."""
     if isinstance(inits, Mapping):
         return {str(name): np.asarray(value).tolist() for name, value in inits.items()}
     if isinstance(inits, list | tuple):
@@ -290,7 +290,7 @@ def plain_inits(inits: Any) -> Any:
 
 
 def check_run_folder(folder: str | Path) -> Path:
-    """Refuse, before any work is done, a folder that cannot take a run; return its real path.
+    """Refuse a folder that cannot take a run, before any work is done; return its real path.
 
     Raises
     ------
@@ -301,7 +301,7 @@ def check_run_folder(folder: str | Path) -> Path:
 
 
 def refuse_other_run(folder: str | Path, now: RunRecord) -> None:
-    """Refuse to replace a run unless the inputs are the same, which makes the same draws again.
+    """Refuse to replace a run unless the inputs, and so the draws, are the same.
 
     Raises
     ------
@@ -320,7 +320,7 @@ def refuse_other_run(folder: str | Path, now: RunRecord) -> None:
 
 
 def refuse_to_replace(folder: str | Path, changes: Sequence[str]) -> Never:
-    """Refuse to replace a run, because the inputs have changed as described.
+    """Refuse to replace a run, because its inputs have changed as described.
 
     Raises
     ------
@@ -343,16 +343,16 @@ def read_summary(folder: Path) -> pd.DataFrame:
     """
     path = folder / SUMMARY
     try:
-        # As text first: Python reads back the double that was written, whatever pandas does.
+        # As text first, because Python always reads back the double that was written.
         return pd.read_csv(path, index_col="parameter", dtype=str).astype(float)
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: the summary cannot be read ({error}); fit again") from error
+        raise DataError(f"{path}: the summary cannot be read ({error}); refit the model") from error
 
 
 def program_of(record: RunRecord, folder: Path) -> Program:
-    """Return the program of a run as it was then, its text and its declaration.
+    """Return the program of a run, with its text and declaration at the time of the run.
 
-    What it can do in Python is that of the shipped program of its name, if it is one.
+    Its capabilities in Python are those of the shipped program with this name, if there is one.
 
     Raises
     ------
@@ -361,7 +361,7 @@ def program_of(record: RunRecord, folder: Path) -> Program:
     """
     about = record.program
     where = f"{folder / FILE}: program.declaration"
-    declaration = Declaration.parse(about.declaration, where, DataError, "fit again")
+    declaration = Declaration.parse(about.declaration, where, DataError, "refit the model")
     try:
         return Program(
             Source(Path(about.path), {name: text.encode() for name, text in about.files.items()}),
@@ -372,16 +372,16 @@ def program_of(record: RunRecord, folder: Path) -> Program:
             python_of(about.reference),
             example_of(about.reference),
         )
-    except ConfigError as error:  # it does not fit the text, as after an edit by hand
-        raise DataError(f"{error}; fit again") from error
+    except ConfigError as error:  # it does not match the text, as after an edit by hand
+        raise DataError(f"{error}; refit the model") from error
 
 
 def declared_now(
     program: Program, record: RunRecord, draws: Collection[str]
 ) -> tuple[Program, RunRecord]:
-    """Return a run's program and record with the roles and parameters that were declared since.
+    """Return the program and record of a run, with roles and parameters that were declared later.
 
-    They say what the draws mean, and need no new ones, as long as the program's text is the same.
+    These describe the draws, and need no new draws if the program's text is the same.
 
     Parameters
     ----------

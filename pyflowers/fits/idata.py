@@ -1,12 +1,13 @@
-"""Draws and data as ArviZ has them, in groups, in a netCDF file, and back.
+"""Draws and data in ArviZ's groups, written to a netCDF file and read back.
 
-Groups: ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data`` and, where the program
+Groups: ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data`` and, if the program
 has them, ``log_likelihood``, ``posterior_predictive``, ``predictions`` and ``log_prior``.
 
-The file is as xarray writes it, so that ``arviz.from_netcdf`` and ``xarray.open_dataset`` read it:
-missing floats are NaN, truth values are bytes with the attribute ``dtype``, and coordinates that
-are no dimension are named by the attribute ``coordinates`` of the variables that they belong to.
-h5netcdf does it without xarray's own writer, which imports half of Dask where that is installed.
+The file has the same form as xarray's files, so that ``arviz.from_netcdf`` and
+``xarray.open_dataset`` read it: missing floats are NaN, booleans are bytes with the attribute
+``dtype``, and coordinates without a dimension are named in the attribute ``coordinates`` of their
+variables. It is written by h5netcdf, because xarray's writer imports half of Dask if that is
+installed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ STAT_NAMES = {
     "divergent__": "diverging",
     "energy__": "energy",
 }
-"""Stan's names of the sampler statistics, and ArviZ's."""
+"""ArviZ's names of the sampler statistics, by Stan's names."""
 
 _STAN_NAMES = {theirs: stan for stan, theirs in STAT_NAMES.items()}
 _STAT_TYPES = {"diverging": np.bool_, "tree_depth": np.int64, "n_steps": np.int64}
@@ -66,7 +67,7 @@ def to_groups(
     stats: Mapping[str, Any],
     keep: Keep | None = None,
 ) -> dict[str, xr.Dataset]:
-    """Return the groups of a fit, see :class:`~pyflowers.fits.fit.Fit` for what they are of."""
+    """Return the groups of a fit, see :class:`~pyflowers.fits.fit.Fit` for the arguments."""
     places = _places(program, draws, data.observed or "y")
     called = {name: variable for name, (_, variable) in places.items()}
     members: dict[str, dict[str, Any]] = {}
@@ -95,9 +96,9 @@ def pointwise(values: NDArray[Any], data: Data) -> xr.Dataset:
 
 
 def _places(program: Program, names: Iterable[str], observed: str) -> dict[str, tuple[str, str]]:
-    """Return the group of each quantity, and what it is called there.
+    """Return the group of each quantity, and its name there.
 
-    What describes the observed variable has its name, as ArviZ expects.
+    As ArviZ expects, quantities that describe the observed variable have its name.
     """
     roles, known = program.declaration.roles, program.source.blocks.draws
     of_observed = {
@@ -120,7 +121,7 @@ def _constants(data: Data, names: Iterable[str]) -> tuple[Arrays, Arrays]:
     all_dims = {OBS, *data.labels, *(dim for dims in data.dims.values() for dim in dims)}
     for name in names:
         if isinstance(data[name], Mapping):
-            continue  # a tuple of Stan has no array to keep
+            continue  # a tuple in Stan is not an array, and is not kept
         array = np.asarray(data[name])
         dims, labels = axes(name, array.shape, data)
         arrays[_beside_labels(name, data.values) if name in all_dims else name] = (dims, array)
@@ -129,7 +130,7 @@ def _constants(data: Data, names: Iterable[str]) -> tuple[Arrays, Arrays]:
 
 
 def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
-    """Return the rest of the data block, and what rebuilds the table."""
+    """Return the rest of the data block, and the arrays from which the table is rebuilt."""
     arrays, coords = _constants(data, (name for name in data.values if name != data.observed))
     coords = {name: at for name, at in coords.items() if at[0] == (name,)}
     if data.table is not None:
@@ -146,12 +147,12 @@ def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
 
 
 def _beside_labels(name: str, block: Container[str]) -> str:
-    """Return what a data variable is called beside a dimension of its name."""
+    """Return the name of a data variable if a dimension has the same name."""
     return free_name(f"{name}_data", block)
 
 
 def _of_rows_named(name: str, program: Program, labels: Collection[str]) -> str:
-    """Return what an array with a value for each row is called, beside data and dimensions."""
+    """Return a name for an array of row values that is neither data nor a dimension."""
     return free_name(name, {*program.source.blocks.data, *labels})
 
 
@@ -169,7 +170,7 @@ def _index_named(column: str, program: Program) -> str:
 def to_bytes(groups: Mapping[str, xr.Dataset]) -> bytes:
     """Return groups as a netCDF file.
 
-    It is made in memory: writing netCDF straight to a full disk can end the process.
+    It is built in memory, because writing netCDF directly to a full disk can end the process.
     """
     import h5netcdf
 
@@ -192,9 +193,9 @@ def _write(node: Any, group: xr.Dataset) -> None:
             values = values.astype(object)
         if name not in group.coords:
             fill = np.nan if values.dtype.kind == "f" else None
-            beside = group[name].coords.keys() - set(variable.dims)
-            if beside:
-                attributes["coordinates"] = " ".join(sorted(map(str, beside)))
+            others = group[name].coords.keys() - set(variable.dims)
+            if others:
+                attributes["coordinates"] = " ".join(sorted(map(str, others)))
         stored = h5py.string_dtype() if values.dtype.kind == "O" else values.dtype
         made = node.create_variable(name, variable.dims, dtype=stored, data=values, fillvalue=fill)
         for key, value in attributes.items():
@@ -202,7 +203,7 @@ def _write(node: Any, group: xr.Dataset) -> None:
 
 
 def from_file(path: Path) -> dict[str, dict[str, NDArray[Any]]]:
-    """Read the arrays of each group of a netCDF file by their names, and close it.
+    """Read the arrays of each group of a netCDF file by name, and close the file.
 
     Raises
     ------
@@ -218,7 +219,7 @@ def from_file(path: Path) -> dict[str, dict[str, NDArray[Any]]]:
                 for group, node in file.groups.items()
             }
     except (OSError, ValueError, KeyError, AttributeError, RuntimeError, TypeError) as error:
-        raise DataError(f"{path}: no draws can be read from it ({error}); fit again") from error
+        raise DataError(f"{path}: the draws cannot be read ({error}); refit the model") from error
 
 
 def _decoded(variable: Any) -> NDArray[Any]:
@@ -253,9 +254,9 @@ def draws_of(
     path : Path
         The file, for messages.
     has_stats : bool
-        Whether the sampler has statistics of its own.
+        Whether the sampler has statistics.
     keep : collection of str, optional
-        The quantities that must be there; all that the program keeps by default.
+        The quantities that must be there. Default: all that the program keeps.
 
     Raises
     ------
@@ -266,7 +267,7 @@ def draws_of(
     has_posterior = not program.internal.issuperset(known)
     for group, must in (("posterior", has_posterior), ("sample_stats", has_stats)):
         if must and group not in groups:
-            raise DataError(f"{path}: it has no group {group}; fit again")
+            raise DataError(f"{path} has no group {group}; refit the model")
     observed = program.declaration.roles.observed if "observed_data" in groups else "y"
     roles = program.declaration.roles
     in_python = {roles.log_lik, roles.y_rep} if program.python.pointwise is not None else set()
@@ -278,7 +279,7 @@ def draws_of(
     sizes = groups.get("constant_data", {})
     for name in program.kept() if keep is None else keep:
         if name not in draws and not _may_be_absent(program, name, sizes):
-            raise DataError(f"{path}: the draws of {name} are missing; fit again")
+            raise DataError(f"{path}: the draws of {name} are missing; refit the model")
     stats = {
         _STAN_NAMES.get(name, f"{name}__"): np.asarray(values, dtype=np.float64)
         for name, values in groups.get("sample_stats", {}).items()
@@ -288,14 +289,14 @@ def draws_of(
 
 
 def _may_be_absent(program: Program, name: str, values: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether a quantity may have no elements, so that Stan writes nothing of it."""
+    """Whether a quantity may have no elements, so that Stan's output does not contain it."""
     variable = program.source.blocks.draws[name]
     sizes = [int(size if size.isdecimal() else values.get(size, 0)) for size in variable.sizes]
     return 0 in sizes or variable.kind == "tuple"
 
 
 def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) -> Data:
-    """Rebuild the data of a fit from what is kept with its draws.
+    """Rebuild the data of a fit from the arrays that are stored with its draws.
 
     Raises
     ------
@@ -340,13 +341,13 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
         about |= {"labels": labels, "table": table, "coords": coords}
         return Data.of_table(declared, values, dict(columns), **about)
     except (KeyError, IndexError, ValueError) as error:
-        raise DataError(f"{path}: its data cannot be read ({error}); fit again") from error
+        raise DataError(f"{path}: the data cannot be read ({error}); refit the model") from error
 
 
 def _cells(
     program: Program, values: Mapping[str, Any], labels: Mapping[str, Labels]
 ) -> dict[str, NDArray[Any]]:
-    """Return the values of each row by the declaration's column."""
+    """Return the values of each row, by the declaration's names of the columns."""
     cells: dict[str, NDArray[Any]] = {}
     for name, source in program.declaration.data.items():
         if source.numbers:

@@ -1,7 +1,7 @@
-"""Draws with labels as a dataset of xarray, the names of its elements, and their summary.
+"""Labelled draws as an xarray dataset, the names of its elements, and their summary.
 
-Dimensions are ``chain``, ``draw``, ``obs`` and the declaration's own; their coordinates are the
-user's labels, or numbers from 1, as Stan counts; observations count from 0.
+Dimensions are ``chain``, ``draw``, ``obs`` and the dimensions of the declaration. Their coordinates
+are the user's labels, or numbers from 1 as in Stan; observations are numbered from 0.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
-"""Arrays by name, each with the names of its dimensions."""
+"""Arrays by name, each with its dimensions."""
 
 OF_DRAWS = ("chain", "draw")
-"""The dimensions that all draws have, so that no variable can have these names."""
+"""The dimensions of all draws, which cannot be names of variables."""
 
 STREAMED = "only some groups' draws were kept; fit with fewer draws or groups, or without keep"
 
@@ -37,7 +37,7 @@ NEEDS_ALL_DRAWS = (
     *(Capability.LOG_LIK, Capability.Y_REP, Capability.GROUP_MEAN),
     *(Capability.EXACT, Capability.VB),
 )
-"""What a program can do only with the draws of all groups: they are used, or compared with."""
+"""Capabilities that need the draws of all groups."""
 
 
 def dataset(
@@ -46,11 +46,11 @@ def dataset(
     keep: Keep | None = None,
     called: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
-    """Label draws, shaped (chain, draw, …), by what is known of the data.
+    """Label draws, shaped (chain, draw, …), with the labels of the data.
 
-    A dimension whose labels are unknown, or are not as many as the draws have, is numbered. `keep`
-    has the positions of the elements that are there, where not all are; `called` has other names
-    for some variables. One called ``chain`` or ``draw`` becomes ``chain_`` or ``draw_``.
+    A dimension is numbered if its labels are unknown or their number differs. `keep` has the
+    positions of the kept elements of a quantity that lacks some; `called` has new names for some
+    variables. A variable called ``chain`` or ``draw`` becomes ``chain_`` or ``draw_``.
     """
     arrays, coords = Arrays(), Arrays()
     for name, values in draws.items():
@@ -67,8 +67,8 @@ def as_dataset(arrays: Arrays, coords: Arrays) -> xr.Dataset:
 
     sizes = {dim: n for dims, a in arrays.values() for dim, n in zip(dims, a.shape, strict=True)}
     numbers = {dim: ((dim,), np.arange(sizes[dim])) for dim in OF_DRAWS if dim in sizes}
-    # The fast path leaves the arrays as they are. The usual one first imports Dask's arrays, where
-    # Dask is installed, which takes longer than all that a fit does with xarray.
+    # The fast path does not change the arrays. The usual path first imports Dask's arrays if Dask
+    # is installed, which takes longer than everything else that a fit does with xarray.
     data_vars, labels = (
         {name: xr.Variable(dims, values, fastpath=True) for name, (dims, values) in part.items()}
         for part in (arrays, coords | numbers)
@@ -77,12 +77,12 @@ def as_dataset(arrays: Arrays, coords: Arrays) -> xr.Dataset:
 
 
 def variable_name(name: str, known: Container[str]) -> str:
-    """Return what a quantity is called in a dataset, where every draw has a chain and a draw."""
+    """Return the name of a quantity in a dataset with the dimensions chain and draw."""
     return free_name(f"{name}_", known) if name in OF_DRAWS else name
 
 
 def name_in(posterior: xr.Dataset, name: str) -> str:
-    """Return what a quantity that Stan calls `name` is called in a posterior that is there."""
+    """Return the name in an existing posterior of a quantity that Stan calls `name`."""
     if name not in OF_DRAWS:
         return name
     called = [other for other in map(str, posterior.data_vars) if other.rstrip("_") == name]
@@ -90,7 +90,7 @@ def name_in(posterior: xr.Dataset, name: str) -> str:
 
 
 def labels_of_rows(dims: Container[str], data: Data) -> Arrays:
-    """Return the labels of each row as coordinates, where rows are a dimension."""
+    """Return the labels of each row as coordinates, if rows are a dimension."""
     if OBS not in dims:
         return {}
     return {
@@ -101,7 +101,7 @@ def labels_of_rows(dims: Container[str], data: Data) -> Arrays:
 def axes(
     name: str, shape: tuple[int, ...], data: Data, positions: NDArray[np.int64] | None = None
 ) -> tuple[tuple[str, ...], list[NDArray[Any]]]:
-    """Return the dimensions of a variable, and its labels along each."""
+    """Return the dimensions of a variable, and the labels along each."""
     dims = data.dims.get(name, ())
     if positions is not None:
         dim = dims[0] if dims else f"{name}_dim_0"
@@ -116,13 +116,13 @@ def axes(
 
 
 def labels_along(dim: str, size: int, data: Data) -> NDArray[Any]:
-    """Return the labels along a dimension as text; without any they are numbers."""
+    """Return the labels along a dimension as text, or numbers if it has none."""
     names = data.labels[dim].names if dim in data.labels else data.coords.get(dim)
     return np.arange(size) + (dim != OBS) if names is None else text(names)
 
 
 def text(labels: Any) -> NDArray[Any]:
-    """Return labels as an array of text, which netCDF keeps for any Unicode."""
+    """Return labels as an array of text, which netCDF can hold for any Unicode."""
     return np.asarray(list(labels), dtype=np.str_)
 
 
@@ -135,12 +135,12 @@ def _size_of(dim: str, data: Data) -> int | None:
 
 
 def own_dims(quantity: xr.DataArray) -> tuple[str, ...]:
-    """Return the dimensions of a quantity besides chain and draw."""
+    """Return the dimensions of a quantity except chain and draw."""
     return tuple(map(str, quantity.dims[2:]))
 
 
 def labels_of(quantity: xr.DataArray) -> tuple[tuple[str, ...], ...]:
-    """Return the labels along each of its own dimensions; all numbers are from 1."""
+    """Return the labels along each dimension except chain and draw; numbers are from 1."""
     return tuple(
         tuple(map(str, (quantity[dim].values + 1 if dim == OBS else quantity[dim].values).tolist()))
         for dim in own_dims(quantity)
@@ -170,12 +170,12 @@ def stacked(posterior: xr.Dataset) -> NDArray[np.float64]:
 
 
 def varies(quantity: xr.DataArray) -> NDArray[np.bool_]:
-    """Whether each element differs between draws; one that is not a number counts as such."""
+    """Whether each element varies between draws; an element with a NaN counts as varying."""
     values = flat(quantity)
     return np.asarray((values != values[:1, :1]).any((0, 1)))
 
 
-# The summary: what a statistician reads first
+# The summary
 
 
 def summarize(
@@ -193,23 +193,25 @@ def summarize(
     missing : sequence of MissingMoment, optional
         Means and variances that the posterior does not have.
     streamed : DataFrame, optional
-        Rows of quantities that were summarised as they were drawn; of these, `posterior` may have
+        Rows of quantities that were summarised during sampling. Of these, `posterior` may have
         draws of some elements.
     interval : float
-        Probability of the central interval whose ends are shown; that of `streamed`, if given.
+        Probability of the central interval whose ends are shown; the same as in `streamed`, if
+        that is given.
 
     Returns
     -------
     DataFrame
         A row for each element, such as ``mu_plant[2]``: median, the ends of the interval, mean, sd,
         ``mcse_mean``, ``ess_bulk``, ``ess_tail`` and ``r_hat``. ``attrs["notes"]`` holds a sentence
-        for each quantity whose moments do not exist, or of which some draws are not finite. What is
-        the same in every draw, such as an element that a type fixes, has neither ESS nor R-hat.
+        for each quantity whose moments do not exist, or some of whose draws are not finite. An
+        element that is the same in every draw, for example because its type fixes it, has neither
+        ESS nor R-hat.
 
     Notes
     -----
-    R-hat is the rank-normalised split R-hat; ``ess_bulk`` and ``ess_tail`` are those of Vehtari,
-    Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eqs. 4, 10 and
+    R-hat is the rank-normalised split R-hat. R-hat, ``ess_bulk`` and ``ess_tail`` are defined by
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eqs. 4, 10 and
     section 4.3; ``mcse_mean`` is sd / sqrt(ESS of the mean).
     """
     quantiles = interval_quantiles(interval)
@@ -223,7 +225,7 @@ def summarize(
         later = list(map(str, streamed.index))
         by_quantity = itertools.groupby(later, lambda row: row.partition("[")[0])
         rows_of |= {name: list(rows) for name, rows in by_quantity}
-        of_draws = ~np.isin(names, later)  # of which some are summarised with the others
+        of_draws = ~np.isin(names, later)  # the rows that are summarised from draws
         names = [*itertools.compress(names, of_draws), *later]
         columns = {
             name: np.concatenate([values[of_draws], streamed[name].to_numpy(float)])
@@ -250,11 +252,11 @@ def summarize(
             found = _some(list(itertools.compress(elements, odd)))
             notes.append(f"{found}: some draws are missing or infinite")
     fixed = [name for name in fixed if name in place]
-    if 0 < len(fixed) < len(names):  # where nothing varies it is the sampler that is stuck
+    if 0 < len(fixed) < len(names):  # if nothing varies, the sampler is stuck
         columns["ess_bulk"][[place[name] for name in fixed]] = np.nan
         columns["ess_tail"][[place[name] for name in fixed]] = np.nan
         notes.append(f"{_some(fixed)}: the same in every draw, so without ESS and R-hat")
-    # At once: a DataFrame that is changed step by step takes longer than the statistics.
+    # In one step: changing a DataFrame column by column takes longer than the statistics.
     index = pd.Index(names, name="parameter")
     table = pd.DataFrame({column: columns[column] for column in order}, index=index)
     table.attrs["notes"] = notes
@@ -266,11 +268,11 @@ def _some(names: list[str], most: int = 3) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-# Of large fits not all draws are kept: ``--keep mu_plant[2]``
+# For large fits, only some draws are kept: ``--keep mu_plant[2]``
 
 
 def without_draws(program: Program) -> Program:
-    """Return a program whose draws are not all there."""
+    """Return a program without the capabilities that need all draws."""
     return replace(program, withheld={n: STREAMED for n in NEEDS_ALL_DRAWS if program.can(n)})
 
 
@@ -280,22 +282,22 @@ def kept_elements(names: Sequence[str], program: Program, data: Data) -> Keep:
     Parameters
     ----------
     names : sequence of str
-        Quantities and elements; none is all of them. What is named of one quantity is kept of all
-        that are named and have the same dimension, so that they have the same labels.
+        Quantities and elements; if there are none, all are kept. Named quantities with the same
+        dimension keep the same elements, so that they have the same labels.
     program : Program
-        Has the quantities.
+        The program, with the quantities.
     data : Data
-        Has the labels.
+        The data, with the labels.
 
     Raises
     ------
     ConfigError
-        If the program has no such quantity, or it no such element.
+        If the program has no such quantity, or the quantity has no such element.
     """
     if not names:
         return dict.fromkeys(program.kept())
     declared = program.source.blocks.draws
-    whole: set[tuple[str, ...]] = set()  # sizes of which something is named as a whole
+    whole: set[tuple[str, ...]] = set()  # sizes of quantities that are named as a whole
     places: dict[tuple[str, ...], set[int]] = {}
     wanted = list(dict.fromkeys(name.partition("[")[0] for name in names))
     for name in names:

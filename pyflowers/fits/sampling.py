@@ -1,4 +1,4 @@
-"""``pyflowers.fit``: a program and data in, a :class:`~pyflowers.fits.fit.Fit` out."""
+"""``pyflowers.fit``, which samples the posterior of a program."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import READING
 
 _UNSET = -(2.0**31)
-"""What Stan gives for an ``int`` that a program declares and never sets."""
+"""Stan's value for an ``int`` that a program declares but never sets."""
 
 
 def fit(
@@ -60,60 +60,95 @@ def fit(
     before_sampling: Callable[[RunRecord], object] = lambda _: None,
     **options: Any,
 ) -> Fit:
-    """Sample the posterior of a program: with Stan's NUTS, or independently where that is possible.
+    """Sample the posterior of a program.
+
+    The sampler is Stan's NUTS. The engine ``exact`` draws independently instead, from programs
+    whose posterior allows it.
 
     Parameters
     ----------
     program : str, Path or Program
-        The name of a shipped program, a ``.stan`` file with its declaration beside it, or a
-        formula such as ``"flowers ~ 1 + (1 | plant)"``, see
+        The name of a shipped program, the path of a ``.stan`` file, whose declaration lies in the
+        same folder, or a formula such as ``"flowers ~ 1 + (1 | plant)"``, see
         :meth:`pyflowers.Program.from_formula`.
-    data : path, DataFrame, mapping or Data, optional
-        A tidy table, or the data block as CmdStan JSON or a mapping; by default, the example that
-        comes with the program.
+    data : path, DataFrame, Table, mapping or Data, optional
+        A tidy table, or the data block as CmdStan JSON or a mapping. Default: the program's example
+        table.
     seed : int, optional
-        0 to 2³² − 1. Without it one is drawn, and recorded.
+        Seed of all random numbers, 0 to 2³² − 1. Default: a seed from the operating system's
+        entropy, which the fit records.
     priors : mapping of str to float, optional
-        Hyperparameters to change.
+        Hyperparameters to change, by name. Default: the declared values.
     centered : bool or mapping of str to bool, optional
-        The parametrisation, for programs that have both, or of a formula's groups, by the group;
-        chosen by the data by default.
+        Whether the group effects are sampled in the centered parametrisation, for programs that
+        have the choice; for a formula, also by group. Default: the data choose.
     group, time, value : str, optional
-        What the table calls the columns in these roles, where the declaration calls them otherwise.
+        The table's names of the columns in these roles, where they differ from the declaration's.
     columns : mapping of str to str, optional
-        The same for any column: the declaration's name to the table's.
+        The same for any column: from the declaration's name to the table's.
     engine : str or Engine
         ``auto``, ``cmdstan``, ``stanli`` or ``exact``, see
         :func:`pyflowers.engines.find_engine`.
     cmdstan : str or Path, optional
-        See :func:`pyflowers.toolchain.find_cmdstan`.
+        A CmdStan folder or ``"embedded"``, see :func:`pyflowers.toolchain.find_cmdstan`.
     include_paths : sequence of path
-        Where a program's included files are.
+        Folders in which the program's included files are searched.
     family : str, optional
-        The family of a formula's response; ``gaussian`` by default.
-    inits
-        Initial values as CmdStanPy takes them.
+        The family of a formula's response. Default: ``gaussian``.
+    inits : mapping, float, path or sequence of these, optional
+        Initial values of the parameters, as CmdStanPy takes them; a sequence has one entry per
+        chain. Default: random.
     cores : int, optional
-        How many to use, for chains that run at once or for independent draws; the usable ones by
-        default.
+        Number of cores, for chains that run at the same time or for independent draws. Default:
+        all usable cores.
     interval : float
         Probability of the central intervals that tables and figures show: 0.95 gives the columns
         ``2.5%`` and ``97.5%``.
     show_progress : bool
-        Whether to draw a bar for each chain on the terminal.
+        Whether to show a progress bar for each chain on the terminal.
     before_sampling : callable, optional
-        Takes the record of the inputs, and may raise an exception instead of going on.
+        Function that is called with the record of the inputs before sampling starts. An exception
+        that it raises prevents the sampling.
     **options
-        ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``,
-        ``metric``, ``keep``: see :class:`pyflowers.engines.SamplerOptions`. One that means nothing
-        to the engine is refused. ``sep``, ``decimal``, ``encoding``, ``time_order`` and
-        ``drop_missing`` say how the table is read, see :meth:`pyflowers.Program.read`.
+        ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``, ``metric``
+        and ``keep``, see :class:`pyflowers.engines.SamplerOptions`; an option that the engine does
+        not use is refused. ``sep``, ``decimal``, ``encoding``, ``time_order`` and ``drop_missing``
+        determine how the table is read, see :meth:`pyflowers.Program.read`.
+
+    Returns
+    -------
+    Fit
+        The draws with the user's labels, their summary and the verdict.
 
     Raises
     ------
     PyflowersError
         :class:`DataError`, :class:`ConfigError`, :class:`ToolchainError`, :class:`CompileError`
-        or :class:`FitError`, with one sentence that says what to do.
+        or :class:`FitError`, with one sentence that names the remedy.
+
+    See Also
+    --------
+    pyflowers.check : Compare the data with data that the fit predicts.
+    pyflowers.batch : Fit many programs or tables, without losing results.
+
+    Examples
+    --------
+    A shipped program, fitted to its example table:
+
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="stanli")
+    >>> print(fit.verdict.sentence)
+    the sampling converged
+    >>> fit.posterior["mu_plant"].dims
+    ('chain', 'draw', 'plant')
+
+    A formula, fitted to a table. The rats gain about 6 g a day:
+
+    >>> fit = pyflowers.fit(
+    ...     "weight ~ age + (age | rat)", "examples/rats/rats.csv", seed=1, engine="stanli"
+    ... )
+    >>> print(fit.summary().loc["b[age]", "mean"].round(1))
+    6.2
     """
     reading = {name: options.pop(name) for name in READING if name in options}
     chosen = SamplerOptions.of(seed=seed, **options)
@@ -122,7 +157,7 @@ def fit(
         program, include_paths, data=data, family=family, centered=centered, **reading
     )
     read = opened.read(data, **reading)
-    # What is wrong with the data or the priors is said before a CmdStan is looked for, or made.
+    # Errors in the data or the priors are reported before CmdStan is searched for or built.
     opened.fill(read, opened.resolve_priors(priors, read), centered=centered)
     return fit_data(
         opened,
@@ -153,9 +188,27 @@ def fit_data(
     show_progress: bool = False,
     before_sampling: Callable[[RunRecord], object] = lambda _: None,
 ) -> Fit:
-    """Sample the posterior of an open program, its data read: every caller ends here.
+    """Sample the posterior of an open program with data that have been read.
 
-    `before_sampling` takes the record of the inputs, and may refuse to go on.
+    Every other function that fits calls this one.
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+    data : Data
+        Its data, as :meth:`pyflowers.Program.read` returns them.
+    options : SamplerOptions
+        The sampler's options.
+    priors, centered, inits, cores, interval, show_progress, before_sampling
+        See :func:`fit`.
+    engine : Engine
+        The engine, as returned by :func:`pyflowers.engines.find_engine`.
+
+    Returns
+    -------
+    Fit
+        The draws with the user's labels, their summary and the verdict.
 
     Raises
     ------
@@ -163,13 +216,13 @@ def fit_data(
         See :func:`fit`.
     """
     about = {"centered": centered, "inits": inits, "cores": cores}
-    interval_quantiles(interval)  # refuses what is no probability before anything is drawn
+    interval_quantiles(interval)  # refuses a wrong probability before anything is drawn
     given = [*options.model_fields_set, *(k for k, v in about.items() if v is not None)]
     refuse_unused(engine.name, engine.uses, given)
     values = program.resolve_priors(priors, data)
     whole, notes = program.fill(data, values, centered=centered)
     if cores is not None and (isinstance(cores, bool) or not isinstance(cores, int) or cores < 1):
-        raise ConfigError(f"cores must be a whole number of at least 1, was {cores!r}")
+        raise ConfigError(f"cores must be a whole number of at least 1, got {cores!r}")
     keep = kept_elements(options.keep, program, whole)
     chosen = program.parametrisations if "centered" in engine.uses else {}
     choices = {g: bool(whole[name]) for g, name in chosen.items() if name in whole.values}
@@ -238,12 +291,12 @@ def fit_data(
 
 
 def engine_record(loaded: LoadedProgram) -> EngineRecord:
-    """Return what a record says of the engine that has loaded a program."""
+    """Return the part of a record that describes the engine of a loaded program."""
     return EngineRecord(name=loaded.engine, key=loaded.key, versions=dict(loaded.versions))
 
 
 def _streamed(sample: Sample, data: Data) -> pd.DataFrame:
-    """Return what was summarised while it was drawn, a row for each element."""
+    """Return the table of quantities that were summarised during sampling."""
     tables = []
     for name, columns in sample.streamed.items():
         num = len(next(iter(columns.values())))
@@ -253,7 +306,7 @@ def _streamed(sample: Sample, data: Data) -> pd.DataFrame:
 
 
 def _typed(draws: Mapping[str, NDArray[Any]], program: Program) -> dict[str, NDArray[Any]]:
-    """Return draws in the program's order, and whole numbers as such, unless some are missing."""
+    """Return draws in the program's order, with integers as ints unless some are missing."""
     declared = program.source.blocks.draws
     ordered = [name for name in program.kept() if name in draws]
     typed = {name: draws[name] for name in dict.fromkeys([*ordered, *draws])}

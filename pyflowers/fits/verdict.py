@@ -1,9 +1,9 @@
 """The verdict on a fit, in three parts: computation, prior and data.
 
 Did the sampling work, does the prior suit the data, does the model reproduce them? Each part has
-passed, failed or was not examined. Only a fit whose three parts have passed can be trusted: draws
-may be those of the posterior, and the posterior that of an absurd prior, or of a model that these
-data contradict. Poor checks are values, not exceptions.
+passed, failed or was not examined. A fit can be trusted only if all three parts have passed: the
+draws may be right, while the prior is absurd or the data contradict the model. Failed checks are
+values, not exceptions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COLUMNS = {"R-hat": "r_hat", "bulk ESS": "ess_bulk", "tail ESS": "ess_tail"}
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was examined and whether it passed.
+    """One statistic that was examined, and whether it passed.
 
     Attributes
     ----------
@@ -32,19 +32,19 @@ class Check:
     value : float or int
         Its worst value; a count is an int.
     threshold : float
-        The value that it must not pass.
+        The limit of the value.
     relation : str
         ``≤`` or ``≥``: how value and threshold must compare.
     passed : bool
-        Whether they do.
+        Whether the value keeps the threshold.
     where : str
-        The parameter or chain with the worst value, where that means something.
+        The parameter or chain with the worst value, if there is one.
     source : str
-        Where the threshold comes from.
+        The source of the threshold.
     advice : str
         What to do next when the check fails.
     finding : str
-        What a failure means, in words, where the numbers do not say it.
+        The meaning of a failure, in words, if the numbers do not show it.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Check:
 
     @property
     def number(self) -> str:
-        """The value as it is printed: a failed one with the digits that show the failure."""
+        """The value as it is printed, with enough digits to show a failure."""
         if isinstance(self.value, int):
             return str(self.value)
         text = format_cell(_COLUMNS.get(self.name, ""), self.value)
@@ -74,7 +74,7 @@ class Check:
 
     @property
     def result(self) -> str:
-        """What was found: the numbers, or what a failure means."""
+        """The result: the numbers, or the meaning of a failure."""
         if self.finding and not self.passed:
             return self.finding
         at = f" ({self.where})" if self.where else ""
@@ -87,18 +87,18 @@ class Check:
 
 @dataclass(frozen=True, repr=False)
 class Part:
-    """What was examined of one kind; it prints as its result.
+    """One part of the verdict; it prints as its result.
 
     Attributes
     ----------
     name : str
         ``computation``, ``prior`` or ``data``.
     checks : tuple of Check
-        What was examined; empty if nothing was.
+        The checks; empty if nothing was examined.
     note : str
         What was not examined, and why.
     claim : str
-        What it means that all checks pass.
+        The claim that is justified if all checks pass.
     """
 
     name: PartName
@@ -125,7 +125,7 @@ class Part:
 
     @property
     def tally(self) -> str:
-        """How many checks passed or failed, in words."""
+        """The number of checks that passed or failed, in words."""
         total, num = len(self.checks), len(self.failed)
         if num:
             verb = "fails" if num == 1 else "fail"
@@ -136,7 +136,7 @@ class Part:
 
     @property
     def brief(self) -> str:
-        """What came of it, in a line."""
+        """The result in one line."""
         if not self.checks:
             return self.note
         result = self.tally if self.failed or self.name == "computation" else self.claim
@@ -164,16 +164,41 @@ class Part:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """The three parts of the judgement on a fit; it prints as its sentences.
+    """The judgement on a fit in three parts: computation, prior and data.
+
+    Each part has passed, has failed or was not examined. A verdict prints as its sentence, with a
+    line for each part.
 
     Attributes
     ----------
     computation : Part
-        Whether the draws are those of the posterior: R-hat, ESS, divergences, and so on.
+        Whether the sampling worked: R-hat, ESS, divergences and so on.
     prior : Part
-        Whether the posterior lies in the tail of a prior.
+        Whether the posterior agrees with the prior: no posterior median in the tail of its prior.
     data : Part
-        Whether the model reproduces the data: predictive checks, where they were run.
+        Whether the model reproduces the data: the predictive checks, if they were run.
+
+    See Also
+    --------
+    pyflowers.check : Examine the third part, the data.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
+    >>> verdict = fit.verdict
+    >>> print(verdict.sentence)
+    the draws are independent and finite
+    >>> [part.status for part in verdict.parts]
+    ['passed', 'passed', 'not examined']
+
+    Add the predictive checks of the data, and keep the verdict as JSON:
+
+    >>> verdict = verdict.also(pyflowers.check(fit).verdict.data)
+    >>> verdict.trusted
+    True
+    >>> list(verdict.to_dict())
+    ['passed', 'trusted', 'sentence', 'computation', 'prior', 'data']
     """
 
     computation: Part
@@ -201,7 +226,18 @@ class Verdict:
         return tuple(check for part in self.parts for check in part.failed)
 
     def also(self, part: Part) -> Verdict:
-        """Return the verdict with more checks of one part."""
+        """Return the verdict with more checks in one part.
+
+        Parameters
+        ----------
+        part : Part
+            Checks to add to the part of this name. Without any, the verdict stays as it is.
+
+        Returns
+        -------
+        Verdict
+            A new verdict; this one does not change.
+        """
         known: Part = getattr(self, part.name)
         if not known.checks or not part.checks:
             grown = part if part.checks else known
@@ -212,7 +248,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The verdict in one sentence, without what failed and what to do."""
+        """The verdict in one sentence, without the failed checks and the advice."""
         if self.trusted:
             return f"this fit can be trusted: {_joined([part.claim for part in self.parts])}"
         wrong = [_DENIALS[p.name] for p in (self.prior, self.data) if p.failed]
@@ -236,12 +272,19 @@ class Verdict:
 
     @property
     def line(self) -> Styled:
-        """What a command prints; only a fit that can be trusted is green."""
+        """The output of a command; only a fit that can be trusted is green."""
         colour = "green" if self.trusted else None if self.passed else "red"
         return styled(f"verdict: {self}", fg=colour)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain values, for JSON."""
+        """Return the verdict as plain values, for JSON.
+
+        Returns
+        -------
+        dict
+            ``passed``, ``trusted``, ``sentence``, and the parts ``computation``, ``prior`` and
+            ``data``, each with its checks.
+        """
         return {
             "passed": self.passed,
             "trusted": self.trusted,

@@ -1,4 +1,4 @@
-"""The lectures' examples: each a documented function with a figure.
+"""The lectures' examples: each is a documented function that draws figures.
 
 >>> from pyflowers.lectures import Settings, run_example
 >>> lecture = run_example("leapfrog", Settings(seed=1))
@@ -28,7 +28,7 @@ EXAMPLES = {
     "markov-chain": "Metropolis on ten states: its matrix, detailed balance and limit",
     "flowers-by-hand": "Metropolis, HMC and NUTS on the flowers' multilevel Poisson posterior",
 }
-"""What each example shows, in the lectures' order.
+"""The subject of each example, in the order of the lectures.
 
 An example ``a-b`` is the function ``a_b`` of the module ``pyflowers.lectures.a_b``.
 """
@@ -40,15 +40,31 @@ def run_example(name: str, settings: Settings | None = None) -> Lecture:
     Parameters
     ----------
     name : str
-        One of :data:`EXAMPLES`.
+        A key of :data:`EXAMPLES`, such as ``leapfrog``.
     settings : Settings, optional
+        Seed and size of the example. Default: ``Settings()``.
+
+    Returns
+    -------
+    Lecture
+        The findings, tables and figures.
 
     Raises
     ------
     ConfigError
         If no example has that name.
     PyflowersError
-        If Stan, which most examples set beside, cannot be run.
+        If the example compares a sampler with Stan, as most examples do, and Stan cannot be run.
+
+    Examples
+    --------
+    >>> from pyflowers.lectures import Settings, run_example
+    >>> lecture = run_example("markov-chain", Settings(seed=1, quick=True))
+    >>> lecture.title
+    'A finite Markov chain and its limit'
+    >>> list(lecture.figures)
+    ['matrix', 'convergence', 'distributions']
+    >>> lecture.figures["convergence"].savefig("convergence.png")
     """
     check_name(name)
     function = name.replace("-", "_")
@@ -58,6 +74,26 @@ def run_example(name: str, settings: Settings | None = None) -> Lecture:
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError unless an example has that name."""
+    """Check that an example has a name.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+
+    Raises
+    ------
+    ConfigError
+        If no example has that name.
+
+    Examples
+    --------
+    >>> from pyflowers.lectures import check_name
+    >>> check_name("leapfrog")
+    >>> check_name("frog")
+    Traceback (most recent call last):
+    ...
+    pyflowers.errors.ConfigError: no lecture is named 'frog': choose one of metropolis-bimodal, ...
+    """
     if name not in EXAMPLES:
         raise ConfigError(f"no lecture is named {name!r}: choose one of {', '.join(EXAMPLES)}")

@@ -1,13 +1,14 @@
 """Metropolis, HMC and NUTS on the multilevel Poisson posterior of the flowers.
 
 The target is ``stan/multilevel_poisson.stan`` with the lecture's three plants and four months, as
-:class:`~pyflowers.samplers.StanDensity` gives it: x = (mu, log sigma2, and a coordinate a plant).
-Stan finds step size and mass in its warm-up. By hand, a pilot run of HMC with unit mass gives the
-posterior's covariance Σ, from which
+:class:`~pyflowers.samplers.StanDensity` gives it: x = (mu, log sigma2, one coordinate for each
+plant).
+Stan adapts step size and mass in its warm-up. By hand, a pilot run of HMC with unit mass gives the
+covariance Σ of the posterior, and then
 
     Metropolis proposes N(x, 2.38²/d Σ)  ([1]_),     HMC takes the mass diag(Σ)⁻¹.
 
-With three plants sigma2 and mu have heavy tails: they are compared by quantiles.
+With three plants, sigma2 and mu have heavy tails, so they are compared by quantiles.
 
 References
 ----------
@@ -59,7 +60,7 @@ def flowers_by_hand(settings: Settings) -> Lecture:
     factor = np.linalg.cholesky(2.38**2 / target.dim * covariance)
     hmc = HMC(target, HMC_STEP, HMC_STEPS, Mass(1 / np.diag(covariance)), HMC_JITTER)
     num_draws = settings.size(10_000, 2_500)
-    # Each sampler with its draws and the evaluations that one of its transitions takes.
+    # Each sampler with its draws and the number of evaluations of one transition.
     kernels: dict[str, tuple[Kernel, int, int]] = {
         "Metropolis": (Metropolis(target, GaussianStep(factor)), 4 * num_draws, 1),
         "HMC": (hmc, num_draws, HMC_STEPS),
@@ -86,8 +87,8 @@ def flowers_by_hand(settings: Settings) -> Lecture:
         lecture.say(f"{name} {state} (R-hat {measures.largest_r_hat(draws[name]):.3f}). {sentence}")
     per_evaluation, per_second = measures.most_efficient(costs)
     lecture.say(
-        f"{per_evaluation}; Metropolis needs no gradient, whose cost beside a density's is not "
-        "counted here.",
+        f"{per_evaluation}; Metropolis needs no gradient, whose additional cost is not counted "
+        "here.",
         f"{per_second}. Stan's seconds include writing the draws; those of the other samplers "
         "include Python.",
     )
@@ -104,7 +105,7 @@ def flower_density() -> StanDensity:
 
 
 def by_name(values: Draws) -> Draws:
-    """Return mu, sigma2 and each mu_plant by Stan's names, shaped (chain, draw)."""
+    """Return draws of mu, sigma2 and each mu_plant by Stan's name, shaped (chain, draw)."""
     plants = find_program(MODEL).read().labels["plant"].names
     named = {f"mu_plant[{plant}]": values["mu_plant"][..., i] for i, plant in enumerate(plants)}
     return {"mu": values["mu"], "sigma2": values["sigma2"], **named}

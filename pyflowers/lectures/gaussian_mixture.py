@@ -5,18 +5,18 @@
     0.5 N(1, 1) + 0.3 N(5, 2) + 0.2 N(10, 4)     (means and *variances*).
 
 ``stan/gaussian_mixture.stan`` sums the components out and keeps the means in order. The same
-program with the order taken away shows why it is there: chains that start with other labels never
-meet. Mean-field ADVI is shown beside NUTS: its spread is too small, because the weights and means
-of neighbours are correlated.
+program without the order shows why it is needed: chains that start with different labels never
+meet. Mean-field ADVI is compared with NUTS: its spread is too small, because the weights and means
+of neighbouring components are correlated.
 
-A mixture's density stays the same when its components swap numbers, and so does a posterior under
-exchangeable priors: it has K! copies of every mode. The mean of component 1 over all of them is the
-mean of *any* component. A chain that stays in one copy looks converged; two chains in two copies
-disagree in everything that has a component's number, and agree in everything that has none, such as
-the density of y. That is the signature that :func:`detect` looks for: R-hat fails on labelled
-quantities and passes once each draw's components are sorted by their means. Sorting is enough where
-the components are well apart in their means. Where they overlap it cuts modes in two, and
-quantities without labels are what remains ([3]_, section 3).
+The density of a mixture does not change when its components swap numbers. Nor does a posterior with
+exchangeable priors, so it has K! copies of every mode. The mean of component 1 over all copies is
+the mean of *any* component. A chain that stays in one copy looks converged. Two chains in different
+copies disagree in every quantity with the number of a component, and agree in all others, such as
+the density of y. :func:`detect` looks for this signature: R-hat fails on labelled quantities, but
+passes after the components of each draw are sorted by their means. Sorting is enough if the means
+of the components are well separated. If they overlap, sorting cuts modes in two, and only
+quantities without labels can be judged ([3]_, section 3).
 
 References
 ----------
@@ -51,7 +51,7 @@ NUM_POINTS = 1_000
 DATA_SEED = 20_240_501
 PRIORS = {"weight_alpha": 1, "mu_mean": 0, "mu_sd": 10, "sigma2_nu": 1, "sigma2_scale": 1}
 VARIABLES = {"mu": MEANS, "sigma2": VARIANCES, "weight": WEIGHTS}
-"""What is estimated, with the values that the data were drawn with."""
+"""The estimated variables, with the values from which the data were drawn."""
 
 
 def gaussian_mixture(settings: Settings) -> Lecture:
@@ -69,7 +69,7 @@ def gaussian_mixture(settings: Settings) -> Lecture:
     options: dict[str, Any] = {"warmup": draws, "draws": draws}
     fit = measures.nuts("gaussian_mixture", stan_data(y), settings, **options)
     approximation = measures.advi("gaussian_mixture", stan_data(y), settings)
-    # Without the order each chain starts at other quantiles of y, so with other labels.
+    # Without the order, each chain starts at different quantiles of y, so with different labels.
     start = np.quantile(y, (0.2, 0.6, 0.9))
     others = {"mu_ordered": [], "sigma2": [1.0] * 3, "weight": [1 / 3] * 3}
     orders = list(permutations(range(3)))[:4]
@@ -99,7 +99,7 @@ def gaussian_mixture(settings: Settings) -> Lecture:
 
 
 def simulate() -> pd.DataFrame:
-    """Draw the data that ship: each point and the component, from 1, that it was drawn from."""
+    """Draw the shipped data: each point and the number of its component, from 1."""
     rng = np.random.default_rng(DATA_SEED)
     component = rng.choice(len(WEIGHTS), size=NUM_POINTS, p=WEIGHTS)
     y = rng.normal(np.array(MEANS)[component], np.sqrt(VARIANCES)[component])
@@ -121,9 +121,9 @@ class LabelSwitching:
         The distinct orders of the components by their means, the most frequent first, as
         components counted from 1 in increasing order of mean.
     switched : float
-        The part of the draws whose order is not the most frequent one.
+        The share of draws whose order is not the most frequent one.
     within_chains : int
-        How often a chain changed its order from one draw to the next.
+        The number of times that a chain changed its order from one draw to the next.
     r_hat, r_hat_sorted : float
         The largest R-hat of the components' means, as labelled and sorted.
     """
@@ -136,7 +136,7 @@ class LabelSwitching:
 
     @property
     def detected(self) -> bool:
-        """Whether labels explain what R-hat finds: it fails as labelled and passes sorted."""
+        """Whether labels explain a large R-hat: it fails with labels and passes after sorting."""
         return self.switched > 0 and self.r_hat_sorted <= R_HAT_AT_MOST < self.r_hat
 
     def __str__(self) -> str:
@@ -173,7 +173,7 @@ def detect(means: FloatArray) -> LabelSwitching:
 
 
 def _compare(lecture: Lecture, fit: Fit, approximation: Approximation) -> None:
-    """Set NUTS and ADVI beside the truth."""
+    """Compare NUTS and ADVI with the truth."""
     rows: list[dict[str, Any]] = []
     for name, truth in VARIABLES.items():
         for k, value in enumerate(truth):

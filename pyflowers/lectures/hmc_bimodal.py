@@ -1,9 +1,9 @@
-"""Metropolis and Hamiltonian Monte Carlo on 0.3 N(−2, 1) + 0.7 N(2, 1), beside Stan's NUTS.
+"""Metropolis, Hamiltonian Monte Carlo and Stan's NUTS on 0.3 N(−2, 1) + 0.7 N(2, 1).
 
 The lecture draws 2,000 samples each by Metropolis with steps of up to 5 and by Hamiltonian Monte
 Carlo with ε = 0.5, L = 10 and ε = 0.2, L = 10. A path of length ε L = 2 stays in its mode more
-often than one of length 5. What an effective draw costs is what tells the samplers apart: in
-gradients, which is the algorithm's cost, and in seconds, which is the implementation's.
+often than a path of length 5. The samplers are compared by the cost of an effective draw: in
+gradients, which is the cost of the algorithm, and in seconds, the cost of the implementation.
 
 References
 ----------
@@ -37,7 +37,7 @@ def hmc_bimodal(settings: Settings) -> Lecture:
     """
     lecture = Lecture("hmc-bimodal", "Hamiltonian Monte Carlo on two modes", settings)
     target = NormalMixture.lecture_hmc()
-    # Each sampler with the evaluations that one of its transitions takes.
+    # Each sampler with the number of evaluations of one transition.
     kernels: dict[str, tuple[Kernel, int]] = {
         "Metropolis, step 5": (Metropolis(target, UniformStep(5.0)), 1),
         "HMC, ε = 0.5, L = 10": (HMC(target, 0.5, 10), 10),
@@ -78,9 +78,9 @@ def hmc_bimodal(settings: Settings) -> Lecture:
 def _say_what_agrees(
     lecture: Lecture, draws: dict[str, Draws], known: Statistics, by_stan: Statistics
 ) -> None:
-    """Compare each sampler that mixes with the exact density and with NUTS; name those that do not.
+    """Compare each sampler that mixes with the exact density and with NUTS; report the others.
 
-    A chain that rarely crosses between the modes estimates its own Monte Carlo error badly.
+    If a chain rarely crosses between the modes, its estimate of its Monte Carlo error is poor.
     """
     for name, values in draws.items():
         if not measures.mixes(values):

@@ -1,9 +1,9 @@
 """Euler, modified Euler and leapfrog: energy error, order, reversibility, phase space.
 
 All three follow dq/dt = p, dp/dt = ∇ log π(q) for the same time T = L ε. The error at T is of order
-ε for both Euler methods and ε² for the leapfrog; here the orders are fitted, as slopes of log error
-on log ε, and not assumed. Euler also gains energy without bound: on N(0, 1) a step multiplies
-H − min H by 1 + ε², so it spirals outwards; the other two keep volume and stay.
+ε for both Euler methods and ε² for the leapfrog. Here the orders are not assumed, but fitted as
+slopes of log error on log ε. Euler also gains energy without bound: on N(0, 1) a step multiplies
+H − min H by 1 + ε², so it spirals outwards. The other two preserve volume and stay.
 
 References
 ----------
@@ -26,7 +26,7 @@ from pyflowers.samplers import INTEGRATORS, Integrator, NormalMixture, PhasePoin
 TIME = 2.0
 PICTURE_STEP, PICTURE_STEPS = 0.3, 20
 NUM_FITTED = 4
-"""Step sizes, the smallest ones, that orders are fitted on."""
+"""Number of the smallest step sizes, on which orders are fitted."""
 
 NAMES = {"euler": "Euler", "modified_euler": "modified Euler", "leapfrog": "leapfrog"}
 
@@ -75,7 +75,7 @@ def leapfrog(settings: Settings) -> Lecture:
 def path(
     integrator: Integrator, target: samplers.GradLogDensity, start: PhasePoint, num_steps: int
 ) -> list[PhasePoint]:
-    """Return the path of that many steps up to :data:`TIME`."""
+    """Return a path with the given number of steps up to :data:`TIME`."""
     size = TIME / num_steps
     return samplers.trajectory(integrator, target, samplers.Mass(), start, size, num_steps)
 
@@ -89,14 +89,14 @@ def fitted_order(step_sizes: FloatArray, errors: FloatArray) -> float:
 def reversal_error(
     integrator: Integrator, target: samplers.GradLogDensity, start: PhasePoint, num_steps: int
 ) -> float:
-    """Return how far from its start a path ends that is run, flipped, run again and flipped."""
+    """Return the distance from its start of a path that is run, flipped, run back and flipped."""
     end = path(integrator, target, start, num_steps)[-1]
     back = path(integrator, target, samplers.flip(end), num_steps)[-1]
     return float(np.abs(back.position - start.position).max())
 
 
 def _rms(differences: list[FloatArray]) -> FloatArray:
-    """Return the root mean square of each step size's differences."""
+    """Return the root mean square of the differences for each step size."""
     return np.array([np.sqrt(np.mean(values**2)) for values in differences])
 
 

@@ -1,4 +1,4 @@
-"""The inputs and results of an example: settings in, findings and figures out."""
+"""The inputs and results of an example: its settings, findings and figures."""
 
 from __future__ import annotations
 
@@ -32,16 +32,27 @@ class Settings:
     Attributes
     ----------
     seed : int
-        Of every random number in it, NumPy's and Stan's.
+        Seed of all random numbers of the example, NumPy's and Stan's.
     quick : bool
         Smaller sizes, for a first look and for tests: the findings are noisier.
     cmdstan : str or Path, optional
-        See :func:`~pyflowers.toolchain.find_cmdstan`.
+        The folder of CmdStan; see :func:`~pyflowers.toolchain.find_cmdstan`. Default: search.
 
     Raises
     ------
     ConfigError
-        If Stan would not take the seed.
+        If the seed is out of Stan's range.
+
+    Examples
+    --------
+    >>> from pyflowers.lectures import Settings
+    >>> settings = Settings(seed=1, quick=True)
+    >>> settings.size(full=10_000, quick=500)
+    500
+    >>> bool(settings.rng(0).random() == settings.rng(0).random())
+    True
+    >>> bool(settings.rng(0).random() == settings.rng(1).random())
+    False
     """
 
     seed: int = 1
@@ -51,26 +62,54 @@ class Settings:
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= LARGEST_SEED:
             raise ConfigError(
-                f"seed must be a whole number from 0 to {LARGEST_SEED}, was {self.seed}"
+                f"seed must be a whole number from 0 to {LARGEST_SEED}, got {self.seed}"
             )
 
     def rng(self, stream: int) -> np.random.Generator:
-        """Return the random numbers of one part of an example, independent of the other parts."""
+        """Return the generator of one part of an example, independent of the other parts.
+
+        Parameters
+        ----------
+        stream : int
+            Number of the part, at least 0.
+
+        Returns
+        -------
+        numpy.random.Generator
+            The same generator for the same seed and part.
+        """
         return np.random.default_rng([self.seed, stream])
 
     def size(self, full: T, quick: T) -> T:
-        """Return the first, or the second of a quick run."""
+        """Return the size of a full run, or in a quick run the size of a quick run.
+
+        Parameters
+        ----------
+        full : object
+            The size of a full run, such as a number of draws.
+        quick : object
+            The size of a quick run.
+
+        Returns
+        -------
+        object
+            `quick` if the settings are quick, else `full`.
+        """
         return quick if self.quick else full
 
 
 @dataclass(frozen=True)
 class Lecture:
-    """What an example found.
+    """The results of an example.
 
     Attributes
     ----------
-    name, title : str
+    name : str
+        The example, such as ``leapfrog``.
+    title : str
+        The heading.
     settings : Settings
+        How the example was run.
     findings : list of str
         Sentences, each with its numbers.
     tables : dict of str to sequence of rows
@@ -78,7 +117,31 @@ class Lecture:
     figures : dict of str to Figure
         By file name without its ending.
     results : dict
-        Numbers that are not in the tables, fit for JSON.
+        Numbers that are not in the tables, as JSON can hold them.
+
+    See Also
+    --------
+    pyflowers.lectures.run_example : Run an example.
+
+    Examples
+    --------
+    >>> from pyflowers.lectures import Lecture, Settings
+    >>> lecture = Lecture("area", "The area of a disc", Settings(seed=1))
+    >>> points = lecture.settings.rng(0).uniform(-1, 1, (10_000, 2))
+    >>> share = ((points**2).sum(axis=1) <= 1).mean()
+    >>> lecture.say(f"The area of the unit disc is about {4 * share:.1f}.")
+    >>> print(lecture.markdown())
+    # The area of a disc
+    <BLANKLINE>
+    - The area of the unit disc is about 3.1.
+    <BLANKLINE>
+    Again: `pyflowers lecture area --seed 1 --out DIR`
+    <BLANKLINE>
+    >>> lecture.record()["findings"]
+    ['The area of the unit disc is about 3.1.']
+    >>> folder = lecture.save("area")
+    >>> sorted(path.name for path in folder.iterdir())
+    ['findings.md', 'results.json']
     """
 
     name: str
@@ -90,7 +153,13 @@ class Lecture:
     results: dict[str, Any] = field(default_factory=dict)
 
     def say(self, *findings: str) -> None:
-        """Add findings."""
+        """Add findings.
+
+        Parameters
+        ----------
+        *findings : str
+            Sentences, each with its numbers.
+        """
         self.findings.extend(findings)
 
     def markdown(self) -> str:
@@ -105,7 +174,7 @@ class Lecture:
         return "\n\n".join([*parts, f"Again: `{again}`"]) + "\n"
 
     def record(self) -> dict[str, Any]:
-        """Return everything but the figures, fit for JSON."""
+        """Return everything but the figures, as JSON can hold it."""
         record: dict[str, Any] = plain(
             {
                 "lecture": self.name,
@@ -122,6 +191,16 @@ class Lecture:
     def save(self, folder: str | Path) -> Path:
         """Write ``findings.md``, ``results.json`` and the figures as PNG.
 
+        Parameters
+        ----------
+        folder : str or Path
+            A new folder, or the folder of an earlier run of the same example, which is replaced.
+
+        Returns
+        -------
+        Path
+            The folder.
+
         Raises
         ------
         ConfigError
@@ -137,18 +216,18 @@ class Lecture:
 
 
 def check_folder(folder: Path, name: str) -> None:
-    """Refuse, before any work is done, a folder that holds anything but an earlier run of `name`.
+    """Refuse a folder that holds anything but an earlier run of `name`, before any work is done.
 
     Raises
     ------
     ConfigError
-        If it does, or if it cannot be written.
+        If it holds anything else, or cannot be written.
     """
     storage.check_folder(folder, _kind(name))
 
 
 def _kind(name: str) -> FolderKind:
-    """Return what the folder of an example is to :mod:`pyflowers.storage`."""
+    """Return the folder kind of an example for :mod:`pyflowers.storage`."""
 
     def files_before_lists(folder: Path) -> list[str]:
         text = (folder / "findings.md").read_text(encoding="utf-8", errors="replace")
@@ -161,7 +240,7 @@ def _kind(name: str) -> FolderKind:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    """Return rows as a Markdown table, numbers with three significant digits."""
+    """Return rows as a Markdown table; numbers have three significant digits."""
     from pyflowers.display import format_number
 
     def cell(value: Any) -> str:

@@ -1,8 +1,9 @@
 """A finite Markov chain: Metropolis on a few states, with its whole transition matrix.
 
 A state is a number of flowers, 0 to 9, with a Poisson weight π_i ∝ λⁱ/i!. From i, propose i − 1 or
-i + 1 on a ring, ½ each, and accept with probability min(1, π_j/π_i). Then π_i P_ij = π_j P_ji
-(detailed balance), so π P = π, and π₀ Pᵗ goes to π from any start as fast as |λ₂|ᵗ.
+i + 1 on a ring, with probability ½ each, and accept with probability min(1, π_j/π_i). Then
+π_i P_ij = π_j P_ji (detailed balance), so π P = π, and π₀ Pᵗ converges to π from any start at the
+rate |λ₂|ᵗ.
 
 References
 ----------
@@ -30,7 +31,7 @@ START = NUM_STATES - 1
 
 
 def markov_chain(settings: Settings) -> Lecture:
-    """Show a chain's matrix, its detailed balance and its way to the limit from every start."""
+    """Show the matrix of a chain, its detailed balance and its convergence from every start."""
     from scipy.stats import chi2
 
     lecture = Lecture("markov-chain", "A finite Markov chain and its limit", settings)
@@ -53,7 +54,7 @@ def markov_chain(settings: Settings) -> Lecture:
         f"Detailed balance holds to {balance:.1e}, and the stationary distribution solved for "
         f"equals π to {stationary:.1e}.",
         f"The second eigenvalue is {rate:.4f}: in the long run the distance to the limit halves "
-        f"every {math.log(2) / -math.log(rate):.1f} steps, whatever the start.",
+        f"every {math.log(2) / -math.log(rate):.1f} steps, from any start.",
         f"After {NUM_STEPS} steps the total variation distance is at most "
         f"{distance[:, -1].max():.2e}; the slowest start is "
         f"{int(distance[:, NUM_STEPS // 2].argmax())}.",

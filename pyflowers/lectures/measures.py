@@ -1,12 +1,12 @@
-"""How good draws are, in numbers and pictures: what an effective draw costs, what agrees with what.
+"""Quality of draws: effective sample size per unit cost, and agreement with a reference.
 
 Two estimates agree if they differ by no more than :data:`STANDARD_ERRORS` combined Monte Carlo
 standard errors,
 
     |a − b| ≤ 5 √(MCSE(a)² + MCSE(b)²),
 
-for the mean, the sd and three quantiles. MCSE is that of Vehtari et al. [1]_; an exact value has
-none. It means something only where the chains mix: see :func:`mixes`.
+for the mean, the sd and three quantiles. MCSE is defined by Vehtari et al. [1]_; the MCSE of an
+exact value is 0. MCSE is meaningful only if the chains mix, see :func:`mixes`.
 
 References
 ----------
@@ -51,7 +51,7 @@ Statistics = dict[str, tuple[float, float]]
 
 
 class Discrepancy(NamedTuple):
-    """One statistic of one quantity beside its reference, and z, how many MCSEs they differ by."""
+    """One statistic of one quantity, its reference, and z, their difference in MCSEs."""
 
     quantity: str
     statistic: str
@@ -68,9 +68,9 @@ class Discrepancy(NamedTuple):
 def nuts(
     program: str, data: Mapping[str, Any], settings: Settings, *, title: str = "", **options: Any
 ) -> Fit:
-    """Fit a program that ships, by name, with Stan's NUTS; `options` are those of a fit.
+    """Fit a shipped program, by name, with Stan's NUTS; `options` are passed to the fit.
 
-    With a title its progress is shown: bars on a terminal, a line elsewhere.
+    With a title, progress is shown: bars on a terminal, otherwise a line in the log.
     """
     if title:
         logger.info("%s", title)
@@ -88,19 +88,20 @@ def advi(program: str, data: Mapping[str, Any], settings: Settings) -> Approxima
 def efficiency(
     sampler: str, draws: Draws, acceptance: float, evaluations: int, seconds: float
 ) -> Row:
-    """Return the value and the cost of draws, as a row of a table.
+    """Return the efficiency and the cost of draws, as a row of a table.
 
     Parameters
     ----------
     sampler : str
     draws : Draws
-        The quantity with the smallest bulk ESS counts.
+        The draws. The quantity with the smallest bulk ESS counts.
     acceptance : float
-        Mean acceptance rate; for NUTS, of its acceptance statistic.
+        Mean acceptance rate; for NUTS, the mean acceptance statistic.
     evaluations : int
-        Of the gradient, or of the log density by samplers without one, after warm-up.
+        Evaluations of the gradient after warm-up, or of the log density if the sampler uses no
+        gradient.
     seconds : float
-        Of one core, after warm-up.
+        Seconds of one core after warm-up.
     """
     least = smallest_ess(draws)
     return {
@@ -122,9 +123,9 @@ def timed_run(
     num_draws: int,
     warmup: int,
 ) -> tuple[FloatArray, tuple[float, int, float]]:
-    """Run chains; return the draws and their cost, as :func:`efficiency` takes it.
+    """Run chains; return the draws and their cost, as arguments of :func:`efficiency`.
 
-    `evaluations` are those of one transition of one chain.
+    `evaluations` is the number of evaluations per transition of one chain.
     """
     state = run(kernel, rng, start, 1, max(warmup - 1, 0)).state
     started = time.perf_counter()
@@ -135,14 +136,14 @@ def timed_run(
 
 
 def nuts_cost(fit: Fit) -> tuple[float, int, float]:
-    """Return what a fit's draws cost, all chains together, as :func:`efficiency` takes it."""
+    """Return the cost of a fit's draws, over all chains, as arguments of :func:`efficiency`."""
     seconds = float(sum(chain["sampling"] for chain in fit.record.times.chains))
     acceptance, gradients = fit.stats["accept_stat__"].mean(), fit.stats["n_leapfrog__"].sum()
     return float(acceptance), int(gradients), seconds
 
 
 def most_efficient(costs: Iterable[Row]) -> tuple[str, str]:
-    """Name the most efficient sampler per evaluation, and per second, each without a full stop."""
+    """Return sentences, without full stops, on the best sampler per evaluation and per second."""
     first, second = (
         max(costs, key=lambda row: float(row[column]))
         for column in ("ESS per 1,000 evaluations", "ESS per second")
@@ -166,18 +167,18 @@ def r_hat(draws: FloatArray) -> float:
 
 
 def smallest_ess(draws: Draws) -> float:
-    """Return the bulk ESS of the quantity with the smallest."""
+    """Return the smallest bulk ESS of all quantities."""
     return min(map(ess, draws.values()))
 
 
 def largest_r_hat(draws: Draws) -> float:
-    """Return the largest R-hat; not a number counts as the largest."""
+    """Return the largest R-hat; NaN counts as the largest."""
     values = [r_hat(values) for values in draws.values()]
     return math.inf if any(map(math.isnan, values)) else max(values)
 
 
 def mixes(draws: Draws) -> bool:
-    """Whether R-hat and bulk ESS are what :mod:`pyflowers.fits.diagnostics` asks for."""
+    """Whether R-hat and bulk ESS meet the thresholds of :mod:`pyflowers.fits.diagnostics`."""
     num_chains = len(next(iter(draws.values())))
     enough = smallest_ess(draws) >= ESS_PER_CHAIN_AT_LEAST * num_chains
     return largest_r_hat(draws) <= R_HAT_AT_MOST and enough
@@ -186,7 +187,7 @@ def mixes(draws: Draws) -> bool:
 def statistics(draws: FloatArray, moments: bool = True) -> Statistics:
     """Return the statistics of draws shaped (chain, draw).
 
-    `moments` is false where mean and sd do not exist, or exist in theory only.
+    `moments` is false if mean and sd do not exist, or exist only in theory.
     """
     values = np.asarray(draws)
     stacked = values[..., None]
@@ -201,13 +202,13 @@ def statistics(draws: FloatArray, moments: bool = True) -> Statistics:
 
 
 def exact_statistics(mean: float, sd: float, quantile: Callable[[float], float]) -> Statistics:
-    """Return the statistics of a distribution that is known, without Monte Carlo error."""
+    """Return the statistics of a known distribution, without Monte Carlo error."""
     moments = {"mean": (float(mean), 0.0), "sd": (float(sd), 0.0)}
     return moments | {f"{p:.0%}": (float(quantile(p)), 0.0) for p in QUANTILES}
 
 
 def compare(quantity: str, estimates: Statistics, reference: Statistics) -> list[Discrepancy]:
-    """Set each statistic beside its reference."""
+    """Compare each statistic with its reference."""
     comparisons = []
     for name, (value, error) in estimates.items():
         known, known_error = reference[name]
@@ -219,7 +220,7 @@ def compare(quantity: str, estimates: Statistics, reference: Statistics) -> list
 def compare_draws(
     draws: Draws, reference: Mapping[str, Statistics], heavy_tailed: Sequence[str] = ()
 ) -> list[Discrepancy]:
-    """Set each quantity's statistics beside its reference's, by quantiles if heavy-tailed."""
+    """Compare the statistics of each quantity with the reference, by quantiles if heavy-tailed."""
     comparisons = []
     for name, values in draws.items():
         comparisons += compare(name, statistics(values, name not in heavy_tailed), reference[name])
@@ -227,12 +228,12 @@ def compare_draws(
 
 
 def worst(comparisons: Iterable[Discrepancy]) -> Discrepancy:
-    """Return the comparison with the largest |z|; not a number is the largest."""
+    """Return the comparison with the largest |z|; NaN counts as the largest."""
     return max(comparisons, key=lambda each: math.inf if math.isnan(each.z) else abs(each.z))
 
 
 def agreement(comparisons: Sequence[Discrepancy], what: str) -> str:
-    """Say in one sentence whether all comparisons agree."""
+    """Return one sentence on whether all comparisons agree."""
     far = worst(comparisons)
     verdict = "agree" if far.agrees else "DISAGREE"
     return (
@@ -255,10 +256,11 @@ def panel_figure(
     legend: str = "",
     share: str = "",
 ) -> StyledFigure:
-    """Draw a panel for each thing shown, titled by its key, in rows of `columns`, or in one.
+    """Draw a panel for each item, titled by its key, in rows of `columns` or in a single row.
 
-    `labels` are those of x, below the last row, and of y, at the left. `legend` is where to name,
-    above all panels, what the first one shows. `share` has an x or y that all panels share.
+    `labels` are the labels of x, below the last row, and of y, at the left. `legend` is the place
+    of a legend above all panels, for the artists of the first one. `share` contains x or y for an
+    axis that all panels share.
     """
     columns = columns or len(shown)
     shared = {"sharex": "x" in share, "sharey": "y" in share}
@@ -277,7 +279,7 @@ def panel_figure(
 
 @styled
 def efficiency_figure(costs: Sequence[Row]) -> StyledFigure:
-    """Draw effective draws per 1,000 evaluations and per second, a bar a sampler."""
+    """Draw effective draws per 1,000 evaluations and per second, with one bar per sampler."""
     names = [str(row["sampler"]) for row in costs]
 
     def bars(ax: Axes, column: str) -> None:
@@ -316,7 +318,7 @@ def draw_traces(ax: Axes, draws: FloatArray, num: int, first: int = 1, width: fl
 def draw_histogram(
     ax: Axes, draws: FloatArray, grid: FloatArray, density: FloatArray, bins: int = 60
 ) -> None:
-    """Draw draws as a histogram, all of them in its scale, over an exact density on a grid."""
+    """Draw a histogram, scaled by all draws, over an exact density on a grid."""
     counts, edges = np.histogram(draws.ravel(), bins=bins, range=(grid[0], grid[-1]))
     ax.stairs(counts / (draws.size * np.diff(edges)), edges, fill=True, color=LIGHT.chains[4])
     ax.plot(grid, density, color=LIGHT.ink, lw=1.3)

@@ -1,15 +1,17 @@
-"""Random-walk Metropolis on two modes, and what a proposal that is not symmetric does to it.
+"""Random-walk Metropolis on two modes, and the effect of an asymmetric proposal.
 
 The lecture's target, up to its constant √(2π), is
 
     p̂(m) = 0.7 exp(−(m − 1.5)²/2) + 0.3 exp(−(m + 1.5)²/2).
 
 A symmetric proposal m′ = m + s z, z ~ N(0, 1), accepts with probability min(1, p̂(m′)/p̂(m)). With
-a small s almost every move is accepted and leads nowhere; with a large s almost none is.
+a small s almost every move is accepted, but the chain hardly moves; with a large s almost no move
+is accepted.
 
-Where the lecture is wrong: the handout's proposal m + x · U(0, 1) moves only right, so q(m | m′) is
-0 and the ratio without q, which the handout uses, is not that of detailed balance. The chain never
-comes back. Its Hastings correction rejects every move: exact, and useless. A fair sign repairs it.
+An error in the lecture: the handout's proposal m + x · U(0, 1) moves only right, so q(m | m′) is 0,
+and the ratio without q, which the handout uses, violates detailed balance. The chain never comes
+back. With the Hastings correction every move is rejected, which is exact but useless. A random sign
+repairs the proposal.
 
 References
 ----------
@@ -78,7 +80,7 @@ def starts(target: NormalMixture) -> FloatArray:
 
 
 def exact(target: NormalMixture) -> Statistics:
-    """Return mean, sd and quantiles of the mixture; its quantiles by root finding."""
+    """Return mean, sd and quantiles of the mixture; the quantiles are found by root finding."""
     from scipy.optimize import brentq
 
     far = 12 * float(target.sds.max())
@@ -91,14 +93,14 @@ def exact(target: NormalMixture) -> Statistics:
 
 
 def by_nuts(target: NormalMixture, settings: Settings, draws: int) -> Fit:
-    """Sample the mixture with Stan's NUTS, 4 chains of `draws`."""
+    """Sample the mixture with Stan's NUTS, in 4 chains of `draws`."""
     parts = {"weight": target.weights, "location": target.means, "scale": target.sds}
     data = {"K": len(target.weights), **parts}
     return measures.nuts("normal_mixture_density", data, settings, draws=draws)
 
 
 def histogram(target: NormalMixture, reach: float, ax: Axes, draws: FloatArray) -> None:
-    """Draw draws as a histogram over the target's density, up to `reach` sds from the mean."""
+    """Draw a histogram over the density of the target, up to `reach` sds from the mean."""
     mean, sd = target.mean[0], np.sqrt(target.variance[0])
     grid = np.linspace(mean - reach * sd, mean + reach * sd, 400)
     measures.draw_histogram(ax, draws, grid, np.exp(target.log_density(grid[:, None])))
@@ -162,7 +164,7 @@ def _show_scales(lecture: Lecture, rows: list[dict[str, Any]]) -> None:
 
 
 def _show_handout(lecture: Lecture, target: NormalMixture, num_draws: int) -> None:
-    """Run the handout's proposal as it is, with its Hastings correction, and repaired."""
+    """Run the handout's proposal unchanged, with the Hastings correction, and repaired."""
     one_sided, mean = samplers.OneSidedStep(HANDOUT_SCALE), float(target.mean[0])
     kernels: dict[str, samplers.Kernel] = {
         "as in the handout": Metropolis(target, one_sided),
@@ -208,13 +210,13 @@ def _show_handout(lecture: Lecture, target: NormalMixture, num_draws: int) -> No
 
 
 def _show_separated(lecture: Lecture, separated: dict[float, FloatArray]) -> None:
-    """Say what a local and a wide proposal do with modes twelve sds apart."""
+    """Report how a local and a wide proposal handle modes that are twelve sds apart."""
     (local, narrow), (wide, broad) = separated.items()
     crossings = int((np.diff(np.sign(narrow), axis=1) != 0).sum())
     lecture.say(
         f"With modes at −6 and 6, a proposal of scale {local:g} crosses between them {crossings} "
         f"times in {narrow.size:,} draws (R-hat {measures.r_hat(narrow):.2f}): each chain looks "
-        f"settled and knows one mode. Scale {wide:g} jumps across (R-hat "
+        f"settled but visits only one mode. Scale {wide:g} jumps across (R-hat "
         f"{measures.r_hat(broad):.3f}, {(broad > 0).mean():.0%} of draws in the mode of weight "
         f"{SEPARATED.weights[0]:.0%})."
     )

@@ -2,9 +2,9 @@
 
     h_l = tanh(h_(l−1) W_l + b_l),  h_0 = x,     f(x) = h_L w + b,     y ~ N(f(x), sd²),
 
-in the layout of ``stan/neural_network.stan``: units one after the other, each with the weights of
-its inputs and then its bias. Exchanging two units of a layer, or turning the sign of a unit's
-incoming and outgoing weights (tanh is odd), leaves f as it is, so every mode of the posterior of
+in the layout of ``stan/neural_network.stan``: one unit after the other, each with the weights of
+its inputs and then its bias. Exchanging two units of a layer, or changing the sign of a unit's
+incoming and outgoing weights (tanh is odd), does not change f. So every mode of the posterior of
 the weights has Π_l 2^H_l H_l! copies.
 
 References
@@ -25,22 +25,22 @@ import numpy as np
 from pyflowers.lectures.measures import FloatArray
 
 Weights = Mapping[str, FloatArray]
-"""Variables of the Stan program, each shaped (…, *its own shape)."""
+"""Variables of the Stan program by name, with any leading axes before their shape."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network with the points that it is trained on.
+    """A network with the points on which it is trained.
 
     Attributes
     ----------
     x, y : arrays, shape (N,)
     width : tuple of int
-        Units of each hidden layer.
+        Number of units of each hidden layer.
     weight_sd : float
         Prior sd of every weight and bias.
     noise_sd : float
-        Sd of the noise; 0 estimates it as σ² with σ ~ Gamma(sigma_shape, sigma_rate).
+        Sd of the noise. If 0, it is estimated as σ² with σ ~ Gamma(sigma_shape, sigma_rate).
     """
 
     x: FloatArray
@@ -53,17 +53,17 @@ class Network:
 
     @property
     def num_copies(self) -> int:
-        """How many settings of the weights there are of each function, Π_l 2^H_l H_l!."""
+        """The number of settings of the weights that give the same function, Π_l 2^H_l H_l!."""
         return math.prod(2**units * math.factorial(units) for units in self.width)
 
     @property
     def num_weights(self) -> int:
-        """How many weights and biases there are."""
+        """The number of weights and biases."""
         sizes = (1, *self.width, 1)
         return sum((a + 1) * b for a, b in pairwise(sizes))
 
     def stan_data(self) -> dict[str, Any]:
-        """Return the program's data."""
+        """Return the data of the Stan program."""
         priors = ("weight_sd", "noise_sd", "sigma_shape", "sigma_rate")
         layers = {"L": len(self.width), "width": list(self.width)}
         data = {"N": len(self.x), "D": 1, "x": self.x[:, None], "y": self.y, **layers}
@@ -90,7 +90,7 @@ class Network:
         return np.asarray(value + weights["output_bias"][..., None])
 
     def sd(self, weights: Weights) -> FloatArray:
-        """Return the noise's sd of each draw: σ², as in the lecture, or the known one."""
+        """Return the sd of the noise in each draw: σ², as in the lecture, or the known sd."""
         if self.noise_sd > 0:
             return np.full(weights["output_bias"].shape, self.noise_sd)
         return np.asarray(weights["sigma"][..., 0] ** 2)
@@ -99,19 +99,19 @@ class Network:
         """Return log p(y | weights), the sum over all points, shape (…)."""
         sd = self.sd(weights)
         squares = np.empty(sd.shape)
-        for index in np.ndindex(sd.shape[:-1]):  # a chain at a time, to save memory
+        for index in np.ndindex(sd.shape[:-1]):  # one chain at a time, to save memory
             one = {name: values[index] for name, values in weights.items()}
             squares[index] = ((self.y - self.predict(one, self.x)) ** 2).sum(axis=-1)
         num = len(self.y)
         return np.asarray(-0.5 * squares / sd**2 - num * np.log(sd) - num / 2 * np.log(2 * np.pi))
 
     def another_copy(self, weights: Weights) -> dict[str, FloatArray]:
-        """Return weights of the same function: the last layer's order turned round, signs flipped.
+        """Return other weights of the same function: the last layer reversed, and signs flipped.
 
         Parameters
         ----------
         weights : mapping
-            Of one draw, without leading axes.
+            The weights of one draw, without leading axes.
         """
         units = self.width[-1]
         inputs = self.width[-2] if len(self.width) > 1 else 1
@@ -124,23 +124,23 @@ class Network:
 
 @dataclass(frozen=True)
 class RegressionTask:
-    """A network, the curve that it should learn, and where to look at it.
+    """A network, the curve that it should learn, and the settings of its fits.
 
     Attributes
     ----------
     name, title : str
     network : Network
     curve : function
-        What the points were drawn around.
+        The curve around which the points were drawn.
     grid : array
-        Where the predictive function is drawn.
+        Points at which the predictive function is drawn.
     num_draws, max_treedepth : int
-        Of each NUTS chain: what fits into a few minutes.
+        Settings of each NUTS chain, chosen for a run time of a few minutes.
     metric : str
-        Form of NUTS's inverse metric: a dense one follows narrow ridges, but takes a gradient's
-        time and more for many weights.
+        Form of NUTS's inverse metric. A dense metric follows narrow ridges, but for many weights it
+        costs at least as much time as a gradient.
     num_ascents : int
-        Ascents of which the best is where a NUTS chain starts.
+        Number of ascents per chain; the best one is the start of NUTS.
     """
 
     name: str
@@ -155,7 +155,7 @@ class RegressionTask:
 
     @property
     def judged(self) -> FloatArray:
-        """Where functions are judged: among the data, because beyond them modes differ most."""
+        """Points where functions are judged: within the data, because modes differ most outside."""
         return np.quantile(self.network.x, np.linspace(0.02, 0.98, 25))
 
 

@@ -1,4 +1,4 @@
-"""Bayesian neural networks: judged on the function that they predict, not on their weights.
+"""Bayesian neural networks, judged by the function that they predict and not by their weights.
 
 Two tasks, both with ``stan/neural_network.stan``:
 
@@ -8,33 +8,34 @@ Two tasks, both with ``stan/neural_network.stan``:
 weights N(0, 10²), σ ~ Gamma(0.5, 1), noise of sd σ² |
 | cubed sine | sin³(6x), 34 points in two pieces | 1–10–10–1 tanh | weights N(0, 1), noise sd 0.1 |
 
-NUTS and the lecture's HMC (ε = 0.002, L = 50) draw from the posterior of the weights, mean-field
-ADVI approximates it. Predictions average over draws: mean ± 2 sd of f is what is not known about
-the function (epistemic), with the noise added what is not known about the next point (total).
+NUTS and the lecture's HMC (ε = 0.002, L = 50) draw from the posterior of the weights; mean-field
+ADVI approximates it. Predictions average over draws: mean ± 2 sd of f is the uncertainty about the
+function (epistemic); with the noise it is the uncertainty about the next point (total).
 
-A chain that starts in a mode which fits worse stays there. So each NUTS chain starts from the best
-of several ascents from random points, each chain with points of its own.
+A chain that starts in a mode with a poor fit stays there. So each NUTS chain starts from the best
+of several ascents from random points, with different points for each chain.
 
 The weights have symmetries, so their posterior has thousands of copies of each mode, between which
-chains cross rarely or never. R-hat of the weights fails for that reason, and this is reported as
-it is. The function has no copies; where chains still disagree on it, they are in different modes or
-have moved too little along a ridge, and that is shown.
+chains rarely or never cross. For that reason R-hat of the weights fails, and this is reported. The
+function has no copies. If chains disagree on it, they are in different modes or have moved too
+little along a ridge, and this is shown.
 
-On the first task four things were tried for that, with seed 1 and trees of depth 8, which nearly
-every draw reaches. A third of all ascents end more than 200 nats below the best one; from the best
-of 3 ascents for each chain R-hat of f was 1.58. From the best of 40 all chains start within 2 nats
-of each other, and it was 1.30 after 270 draws: the ridges are long and narrow. A dense metric
-follows them better: 1.12 and 1.20 after 500 draws on two machines, as the lecture has it (which
-round differently, and chains part), and still 1.09 after 1,000 of warm-up and 1,000 draws. Trees of
-depth 9 for twice the time: 1.15. Four units shape the curve; where the fifth one goes, to an end or
-beside another unit, differs between chains and rarely changes, and f with it by half its sd. So it
-does not converge in the time of a lecture, and the verdict says so.
+On the first task four remedies were tried, with seed 1 and trees of depth 8, which nearly every
+draw reaches. A third of all ascents end more than 200 nats below the best one. From the best of 3
+ascents per chain, R-hat of f was 1.58. From the best of 40, all chains start within 2 nats of each
+other, and R-hat was 1.30 after 270 draws, because the ridges are long and narrow. A dense metric
+follows them better: 1.12 and 1.20 after 500 draws, as in the lecture, on two machines, which round
+differently, so that their chains diverge; and still 1.09 after 1,000 iterations of warm-up and
+1,000 draws. Trees of depth 9, in twice the time, gave 1.15. Four units shape the curve. The fifth
+one goes to an end or next to another unit; this differs between chains and rarely changes, and it
+changes f by half its sd. So the function does not converge in the time of a lecture, and the
+verdict reports this.
 
-The lecture's ε for HMC is too long for the first task: its chains get stuck, as their acceptance
-rate says.
+The lecture's ε for HMC is too large for the first task: its chains get stuck, as their acceptance
+rate shows.
 
-Where the lecture misleads: the sd of its observations is σ², the usual sign of a variance. It is a
-model like any other and is kept; the noise's *variance* is σ⁴.
+The lecture's notation is misleading: the sd of its observations is σ², the usual symbol for a
+variance, so the *variance* of the noise is σ⁴. The model is valid and is kept.
 
 References
 ----------
@@ -74,14 +75,14 @@ HMC_STEP, HMC_STEPS = 0.002, 50
 """The lecture's ε and L."""
 
 HMC_BLOCK = 100
-"""Transitions of HMC after which the progress is shown."""
+"""Transitions of HMC between updates of the progress."""
 
 ASCENT_STEPS = 500
 FEW_ASCENTS = 3
-"""Ascents of each chain in a quick run."""
+"""Number of ascents per chain in a quick run."""
 
 NEAR = 3.0
-"""Nats below the best log density up to which an ascent ended about as high."""
+"""Distance in nats within which an ascent counts as about as high as the best one."""
 
 
 def neural_network(settings: Settings) -> Lecture:
@@ -133,12 +134,12 @@ class NetworkDraws:
     network : Network
     weights : mapping of arrays, shaped (chain, draw, …)
     verdict : Part or None
-        On the weights; ADVI's single set of independent draws has none.
+        The verdict on the weights; None for the independent draws of ADVI.
     seconds : float
     gradients : int
-        0 where they are not counted.
+        Number of gradients; 0 if they are not counted.
     acceptance : float
-        Mean acceptance rate of the kept draws; not a number for ADVI.
+        Mean acceptance rate of the kept draws; NaN for ADVI.
     """
 
     method: str
@@ -150,25 +151,25 @@ class NetworkDraws:
     acceptance: float = float("nan")
 
     def functions(self, x: FloatArray) -> FloatArray:
-        """Return each draw's f at x, shape (chain, draw, n)."""
+        """Return f at x in each draw, shape (chain, draw, n)."""
         return self.network.predict(self.weights, x)
 
     def function_verdict(self, x: FloatArray) -> Part | None:
-        """Judge R-hat and ESS of f at x, which does not depend on the copy that the weights are in.
+        """Judge R-hat and ESS of f at x, which is the same in all copies of a mode.
 
         ADVI's draws are independent and have no verdict.
         """
         return None if self.verdict is None else judge({"f": self.functions(x)})
 
     def verdicts(self, task: RegressionTask) -> dict[str, Any]:
-        """Return both verdicts, fit for JSON."""
+        """Return both verdicts in a form for JSON."""
         both = {"function": self.function_verdict(task.judged), "weights": self.verdict}
         return {what: verdict.to_dict() if verdict else None for what, verdict in both.items()}
 
     def bands(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the predictive mean, its epistemic sd and its total sd at x.
+        """Return the predictive mean, the epistemic sd and the total sd at x.
 
-        The draws' f have the epistemic spread; the noise adds to it: Var y = Var f + E sd².
+        The spread of f between draws is epistemic, and the noise adds to it: Var y = Var f + E sd².
         """
         f = self.functions(x)
         variance = f.var(axis=(0, 1))
@@ -190,7 +191,7 @@ def open_density(network: Network) -> StanDensity:
 def by_nuts(
     task: RegressionTask, density: StanDensity, settings: Settings
 ) -> tuple[NetworkDraws, FloatArray]:
-    """Sample with Stan's NUTS, each chain from the best of several ascents; return those too."""
+    """Sample with Stan's NUTS, each chain from the best of several ascents; also return these."""
     starts, ascents = best_starts(task, density, settings)
     points = [density.constrain(start) for start in starts]
     fit = measures.nuts(
@@ -227,7 +228,8 @@ def by_hmc(
 ) -> tuple[NetworkDraws, FloatArray]:
     """Run the lecture's HMC from random starts; also return the log likelihood from the first draw.
 
-    The first half of the transitions is warm-up. Every fifth draw is kept: neighbours are alike.
+    The first half of the transitions is warm-up. Every fifth draw is kept, because neighbouring
+    draws are similar.
     """
     num = settings.size(2_000, 300)
     started = time.perf_counter()
@@ -249,7 +251,7 @@ def by_hmc(
 
 
 def _each_chain(title: str, steps: int, tasks: Sequence[Callable[..., Any]]) -> list[Any]:
-    """Do a task for each chain, at once, and show the progress: a task calls `advance(steps)`."""
+    """Run a task for each chain in parallel and show progress; tasks call `advance(steps)`."""
     with stage(title, len(tasks) * steps) as advance:
         at_once = processes(len(tasks))
         return list(each([partial(task, lambda n: advance(n * at_once)) for task in tasks]))
@@ -278,14 +280,14 @@ def _hmc_chain(
 def best_starts(
     task: RegressionTask, density: StanDensity, settings: Settings
 ) -> tuple[FloatArray, FloatArray]:
-    """Return where the best ascent of each chain ended, and how high all of them came.
+    """Return the end of the best ascent of each chain, and the log densities of all ascents.
 
     Returns
     -------
     starts : array, shape (chain, dim)
-        On the unconstrained scale.
+        The ends of the best ascents, on the unconstrained scale.
     ascents : array, shape (chain, ascent)
-        Log densities, the best first.
+        Log densities at the ends, the best first.
     """
     import scipy.optimize  # noqa: F401  # before the fork: see pyflowers.cores
 
@@ -299,7 +301,7 @@ def best_starts(
 def ascend(
     density: StanDensity, rng: np.random.Generator, num: int, advance: Callable[[int], object]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return where the best of `num` ascents from random starts ended, and all log densities."""
+    """Return the end of the best of `num` ascents from random starts, and all log densities."""
     from scipy.optimize import minimize
 
     def downhill(x: FloatArray) -> tuple[float, FloatArray]:
@@ -317,7 +319,7 @@ def ascend(
 
 
 def symmetry_error(task: RegressionTask, density: StanDensity, posterior: NetworkDraws) -> float:
-    """Return how much the log density differs between a draw and one of its copies."""
+    """Return the difference in log density between a draw and one of its copies."""
     draw = {name: values[0, -1] for name, values in posterior.weights.items()}
     empty = {name: np.zeros(shape) for name, shape in density.dims.items() if 0 in shape}
     both = [draw, task.network.another_copy(draw)]
@@ -328,7 +330,7 @@ def symmetry_error(task: RegressionTask, density: StanDensity, posterior: Networ
 
 
 def _rows(task: RegressionTask, posteriors: Sequence[NetworkDraws]) -> list[Row]:
-    """Return a row a method: how well it predicts and how far it is from NUTS."""
+    """Return a row for each method: its predictive error and its distance from NUTS."""
 
     def value(verdict: Part | None, name: str) -> float:
         checks = verdict.checks if verdict else ()
@@ -367,12 +369,12 @@ def _findings(
     ascents: FloatArray,
     symmetry: float,
 ) -> list[str]:
-    """Say where NUTS starts, what each verdict is, and why."""
+    """Report the starts of NUTS, the verdicts, and their reasons."""
     of_nuts, of_advi, of_hmc = rows
     best, others = ascents[:, 0], ascents[:, 1:].ravel()
     heights = ", ".join(f"{height:.1f}" for height in np.sort(best))
     near = int((others > best.max() - NEAR).sum())
-    # Neal (2011), section 5.4.4, asks for 0.65.
+    # Neal (2011), section 5.4.4, recommends 0.65.
     too_long = ": ε is too long for this posterior, and chains get stuck"
     return [
         f"{task.title}: each chain of NUTS starts from the best of {ascents.shape[1]} "
@@ -400,7 +402,7 @@ def _findings(
 
 
 def _brief(verdict: Part | None) -> str:
-    """Say whether a verdict passes, and by which numbers it does not."""
+    """Return whether a verdict passes, with the numbers that fail."""
     if verdict is None or verdict.passed:
         return "passes"
     return f"fails ({', '.join(f'{c.name} {format_number(c.value)}' for c in verdict.failed)})"
@@ -409,7 +411,7 @@ def _brief(verdict: Part | None) -> str:
 def _show_predictions(
     lecture: Lecture, task: RegressionTask, posteriors: Sequence[NetworkDraws]
 ) -> None:
-    """Draw the predictive mean with ±2 sd, epistemic and total, a panel a method."""
+    """Draw the predictive mean with ±2 sd, epistemic and total, in one panel per method."""
     network, grid = task.network, task.grid
     curve = task.curve(grid)
     spread = np.ptp(curve)
@@ -437,7 +439,7 @@ def _show_predictions(
 def _show_likelihood(
     lecture: Lecture, task: RegressionTask, log_likelihoods: dict[str, FloatArray]
 ) -> None:
-    """Draw the training log likelihood per iteration, a panel a method."""
+    """Draw the training log likelihood per iteration, in one panel per method."""
 
     def traces(ax: Axes, values: FloatArray) -> None:
         draw_traces(ax, values, values.shape[1], width=0.7)
@@ -454,7 +456,7 @@ def _show_likelihood(
 
 
 def _show_weights(lecture: Lecture, task: RegressionTask, fit: NetworkDraws) -> None:
-    """Draw a weight and the function at a point, four chains each: one fails, one need not."""
+    """Draw traces of a weight, which fails to converge, and of the function at a point."""
     middle = task.judged[[len(task.judged) // 3]]
     shown = {
         "First hidden weight": fit.weights["hidden_weight"][..., 0],

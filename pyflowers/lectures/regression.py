@@ -2,16 +2,17 @@
 
     y = −1 + 2x + N(0, 0.5²),   p(α, β, σ) flat,
 
-so α and β are t distributed with N − 3 = 27 degrees of freedom about least squares. Metropolis
-takes steps of sd 0.02 in (α, β, log σ) from a start far away: its burn-in is on view. Stochastic
-gradient Langevin dynamics (SGLD) moves by
+so α and β have t distributions with N − 3 = 27 degrees of freedom around the least-squares
+estimates. Metropolis takes steps of sd 0.02 in (α, β, log σ) from a distant start, so that its
+burn-in is visible. Stochastic gradient Langevin dynamics (SGLD) moves by
 
     θ′ = θ + (ε/2) ĝ + η,     η ~ N(0, ε),
 
-with ĝ from mini-batches of 10. It has no accept step, so a small bias of order ε stays.
+with ĝ from mini-batches of 10. It has no accept step, so a small bias of order ε remains.
 
-Where the lecture is wrong: the handout's SGLD adds noise of sd α, its step size, where Langevin
-needs √α. The sd of the draws then is about √α times the posterior's. Both are run here.
+An error in the lecture: the handout's SGLD adds noise of sd α, its step size, where Langevin
+dynamics need √α. The sd of the draws is then about √α times the posterior sd. Both versions are run
+here.
 
 References
 ----------
@@ -44,7 +45,7 @@ SHOWN = ("Metropolis", "SGLD", "handout's SGLD")
 
 
 def regression(settings: Settings) -> Lecture:
-    """Set three samplers beside the exact t posterior.
+    """Compare three samplers with the exact t posterior.
 
     Raises
     ------
@@ -111,7 +112,7 @@ def regression(settings: Settings) -> Lecture:
 
 
 def simulated_posterior(rng: np.random.Generator) -> LinearRegression:
-    """Draw the points and return their posterior with a prior flat in σ."""
+    """Draw the points and return their posterior under a prior that is flat in σ."""
     x = np.linspace(-1, 1, NUM_POINTS)
     y = TRUTH["alpha"] + TRUTH["beta"] * x + rng.normal(0, TRUTH["sigma"], NUM_POINTS)
     return LinearRegression(x, y, flat_in="sigma")

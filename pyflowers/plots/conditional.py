@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from pyflowers.programs.prediction import Predictor
 
 NUM_POINTS = 61
-"""Of a curve."""
+"""Number of points of a curve."""
 
 MOST_CURVES = 6
-"""Levels of a factor that have a curve each."""
+"""The most levels of a factor with one curve for each level."""
 
 MOST_OBSERVATIONS = 2000
-"""Observations that are drawn, evenly spaced over the rows."""
+"""The most observations that are drawn, evenly spaced over the rows."""
 
 
 @styled
@@ -48,27 +48,48 @@ def conditional_effects(
 ) -> Figure:
     """Draw the expected response over a column's values, with the observations.
 
-    Other columns of numbers are at their means; factors, and columns of two numbers, at what is
-    most frequent. Effects of groups are left out, and trials are 1.
+    Other numeric columns are at their means; factors, and columns with two numbers, are at their
+    most frequent value. Effects of groups are left out, and trials are 1.
 
     Parameters
     ----------
     fit : Fit
-        Of a program with ``[prediction]``.
+        A fit to a table, of a program with ``[prediction]`` in its declaration; every formula has
+        it.
     column : str
-        A covariate. Of a factor each level is a row, and so is each of two numbers; of more than
-        30, those with the 15 largest and the 15 smallest medians are drawn.
+        A covariate. Each level of a factor, or each of two numbers, is a row; of more than 30
+        levels, those with the 15 largest and the 15 smallest medians are drawn. Other numbers have
+        a curve.
     by : str, optional
-        A factor, or numbers: a curve for each of at most 6 levels or different values.
+        A column with a curve for each of its values: a factor or a numeric column, with at most 6
+        levels or different values.
     spread : str, optional
-        A column of groups: the median for each of its labels is a thin line besides.
+        A column of groups. The median for each of its labels is drawn as a thin line.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        Medians and two intervals, of 50% and of the fit's probability, over the observations.
 
     Raises
     ------
     ConfigError
-        If the response does not depend on the column, or the other columns are not of the kind.
+        If the response does not depend on the column, or `by` or `spread` does not suit it.
+
+    See Also
+    --------
+    pyflowers.effects : Compute average effects of columns.
+
+    Examples
+    --------
+    >>> import pandas as pd, pyflowers
+    >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]})
+    >>> fit = pyflowers.fit("y ~ dose", frame, seed=1, engine="stanli")
+    >>> figure = pyflowers.plots.conditional_effects(fit, "dose")
+    >>> pyflowers.plots.alt_text(figure)
+    'Expected y over dose: the median is 0.97... at 0 and 11 at 5.'
     """
     from pyflowers.analysis.average_effects import covariates, factor_levels
 
@@ -89,14 +110,15 @@ def conditional_effects(
     if column in levels:
         if by or spread:
             raise ConfigError(
-                f"by and spread are of columns of more than two numbers, and {column} is none"
+                f"by and spread need a column with more than two distinct numbers, and {column} is "
+                "not one"
             )
         return _of_levels(fit, column, levels[column], theme)
     return _of_numbers(fit, column, by, spread, theme)
 
 
 def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
-    """Return the values of each column of numbers that has few different ones."""
+    """Return the values of each numeric column that has few different values."""
     own = fit.data.table
     assert own is not None
     found = {
@@ -108,7 +130,7 @@ def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
 
 
 def _reference(fit: Fit, num: int, **cells: Any) -> Table:
-    """Return a table of `num` rows that hold each column fixed, but those that are given."""
+    """Return a table of `num` rows with fixed values in all columns except the given ones."""
     from pyflowers.analysis.average_effects import factor_levels, trials_of
 
     own = fit.data.table
@@ -127,7 +149,7 @@ def _reference(fit: Fit, num: int, **cells: Any) -> Table:
 
 
 def _observed(fit: Fit) -> NDArray[np.float64]:
-    """Return the observed values, of trials the share of successes."""
+    """Return the observed values; for trials, the share of successes."""
     from pyflowers.analysis.average_effects import trials_of
 
     own, trials = fit.data.table, trials_of(fit)
@@ -225,7 +247,7 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
 
 
 def _show_all(ax: Axes, y: NDArray[np.float64], medians: NDArray[np.float64]) -> None:
-    """Let far observations and ends of bands leave the axis, where they would hide all else."""
+    """Limit the axis if distant observations or ends of bands would squeeze everything else."""
     low, high = np.quantile(y, [0.005, 0.995])
     low, high = min(low, medians.min()), max(high, medians.max())
     if np.ptp(ax.get_ylim()) > 2 * (high - low) > 0:
@@ -237,7 +259,7 @@ def _colours(theme: Theme, num: int) -> list[str]:
 
 
 def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the median curve of each label of a group, at the means of all other groups."""
+    """Return the median curve of each label of a group, with all other groups at their means."""
     from pyflowers.programs.prediction import group_columns, rule_of
 
     rule = rule_of(fit.program)
@@ -247,8 +269,8 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
     }
     if group not in variables:
         raise ConfigError(
-            f"spread takes a column of groups, {', '.join(variables) or 'and there are none'}; "
-            f"it was {group!r}"
+            f"spread must be a column of groups ({', '.join(variables) or 'there are none'}), "
+            f"got {group!r}"
         )
     known = {fit.data.name_of(its): labels for its, labels in fit.data.labels.items()}
     labels = known[group].names
@@ -269,7 +291,7 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
 
 
 def _held(fit: Fit, *but: str) -> str:
-    """Say what is held fixed."""
+    """Return a note on the columns that are held fixed."""
     from pyflowers.analysis.average_effects import covariates
 
     others = [name for name in covariates(fit, offsets=True) if name not in but]

@@ -1,4 +1,4 @@
-"""Groups, a row or a panel each: their observations, the posterior of their means, predictions."""
+"""Figures with a row or panel per group: observations, the posterior of means, predictions."""
 
 from __future__ import annotations
 
@@ -26,36 +26,53 @@ MOST_ROWS = 30
 MOST_PANELS = 24
 MOST_TICKS = 6
 MOST_INSIDE = 0.75
-"""Share of observed means within 50% intervals from which it is said to be no evidence of fit."""
+"""Share of observed means within 50% intervals above which the figure warns that this is no
+evidence of fit."""
 
 NEAR_ZERO = 0.2
-"""Smallest observation over the largest up to which an axis begins at 0."""
+"""Largest ratio of the smallest to the largest observation for which an axis begins at 0."""
 
 ROW_CHARACTERS = 66
-"""Characters that fit below a row of panels; of more, the labels are drawn upright."""
+"""Characters that fit below a row of panels; longer labels are drawn vertically."""
 
 
 @styled
 def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Figure:
     """Draw the posterior of each group: medians with two intervals, the largest on top.
 
-    The intervals hold 50% and the probability of the fit's own, 90% by default.
+    The intervals have probability 50% and the fit's ``interval``, 90% by default.
 
     Parameters
     ----------
     fit : Fit
-        Has the draws.
+        The fit.
     quantity : str, optional
-        A vector of the posterior; by default the role ``group_mean``, or else the coefficients of
-        a design matrix. Of more than 30 elements, the 15 largest and the 15 smallest medians are
-        drawn.
+        A vector of the posterior. Default: the means of the groups, or the coefficients of a design
+        matrix if there are none. Of more than 30 elements, those with the 15 largest and the 15
+        smallest medians are drawn.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A row for each element.
 
     Raises
     ------
     ConfigError
-        If there is no such vector.
+        If the posterior has no such vector.
+
+    See Also
+    --------
+    pyflowers.plots.shrinkage : Compare the posterior of each group with its average.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.forest(fit)
+    >>> figure.savefig("forest.png")
     """
     effects = coefficients(fit)
     if quantity is None and not effects:
@@ -87,7 +104,7 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
 
 
 def coefficients(fit: Fit) -> list[str]:
-    """Return the vectors of a posterior that have an element for each column of a design matrix."""
+    """Return the vectors of a posterior with one element per column of a design matrix."""
     declared = fit.data.declaration
     matrices = [(name,) for name in declared.matrices]
     return [
@@ -102,16 +119,35 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     Parameters
     ----------
     checks : PredictiveChecks
-        Of data with groups, and a model without a mean of its own for each: such a mean follows
-        the observed one, so that nothing would stand out. Of more than 30 groups, those are drawn
-        whose observed means are farthest out among the replicated ones.
+        The checks of a fit to grouped data, of a model without a separate mean for each group: such
+        a mean would follow the observed mean, so that no group would stand out. Of more than 30
+        groups, those are drawn whose observed means are the most extreme among the replicated
+        means.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A row for each group: the observed mean and two intervals of replicated means.
 
     Raises
     ------
     ConfigError
         If the rows are not grouped.
+
+    See Also
+    --------
+    pyflowers.check : Compute the checks.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.group_intervals(pyflowers.check(fit))
+    >>> pyflowers.plots.alt_text(figure)
+    'Observed means of 3 groups against those replicated by iid_normal: 1 outside their 90%
+    interval.'
     """
     groups, fit = checks.groups, checks.fit
     if groups is None:
@@ -141,22 +177,40 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     outside = (observed < levels[0]) | (observed > levels[4])
     alt = (
         f"Observed means of {num} groups against those replicated by {fit.name}: "
-        f"{int(outside.sum())} lie outside their {percent(fit.interval)} interval."
+        f"{int(outside.sum())} outside their {percent(fit.interval)} interval."
     )
     return finish(figure, alt, *notes)
 
 
 @styled
 def predictions(found: Predictions | RowPredictions, *, theme: Theme = LIGHT) -> Figure:
-    """Draw what is predicted: medians with intervals of 50% and the fit's own, new groups last.
+    """Draw predictions: medians with two intervals, new groups last.
+
+    The intervals have probability 50% and the fit's ``interval``, 90% by default.
 
     Parameters
     ----------
     found : Predictions or RowPredictions
-        Of more than 30 groups or rows, those with the 15 largest and the 15 smallest medians are
-        drawn.
+        The predictions. Of more than 30 groups or rows, those with the 15 largest and the 15
+        smallest medians are drawn.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A row for each group, or for each row or average of the table.
+
+    See Also
+    --------
+    pyflowers.predict : Compute predictions.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.predictions(pyflowers.predict(fit))
+    >>> figure.savefig("predictions.png")
     """
     from pyflowers.analysis.predictions import RowPredictions
 
@@ -177,14 +231,14 @@ def predictions(found: Predictions | RowPredictions, *, theme: Theme = LIGHT) ->
     shown = np.concatenate([groups, np.arange(num, len(names))])
     figure, ax = named_rows([names[i] for i in shown], "", theme)
     style.legend(figure, intervals_of_rows(ax, levels[:, shown], theme, fit.interval))
-    # A new group's tail may be so long that nothing else could be read.
+    # The tail of a new group may be so long that nothing else would be readable.
     low, inner_low, _, inner_high, high = levels[:, shown]
     span = float(inner_high.max() - inner_low.min()) or 1.0
     right = min(float(high.max()), float(inner_high.max()) + 2 * span)
     left = max(float(low.min()), float(inner_low.min()) - 2 * span)
     ax.set_xlim(left - 0.04 * (right - left), right + 0.04 * (right - left))
     is_beyond = bool((high > right).any() or (low < left).any())
-    beyond = "Intervals go on beyond the axis; the table has their ends." if is_beyond else ""
+    beyond = "Intervals extend beyond the axis; the table has their ends." if is_beyond else ""
     titles = " and ".join(part.title for part in parts)
     ax.set_xlabel(fitted(f"{observed_unit(fit)}, {titles}", 4.4))
     alt = (
@@ -226,28 +280,54 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
 
 @styled
 def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
-    """Draw each group's posterior mean between its own average and that of all groups.
+    """Draw each group's average and the posterior median that it is shrunk to.
+
+    The dashed line is where the model shrinks averages to, the posterior median of a group that is
+    not in the data; of a program without new groups, it is the average of all.
 
     Parameters
     ----------
     fit : Fit
-        Of a program with the role ``group_mean``. Of more than 30 groups, the 15 with the lowest
-        and the 15 with the highest averages are drawn.
+        A fit to a table, of a program with the role ``group_mean``. Of more than 30 groups, the 15
+        with the lowest and the 15 with the highest averages are drawn.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A row for each group: its average, and its posterior median with an interval.
 
     Raises
     ------
     ConfigError
         If the program has no group means, or the data are not a table.
+
+    See Also
+    --------
+    pyflowers.plots.forest : Draw the posterior of each group only.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.shrinkage(fit)
+    >>> figure.savefig("shrinkage.png")
     """
     fit.program.require(Capability.GROUP_MEAN)
     groups = fit.data.by_group
     if groups is None:
         raise ConfigError(f"plots: {fit.name} was given no table, so its groups are not known")
     unpooled = np.bincount(groups.codes, fit.data.y) / groups.counts
-    pooled = float(fit.data.y.mean())
-    draws = flat(fit.posterior[fit.program.declaration.roles.group_mean])
+    mean = fit.program.declaration.roles.group_mean
+    centre, line = float(fit.data.y.mean()), "average of all"
+    new_data = fit.program.python.new_data
+    if new_data is not None and new_data.new_groups is not None:
+        rng = np.random.default_rng(fit.record.options.seed)
+        anew = new_data.new_groups(fit.draws, fit.data, 1, rng)
+        if mean in anew:
+            centre, line = float(np.median(anew[mean])), "median of a new group"
+    draws = flat(fit.posterior[mean])
     low, _, median, _, high = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
     shown, note = np.arange(len(groups)), ""
     if len(groups) > MOST_ROWS:
@@ -259,7 +339,7 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         )
     rows = np.arange(shown.size)
     figure, ax = named_rows([groups.names[i] for i in shown], groups.column, theme)
-    ax.axvline(pooled, color=theme.prior, ls=style.DASHED, lw=1.1)
+    ax.axvline(centre, color=theme.prior, ls=style.DASHED, lw=1.1)
     ax.hlines(rows, low[shown], high[shown], color=theme.model, lw=2.2, alpha=0.45)
     ax.hlines(rows, unpooled[shown], median[shown], color=theme.muted, lw=0.8)
     own: dict[str, Any] = {"marker": "o", "ls": "", "mfc": theme.paper, "mec": theme.data}
@@ -270,17 +350,17 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     handles = [
         style.key("own average", ms=8, **own),
         style.key(f"posterior median, {percent(fit.interval)}", **median_key),
-        style.key("average of all", color=theme.prior, ls=style.DASHED),
+        style.key(line, color=theme.prior, ls=style.DASHED),
     ]
     style.legend(figure, handles, columnspacing=1.2)
-    away = unpooled - pooled
+    away = unpooled - centre
     far = np.abs(away) > 1e-12
-    share = float(np.median(1 - (median - pooled)[far] / away[far])) if far.any() else 0.0
+    share = float(np.median(1 - (median - centre)[far] / away[far])) if far.any() else 0.0
     most = int(np.argmax(np.abs(median - unpooled)))
     alt = (
         f"Shrinkage of the group means of {fit.name}: the posterior medians lie, at the median "
         f"over {len(groups)} {groups.column} labels, {share:.0%} of the way from the own "
-        f"average to the average of all, {pooled:.3g}. {groups.names[most]} moves most, from "
+        f"average to the {line}, {centre:.3g}. {groups.names[most]} moves most, from "
         f"{unpooled[most]:.3g} to {median[most]:.3g}."
     )
     return finish(figure, alt, note)
@@ -290,21 +370,33 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
 def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
     """Draw each group's observations over time, a panel for each group.
 
-    A time that a group lacks, and others have, is a cross at the foot of its panel and a gap in
-    its line. Without times all groups are in one panel, a dot for each observation.
+    A time that a group lacks and other groups have is a cross at the bottom of the group's panel
+    and a gap in its line. Without times all groups are in one panel, a dot for each observation.
 
     Parameters
     ----------
     data : Data
-        Of a table with groups. Of more than 24 groups, 24 are drawn, evenly spaced by their
-        averages.
+        The data of a table with groups, such as ``fit.data``. Of more than 24 groups, 24 are drawn,
+        evenly spaced in the order of their averages.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A panel for each group; without times, one panel with a row for each group.
 
     Raises
     ------
     ConfigError
         If the data have no groups or nothing is observed.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.observations(fit.data)
+    >>> figure.savefig("observations.png")
     """
     groups, times = data.by_group, data.by_time
     if groups is None or not data.num_obs:
@@ -340,7 +432,7 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
 
 
 def _limits(data: Data) -> tuple[float, float]:
-    """Return an axis that holds all observations, and 0 where the smallest count is near it."""
+    """Return limits that contain all observations, and 0 if the smallest count is near it."""
     low, high = float(data.y.min()), float(data.y.max())
     low = 0.0 if 0 < low < NEAR_ZERO * high else low
     margin = 0.09 * ((high - low) or 1.0)
@@ -348,7 +440,7 @@ def _limits(data: Data) -> tuple[float, float]:
 
 
 def _dots(data: Data, groups: Labels, shown: NDArray[np.int64], theme: Theme) -> StyledFigure:
-    """Draw the observations of each group on a line, equal ones apart."""
+    """Draw the observations of each group on a line, with equal ones side by side."""
     most = int(groups.counts[shown].max())
     height = max(shown.size, 4) * (0.2 if most == 1 else 0.3)
     figure = style.new_figure(0.6 + height, theme)
@@ -367,9 +459,9 @@ def _dots(data: Data, groups: Labels, shown: NDArray[np.int64], theme: Theme) ->
 def _time_panels(
     data: Data, table: NDArray[np.float64], shown: NDArray[np.int64], theme: Theme
 ) -> StyledFigure:
-    """Draw a panel of each group over time, missing observations marked."""
+    """Draw a panel over time for each group, with missing observations marked."""
     groups, times = data.by_group, data.by_time
-    assert groups is not None  # observations() asks
+    assert groups is not None  # observations() has checked this
     assert times is not None
     columns = min(4, max(shown.size, 1))
     height = 1.75 if shown.size <= 4 else 1.25
@@ -397,9 +489,9 @@ def _time_panels(
         ax.set_xticks(at, ticks)
         if upright:
             ax.tick_params(axis="x", rotation=90)
-        if i + columns >= len(axes):  # no panel is below it
+        if i + columns >= len(axes):  # there is no panel below it
             ax.tick_params(labelbottom=True)
-            # Above an empty place labels take its room, not that of the whole row.
+            # The labels extend into the empty place below, without changing the row's height.
             ax.xaxis.set_in_layout(i // columns == (len(axes) - 1) // columns)
             ax.set_xlabel(fitted(times.column, room))
     num_rows = -(-shown.size // columns)
@@ -410,18 +502,18 @@ def _time_panels(
 
 
 def observed_unit(fit: Fit) -> str:
-    """Return the unit of an observation: that of a group's mean, or else what the user calls it."""
+    """Return the unit of an observation: the unit of the group mean, or else the column's name."""
     mean = fit.program.declaration.roles.group_mean
     return fit.program.unit_of(mean, fit.data) or fit.data.value_name
 
 
 def interval_probs(interval: float) -> tuple[float, ...]:
-    """Return the quantiles of a figure: those of the interval, of one of 50%, and the median."""
+    """Return the quantiles of a figure: the ends of the interval, of a 50% interval, the median."""
     return ((1 - interval) / 2, 0.25, 0.5, 0.75, (1 + interval) / 2)
 
 
 def extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
-    """Return rows in order, first and last ones only where there are too many."""
+    """Return rows in order; if there are too many, only the first and last ones."""
     order = np.argsort(order_by, kind="stable")
     if order.size <= MOST_ROWS:
         return order, ""
@@ -452,7 +544,7 @@ def _name_rows(ax: Axes, names: Sequence[str], what: str, height: float) -> None
 def intervals_of_rows(
     ax: Axes, levels: NDArray[np.float64], theme: Theme, interval: float, what: str = ""
 ) -> list[Any]:
-    """Draw two intervals a row, and medians if they are not named; return the legend's handles."""
+    """Draw two intervals per row, and medians unless they are named; return legend handles."""
     rows = np.arange(levels.shape[1])
     wide: dict[str, Any] = {"color": theme.model, "lw": 1.6, "alpha": 0.55}
     narrow: dict[str, Any] = {"color": theme.model, "lw": 4.2, "alpha": 0.8}

@@ -1,4 +1,4 @@
-"""Figures of a comparison: how the methods see one posterior."""
+"""Figures that compare methods on one posterior."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 MOST_PANELS = 9
 MOST_RATIO = 100
-"""Upper over lower end of a logarithmic axis up to which it has ticks within a decade."""
+"""Largest ratio of the ends of a logarithmic axis with ticks within a decade."""
 
 HIGHEST_PEAK = 2.5
-"""Peak that fits into a panel of densities, relative to that of the truth."""
+"""Highest peak that fits into a panel of densities, relative to the true peak."""
 
 LARGEST = 1e150
-"""Draws beyond it have squares that are no longer floats."""
+"""Largest draw whose square does not overflow."""
 
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
-"""Contours, as fractions of each density's maximum."""
+"""Levels of the contours, as fractions of the maximum of each density."""
 
 
 @styled
@@ -45,11 +45,16 @@ def coordinate_ascent(
     Parameters
     ----------
     comparison : Comparison
-        Of a model of one normal distribution.
+        The result of :func:`pyflowers.compare` for a model of one normal distribution.
     precision : bool
         Whether the second axis is lambda = 1/sigma2, as in the textbooks, or sigma2 itself.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        Four panels: the start, after each of the first two updates, and at convergence.
 
     Raises
     ------
@@ -60,6 +65,13 @@ def coordinate_ascent(
     ----------
     Bishop (2006), Pattern Recognition and Machine Learning, figure 10.4; MacKay (2003), Information
     Theory, Inference, and Learning Algorithms, figure 33.4.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> from pyflowers.plots import methods
+    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> methods.coordinate_ascent(found).savefig("coordinate_ascent.png")
     """
     vb = comparison.vb_from_afar
     if vb is None:
@@ -75,7 +87,7 @@ def coordinate_ascent(
     figure, axes = panels(4, 2, 2.3, theme, sharex=True, sharey=True)
     for ax, state, title in zip(axes, states, titles, strict=True):
         log_q = state.factors[mean].logpdf(x) + state.factors[scale].logpdf(sigma2)
-        style.plain_ticks(ax.yaxis)  # no power of ten above the axis, where the title is
+        style.plain_ticks(ax.yaxis)  # a power of ten above the axis would overlap the title
         looks = {"-": (target, theme.ink), "--": (log_q + log_jacobian, theme.alarm)}
         for dashes, (density, colour) in looks.items():
             look: dict[str, Any] = {"colors": [colour], "linestyles": dashes, "linewidths": 0.9}
@@ -98,7 +110,7 @@ def coordinate_ascent(
 def _axes_values(
     exact: Any, mean: str, scale: str, precision: bool, states: list[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return grids that hold the posterior and every state's q; of the first two, its middle."""
+    """Return grids that contain the posterior, q in all states, and the centre of the first two."""
     early, late = [s.factors for s in states[:2]], [s.factors for s in states[2:]]
     tails = np.array([0.003, 0.997])
     spread = np.array([0.015, 0.997] if precision else [0.003, 0.985])
@@ -115,7 +127,27 @@ def _axes_values(
 
 @styled
 def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
-    """Overlay the marginal densities of each parameter by all methods."""
+    """Overlay the marginal densities of each parameter by all methods.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The result of :func:`pyflowers.compare`.
+    theme : Theme
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A panel for each of at most 9 parameters, with a density for each method.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> from pyflowers.plots import methods
+    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> methods.method_marginals(found).savefig("method_marginals.png")
+    """
     shown = shown_elements(comparison)
     columns = min(3, len(shown))
     figure, axes = panels(len(shown), columns, 1.75, theme)
@@ -131,7 +163,7 @@ def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
             width = 2.2 if is_thick else 1.1
             label = METHOD_NAMES[method]
             ax.plot(grid, density, color=colours[method], linewidth=width, label=label)
-            # A method that is far too sure of itself must not flatten the others.
+            # A method with far too narrow a density must not flatten the others.
             top = max(top, float(density.max()) * HIGHEST_PEAK) if is_thick else top
             highest = max(highest, float(density.max()))
         _scale_x(ax, low, high, logarithmic)
@@ -149,8 +181,33 @@ def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
 
 @styled
 def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the ELBO after each sweep below its upper bound, the log evidence."""
-    vb = comparison.vb_from_afar or comparison.vb  # from far away there is something to see
+    """Draw the ELBO of closed-form variational Bayes over its iterations.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The result of :func:`pyflowers.compare`.
+    theme : Theme
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        The ELBO after each iteration, and the log evidence where it is known.
+
+    Raises
+    ------
+    ConfigError
+        If the comparison has no closed-form variational Bayes.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> from pyflowers.plots import methods
+    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> methods.elbo_trace(found).savefig("elbo_trace.png")
+    """
+    vb = comparison.vb_from_afar or comparison.vb  # from far away, the ascent is visible
     if vb is None:
         name = comparison.program.name
         raise ConfigError(f"{name} has no closed-form VB, so there is no ELBO to draw")
@@ -179,7 +236,27 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
 
 @styled
 def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the median and the interval of each parameter by each method."""
+    """Draw the interval of each parameter by each method.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The result of :func:`pyflowers.compare`.
+    theme : Theme
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A row for each parameter and method.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> from pyflowers.plots import methods
+    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> methods.interval_forest(found).savefig("interval_forest.png")
+    """
     shown = shown_elements(comparison)
     columns = min(3, len(shown))
     figure, axes = panels(len(shown), columns, 1.75, theme, sharey=True)
@@ -209,7 +286,28 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
 
 
 def comparison_figures(comparison: Comparison, suffix: str = "png") -> dict[str, Figure]:
-    """Return every figure that applies to a comparison, by file name."""
+    """Draw all figures of a comparison.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The result of :func:`pyflowers.compare`.
+    suffix : str
+        Suffix of the file names.
+
+    Returns
+    -------
+    dict of str to Figure
+        The figures, by the file names that ``pyflowers compare --out`` gives them.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> from pyflowers.plots import methods
+    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> sorted(methods.comparison_figures(found))
+    ['ascent_precision.png', 'ascent_variance.png', 'elbo.png', 'intervals.png', 'marginals.png']
+    """
     makers = figure_makers(comparison)
     if comparison.vb_from_afar is not None:
         makers["ascent_variance"] = partial(coordinate_ascent, comparison, precision=False)
@@ -217,7 +315,7 @@ def comparison_figures(comparison: Comparison, suffix: str = "png") -> dict[str,
 
 
 def figure_makers(comparison: Comparison) -> dict[str, Callable[[], Figure]]:
-    """Return what draws each figure of a comparison that a report shows."""
+    """Return a function that draws each figure of a comparison for a report."""
     applies = {
         "marginals": (method_marginals, True),
         "intervals": (interval_forest, True),
@@ -228,7 +326,7 @@ def figure_makers(comparison: Comparison) -> dict[str, Callable[[], Figure]]:
 
 
 def shown_elements(comparison: Comparison) -> list[str]:
-    """Return the elements that figures, and the report's table, have room for: scalars first."""
+    """Return the elements that fit into figures and the report's table, scalars first."""
     return sorted(comparison.elements, key=lambda name: "[" in name)[:MOST_PANELS]
 
 
@@ -238,22 +336,22 @@ def _left_out(comparison: Comparison) -> str:
 
 
 def _colours(comparison: Comparison, theme: Theme) -> dict[str, str]:
-    """Black for the truth, one colour for each other method, the same in every figure."""
+    """Return the colour of each method: black for the truth, and the same in every figure."""
     others = [method for method in METHOD_NAMES if method not in ("exact", "independent")]
     palette = dict(zip(others, theme.chains, strict=True))
-    palette["independent"] = palette["nuts"]  # there is one of the two
+    palette["independent"] = palette["nuts"]  # a comparison has only one of the two
     return {method: palette.get(method, theme.ink) for method in comparison.results}
 
 
 def _truth(comparison: Comparison, name: str) -> list[float]:
-    """Return the median and the interval of a parameter by the exact method, or the reference."""
+    """Return the median and interval of a parameter from the exact posterior or the reference."""
     method = "exact" if "exact" in comparison.results else comparison.reference
     values = comparison.results[method].quantities.loc[name].iloc[:3]
     return [float(value) for value in values.to_numpy()]
 
 
 def _reach(comparison: Comparison, name: str) -> tuple[float, float, bool]:
-    """Return an axis that holds the truth's interval with room to spare; whether logarithmic."""
+    """Return limits that contain the true interval with a margin, and whether to use logarithms."""
     _, low, high = _truth(comparison, name)
     lowest = min(r.quantities.loc[name].iloc[1] for r in comparison.results.values())
     if comparison.program.log_axis(name) and lowest > 0:
@@ -266,7 +364,7 @@ def _scale_x(ax: Axes, low: float, high: float, logarithmic: bool) -> None:
     ax.set_xlim(low, high)
     if logarithmic:
         ax.set_xscale("log")
-        # Ticks within a decade help where there are few decades, and run into each other elsewhere.
+        # Ticks within a decade help with few decades, and overlap with many.
         subs = (1, 2, 5) if high < MOST_RATIO * low else (1,)
         ax.xaxis.set_major_locator(LogLocator(subs=subs, numticks=5))
         style.plain_ticks(ax.xaxis)
@@ -275,14 +373,14 @@ def _scale_x(ax: Axes, low: float, high: float, logarithmic: bool) -> None:
 def _density(
     comparison: Comparison, method: str, name: str, grid: NDArray[np.float64], logarithmic: bool
 ) -> NDArray[np.float64]:
-    """Return a method's marginal density, of the logarithm on a logarithmic axis."""
+    """Return a method's marginal density; on a logarithmic axis, the density of the logarithm."""
     jacobian = grid if logarithmic else 1.0
     draws = comparison.results[method].draws
     parameter, position = comparison.position(name)
     if draws is not None:
         values = element_of(draws[parameter], position)
         values = np.log(values) if logarithmic else values
-        # Draws that far apart have no density to show.
+        # Draws that are so far apart have no density to show.
         if np.ptp(values) == 0 or np.abs(values).max() > LARGEST:
             return np.zeros_like(grid)
         return kernel_density(values, np.log(grid) if logarithmic else grid)

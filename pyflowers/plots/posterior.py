@@ -1,4 +1,4 @@
-"""One posterior: traceplots, rank plots, pairs, and its prior.
+"""Figures of one posterior: traceplots, rank plots, pair plots, and prior against posterior.
 
 References
 ----------
@@ -33,10 +33,10 @@ MOST_PANELS = 8
 MOST_PAIRED = 5
 MOST_PRIORS = 6
 MOST_POINTS = 4000
-"""Points of a panel; of more draws, every n-th is shown, and all that diverged."""
+"""The most points in a panel; of more draws, every n-th is shown, and all that diverged."""
 
 MOST_VECTOR_POINTS = 60_000
-"""Points up to which a trace is drawn as lines; beyond, as an image, which stays small."""
+"""The most points of a trace that is drawn as lines; longer traces are images, which stay small."""
 
 RANK_BINS = 20
 
@@ -44,26 +44,26 @@ HEAVY_TAIL = 30.0
 """A positive parameter whose 99.5% quantile exceeds its 0.5% by this factor has a log axis."""
 
 SHOWN_SHARE = 0.999
-"""Share of a parameter's draws that its axis spans; the rest is counted in the small print."""
+"""Share of a parameter's draws that its axis spans; the others are counted in the small print."""
 
 GRID = 400
 """Points at which a density is drawn."""
 
 STEP = {True: "draw after warm-up", False: "draw"}
-"""What is counted along a traceplot: without a Markov chain there is no warm-up."""
+"""Label of the x axis of a traceplot: without a Markov chain there is no warm-up."""
 
 BINS_OF_A_KERNEL = 8
-"""Bins of values in one standard deviation of a kernel, where it is that narrow."""
+"""Number of bins per standard deviation of a narrow kernel."""
 
 
 @dataclass(frozen=True)
 class Element:
-    """One number of a posterior.
+    """One scalar of a posterior.
 
     Attributes
     ----------
     name : str
-        As in the summary, such as ``mu_plant[2]``.
+        Its name in the summary, such as ``mu_plant[2]``.
     draws : array, shape (chain, draw)
         Its draws.
     """
@@ -73,7 +73,7 @@ class Element:
 
     @cached_property
     def is_heavy(self) -> bool:
-        """Whether only a logarithmic axis shows both its bulk and its upper tail."""
+        """Whether a logarithmic axis is needed to show both the bulk and the upper tail."""
         low, high = np.quantile(self.draws, (0.005, 0.995))
         return bool(self.draws.min() > 0 and high > HEAVY_TAIL * low)
 
@@ -86,30 +86,30 @@ class Element:
 def choose(
     fit: Fit, most: int, parameters: Sequence[str] | None = None
 ) -> tuple[list[Element], str]:
-    """Choose at most `most` elements: those asked for, or the scalars and the worst of the rest.
+    """Choose at most `most` elements: the requested ones, or scalars and the worst of the others.
 
     Parameters
     ----------
     fit : Fit
-        Has the draws.
+        The fit, with its draws.
     most : int
-        How many a figure can show.
+        The number of elements that a figure can show.
     parameters : sequence of str, optional
         Variables or elements, such as ``mu`` or ``mu_plant[2]``.
 
     Returns
     -------
     shown : list of Element
-        In the posterior's order. Of vectors, the elements with the largest R-hat, as many of each
-        vector; ties go to those that come first. What is the same in every draw is left out where
-        anything else varies. The choice is the same every time.
+        The elements in the order of the posterior. From each vector, the same number of elements
+        with the largest R-hat; the first of equal ones are taken. Constant elements are left out if
+        any element varies. The choice is deterministic.
     note : str
         A sentence about the others.
 
     Raises
     ------
     ConfigError
-        If a parameter is asked for that the posterior does not have, or it has none at all.
+        If the posterior does not have a requested parameter, or has no parameters.
     """
     quantities = list(fit.posterior.values())
     draws = {name: flat(q)[:, :, i] for q in quantities for i, name in enumerate(element_names(q))}
@@ -122,7 +122,7 @@ def choose(
     names = [name for name in names if name in varying] or names
     note, total = "", len(names)
     if total > most:
-        # An R-hat that is not a number is worse than any; sorting keeps the order of ties.
+        # NaN counts as the worst R-hat; sorting keeps the order of ties.
         r_hat = fit.summary()["r_hat"].fillna(np.inf).to_dict()
         vectors: dict[str, list[str]] = {_variable(name): [] for name in names}
         for name in sorted(names, key=lambda name: -r_hat[name]):
@@ -165,16 +165,33 @@ def trace_first_chain(fit: Fit, parameter: str | None = None, *, theme: Theme = 
     Parameters
     ----------
     fit : Fit
-        What to draw.
+        The fit.
     parameter : str, optional
-        Such as ``mu_plant[2]``; the first by default, which is ``mu`` in the models here.
+        The name of a parameter, such as ``mu_plant[2]``. Default: the first parameter, ``mu`` in
+        the shipped programs.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        One panel.
 
     Raises
     ------
     ConfigError
-        If the fit has no such parameter, or none at all.
+        If the fit has no such parameter, or no parameter.
+
+    See Also
+    --------
+    pyflowers.plots.trace : Draw the traceplots of all chains.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.trace_first_chain(fit, "mu_plant[2]")
+    >>> figure.savefig("trace_first_chain.png")
     """
     (element, *_), _ = choose(fit, 1, None if parameter is None else [parameter])
     figure, (ax,) = panels(1, 1, 2.1, theme)
@@ -197,16 +214,34 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     Parameters
     ----------
     fit : Fit
-        What to draw.
+        The fit.
     parameters : sequence of str, optional
-        Which; by default all, or of many those with the largest R-hat.
+        Names of quantities or of their elements, such as ``mu`` or ``mu_plant[2]``. Default: all.
+        Of more than 8 elements, single numbers come first, then the elements of vectors with the
+        largest R-hat.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A panel for each parameter, with a line for each chain.
 
     Raises
     ------
     ConfigError
-        If the fit has no such parameter, or none at all.
+        If the fit has no such parameter, or no parameter.
+
+    See Also
+    --------
+    pyflowers.plots.ranks : Draw rank plots, which show differences between chains better.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="stanli")
+    >>> figure = pyflowers.plots.trace(fit, ["mu", "sigma2"])
+    >>> figure.savefig("trace.png")
     """
     shown, note = choose(fit, MOST_PANELS, parameters)
     num_chains, num_draws = shown[0].draws.shape
@@ -231,24 +266,48 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
 
 @styled
 def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = LIGHT) -> Figure:
-    """Draw how often each chain's draws take each rank among all draws.
+    """Draw rank plots: how often each chain's draws take each rank among all draws.
 
     Chains that explore the same distribution have flat histograms. The grey band holds 99% of the
-    bars of independent draws; autocorrelation widens what is to be expected.
+    bars of independent draws; more bars of autocorrelated draws lie outside.
 
     Parameters
     ----------
     fit : Fit
-        What to draw.
+        The fit.
     parameters : sequence of str, optional
-        Which; by default all, or of many those with the largest R-hat.
+        Names of quantities or of their elements, such as ``mu`` or ``mu_plant[2]``. Default: all.
+        Of more than 8 elements, single numbers come first, then the elements of vectors with the
+        largest R-hat.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A panel for each parameter, with a histogram for each chain.
 
     Raises
     ------
     ConfigError
-        If the fit has no such parameter, or none at all.
+        If the fit has no such parameter, or no parameter.
+
+    See Also
+    --------
+    pyflowers.plots.trace : Draw traceplots.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
+    localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2),
+    section 4.1.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="stanli")
+    >>> figure = pyflowers.plots.ranks(fit)
+    >>> figure.savefig("ranks.png")
     """
     shown, note = choose(fit, MOST_PANELS, parameters)
     figure, axes = panels(len(shown), 2, 1.35, theme, sharex=True)
@@ -286,7 +345,7 @@ def _names(shown: Sequence[Element]) -> str:
 
 
 def _trace_axes(ax: Axes, fit: Fit, element: Element, name: str, theme: Theme) -> None:
-    """Title a trace with its unit; a heavy-tailed parameter has a logarithmic axis."""
+    """Add a title with the unit to a trace; a heavy-tailed parameter gets a logarithmic axis."""
     room = style.panel_width(1)
     unit = fit.program.unit_of(element.name, fit.data)
     shown = fitted(name, 0.6 * room if unit else room, size=9.5, bold=True)
@@ -300,7 +359,7 @@ def _trace_axes(ax: Axes, fit: Fit, element: Element, name: str, theme: Theme) -
 
 
 def average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the ranks of values from 1 on, in their shape; equal values share their average."""
+    """Return the ranks of values, from 1, in the same shape; ties share their average rank."""
     found = pd.Series(values.ravel()).rank(na_option="bottom")
     return np.reshape(found.to_numpy(), values.shape)
 
@@ -313,15 +372,15 @@ def rank_counts(draws: NDArray[np.float64], num_bins: int) -> NDArray[np.int64]:
 
 
 def binomial_interval(level: float, num: int, share: float) -> tuple[int, int]:
-    """Return the quantiles of Binomial(num, share) that hold `level` between equal tails."""
-    from scipy.special import bdtrik  # its statistics take longer to import than a figure to draw
+    """Return the quantiles of Binomial(num, share) that contain `level` between equal tails."""
+    from scipy.special import bdtrik  # scipy.stats takes longer to import than a figure to draw
 
     low, high = np.ceil(bdtrik([0.5 * (1 - level), 0.5 * (1 + level)], num, share))
     return int(low), int(high)
 
 
 def _chain_legend(figure: StyledFigure, num_chains: int, theme: Theme) -> None:
-    """Name the chains once, above all panels; past the palette colours repeat and names stop."""
+    """Name the chains once, above all panels, unless some of them share a colour."""
     if 1 < num_chains <= len(theme.chains):
         colours = enumerate(theme.chains[:num_chains], 1)
         lines = [style.key(f"chain {i}", color=colour, lw=2) for i, colour in colours]
@@ -330,21 +389,35 @@ def _chain_legend(figure: StyledFigure, num_chains: int, theme: Theme) -> None:
 
 @styled
 def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = LIGHT) -> Figure:
-    """Draw every pair of parameters, divergent transitions marked.
+    """Draw every pair of parameters, with divergent transitions marked.
 
     Parameters
     ----------
     fit : Fit
-        What to draw.
+        The fit.
     parameters : sequence of str, optional
-        Which; by default all, or of many those with the largest R-hat.
+        Names of quantities or of their elements, such as ``mu`` or ``mu_plant[2]``. Default: all.
+        Of more than 5 elements, single numbers come first, then the elements of vectors with the
+        largest R-hat.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        Scatter plots of all pairs, and a histogram of each parameter on the diagonal.
 
     Raises
     ------
     ConfigError
-        If the fit has no such parameter, or none at all.
+        If the fit has no such parameter, or no parameter.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="stanli")
+    >>> figure = pyflowers.plots.pairs(fit, ["mu", "sigma2"])
+    >>> figure.savefig("pairs.png")
     """
     shown, note = choose(fit, MOST_PAIRED, parameters)
     num, none = len(shown), np.zeros(shown[0].draws.shape)
@@ -396,7 +469,7 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
 
 
 def _span(element: Element) -> tuple[float, float]:
-    """Return an axis' limits: the bulk of the draws, so that none far out squeezes the others."""
+    """Return axis limits around the bulk of the draws, so that outliers do not squeeze them."""
     tail = (1 - SHOWN_SHARE) / 2
     values = np.log(element.draws) if element.is_heavy else element.draws
     values = values[np.isfinite(values)]
@@ -409,7 +482,7 @@ def _span(element: Element) -> tuple[float, float]:
 
 
 def _axis_name(element: Element, room: float) -> str:
-    """Break a long name before its element, so that neighbours do not run into each other."""
+    """Break a long name before its element, so that neighbouring names do not overlap."""
     variable, bracket, position = element.name.partition("[")
     name = fitted(element.name, room, size=8)
     if position and style.text_width(style.label(element.name), size=8) > room:
@@ -418,7 +491,7 @@ def _axis_name(element: Element, room: float) -> str:
 
 
 def _outside(shown: Sequence[Element], spans: Sequence[tuple[float, float]]) -> list[str]:
-    """Say how many draws lie beyond the axes, and how many are no numbers."""
+    """Return notes on the numbers of draws beyond the axes, and of missing or infinite draws."""
     missing, beyond = np.zeros((2, *shown[0].draws.shape), dtype=bool)
     for element, (low, high) in zip(shown, spans, strict=True):
         missing |= ~np.isfinite(element.draws)
@@ -429,12 +502,12 @@ def _outside(shown: Sequence[Element], spans: Sequence[tuple[float, float]]) -> 
 
 
 def _strongest(shown: Sequence[Element]) -> str:
-    """Name the pair with the largest rank correlation."""
+    """Return a sentence on the pair with the largest rank correlation."""
     varying = [element for element in shown if np.ptp(element.draws) != 0]
     if len(varying) < 2:
         return ""
     ranked = np.stack([average_ranks(element.draws).ravel() for element in varying])
-    with np.errstate(invalid="ignore"):  # of what is never a number
+    with np.errstate(invalid="ignore"):  # from NaN
         correlations = np.nan_to_num(np.tril(np.corrcoef(ranked), -1))
     i, j = np.unravel_index(np.argmax(np.abs(correlations)), correlations.shape)
     pair = f"{correlations[i, j]:.2f}, between {varying[j].name} and {varying[i].name}"
@@ -443,22 +516,39 @@ def _strongest(shown: Sequence[Element]) -> str:
 
 @styled
 def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
-    """Draw prior and posterior densities of the parameters that have a prior of their own.
+    """Draw prior and posterior densities of the parameters with a declared prior.
 
-    On a logarithmic axis, as variances have, densities are those of the logarithm. An axis spans
-    the posterior; a prior that looks flat there is wide against it.
+    On a logarithmic axis, such as the axis of a variance, the densities are of the logarithm. An
+    axis spans the posterior; a prior that looks flat there is much wider than the posterior.
 
     Parameters
     ----------
     fit : Fit
-        Of a program that declares the prior of a parameter.
+        A fit of a program that declares the prior of a parameter. Of more than 6 elements, single
+        numbers come first, then the elements of vectors with the largest R-hat.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A panel for each parameter.
 
     Raises
     ------
     ConfigError
-        If the program declares none.
+        If the program declares no prior.
+
+    See Also
+    --------
+    pyflowers.sensitivity : Measure how much the posterior depends on the prior.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.prior_posterior(fit)
+    >>> figure.savefig("prior_posterior.png")
     """
     fit.program.require(Capability.PRIOR_DENSITY)
     declared_priors = [n for n in map(str, fit.posterior) if fit.program.declares_prior(n)]
@@ -504,8 +594,8 @@ def _prior_panel(
     if prior.density is not None:
         believed = prior.density(x) * (x if logarithmic else 1.0)  # |dx / d log x|
     else:
-        # A flat prior has no scale: it is drawn through the middle of the posterior, and per unit
-        # of the logarithm it grows with sigma2.
+        # A flat prior has no scale. It is drawn through the middle of the posterior; per unit of
+        # the logarithm it grows with sigma2.
         believed = 0.5 * posterior.max() * x / np.exp(np.median(values))
     ax.plot(x, believed, color=theme.prior, ls=style.DASHED)
     box = {"facecolor": theme.paper, "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
@@ -520,9 +610,9 @@ def _prior_panel(
 
 
 def kernel_density(values: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the density of values by Gaussian kernels, on binned values.
+    """Return a Gaussian kernel density estimate, computed from binned values.
 
-    The bandwidth is Silverman's robust one (1986, Density Estimation for Statistics and Data
+    The bandwidth is Silverman's robust bandwidth (1986, Density Estimation for Statistics and Data
     Analysis, eq. 3.31).
 
     Parameters
@@ -530,12 +620,12 @@ def kernel_density(values: NDArray[np.float64], grid: NDArray[np.float64]) -> ND
     values : array, shape (n,)
         Draws or data.
     grid : array, shape (GRID,)
-        Where to evaluate it, in even steps.
+        Equally spaced points at which the density is evaluated.
     """
     iqr = float(np.subtract(*np.quantile(values, (0.75, 0.25)))) / 1.349
     spread = min((s for s in (float(values.std()), iqr) if s > 0), default=1.0)
     width = 0.9 * (spread if np.isfinite(spread) else 1.0) * values.size**-0.2
-    first, last = grid[0] - 4 * width, grid[-1] + 4 * width  # whose kernels reach into the grid
+    first, last = grid[0] - 4 * width, grid[-1] + 4 * width  # kernels here reach into the grid
     num_bins = int(np.clip((last - first) / (width / BINS_OF_A_KERNEL), GRID / 4, 4 * GRID))
     edges = np.linspace(first, last, num_bins + 1)
     count, _ = np.histogram(values, edges)

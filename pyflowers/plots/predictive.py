@@ -1,4 +1,4 @@
-"""Would the model produce data like these? Predictive checks, PITs and elpd.
+"""Figures of predictive checks, PITs, ranks and elpd.
 
 References
 ----------
@@ -35,39 +35,61 @@ if TYPE_CHECKING:
     from pyflowers.analysis.elpd import LooComparison, ModelLoo
 
 MOST_REPLICATES = 1000
-"""Replicated data sets of which a figure is made, evenly spaced over all draws."""
+"""Number of replicated data sets in a figure, evenly spaced over all draws."""
 
 MOST_VALUES = 4_000_000
-"""Replicated values in memory; of larger data, fewer replicated data sets are used."""
+"""The most replicated values in memory; for larger data, fewer replicated data sets are used."""
 
 NUM_DENSITIES = 50
-"""Replicated data sets of a density overlay."""
+"""Number of replicated data sets in a density overlay."""
 
 MOST_COUNTS = 45
-"""Bars of a rootogram."""
+"""The most bars of a rootogram."""
 
 MOST_BARS = 30
-"""Bars of a statistic."""
+"""The most bars of a statistic."""
 
 MOST_QUANTITIES = 12
 
 
 @styled
 def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
-    """Draw observed against replicated data: a rootogram of counts, or distribution functions.
+    """Draw observed and replicated data: a rootogram of counts, or distribution functions.
 
     Parameters
     ----------
     fit : Fit
-        Of a program with ``y_rep``. Counts have a rootogram, on a square-root axis that gives all
-        bars the same uncertainty; measurements, empirical distribution functions.
+        A fit of a program with ``y_rep``, to observed data. Counts have a rootogram, with a
+        square-root axis on which all bars have about the same uncertainty. Measurements have
+        empirical distribution functions.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        One panel.
 
     Raises
     ------
     ConfigError
         If the program has no ``y_rep``, or nothing is observed.
+
+    See Also
+    --------
+    pyflowers.check : Compute predictive checks.
+
+    References
+    ----------
+    Kleiber and Zeileis (2016), Visualizing count data regressions using rootograms, The American
+    Statistician 70(3).
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.predictive(fit)
+    >>> figure.savefig("predictive.png")
     """
     y_rep = _replicates(fit, MOST_REPLICATES, stream=2)
     y = fit.data.y
@@ -88,7 +110,7 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
 
 
 def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
-    """Return replicated data sets, shape (replicate, N), the same every time."""
+    """Return replicated data sets, shape (replicate, N), always the same for a fit."""
     from pyflowers.analysis.checks import evenly, replicates_of
 
     fit.program.require(Capability.Y_REP)
@@ -102,12 +124,12 @@ def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
 def _rootogram(
     ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], interval: float, theme: Theme
 ) -> tuple[int, int, str]:
-    """Bars of observed counts, intervals of replicated ones; return how many miss."""
+    """Draw bars of observed counts and intervals of replicated counts; return how many miss."""
     top = max(float(y.max()), float(np.quantile(y_rep, 0.999)))
     width = max(1, int(np.ceil((top + 1) / MOST_COUNTS)))
     edges = np.arange(0, top + width + 1, width) - 0.5
     observed, _ = np.histogram(y, edges)
-    # Replicated values beyond the last bar are counted in it, so that none is lost.
+    # Replicated values beyond the last bar are counted in the last bar.
     position = np.minimum(y_rep // width, edges.size - 2).astype(int)
     counts = np.stack([np.bincount(row, minlength=edges.size - 1) for row in position])
     middle, low, high = np.quantile(counts, list(interval_quantiles(interval).values()), axis=0)
@@ -129,7 +151,7 @@ def _rootogram(
 def _distribution(
     ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], interval: float, theme: Theme
 ) -> tuple[int, int, str]:
-    """Empirical distribution functions; return at how many points the observed one misses."""
+    """Draw distribution functions; return at how many points the observed one misses."""
     low_x, high_x = np.quantile(y_rep, (0.002, 0.998))
     low_x, high_x = min(low_x, float(y.min())), max(high_x, float(y.max()))
     grid = np.linspace(low_x, high_x, 300)
@@ -152,20 +174,32 @@ def _distribution(
 
 @styled
 def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the density of the observed values over those of 50 replicated data sets.
+    """Draw the density of the observed values over the densities of 50 replicated data sets.
 
     Parameters
     ----------
     fit : Fit
-        Of a program of measurements with ``y_rep``; counts have a rootogram instead, see
+        A fit of a program of measurements with ``y_rep``, to observed data. For counts, see
         :func:`pyflowers.plots.predictive`.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        One panel.
 
     Raises
     ------
     ConfigError
-        If the program has no ``y_rep``, nothing is observed, or it describes counts.
+        If the program has no ``y_rep`` or describes counts, or nothing is observed.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_normal", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.density_overlay(fit)
+    >>> figure.savefig("density_overlay.png")
     """
     replicated_data = _replicates(fit, NUM_DENSITIES, stream=5)
     if fit.program.counts:
@@ -182,7 +216,7 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     replicated, *_ = [ax.plot(grid, density, **thin)[0] for density in densities]
     replicated.set_label(f"{len(densities)} replicated data sets")
     seen = ax.plot(grid, observed, color=theme.data, lw=1.8, label="observed")
-    # A replicated data set that is nearly constant has a peak that would flatten all others.
+    # The peak of a nearly constant replicated data set would flatten all others.
     tops = [density.max() for density in densities]
     ax.set_ylim(0, 1.1 * max(float(observed.max()), float(np.quantile(tops, 0.8))))
     ax.set(xlim=(grid[0], grid[-1]))
@@ -198,14 +232,30 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
 
 @styled
 def predictive_checks(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
-    """Draw each statistic of replicated data with the observed one, and the PITs in their band.
+    """Draw the replicated values of each statistic with the observed value, and the PITs.
 
     Parameters
     ----------
     checks : PredictiveChecks
-        As :func:`pyflowers.check` returns them.
+        The checks that :func:`pyflowers.check` returns.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A panel for each check.
+
+    See Also
+    --------
+    pyflowers.check : Compute predictive checks.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.predictive_checks(pyflowers.check(fit))
+    >>> figure.savefig("predictive_checks.png")
     """
     of_data = [check for check in checks.checks if check.replicated.size]
     figure, axes = panels(len(checks.checks), 2, 1.65, theme)
@@ -229,7 +279,7 @@ def statistic_panel(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
     low, high = min(low, check.observed), max(high, check.observed)
     step = _lattice(check.replicated)
     if step:
-        # A bar holds equally many of the values that are possible, and its edges lie between them.
+        # Every bar contains the same number of possible values, and its edges lie between them.
         width = step * max(1, int(np.ceil((high - low) / step / MOST_BARS)))
         edges = np.arange(low - step / 2, high + width, width)
     else:
@@ -243,7 +293,7 @@ def statistic_panel(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
 
 
 def _lattice(values: NDArray[np.float64]) -> float:
-    """Return the step of which all differences are multiples, as of counts; 0 if there is none."""
+    """Return the step of which all differences are multiples, as for counts; 0 if there is none."""
     gaps = np.diff(np.unique(values))
     if not gaps.size:
         return 0.0
@@ -252,7 +302,7 @@ def _lattice(values: NDArray[np.float64]) -> float:
 
 
 def _name_check(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
-    """Name a check, and say its p-value."""
+    """Return the title of a check, with its p-value."""
     ax.set_title(label(check.name), pad=14)
     word, colour = ("", theme.muted) if check.passed else (", FAILS", theme.alarm)
     small = {"fontsize": 8, "fontweight": "normal", "color": colour}
@@ -261,19 +311,37 @@ def _name_check(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
 
 @styled
 def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
-    """Draw how far the distribution of the PITs is from uniform, with its simultaneous band.
+    """Draw the difference between the distribution of the PITs and the uniform distribution.
 
     Parameters
     ----------
     checks : PredictiveChecks
-        Of a program with ``log_lik``.
+        The checks of a program with ``log_lik``.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        One panel, with the 99% simultaneous band of uniform values.
 
     Raises
     ------
     ConfigError
         If the program has no ``log_lik``.
+
+    References
+    ----------
+    Säilynoja, Bürkner and Vehtari (2022), Graphical test for discrete uniformity and its
+    applications in goodness-of-fit evaluation and multiple sample comparison, Statistics and
+    Computing 32(32), section 2.3.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.pit_ecdf(pyflowers.check(fit))
+    >>> figure.savefig("pit_ecdf.png")
     """
     from pyflowers.analysis.checks import BAND_PROB
 
@@ -294,15 +362,40 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
 
 @styled
 def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the distribution of each quantity's ranks minus the uniform one, in its 99.99% band.
+    """Draw the difference between the distribution of each quantity's ranks and the uniform one.
 
     Parameters
     ----------
     found : Calibration
-        As :func:`pyflowers.sbc` returns it; the quantities that are furthest from uniform
-        come first where there are too many.
+        The result that :func:`pyflowers.sbc` returns. Of more than 12 quantities, those that are
+        furthest from uniform are drawn.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A panel for each quantity, with the 99.99% simultaneous band of uniform ranks.
+
+    Raises
+    ------
+    ConfigError
+        If no fit has ranks.
+
+    See Also
+    --------
+    pyflowers.sbc : Run simulation-based calibration.
+
+    Examples
+    --------
+    Few simulations keep the example short; a real check takes about 1000.
+
+    >>> import pyflowers
+    >>> found = pyflowers.sbc("iid_normal", out="sbc", sims=20, seed=1, engine="stanli", workers=1,
+    ...                       priors={"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10},
+    ...                       options={"chains": 2, "warmup": 250, "draws": 250})
+    >>> figure = pyflowers.plots.calibration(found)
+    >>> figure.savefig("calibration.png")
     """
     from pyflowers.analysis.calibration import PROB
     from pyflowers.analysis.ecdf import uniform_band
@@ -349,7 +442,7 @@ def _ecdf_difference(ax: Axes, values: NDArray[np.float64], band: Band, theme: T
 
 
 def elpd_intervals(models: Sequence[ModelLoo], interval: float) -> NDArray[np.float64]:
-    """Return each model's elpd difference to the best between the ends of its normal interval."""
+    """Return the elpd difference of each model to the best one, with its normal interval."""
     half = NormalDist().inv_cdf((1 + interval) / 2)
     rows = [
         (m.difference - half * m.difference_se, m.difference, m.difference + half * m.difference_se)
@@ -362,16 +455,33 @@ def elpd_intervals(models: Sequence[ModelLoo], interval: float) -> NDArray[np.fl
 def elpd_differences(
     comparison: LooComparison, *, interval: float = INTERVAL, theme: Theme = LIGHT
 ) -> Figure:
-    """Draw each model's elpd difference to the best one with its interval.
+    """Draw the difference in elpd between each model and the best model.
 
     Parameters
     ----------
     comparison : LooComparison
-        As :func:`pyflowers.loo` returns it.
+        The comparison that :func:`pyflowers.loo` returns.
     interval : float
-        Probability of the intervals.
+        Probability of the intervals, which are normal.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A row for each model: the difference, in nats, with its interval.
+
+    See Also
+    --------
+    pyflowers.loo : Compare models by PSIS-LOO.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> counts = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> normal = pyflowers.fit("multilevel_normal", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.elpd_differences(pyflowers.loo([counts, normal]))
+    >>> figure.savefig("elpd.png")
     """
     models = comparison.models
     rows = np.arange(len(models))

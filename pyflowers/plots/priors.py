@@ -1,4 +1,4 @@
-"""Priors: what they say before the data, and how much of the posterior depends on them."""
+"""Figures of priors: draws, implied data, and the posterior's sensitivity to them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from pyflowers.analysis.priors import PriorPredictive
 
 Values = Mapping[str, tuple[NDArray[np.float64], str]]
-"""Draws of each panel, and their unit."""
+"""The draws of each panel, and their unit."""
 
 MOST_PANELS = 8
 BINS = 40
 SHOWN = (0.025, 0.975)
-"""Probabilities between which the draws of a panel are shown."""
+"""Quantiles between which the draws of a panel are shown."""
 
 MOST_ROWS = 8
-"""Elements of a program that are shown: those that are the most sensitive to the prior."""
+"""The most elements of a program that are shown, the most sensitive to the prior."""
 
 LEAST = 0.002
-"""Where the axis of sensitivities begins; what is less is drawn there."""
+"""The beginning of the axis of sensitivities; smaller values are drawn there."""
 
 
 @styled
@@ -44,9 +44,26 @@ def prior_parameters(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     prior : PriorPredictive
-        As :func:`pyflowers.prior` returns it.
+        The draws that :func:`pyflowers.prior` returns. At most 8 elements are drawn, single numbers
+        first.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A panel for each element.
+
+    See Also
+    --------
+    pyflowers.plots.prior_implied : Draw the data that the prior implies.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> found = pyflowers.prior("multilevel_poisson", seed=1, priors={"mu_sd": 1, "sigma2_nu": 20})
+    >>> figure = pyflowers.plots.prior_parameters(found)
+    >>> figure.savefig("parameters.png")
     """
     quantities = sorted(prior.parameters.values(), key=lambda quantity: bool(own_dims(quantity)))
     values = {
@@ -65,14 +82,30 @@ def prior_implied(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     prior : PriorPredictive
-        Of a program with ``y_rep``.
+        The draws that :func:`pyflowers.prior` returns, of a program with ``y_rep``.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A panel for each statistic.
 
     Raises
     ------
     ConfigError
         If the program has no ``y_rep``.
+
+    See Also
+    --------
+    pyflowers.plots.prior_parameters : Draw the parameters.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> found = pyflowers.prior("multilevel_poisson", seed=1, priors={"mu_sd": 1, "sigma2_nu": 20})
+    >>> figure = pyflowers.plots.prior_implied(found)
+    >>> figure.savefig("implied.png")
     """
     if prior.y_rep is None:
         prior.program.require(Capability.Y_REP)
@@ -86,7 +119,27 @@ def prior_implied(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
 
 
 def prior_figures(prior: PriorPredictive, suffix: str = "png") -> dict[str, Figure]:
-    """Return the figures of a prior's folder by file name."""
+    """Draw the figures of the prior: parameters and implied data.
+
+    Parameters
+    ----------
+    prior : PriorPredictive
+        The draws that :func:`pyflowers.prior` returns.
+    suffix : str
+        File name extension: ``png``, ``svg`` or ``pdf``.
+
+    Returns
+    -------
+    dict of str to Figure
+        The figures by file name, without those that have nothing to show.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> found = pyflowers.prior("multilevel_poisson", seed=1, priors={"mu_sd": 1, "sigma2_nu": 20})
+    >>> for name, figure in pyflowers.plots.prior_figures(found).items():
+    ...     figure.savefig(name)
+    """
     made = {f"parameters.{suffix}": prior_parameters(prior)} if prior.parameters else {}
     if prior.statistics:
         made[f"implied.{suffix}"] = prior_implied(prior)
@@ -122,7 +175,8 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
         ax.set_xscale("log")
         edges = np.geomspace(low, high, BINS + 1)
     elif high - low > HEAVY_TAIL * max(three_quarters - quarter, 1e-300):
-        # On a linear axis there would be one bar: the ends are far beyond the middle half.
+        # On a linear axis there would be a single bar, since the ends are far beyond the middle
+        # half.
         spread = float(np.quantile(np.abs(shown), 0.25)) or 1.0
         ax.set_xscale("symlog", linthresh=spread)
         ends = float(np.arcsinh(low / spread)), float(np.arcsinh(high / spread))
@@ -140,23 +194,41 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
 
 
 @styled
-def power_scaling(found: Sequence[Sensitivity], *, theme: Theme = LIGHT) -> Figure:
-    """Draw the sensitivities of one or several fits beside the threshold.
+def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = LIGHT) -> Figure:
+    """Draw the sensitivities of one or several fits, with the threshold.
 
     Parameters
     ----------
-    found : sequence of Sensitivity
-        As :func:`pyflowers.sensitivity` returns them.
+    found : Sensitivity or sequence of Sensitivity
+        The results that :func:`pyflowers.sensitivity` returns. At most 8 elements of each are
+        drawn: those that are the most sensitive to the prior.
     theme : Theme
-        Colours.
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A row for each element, with its sensitivity to the prior and to the likelihood.
 
     Raises
     ------
     ConfigError
-        If none of them could be computed.
-    """
-    from pyflowers.analysis.prior_sensitivity import THRESHOLD
+        If no sensitivity could be computed.
 
+    See Also
+    --------
+    pyflowers.sensitivity : Compute the sensitivities.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> figure = pyflowers.plots.power_scaling(pyflowers.sensitivity(fit))
+    >>> figure.savefig("sensitivity.png")
+    """
+    from pyflowers.analysis.prior_sensitivity import THRESHOLD, Sensitivity
+
+    found = [found] if isinstance(found, Sensitivity) else found
     shown = [_most_sensitive(each.distances) for each in found]
     num_rows = sum(map(len, shown))
     if not num_rows:
@@ -166,7 +238,7 @@ def power_scaling(found: Sequence[Sensitivity], *, theme: Theme = LIGHT) -> Figu
     places, names, sentences = list[float](), list[str](), list[str]()
     points: dict[str, list[float]] = {"prior": [], "likelihood": []}
     for each, elements in zip(found, shown, strict=True):
-        begin = places[-1] + 1.6 if places else 0.0  # with a gap between programs
+        begin = places[-1] + 1.6 if places else 0.0  # leaves a gap between programs
         places += [begin + i for i in range(len(elements))]
         names += [element if len(found) == 1 else f"{each.name}: {element}" for element in elements]
         for component, values in points.items():
@@ -192,7 +264,7 @@ def power_scaling(found: Sequence[Sensitivity], *, theme: Theme = LIGHT) -> Figu
 
 
 def _most_sensitive(distances: pd.DataFrame) -> list[str]:
-    """Return the elements to show in the posterior's order."""
+    """Return the elements to show, in the order of the posterior."""
     prior = distances.get("prior", pd.Series(dtype=float)).dropna()
     worst = prior.sort_values(ascending=False, kind="stable").index[:MOST_ROWS]
     return [str(element) for element in prior.index[prior.index.isin(worst)]]

@@ -1,8 +1,8 @@
-"""One visual style for every figure, applied while a figure is made and drawn, never globally.
+"""The visual style of all figures, applied while a figure is built and drawn, never globally.
 
-Hues are those of Okabe and Ito (2008, Color Universal Design), which people with any colour vision
-tell apart, as light or dark as the page needs: a contrast of 3 for lines and 4.5 for text. Labels
-are drawn as the user wrote them: ``$`` is a dollar sign and not mathematics.
+The hues are from Okabe and Ito (2008, Color Universal Design), which people with any colour vision
+can distinguish. Their lightness gives a contrast with the page of 3 for lines and 4.5 for text.
+Labels are drawn as the user wrote them: ``$`` is a dollar sign and not mathematics.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 WIDTH = 5.6
-"""Width of every figure in inches: fits a page, and still reads on a phone."""
+"""Width of every figure in inches: fits a page, and is still readable on a phone."""
 
 DASHED = (0, (4, 2))
 
@@ -38,27 +38,39 @@ _FALLBACKS = (
     *("Microsoft YaHei", "Malgun Gothic", "Arial Unicode MS", "Symbola"),
 )
 _HARMLESS = r"Glyph .* missing from font|Matplotlib currently does not support .* natively"
-"""What is said of a user's label whose glyph or script a font lacks: it draws a box."""
+"""Warnings about a user's label if a font lacks a glyph or script; a box is drawn instead."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of a figure by what they mean.
+    """The colours of a figure by their meaning.
+
+    Every colour is a string that matplotlib accepts, such as ``#1b2430``. There are two themes,
+    :data:`pyflowers.plots.LIGHT`, the default, and :data:`pyflowers.plots.DARK`.
 
     Attributes
     ----------
     paper, ink, muted, grid : str
         Background, text and lines, secondary text, grid lines.
     data : str
-        What was observed.
+        Observed data.
     model : str
-        What the model says.
+        Posterior and predictions.
     prior : str
-        What was believed before.
+        Prior.
     alarm : str
         Divergences and failures.
     chains : tuple of str
-        One for each chain; they repeat after the last.
+        A colour for each chain. They repeat if there are more chains.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
+    >>> theme = replace(pyflowers.plots.LIGHT, model="darkgreen")
+    >>> figure = pyflowers.plots.trace_first_chain(fit, theme=theme)
+    >>> figure.savefig("trace.png")
     """
 
     paper: str
@@ -94,17 +106,18 @@ DARK = Theme(
     alarm="#ff8a3d",
     chains=("#56b4e8", "#e69f01", "#2bc499", "#e29ac3", "#9ad4f5", "#ff8a3c"),
 )
-# No two roles of a theme share a colour: the report tells roles apart by it, see reports/page.py.
+# No two roles of a theme share a colour, because the report identifies roles by colour, see
+# reports/page.py.
 
 Axes = Any
-"""``matplotlib.axes.Axes``, whose annotations are narrower than what it takes."""
+"""``matplotlib.axes.Axes``, whose annotations are too narrow."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class StyledFigure(Figure):
-    """A figure that is drawn in its theme, whatever the global settings are."""
+    """A figure that is drawn in its theme, regardless of the global settings."""
 
     theme: Theme = LIGHT
     _laid_out: bool = False
@@ -121,11 +134,11 @@ class StyledFigure(Figure):
         return image.getvalue()
 
     def get_layout_engine(self) -> Any:
-        """Return the layout engine; none while the figure, laid out already, is being saved."""
+        """Return the layout engine; None while the figure is being saved, after its layout."""
         return None if self._laid_out else super().get_layout_engine()
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
-        """Save the figure, laid out first: matplotlib would draw all of it once more for that."""
+        """Save the figure after its layout; otherwise matplotlib would draw it twice."""
         engine = self.get_layout_engine()
         if engine is not None:
             with applied(self.theme):
@@ -135,20 +148,20 @@ class StyledFigure(Figure):
             super().savefig(*args, **kwargs)
         finally:
             self._laid_out = False
-            if engine is not None:  # matplotlib puts back the one that it found
+            if engine is not None:  # matplotlib restores the engine that it found
                 self.set_layout_engine(engine)
 
 
 @contextmanager
 def applied(theme: Theme) -> Iterator[None]:
-    """Apply the style to what is made and drawn inside the block, without harmless warnings."""
+    """Apply the style to figures that are built and drawn in the block; hide harmless warnings."""
     with mpl.rc_context(_settings(theme)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=_HARMLESS)
         yield
 
 
 def styled(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function's figure in the theme that its keyword ``theme`` says."""
+    """Let a function draw its figure in the theme of its keyword ``theme``."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -183,7 +196,7 @@ def panels(
 
 
 def finish(figure: StyledFigure, alt: str, *notes: str) -> StyledFigure:
-    """Give a figure its alternative text and, below it, what it leaves out."""
+    """Add the alternative text to a figure and, below it, a note on what it leaves out."""
     note = " ".join(filter(None, notes))
     if note:
         text = "\n".join(textwrap.wrap(label(note, 400), NOTE_CHARACTERS))
@@ -193,12 +206,30 @@ def finish(figure: StyledFigure, alt: str, *notes: str) -> StyledFigure:
 
 
 def alt_text(figure: Figure) -> str:
-    """Return what a figure shows, in words."""
+    """Return the alternative text of a figure: what the figure shows, in words.
+
+    Parameters
+    ----------
+    figure : Figure
+        A figure of :mod:`pyflowers.plots`.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
+    >>> pyflowers.plots.alt_text(pyflowers.plots.trace_first_chain(fit))
+    'Traceplot of mu in the first chain of iid_normal: 1000 draws around a median of ...'
+    """
     return str(figure.get_label())
 
 
 def label(text: str, most: int = 28) -> str:
-    """Return a user's label fit to be drawn: one line, no control characters, not too long."""
+    """Return a user's label for drawing: one line, without control characters, not too long."""
     shown = visible(str(text))
     if len(shown) <= most:
         return shown
@@ -207,18 +238,18 @@ def label(text: str, most: int = 28) -> str:
 
 
 def fitted(text: str, inches: float, *, size: float = 9.0, bold: bool = False) -> str:
-    """Return a user's label fit to be drawn within a width: its middle is left out if need be.
+    """Return a user's label for a given width; its middle is left out if necessary.
 
     Parameters
     ----------
     text : str
         The label.
     inches : float
-        The room that it has.
+        The available width.
     size : float
-        Of the letters, in points.
+        Size of the letters in points.
     bold : bool
-        Whether they are bold.
+        Whether the letters are bold.
     """
     shown = label(text, 80)
     for most in range(len(shown), 3, -1):
@@ -229,42 +260,42 @@ def fitted(text: str, inches: float, *, size: float = 9.0, bold: bool = False) -
 
 
 def text_width(text: str, *, size: float = 9.0, bold: bool = False) -> float:
-    """Return how wide a text is drawn, in inches."""
+    """Return the width of a drawn text in inches."""
     font = font_manager.FontProperties(size=size, weight="bold" if bold else "normal")
     width, _, _ = _RULER.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / POINTS
 
 
 def panel_width(columns: int) -> float:
-    """Return about how wide one of several panels in a row is, in inches."""
+    """Return the approximate width of one of several panels in a row, in inches."""
     return (WIDTH - 0.55) / columns - 0.15
 
 
 def title(ax: Axes, name: str, columns: int, below: str) -> None:
-    """Title one of several panels in a row, and say below it in what unit it is."""
+    """Add a title to one of several panels in a row, and the unit below it."""
     room = panel_width(columns)
     ax.set_title(fitted(name, room, size=9.5, bold=True), pad=3)
     ax.set_xlabel(fitted(below, room, size=8), fontsize=8)
 
 
 def legend(figure: Any, handles: Sequence[Any], place: str = "upper right", **how: Any) -> None:
-    """Name what is drawn in a row above all panels."""
+    """Draw a legend in one row above all panels."""
     figure.legend(handles=handles, loc=f"outside {place}", **({"ncols": len(handles)} | how))
 
 
 def key(label: str, **look: Any) -> Line2D:
-    """Return a line of a legend, which is drawn nowhere else."""
+    """Return a line for a legend, which is not drawn elsewhere."""
     return Line2D([], [], label=label, **look)
 
 
 def without_y_axis(ax: Axes) -> None:
-    """Hide an axis of densities or counts, whose height means nothing by itself."""
+    """Hide an axis of densities or counts, whose values have no meaning for the reader."""
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
 
 
 def few_ticks(ax: Axes, which: str, num: int) -> None:
-    """Let the axis ``x`` or ``y`` have about `num` ticks, as plain numbers if it is logarithmic."""
+    """Give the axis ``x`` or ``y`` about `num` ticks, as plain numbers if it is logarithmic."""
     axis = getattr(ax, f"{which}axis")
     if axis.get_scale() != "linear":
         axis.get_major_locator().set_params(numticks=num)
@@ -274,9 +305,9 @@ def few_ticks(ax: Axes, which: str, num: int) -> None:
 
 
 def plain_ticks(axis: Any) -> None:
-    """Write a logarithmic axis' ticks as plain numbers, without the unnamed ones between them.
+    """Write ticks of a logarithmic axis as plain numbers, without the unlabelled minor ticks.
 
-    Those are up to eight a decade, and each costs as much time as one with a number.
+    There are up to eight minor ticks per decade, and each takes as much time as a labelled tick.
     """
     plain = FuncFormatter(lambda value, _: f"{value:g}".replace("e+0", "e").replace("e-0", "e-"))
     axis.set_major_formatter(plain)
@@ -288,11 +319,11 @@ _NO_TEXT = re.compile(
     + "".join(f"{chr(end - 1)}{chr(end)}" for end in range(0xFFFF, 0x110000, 0x10000))
     + "]"
 )
-"""Control characters, surrogates and what is never a character: XML and HTML cannot hold them."""
+"""Control characters, surrogates and noncharacters, which XML and HTML cannot contain."""
 
 
 def visible(text: str, but: str = "") -> str:
-    """Show control characters, except `but` some, by their pictures."""
+    """Replace control characters by their symbols, except those in `but`."""
 
     def picture(found: re.Match[str]) -> str:
         character = found[0]
@@ -313,14 +344,14 @@ def _fonts() -> tuple[str, ...]:
 
 
 POINTS = 72
-"""In an inch."""
+"""Points per inch."""
 
 _RULER: Any = RendererAgg(1, 1, POINTS)  # type: ignore[no-untyped-call]
-"""Measures texts; nothing is drawn on it."""
+"""A renderer that only measures texts."""
 
 
 def _settings(theme: Theme) -> Any:
-    """Return all settings, so that a user's matplotlibrc does not leak in."""
+    """Return all settings, so that a user's matplotlibrc has no effect."""
     kept = ("backend", "backend_fallback", "interactive", "toolbar", "timezone")
     own: dict[str, Any] = {k: v for k, v in mpl.rcParamsDefault.items() if k not in kept}
     inked = ("axes.labelcolor", "axes.titlecolor", "legend.labelcolor", "text.color")
@@ -337,7 +368,7 @@ def _settings(theme: Theme) -> Any:
         "axes.titlelocation": "left",
         "axes.titlesize": 9.5,
         "axes.titleweight": "bold",
-        "axes.titley": 1.0,  # as it is placed anyway, but without searching for ticks above it
+        "axes.titley": 1.0,  # its usual place, but without a search for ticks above it
         "font.family": list(_fonts()),
         "font.size": 9,
         "grid.color": theme.grid,

@@ -1,4 +1,4 @@
 """Posteriors without Stan: quadrature (``exact``) and mean-field variational Bayes (``vb``).
 
-Numbers in, numbers out: nothing here knows of tables, programs or files.
+Everything here works on plain numbers and does not depend on tables, programs or files.
 """

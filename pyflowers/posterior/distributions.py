@@ -1,16 +1,17 @@
-"""What the closed forms share: two families, the priors, and sufficient statistics of normal data.
+"""Parts shared by the closed forms: two families, the priors, and normal sufficient statistics.
 
-Both families hold arrays and broadcast, so that one object is a factor of a single fit, of a batch
-of fits or of all plants at once. The scaled inverse chi-square is written as in Stan: `scale` is s,
-and the density of v = sigma2 with nu degrees of freedom is
+Both families hold arrays and broadcast, so that one object can be the factor of a single fit, of a
+batch of fits or of all plants. The scaled inverse chi-square is parametrised as in Stan: `scale` is
+s, and the density of v = sigma2 with nu degrees of freedom is
 
     p(v) = (nu/2)^(nu/2) / Γ(nu/2) · s^nu · v^(-(nu/2 + 1)) · exp(-nu s² / (2 v)),
 
 so nu s² / v ~ χ²(nu), E[1/v] = 1/s² and E[log v] = log(nu s² / 2) - ψ(nu/2).
 
-Statistics are all that the closed forms read, so the cost of an update does not depend on the
-number of observations. All is summed about each group's first observation: a mean that is large
-beside the spread costs no digits, and equal observations have a sum of squares of exactly 0.
+The closed forms read only the statistics, so the cost of an update does not depend on the number of
+observations. All sums are taken about the first observation of each group, so that a mean that is
+large compared with the spread costs no precision, and equal observations have a sum of squares of
+exactly 0.
 
 References
 ----------
@@ -38,7 +39,7 @@ LOG_2PI = math.log(2 * math.pi)
 
 
 def as_floats(x: Any) -> FloatArray:
-    """Turn any array-like into an array of doubles.
+    """Convert any array-like to an array of doubles.
 
     Raises
     ------
@@ -65,36 +66,106 @@ class Normal:
 
     Parameters
     ----------
-    mean, sd : array, shape (...)
-        Means and standard deviations, of one shape.
+    mean : array, shape (...)
+        Means.
+    sd : array, shape (...)
+        Standard deviations, positive, in the unit and the shape of `mean`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.vb import Normal
+    >>> normal = Normal(mean=np.array(5.0), sd=np.array(2.0))
+    >>> normal.quantile([0.025, 0.975]).round(2)  # 5 ± 1.96 · 2
+    array([1.08, 8.92])
+    >>> round(float(normal.cdf(7)), 3)
+    0.841
+    >>> bool(np.isclose(normal.logpdf(5), -np.log(2 * np.sqrt(2 * np.pi))))
+    True
+    >>> bool(np.isclose(normal.entropy(), np.log(2 * np.sqrt(2 * np.pi * np.e))))
+    True
+    >>> normal.sample(np.random.default_rng(1), 10).shape
+    (10,)
     """
 
     mean: FloatArray
     sd: FloatArray
 
     def logpdf(self, x: npt.ArrayLike) -> FloatArray:
-        """Log density at `x`, broadcast against the parameters."""
+        """Return the log density.
+
+        Parameters
+        ----------
+        x : float or array
+            Values, which broadcast against the parameters.
+
+        Returns
+        -------
+        array
+            The log density at each value.
+        """
         z = (as_floats(x) - self.mean) / self.sd
         return as_floats(-0.5 * (LOG_2PI + z**2) - np.log(self.sd))
 
     def cdf(self, x: npt.ArrayLike) -> FloatArray:
-        """Probability of a value up to `x`."""
+        """Return the probability of a value up to `x`.
+
+        Parameters
+        ----------
+        x : float or array
+            Values, which broadcast against the parameters.
+
+        Returns
+        -------
+        array
+            Probabilities.
+        """
         from scipy import special
 
         return as_floats(special.ndtr((as_floats(x) - self.mean) / self.sd))
 
     def quantile(self, p: npt.ArrayLike) -> FloatArray:
-        """Quantiles, shape (*shape of p, *shape of the parameters)."""
+        """Return quantiles.
+
+        Parameters
+        ----------
+        p : float or array
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        array, shape (*shape of `p`, *shape of the parameters)
+            The quantiles, in the unit of the mean.
+        """
         from scipy import special
 
         return as_floats(self.mean + np.multiply.outer(special.ndtri(as_floats(p)), self.sd))
 
     def entropy(self) -> FloatArray:
-        """Differential entropy, log(2 pi e sd²) / 2."""
+        """Return the differential entropy, log(2 pi e sd²) / 2.
+
+        Returns
+        -------
+        array, shape of the parameters
+            The entropy, in nats.
+        """
         return as_floats(0.5 * (LOG_2PI + 1) + np.log(self.sd))
 
     def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
-        """Draws, shape (*size, *shape of the parameters)."""
+        """Return independent draws.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the draws.
+        size : int or tuple of int
+            Number of draws, or their shape.
+
+        Returns
+        -------
+        array, shape (*size, *shape of the parameters)
+            The draws.
+        """
         shape = *np.atleast_1d(size), *self.mean.shape
         return as_floats(self.mean + self.sd * rng.standard_normal(shape))
 
@@ -109,6 +180,24 @@ class ScaledInvChiSquare:
         Degrees of freedom nu, positive.
     scale : array, shape (...)
         The scale s, not s², positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.vb import ScaledInvChiSquare
+    >>> variance = ScaledInvChiSquare(dof=np.array(10.0), scale=np.array(2.0))
+    >>> float(variance.mean)  # nu s² / (nu - 2)
+    5.0
+    >>> variance.quantile([0.05, 0.5, 0.95]).round(2)
+    array([ 2.18,  4.28, 10.15])
+    >>> round(float(variance.cdf(4.28)), 2)
+    0.5
+
+    The entropy is the mean of the negative log density:
+
+    >>> draws = variance.sample(np.random.default_rng(1), 100_000)
+    >>> bool(abs(variance.entropy() + variance.logpdf(draws).mean()) < 0.02)
+    True
     """
 
     dof: FloatArray
@@ -116,13 +205,13 @@ class ScaledInvChiSquare:
 
     @property
     def mean(self) -> FloatArray:
-        """The mean nu s² / (nu - 2); nan where nu <= 2, since it does not exist."""
+        """The mean nu s² / (nu - 2); NaN where nu <= 2, since it does not exist."""
         above = np.where(self.dof > 2, self.dof - 2, np.nan)
         return as_floats(self.dof / above * self.scale**2)
 
     @property
     def sd(self) -> FloatArray:
-        """The mean times sqrt(2 / (nu - 4)); nan where nu <= 4, since it does not exist."""
+        """The mean times sqrt(2 / (nu - 4)); NaN where nu <= 4, since it does not exist."""
         above = np.where(self.dof > 4, self.dof - 4, np.nan)
         return as_floats(self.mean * np.sqrt(2 / above))
 
@@ -140,14 +229,36 @@ class ScaledInvChiSquare:
         return as_floats(self.scale**-2.0)
 
     def logpdf(self, x: npt.ArrayLike) -> FloatArray:
-        """Log density at the variance `x`; -inf at and below zero."""
+        """Return the log density of the variance.
+
+        Parameters
+        ----------
+        x : float or array
+            Variances, which broadcast against the parameters.
+
+        Returns
+        -------
+        array
+            The log density at each variance; -inf at and below 0.
+        """
         x = as_floats(x)
         log_x = np.log(np.where(x > 0, x, 1.0))
         value = log_density_of_log(log_x, self.dof, self.scale) - log_x
         return np.where(x > 0, value, -np.inf)
 
     def cdf(self, x: npt.ArrayLike) -> FloatArray:
-        """Probability of a variance up to `x`."""
+        """Return the probability of a variance up to `x`.
+
+        Parameters
+        ----------
+        x : float or array
+            Variances, which broadcast against the parameters.
+
+        Returns
+        -------
+        array
+            Probabilities.
+        """
         from scipy import special
 
         x = as_floats(x)
@@ -156,7 +267,18 @@ class ScaledInvChiSquare:
         return as_floats(np.where(x > 0, upper, 0.0))
 
     def quantile(self, p: npt.ArrayLike) -> FloatArray:
-        """Quantiles, shape (*shape of p, *shape of the parameters)."""
+        """Return quantiles.
+
+        Parameters
+        ----------
+        p : float or array
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        array, shape (*shape of `p`, *shape of the parameters)
+            The quantiles of the variance.
+        """
         from scipy import special
 
         half = self.dof / 2
@@ -165,32 +287,51 @@ class ScaledInvChiSquare:
             return as_floats(half * self.scale**2 / special.gammainccinv(half, each))
 
     def entropy(self) -> FloatArray:
-        """Differential entropy of sigma2: E[-log density]."""
+        """Return the differential entropy of sigma2, E[-log density].
+
+        Returns
+        -------
+        array, shape of the parameters
+            The entropy, in nats.
+        """
         half = self.dof / 2
         return as_floats((half + 1) * self.mean_log + half - log_constant(self.dof, self.scale))
 
     def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
-        """Draws, shape (*size, *shape of the parameters)."""
+        """Return independent draws.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the draws.
+        size : int or tuple of int
+            Number of draws, or their shape.
+
+        Returns
+        -------
+        array, shape (*size, *shape of the parameters)
+            The draws of the variance.
+        """
         chi_square = rng.chisquare(self.dof, size=(*np.atleast_1d(size), *self.dof.shape))
-        # With few degrees of freedom a χ² may underflow to 0: its variance is beyond all numbers.
+        # With few degrees of freedom a χ² may underflow to 0, and its variance overflows.
         with np.errstate(divide="ignore"):
             return as_floats(self.dof * self.scale**2 / chi_square)
 
 
 Distribution = Normal | ScaledInvChiSquare
-"""A factor of q."""
+"""The type of a factor of q."""
 
 
 def log_constant(dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
-    """Log of what multiplies v^(-(nu/2 + 1)) exp(-nu s² / (2 v)) in the density.
+    """Log of the factor of v^(-(nu/2 + 1)) exp(-nu s² / (2 v)) in the density.
 
-    Zero where nu <= 0: such a prior is improper and is left unnormalised, with density
+    It is zero if nu <= 0: such a prior is improper and is left unnormalised, with density
     v^(-(nu/2 + 1)); nu = 0 is 1/v and nu = -2 is flat.
     """
     dof, scale = as_floats(dof), as_floats(scale)
     half = np.where(dof > 0, dof, 1.0) / 2
     log_scale = np.log(np.where(dof > 0, scale, 1.0))
-    if half.size == 1:  # without importing SciPy, which every fit would wait for
+    if half.size == 1:  # avoids the import of SciPy, for which every fit would wait
         log_gamma: Any = math.lgamma(half.item())
     else:
         from scipy import special
@@ -200,7 +341,7 @@ def log_constant(dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
 
 
 def log_density_of_log(u: FloatArray, dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
-    """Log density of u = log v; improper ones as in :func:`log_constant`."""
+    """Log density of u = log v; improper densities as in :func:`log_constant`."""
     dof, scale = as_floats(dof), as_floats(scale)
     with np.errstate(divide="ignore", over="ignore"):
         exponent = np.exp(2 * np.log(scale) - u)
@@ -215,17 +356,30 @@ class NormalPrior:
     ----------
     mu0 : float or array, shape of the batch
         Prior mean of theta, in units of the data.
-    tau0 : float or array
-        Prior standard deviation of theta; inf is flat.
-    nu0 : float or array
+    tau0 : float or array, shape of the batch
+        Prior standard deviation of theta, in units of the data; inf is flat.
+    nu0 : float or array, shape of the batch
         Prior degrees of freedom of sigma2; 0 is p(sigma2) = 1 / sigma2.
-    sigma0 : float or array
-        Prior scale (not its square) of sigma2, in units of the data; not read where nu0 is 0.
+    sigma0 : float or array, shape of the batch
+        Prior scale (not its square) of sigma2, in units of the data; not read where `nu0` is 0.
 
     Raises
     ------
     ConfigError
-        Where a hyperparameter is out of its range.
+        If a hyperparameter is out of its range.
+
+    Examples
+    --------
+    With the flat prior the posterior mean is the mean of the data:
+
+    >>> import numpy as np
+    >>> from pyflowers import vb
+    >>> flat = vb.NormalPrior(tau0=np.inf, nu0=0)
+    >>> round(float(vb.fit_normal([4, 5, 6, 9], flat).mean("theta")), 6)
+    6.0
+    >>> informative = vb.NormalPrior(mu0=0, tau0=1)
+    >>> bool(vb.fit_normal([4, 5, 6, 9], informative).mean("theta") < 6)
+    True
     """
 
     mu0: float | FloatArray = 0.0
@@ -266,6 +420,17 @@ class MultilevelPrior:
     ------
     ConfigError
         If a hyperparameter is out of its range.
+
+    Examples
+    --------
+    A plant with equal observations needs a proper prior on its variance:
+
+    >>> from pyflowers import vb
+    >>> statistics, plants = vb.SufficientStatistics.from_groups([5, 5, 5, 4, 6, 8], list("aaabbb"))
+    >>> prior = vb.MultilevelPrior(sigma2_plant_nu=1, sigma2_plant_scale=2)
+    >>> fit = vb.fit_multilevel_normal(statistics, prior, plants=plants)
+    >>> bool(fit.converged)
+    True
     """
 
     mu_mean: float = 0.0
@@ -291,7 +456,7 @@ class MultilevelPrior:
             )
 
 
-# Squares of data, and n times them, must neither overflow nor lose digits to underflow.
+# Squares of data, and n times these, must neither overflow nor lose digits to underflow.
 LARGEST = 1e150
 SMALLEST_SS = 1e-301
 
@@ -307,13 +472,23 @@ class SufficientStatistics:
     mean : array, shape (...)
         Their mean; read as 0 where `num` is 0.
     ss : array, shape (...)
-        Sum of squared deviations from their own mean.
+        Sum of squared deviations from the mean.
 
     Raises
     ------
     DataError
-        Where a count is negative or no whole number, a mean or sum of squares is not finite or
-        too extreme to square, or a sum of squares contradicts its count.
+        If a count is negative or not a whole number, a mean or sum of squares is not finite or too
+        extreme to square, or a sum of squares contradicts its count.
+
+    Examples
+    --------
+    >>> from pyflowers.vb import SufficientStatistics
+    >>> statistics = SufficientStatistics.from_array([1, 2, 3])
+    >>> float(statistics.num), float(statistics.mean), float(statistics.ss)
+    (3.0, 2.0, 2.0)
+    >>> plants, labels = SufficientStatistics.from_groups([1, 2, 3, 5, 7], list("aaabb"))
+    >>> labels, plants.mean
+    (('a', 'b'), array([2., 6.]))
     """
 
     num: FloatArray
@@ -339,12 +514,17 @@ class SufficientStatistics:
 
     @classmethod
     def from_array(cls, x: npt.ArrayLike) -> SufficientStatistics:
-        """Statistics along the last axis.
+        """Return the statistics along the last axis.
 
         Parameters
         ----------
         x : array, shape (..., n)
             Observations; leading axes are separate data sets. n may be 0.
+
+        Returns
+        -------
+        SufficientStatistics, shape (...)
+            The statistics of each data set.
 
         Raises
         ------
@@ -370,7 +550,7 @@ class SufficientStatistics:
     def from_groups(
         cls, y: npt.ArrayLike, group: Sequence[Hashable] | npt.NDArray[np.generic]
     ) -> tuple[SufficientStatistics, tuple[Hashable, ...]]:
-        """Statistics of each group, and the groups' labels in order of appearance.
+        """Return the statistics of each group, and the groups' labels in order of appearance.
 
         Parameters
         ----------
@@ -378,6 +558,13 @@ class SufficientStatistics:
             Observations, in any order.
         group : sequence, shape (N,)
             The label of each observation's group.
+
+        Returns
+        -------
+        statistics : SufficientStatistics, shape (groups,)
+            The statistics of each group.
+        labels : tuple
+            The label of each group.
 
         Raises
         ------
@@ -397,7 +584,7 @@ class SufficientStatistics:
 def grouped(
     y: npt.ArrayLike, group: Sequence[Hashable] | npt.NDArray[np.generic], what: str
 ) -> tuple[FloatArray, IntArray, tuple[Hashable, ...]]:
-    """Return `y`, the number of each one's group, and the groups' labels as they appear."""
+    """Return `y`, the number of the group of each value, and the labels in order of appearance."""
     y = as_floats(y)
     number: dict[Hashable, int] = {}
     labels = group.tolist() if isinstance(group, np.ndarray) else group
@@ -428,23 +615,23 @@ def checked_labels(
     prior: MultilevelPrior,
     plants: Sequence[Hashable] | None,
 ) -> tuple[Hashable, ...]:
-    """Return the plants' labels, 1 … P if not given, and refuse an improper posterior.
+    """Return the labels of the plants, by default 1 … P, and refuse an improper posterior.
 
-    Integrating sigma2_plant out leaves (S + n (ȳ - mu_plant)²)^(-(n + nu)/2), which needs
-    n + nu > 0 for the tail, and S > 0 for the pole at mu_plant = ȳ. With a proper prior S becomes
-    nu c² + S, and nothing can go wrong.
+    Integrating sigma2_plant out leaves (S + n (ȳ - mu_plant)²)^(-(n + nu)/2), which is integrable
+    only if n + nu > 0, because of the tail, and S > 0, because of the pole at mu_plant = ȳ. With a
+    proper prior S becomes nu c² + S, and the posterior is always proper.
 
     Raises
     ------
     DataError
-        If the statistics are not those of one or more plants, or naming the first plant whose
-        posterior is improper, and the remedy.
+        If the statistics do not have one entry for each plant, or there are none, or if a plant's
+        posterior is improper: the message names the first such plant and the remedy.
     ConfigError
-        If there is not one label a plant.
+        If there is not one label for each plant.
     """
     num = statistics.num
     if num.ndim != 1 or num.size == 0:
-        raise DataError(f"statistics have shape {num.shape}, but must have one entry a plant")
+        raise DataError(f"statistics have shape {num.shape}, but must have one entry per plant")
     labels = tuple(range(1, num.size + 1)) if plants is None else tuple(plants)
     if len(labels) != num.size:
         raise ConfigError(f"{len(labels)} plant labels for {num.size} plants")

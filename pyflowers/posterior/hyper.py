@@ -1,6 +1,6 @@
-"""The density of (mu, sigma2), the plants integrated out, where it is, and independent draws.
+"""The density of (mu, sigma2) with the plants integrated out, its region, and independent draws.
 
-Given mu and sigma2 plants are independent, so
+Given mu and sigma2, plants are independent, so
 
     log p(y, t, u) = log p(mu) + log p(u) + Σ_p log I_p(mu, u) + log d mu / dt,   u = log sigma2,
 
@@ -11,34 +11,35 @@ with
     mu = m(u) + s(u) k sinh(t / k)
 
 is near m(u) in standard deviations and geometric far out, so the density is smooth on a scale of
-one for all u. m and s are those that mu had if plant p said no more than centre_p ~ N(mu, e^u +
-spread_p²). They need not be right: a wrong guess costs points of a grid, not exactness. Where it is
-very wrong, as data and prior disagree, or where there are no informative plants, m and s are
-constant and k is 1.
+one for all u. m and s are the mean and sd that mu would have if the only information from plant p
+were centre_p ~ N(mu, e^u + spread_p²). They need not be right: a wrong guess costs grid points, not
+exactness. If it is very wrong, because data and prior disagree, or if there are no informative
+plants, m and s are constant and k is 1.
 
-What a point costs grows with the number of plants. So with many of them a few find the region, for
-their posterior is wider than that of all, and Newton's method goes from there to the maximum of
-all.
+The cost of a point grows with the number of plants. So if there are many, the region is found from
+a few, whose posterior is wider than the full one, and Newton's method then finds the maximum of the
+full posterior.
 
-**Draws** are made by rejection from a piecewise constant envelope. A box of (t, u) is cut into
-cells. Over each cell the hat H
-is constant and lies above log p. A cell is drawn with probability proportional to its area times
-e^H, a point evenly within it, and the point is kept if E + log p > H for E = log of a uniform
-number: then it has the density p exactly, whatever H, and draws are independent (Devroye 1986,
-section II.3). No step refers to an earlier draw.
+**Draws** come from rejection with a piecewise constant envelope. A box of (t, u) is divided into
+cells. Over each cell the hat H is constant and lies above log p. A cell is drawn with probability
+proportional to its area times e^H, then a point uniformly within the cell. The point is kept if
+E + log p > H, where E is the log of a uniform number. It then has exactly the density p, for any
+such H, and draws are independent (Devroye 1986, section II.3). No step refers to an earlier draw.
 
 A quintic spline s through log p on an even grid only saves evaluations, as a squeeze (Marsaglia
-1977): if |s - log p| <= ε, a point with E + s - H outside ±ε is decided without log p. Only the few
-within, those far out and those above the hat are decided by log p itself. The grid is refined, each
-axis by itself, until the spline errs by less than 2e-4 halfway between its points, where the
-density is above e^-14 of its maximum; ε is ten times the largest error that was seen.
+1977): if |s - log p| <= ε, a point with E + s - H outside ±ε is decided without log p. The few
+points within ±ε, points far out and points above the hat are decided by log p itself. The grid is
+refined, separately along each axis, until the error of the spline halfway between its points is
+less than 2e-4 wherever the density is above e^-14 of its maximum; ε is ten times the largest error
+that was found.
 
-H is the largest of nine values of s on the cell, plus twice what its curvature could add between
-them, plus ε. That is an estimate: where log p is evaluated, by how much it exceeds H is recorded,
-and if it ever does so by more than rounding error the hat is raised and all draws start afresh.
+H is the largest of nine values of s on the cell, plus twice the amount that its curvature could add
+between them, plus ε. This is an estimate, so wherever log p is evaluated, its excess over H is
+recorded. If the excess is ever larger than rounding error, the hat is raised and all draws start
+afresh.
 
-What is left of approximation: the quadrature of each plant's integral (1e-9 of log I), the mass
-outside the box (e^-25 of the density's maximum on all sides), and doubles.
+The remaining approximations are the quadrature of each plant's integral (1e-9 of log I), the mass
+outside the box (where the density is below e^-25 of its maximum), and rounding.
 
 References
 ----------
@@ -69,7 +70,7 @@ from pyflowers.posterior.distributions import (
 from pyflowers.posterior.plants import Plants
 
 _DROP = 26.0
-_SCOUTS = 16  # plants that find the region
+_SCOUTS = 16  # number of plants from which the region is found
 _ZOOM_POINTS = 16
 _CLIMB_STEPS = 25
 _REACH = 9.0  # standard deviations from the maximum to the sides of the box
@@ -83,7 +84,7 @@ _CHECKED_DROP = 14.0
 _CHECKS = 24
 
 _CELLS = 96
-_SURE_DROP = 12.0  # below this the spline was hardly checked: log p decides
+_SURE_DROP = 12.0  # below this the spline was hardly checked, so log p decides
 _LOWEST_HAT = 60.0
 _ERROR_MARGIN = 10.0
 _SMALLEST_ERROR = 1e-7
@@ -92,35 +93,35 @@ _MAX_RAISES = 8
 
 
 Box = FloatArray
-"""A rectangle of (t, u): its ends in t and its ends in u, shape (2, 2)."""
+"""A rectangle of (t, u): its limits in t and in u, shape (2, 2)."""
 
 
 def even_grid(box: Box, num_t: int, num_u: int) -> tuple[FloatArray, FloatArray]:
-    """Return even points of t and u."""
+    """Return evenly spaced points of t and of u."""
     (t_low, t_high), (u_low, u_high) = box
     return np.linspace(t_low, t_high, num_t), np.linspace(u_low, u_high, num_u)
 
 
 class Density:
-    """log p(y, t, u) without the plants' constants, at any points.
+    """log p(y, t, u) at any points, without the constants of the plants.
 
     Parameters
     ----------
     plants : Plants
         The plants that have observations.
     fixed : bool
-        Whether m and s are constant: the plants' middle, and a width of the posterior.
+        Whether m and s are constant: the centre of the plants, and a width of the posterior.
     around : (float, float), optional
-        Other constants m and s.
+        Different constants m and s.
 
     Attributes
     ----------
     centre, unit : float
-        m and s where they are constant.
+        The constants m and s.
     tail_dof : float
         Degrees of freedom of sigma2's upper tail.
     widest : Box
-        It certainly holds all of the posterior.
+        A box that certainly contains the whole posterior.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class Density:
         share, reach = times / times.sum(), 9 * prior.mu_sd
         first = float(min((centres - 9 * spreads).min(), prior.mu_mean - reach))
         last = float(max((centres + 9 * spreads).max(), prior.mu_mean + reach))
-        # Left of this the prior of sigma2 is below e^-100 of its maximum.
+        # To the left of this, the prior of sigma2 is below e^-100 of its maximum.
         size = share @ (centres - share @ centres) ** 2 + share @ spreads**2
         known = prior.sigma2_nu * prior.sigma2_scale**2
         low = math.log(known / (200 + 2 * prior.sigma2_nu)) - 2
@@ -142,7 +143,7 @@ class Density:
         u = np.linspace(low, min(above + 64 / self.tail_dof, 500.0), 400)
         informative = plants.power >= 1
         if fixed or around or not np.any(informative):
-            # The posterior of mu is about this wide, whichever of the two variances rules.
+            # The posterior of mu has about this width, whichever of the two variances dominates.
             unit = min(prior.mu_sd, float(np.sqrt(size / times.sum())))
             self.centre, self.unit = around or (float(np.median(centres)), unit)
             means, sds = np.full_like(u, self.centre), np.full_like(u, self.unit)
@@ -153,7 +154,7 @@ class Density:
             precision = precisions.sum(axis=1) + prior.mu_sd**-2
             means = precisions @ centres[informative] + prior.mu_sd**-2 * prior.mu_mean
             means, sds = means / precision, precision**-0.5
-            # The more plants, the closer to normal: then nothing but a straight line is needed.
+            # With more plants, the posterior is closer to normal, and mu can be linear in t.
             self._bend = 3.0 * math.sqrt(1 + float(times[informative].sum()) / 10)
         self._given = interpolate.CubicSpline(u, np.stack([means, np.log(sds)], axis=-1))
         ends = (self._bend * np.arcsinh((e - means) / (sds * self._bend)) for e in (first, last))
@@ -188,7 +189,7 @@ class Density:
         return self.on_grid(t[:, None], u)[:, 0]
 
     def of_some(self, num: int) -> Density:
-        """Keep `num` plants only, spread evenly over the plants in order of their centres."""
+        """Keep only `num` plants, evenly spaced in the order of their centres."""
         order = np.argsort(self.plants.centre, kind="stable")
         other = copy(self)
         other.plants = self.plants.some(order[_spread(order.size, num)])
@@ -196,18 +197,18 @@ class Density:
 
 
 def _spread(size: int, num: int) -> BoolArray:
-    """Return `num` positions among `size`, spread evenly."""
+    """Return `num` evenly spaced positions among `size`."""
     return np.linspace(0, size - 1, num).round().astype(np.intp)
 
 
 def located(plants: Plants) -> tuple[Density, Box]:
-    """Find coordinates that suit the posterior, and the box in them that holds it."""
+    """Find suitable coordinates for the posterior, and the box that contains it."""
     density = Density(plants)
     many = plants.size > 2 * _SCOUTS
     scouts = density.of_some(_SCOUTS) if many else density
     found = zoom(scouts)
     if found.filled < _POORLY_FILLED:
-        # Data and prior disagree: the guess of mu given u is far from what it is.
+        # Data and prior disagree, and the guess of mu given u is far from right.
         mu = scouts.mu(found.t, found.u[:, None])
         centre = float((found.weights * mu).sum())
         unit = float(np.sqrt((found.weights * (mu - centre) ** 2).sum()))
@@ -221,7 +222,7 @@ def located(plants: Plants) -> tuple[Density, Box]:
 
 @dataclass(frozen=True)
 class Zoomed:
-    """The last grid of a zoom: the box around what matters of it, and weights that sum to one."""
+    """The last grid of a zoom: the box around its relevant part, and weights that sum to one."""
 
     box: Box
     t: FloatArray
@@ -230,12 +231,12 @@ class Zoomed:
 
     @property
     def filled(self) -> float:
-        """Share of the grid's points that matter."""
+        """Share of the grid points that are relevant."""
         return float(np.mean(self.weights > np.exp(-_DROP) * self.weights.max()))
 
 
 def zoom(density: Density, drop: float = _DROP, num: int = _ZOOM_POINTS) -> Zoomed:
-    """Zoom in, from the box that certainly holds the posterior, on all within e^-drop."""
+    """Zoom in on the part within e^-drop, from a box that certainly contains the posterior."""
     box = density.widest
     for _ in range(30):
         t, u = even_grid(box, num, num)
@@ -250,13 +251,13 @@ def zoom(density: Density, drop: float = _DROP, num: int = _ZOOM_POINTS) -> Zoom
 
 
 def _cut(axis: FloatArray, inside: BoolArray) -> FloatArray:
-    """Return the ends of what is inside, with one cell more on either side."""
+    """Return the ends of the inner part, with one more cell on either side."""
     where = np.flatnonzero(inside)
     return axis[[max(where[0] - 1, 0), min(where[-1] + 1, axis.size - 1)]]
 
 
 def _climb(density: Density, found: Zoomed) -> Box | None:
-    """Newton's method to the maximum; the box around it, or None if it was not found."""
+    """Return the box around the maximum, by Newton's method; None if it was not found."""
     point, spread = np.empty(2), np.empty(2)
     for i, axis in enumerate((found.t, found.u)):
         mass = found.weights.sum(axis=i)
@@ -285,18 +286,36 @@ def _climb(density: Density, found: Zoomed) -> Box | None:
 
 @dataclass(frozen=True)
 class HyperDraws:
-    """Independent draws of (mu, sigma2).
+    """Independent draws of (mu, sigma2), the plants integrated out.
 
-    Parameters
+    Attributes
     ----------
-    mu, sigma2 : array, shape (num_draws,)
-        The draws.
+    mu : array, shape (num_draws,)
+        The draws of mu.
+    sigma2 : array, shape (num_draws,)
+        The draws of sigma2.
     acceptance : float
         Share of the proposals that were kept.
     num_exact : int
-        Proposals that the exact density had to decide.
+        Number of proposals that the exact density had to decide.
     largest_excess : float
-        The largest log p - H seen; at most 1e-6, else the hat was raised.
+        The largest log density minus log hat of these proposals, at most 1e-6; -inf where there are
+        none.
+
+    See Also
+    --------
+    pyflowers.exact.PoissonSampler : Draw from the multilevel Poisson model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.exact import PoissonSampler
+    >>> sampler = PoissonSampler(totals=[15, 6, 24], counts=[3, 3, 3])
+    >>> hyper = sampler.draw_hyper(1_000, np.random.default_rng(1))
+    >>> hyper.mu.shape, hyper.sigma2.shape
+    ((1000,), (1000,))
+    >>> hyper.acceptance > 0.5
+    True
     """
 
     mu: FloatArray
@@ -314,19 +333,19 @@ class HyperSampler:
     density : Density
         The exact density.
     box : Box
-        Where it is.
+        The region of the density.
 
     Attributes
     ----------
     error : float
-        The largest error of the spline that was seen.
+        The largest error of the spline that was found.
     log_evidence : float
-        log p(y), from the spline, without what `density` leaves out.
+        log p(y), from the spline, without the constants that `density` leaves out.
 
     Raises
     ------
     FitError
-        If no spline goes through the density.
+        If no spline fits the density.
     """
 
     def __init__(self, density: Density, box: Box) -> None:
@@ -349,7 +368,7 @@ class HyperSampler:
         Raises
         ------
         FitError
-            If no hat could be laid above the density.
+            If no hat above the density could be found.
         """
         for _ in range(_MAX_RAISES):
             cumulative = np.cumsum(np.exp(self._hat - self._peak))
@@ -374,7 +393,7 @@ class HyperSampler:
     def _proposed(
         self, num: int, cumulative: FloatArray, rng: np.random.Generator
     ) -> tuple[FloatArray, int, float]:
-        """Propose points; return those accepted, how many log p decided, and its largest excess."""
+        """Propose points; return accepted ones, how many log p decided, and its largest excess."""
         place = rng.random(num) * cumulative[-1]
         cell = np.minimum(np.searchsorted(cumulative, place, side="right"), self._hat.size - 1)
         row, column = np.divmod(cell, _CELLS)
@@ -398,8 +417,8 @@ class HyperSampler:
 def _cell_bounds(lattice: FloatArray) -> FloatArray:
     """Bound a smooth function on each cell, shape (C, C), by its values at 3 × 3 points.
 
-    Between three even points a function exceeds their largest value by at most an eighth of the
-    size of its second difference; twice that is added, for each axis.
+    Between three even points, a function exceeds their largest value by at most an eighth of the
+    size of its second difference. Twice that amount is added for each axis.
     """
     end = 2 * _CELLS
     corners = [lattice[i : i + end : 2, j : j + end : 2] for i, j in product(range(3), repeat=2)]
@@ -410,7 +429,7 @@ def _cell_bounds(lattice: FloatArray) -> FloatArray:
 
 
 def _tabulated(density: Density, box: Box) -> tuple[interpolate.RectBivariateSpline, Box, float]:
-    """Lay a spline through log p in the box, or a wider one; return both, and its largest error."""
+    """Fit a spline to log p in the box, or a wider one; return both, and the largest error."""
     # Enough points for a function that is smooth on a scale of one, and for a narrow peak.
     size = np.clip(np.ceil(np.diff(box)[:, 0] / 1.5), _FIRST_SIZE, _LARGEST_SIZE).astype(int)
     for _ in range(_REFINEMENTS):
@@ -421,7 +440,7 @@ def _tabulated(density: Density, box: Box) -> tuple[interpolate.RectBivariateSpl
         for ends, limits, outside in zip(
             larger, density.widest, (low.all(1), low.all(0)), strict=True
         ):
-            # Move out each end, up to its limit, where the density is not low.
+            # Move each end outwards, up to its limit, if the density there is not low.
             width = ends[1] - ends[0]
             if not outside[0]:
                 ends[0] = max(ends[0] - 0.25 * width, min(limits[0], ends[0]))
@@ -448,7 +467,7 @@ def _tabulated(density: Density, box: Box) -> tuple[interpolate.RectBivariateSpl
 
 
 def _next_size(size: int, error: float) -> int:
-    """More points where the spline errs too much; its error falls by their sixth power."""
+    """Return more points if the spline's error is too large; it falls with their sixth power."""
     if error <= _TOLERANCE or size >= _LARGEST_SIZE:
         return size
     factor = np.clip(1.1 * (error / _TOLERANCE) ** (1 / 6), 1.2, 2.5)

@@ -1,10 +1,10 @@
-"""Closed-form mean-field variational Bayes by coordinate ascent, of both normal models.
+"""Closed-form mean-field variational Bayes by coordinate ascent, for both normal models.
 
 The evidence lower bound of a factorised q is (Bishop 2006, eq. 10.3; Blei et al. 2017, eq. 13)
 
     ELBO(q) = E_q[log p(y, parameters)] - E_q[log q(parameters)] = log p(y) - KL(q ‖ posterior),
 
-and is given here with every constant, so that ``log evidence - elbo`` is the divergence itself.
+and is computed here with all constants, so that ``log evidence - elbo`` is the divergence.
 
 **One normal distribution**, with a semi-conjugate prior.
 
@@ -21,23 +21,24 @@ E over the other factor (Bishop 2006, eq. 10.9), here with S = Σ(x_i - x̄)²
     q(sigma2) = scaled-inv-χ²(nu0 + n, sigma_n²),
                 (nu0 + n) sigma_n² = nu0 sigma0² + S + n (x̄ - mu_n)² + n tau_n².
 
-The last two terms are E Σ(x_i - theta)² - S: dropping n tau_n² forgets that theta is uncertain.
+The last two terms are E Σ(x_i - theta)² - S; without n tau_n², the uncertainty of theta is ignored.
 This is *not* Bishop's section 10.1.3 or Murphy's 21.5.1, whose prior theta | sigma2 ~
 N(mu0, sigma2 / kappa0) depends on sigma2: theta's prior then is one more observation of sigma2,
 and the degrees of freedom are nu0 + n + 1.
 
 One sweep of these updates is a map G of the scalar s = sigma_n², and G is increasing: a larger s
-widens q(theta) and pulls it to mu0, and both increase the next s. So from any start the sweeps move
-one way, to the nearest fixed point on that side. Fixed points are the positive roots of a cubic,
-hence one, or two maxima of the ELBO with a saddle between: the ascent starts below all of them or
-above all of them, wherever the higher one is reached.
+widens q(theta) and pulls it towards mu0, and both increase the next s. So from any start the sweeps
+move in one direction, to the nearest fixed point on that side. The fixed points are the positive
+roots of a cubic, so the ELBO has one maximum, or two with a saddle between them. The ascent starts
+below all fixed points or above all of them, whichever leads to the higher maximum.
 
-The stop rule is the usual one, a relative change of the ELBO. As the ELBO is flat to second order
-at its maximum, a change of 1e-10 leaves parameters wrong by up to 1e-5. So the fixed point is then
-polished: Newton's method on the scalar equation log G(s) - log s = 0, which needs two or three
-steps, each a sweep extrapolated by 1 / (1 - d log G / d log s), with a plain sweep wherever that
-slope is 1 or more. One last sweep makes both factors each other's update. The same fixed point is
-reached as by sweeping on for long, with an error of rounding, and the stop rule stays the ELBO's.
+The stop rule is the usual one, a relative change of the ELBO. Because the ELBO is flat to second
+order at its maximum, parameters may still be wrong by 1e-5 when it changes by 1e-10. So the fixed
+point is then polished by Newton's method for the scalar equation log G(s) - log s = 0. It needs two
+or three steps, each of them a sweep extrapolated by 1 / (1 - d log G / d log s), or a plain sweep
+if that slope is 1 or more. After a last sweep, each factor is the update of the other. The result
+is the same fixed point as after very many sweeps, up to rounding error, and the stop rule still
+refers to the ELBO.
 
 Flat limits: tau0 = inf is p(theta) = 1 and nu0 = 0 is p(sigma2) = 1 / sigma2, both unnormalised,
 and ELBO and evidence are then relative to these densities.
@@ -59,25 +60,23 @@ and (m, v), (m_p, v_p) the means and variances of q(mu), q(mu_plant[p]):
         v_p = 1 / (n_p / s_p² + 1 / s²),   m_p = v_p (n_p ȳ_p / s_p² + m / s²);           (1)
   * in sigma2_plant[p]: -(n_p + nu_p)/2 - 1 times its log, and -1/2 times its inverse times
         (n_p + nu_p) s_p² = nu_p c² + S_p + n_p ((ȳ_p - m_p)² + v_p),                     (2)
-    a scaled-inv-χ²(n_p + nu_p, s_p²); under the flat prior n_p - 2 degrees of freedom;
+    a scaled-inv-χ²(n_p + nu_p, s_p²); under the flat prior it has n_p - 2 degrees of freedom;
   * quadratic in mu: v = 1 / (P / s² + 1 / s0²),   m = v (Σ m_p / s² + m0 / s0²);         (3)
   * in sigma2: scaled-inv-χ²(nu0 + P, s²),
         (nu0 + P) s² = nu0 sigma0² + Σ ((m_p - m)² + v_p + v).                            (4)
 
-A sweep does (1), (2), (3), (4). No update lowers the ELBO. Under a flat (or any improper, nu_p <=
-0) prior on sigma2_plant its density is taken as sigma2_plant^(-(nu_p/2 + 1)), flat: 1. ELBO and
-evidence then carry the units of that density: they compare approximations of one posterior on the
-same data, and must not be used to compare this model with another.
+A sweep consists of (1), (2), (3), (4). No update lowers the ELBO. An improper prior on sigma2_plant
+(nu_p <= 0) has the density sigma2_plant^(-(nu_p/2 + 1)), which is 1 for the flat prior. ELBO and
+evidence then have the units of that density: they can compare approximations of one posterior given
+the same data, but must not be used to compare this model with another.
 
-References
-----------
-Bishop (2006), Pattern Recognition and Machine Learning, eq. 10.9 and sections 10.1.1, 10.1.3.
-Blei, Kucukelbir and McAuliffe (2017), Variational inference: a review for statisticians,
-Journal of the American Statistical Association 112(518).
-Murphy (2012), Machine Learning: a Probabilistic Perspective, section 21.5.1.
-Varadhan and Roland (2008), Scandinavian Journal of Statistics 35(2), for the extrapolation.
-Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., sections 5.3, 11.6 and 13.7, which does the
-same for the hierarchical normal model with known group variances (the eight schools).
+References ---------- Bishop (2006), Pattern Recognition and Machine Learning, eq. 10.9 and sections
+10.1.1, 10.1.3. Blei, Kucukelbir and McAuliffe (2017), Variational inference: a review for
+statisticians, Journal of the American Statistical Association 112(518). Murphy (2012), Machine
+Learning: a Probabilistic Perspective, section 21.5.1. Varadhan and Roland (2008), Scandinavian
+Journal of Statistics 35(2), for the extrapolation. Gelman et al. (2013), Bayesian Data Analysis,
+3rd ed., sections 5.3, 11.6 and 13.7, which derives the updates for the hierarchical normal model
+with known group variances (the eight schools).
 """
 
 from __future__ import annotations
@@ -115,28 +114,39 @@ _POLISH_STEPS = 60
 _POLISHED = 1e-15  # of |log G(s) - log s|: a few units in the last place
 _PARAMETER_TOL = 1e-9
 _PLAIN_SWEEPS = 3  # between extrapolations
-_RECORD_UP_TO = 100  # plants; states of more are kept on request only
+_RECORD_UP_TO = 100  # plants; with more plants, states are kept only on request
 
 Factors = dict[str, Any]
-"""Each parameter's Normal or ScaledInvChiSquare."""
+"""The factors of q: a Normal or ScaledInvChiSquare for each parameter."""
 
 
 class NotConvergedWarning(RuntimeWarning):
-    """Coordinate ascent stopped at its cap before its stop rule held."""
+    """Coordinate ascent reached the maximum number of sweeps before it converged."""
 
 
 @dataclass(frozen=True)
 class State:
     """q after one half-update.
 
-    Parameters
+    Attributes
     ----------
     updated : str
         ``"start"`` or the name of the factor that was updated last.
     factors : mapping of str to Distribution
-        q, one factor a parameter.
+        q: the factor of each parameter.
     elbo : array, shape of the batch
         ELBO of this q, with every constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers import vb
+    >>> fit = vb.fit_normal([4, 5, 6, 5])
+    >>> [state.updated for state in fit.states[:5]]
+    ['start', 'theta', 'sigma2', 'theta', 'sigma2']
+    >>> elbos = [float(state.elbo) for state in fit.states]
+    >>> bool((np.diff(elbos) > -1e-12).all())  # no update lowers the ELBO
+    True
     """
 
     updated: str
@@ -148,10 +158,10 @@ class State:
 class VBResult(Shown):
     """A mean-field approximation, found by coordinate ascent.
 
-    Parameters
+    Attributes
     ----------
     factors : mapping of str to Distribution
-        q at convergence, one factor (or array of factors) a parameter.
+        q at convergence: one factor (or array of factors) for each parameter.
     elbo : array, shape of the batch
         Its ELBO, with every constant.
     elbo_trace : array, shape (sweeps + 1, ...)
@@ -159,13 +169,40 @@ class VBResult(Shown):
     states : tuple of State
         The start and q after every half-update; empty where nothing was recorded.
     num_iter : int
-        Sweeps done.
+        Number of sweeps.
     converged : array of bool, shape of the batch
         Whether the stop rule held before the cap.
     coords : mapping of str to sequence
         Labels of the axes of the factors, for :meth:`to_inference_data`.
     dims : mapping of str to sequence of str
         Names of the axes of each factor.
+
+    See Also
+    --------
+    pyflowers.vb.fit_normal : Fit one normal distribution.
+    pyflowers.vb.fit_multilevel_normal : Fit the multilevel normal model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers import vb
+    >>> fit = vb.fit_normal([4, 5, 6, 5])
+    >>> round(float(fit.mean("theta")), 2), round(float(fit.sd("theta")), 2)
+    (5.0, 0.61)
+    >>> fit.quantile("theta", [0.05, 0.95]).round(2)
+    array([3.99, 6.01])
+    >>> list(fit.table().columns)
+    ['median', '5%', '95%', 'mean', 'sd']
+    >>> bool(fit.logpdf("theta", 5) > fit.logpdf("theta", 4))
+    True
+
+    Draws of q, as arrays or for ArviZ:
+
+    >>> rng = np.random.default_rng(1)
+    >>> fit.sample(rng, 1_000)["sigma2"].shape
+    (1000,)
+    >>> dict(fit.to_inference_data(rng, num_draws=500).posterior.sizes)
+    {'chain': 1, 'draw': 500}
     """
 
     factors: Mapping[str, Distribution]
@@ -191,24 +228,84 @@ class VBResult(Shown):
         return tuple(self.factors)
 
     def mean(self, name: str) -> FloatArray:
-        """Return the mean of a factor; nan where it does not exist."""
+        """Return the mean of a factor; NaN where it does not exist.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+
+        Returns
+        -------
+        array, shape of the factor
+            The mean, in the unit of the parameter.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such parameter.
+        """
         return self[name].mean
 
     def sd(self, name: str) -> FloatArray:
-        """Return the standard deviation of a factor; nan where it does not exist."""
+        """Return the standard deviation of a factor; NaN where it does not exist.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+
+        Returns
+        -------
+        array, shape of the factor
+            The standard deviation, in the unit of the parameter.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such parameter.
+        """
         return self[name].sd
 
     def quantile(self, name: str, p: npt.ArrayLike) -> FloatArray:
-        """Quantiles of a factor, shape (*shape of p, *shape of the factor)."""
+        """Return quantiles of a factor.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+        p : float or array
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        array, shape (*shape of `p`, *shape of the factor)
+            The quantiles, in the unit of the parameter.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such parameter or `p` is not a probability.
+        """
         return self[name].quantile(checked_probability(p))
 
     def table(self, interval: float = INTERVAL) -> pd.DataFrame:
-        """Return median, interval, mean and sd of each parameter; nan where one does not exist.
+        """Return median, interval, mean and sd of each parameter; NaN where one does not exist.
 
         Parameters
         ----------
         interval : float
             Probability of the central interval.
+
+        Returns
+        -------
+        DataFrame
+            A row for each element of each parameter.
+
+        Raises
+        ------
+        ConfigError
+            If `interval` does not lie between 0 and 1.
         """
         probs, found = interval_quantiles(interval), {}
         for name in self.names:
@@ -235,32 +332,65 @@ class VBResult(Shown):
         ]
 
     def logpdf(self, name: str, x: npt.ArrayLike) -> FloatArray:
-        """Log density of a factor at `x`."""
+        """Return the log density of a factor.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+        x : float or array
+            Values of the parameter, which broadcast against the factor.
+
+        Returns
+        -------
+        array
+            The log density at each value.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such parameter.
+        """
         return self[name].logpdf(x)
 
     def sample(
         self, rng: np.random.Generator, size: int | tuple[int, ...]
     ) -> dict[str, FloatArray]:
-        """Independent draws of q, each of shape (*size, *shape of the factor)."""
-        return {name: factor.sample(rng, size) for name, factor in self.factors.items()}
-
-    def to_inference_data(
-        self, rng: np.random.Generator, *, num_draws: int = 4000, num_chains: int = 1
-    ) -> Any:
-        """Draws of q as ``arviz.InferenceData``, or with ArviZ 1 as DataTree: a posterior group.
+        """Return independent draws of q.
 
         Parameters
         ----------
         rng : numpy.random.Generator
             The source of the draws.
-        num_draws, num_chains : int
-            Draws a chain, and chains; all are independent.
+        size : int or tuple of int
+            Number of draws, or their shape.
+
+        Returns
+        -------
+        dict of str to array, shape (*size, *shape of the factor)
+            The draws of each parameter.
+        """
+        return {name: factor.sample(rng, size) for name, factor in self.factors.items()}
+
+    def to_inference_data(
+        self, rng: np.random.Generator, *, num_draws: int = 4000, num_chains: int = 1
+    ) -> Any:
+        """Return draws of q as ``arviz.InferenceData``, or with ArviZ 1 as a DataTree.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the draws.
+        num_draws : int
+            Draws of each chain; all draws are independent.
+        num_chains : int
+            Number of chains.
 
         Returns
         -------
         arviz.InferenceData or xarray.DataTree
-            Its posterior carries ``elbo``, ``converged`` and ``num_iter`` as attributes, and the
-            labels of this result's axes.
+            Its group ``posterior`` has the attributes ``elbo``, ``converged`` and ``num_iter``, and
+            the labels of this result's axes.
         """
         import xarray as xr
 
@@ -281,13 +411,13 @@ class VBResult(Shown):
 
 
 class Model:
-    """Data and prior, and what coordinate ascent asks of them: ``update_NAME`` and ``elbo``."""
+    """Data and prior, with the methods of coordinate ascent: ``update_NAME`` and ``elbo``."""
 
     names: ClassVar[tuple[str, ...]]
     """The factors, in the order of their updates."""
 
     def elbo(self, q: Factors) -> FloatArray:
-        """Evidence lower bound of any such q, with every constant."""
+        """Evidence lower bound of any such q, with all constants."""
         raise NotImplementedError
 
     def sweep(self, q: Factors, states: list[State] | None) -> Factors:
@@ -307,7 +437,7 @@ def _check_stop_rule(tol: float, max_iter: int) -> None:
 
 
 def _warn_not_converged(converged: BoolArray, num_iter: int) -> None:
-    """Warn that the cap was reached; :attr:`VBResult.converged` says where."""
+    """Warn that the maximum number of sweeps was reached, see :attr:`VBResult.converged`."""
     num = int(np.size(converged) - np.count_nonzero(converged))
     if num:
         which = f"{num} of {np.size(converged)} fits" if np.size(converged) > 1 else "the fit"
@@ -323,29 +453,67 @@ def _warn_not_converged(converged: BoolArray, num_iter: int) -> None:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NormalVB(VBResult):
-    """A fit of :func:`fit_normal`: factors ``theta`` and ``sigma2``.
+    """A fit of :func:`~pyflowers.vb.fit_normal`, with the factors ``theta`` and ``sigma2``.
 
-    Parameters
+    Attributes
     ----------
+    factors : mapping of str to Distribution
+        q at convergence: a normal ``theta`` and a scaled inverse chi-square ``sigma2``.
+    elbo : array, shape of the batch
+        Its ELBO, with every constant.
+    elbo_trace : array, shape (sweeps + 1, ...)
+        ELBO at the start and after every full sweep; empty where nothing was recorded.
+    states : tuple of State
+        The start and q after every half-update; empty where nothing was recorded.
+    num_iter : int
+        Number of sweeps.
+    converged : array of bool, shape of the batch
+        Whether the stop rule held before the cap.
+    coords : mapping of str to sequence
+        Labels of the axes of the batch.
+    dims : mapping of str to sequence of str
+        Names of the axes of each factor.
     statistics : SufficientStatistics
         The data that were fitted.
     prior : NormalPrior
-        The prior that was used.
+        The prior of the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers import vb
+    >>> fit = vb.fit_normal([4, 5, 6, 5])
+    >>> theta, sigma2 = np.meshgrid(np.linspace(3, 7, 50), np.linspace(0.2, 5, 50))
+    >>> fit.log_q(theta, sigma2).shape  # for a contour plot
+    (50, 50)
     """
 
     statistics: SufficientStatistics
     prior: NormalPrior
 
     def log_q(self, theta: npt.ArrayLike, sigma2: npt.ArrayLike) -> FloatArray:
-        """Log density of q at (theta, sigma2), for contours."""
+        """Return the log density of q at (theta, sigma2), for contours.
+
+        Parameters
+        ----------
+        theta : float or array
+            Means, in units of the data.
+        sigma2 : float or array
+            Variances; the two broadcast.
+
+        Returns
+        -------
+        array
+            The log density at each pair.
+        """
         return self.logpdf("theta", theta) + self.logpdf("sigma2", sigma2)
 
 
 @dataclass(frozen=True)
 class Theta(Normal):
-    """q(theta) with its mean's distances, which subtraction would lose to rounding.
+    """q(theta) with the distances of its mean, which subtraction would lose to rounding.
 
-    `from_data` and `from_prior` are mu_n - x̄ and mu_n - mu0; 0 where there is no data, or no prior
+    `from_data` and `from_prior` are mu_n - x̄ and mu_n - mu0; 0 if there are no data, or no prior
     mean.
     """
 
@@ -354,29 +522,30 @@ class Theta(Normal):
 
 
 class NormalModel(Model):
-    """Data and hyperparameters, all of the batch's shape; refuses an improper posterior.
+    """Data and hyperparameters in the shape of the batch; refuses an improper posterior.
 
-    Integrating theta out given sigma2, then sigma2, shows what is integrable: with n = 0 the
-    posterior is the prior; with nu0 = 0 and S = 0 the density has a pole at theta = x̄; with
-    both priors flat there are nu0 + n - 1 degrees of freedom.
+    Integrating out theta given sigma2, then sigma2, shows when the posterior is proper: with n = 0
+    it is the prior; with nu0 = 0 and S = 0 the density has a pole at theta = x̄; with both priors
+    flat there are nu0 + n - 1 degrees of freedom.
 
     Attributes
     ----------
     known_ss : array
-        What is in (nu0 + n) sigma_n² whatever q(theta) is: nu0 sigma0² + S.
+        The part of (nu0 + n) sigma_n² that does not depend on q(theta): nu0 sigma0² + S.
     precision0 : array
         Prior precision of theta; 0 if flat.
     has_conflict : array of bool
-        Where there is both a data mean and a prior mean.
+        Whether there are both a data mean and a prior mean.
     conflict : array
-        How far the data's mean is from the prior's; 0 where one of them is missing.
+        Distance of the data mean from the prior mean; 0 if one of them is missing.
 
     Raises
     ------
     ConfigError
         If the shapes of data and prior do not broadcast.
     DataError
-        Naming the first data set with an improper posterior, and the prior that would help.
+        If a posterior is improper; the message names the first such data set, and a prior that
+        would help.
     """
 
     names = ("theta", "sigma2")
@@ -437,12 +606,12 @@ class NormalModel(Model):
         log_lik = -0.5 * self.num * (LOG_2PI + mean_log) - 0.5 * squares / sigma2.scale**2
         z2 = (theta.from_prior / tau0) ** 2 + (theta.sd / tau0) ** 2
         log_theta = np.where(flat, 0.0, -0.5 * (LOG_2PI + z2) - np.log(tau0))
-        # nu0 sigma0² E[1 / sigma2] is in log_lik already, as a part of known_ss.
+        # nu0 sigma0² E[1 / sigma2] is already in log_lik, as part of known_ss.
         log_sigma2 = log_constant(self.nu0, self.sigma0) - (self.nu0 / 2 + 1) * mean_log
         return as_floats(log_lik + log_theta + log_sigma2 + theta.entropy() + sigma2.entropy())
 
     def polished(self, s: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Solve log G(s) = log s by Newton's method; say where the residual is rounding error."""
+        """Solve log G(s) = log s by Newton's method; also return where it converged to rounding."""
         dof, num, conflict = self.dof, self.num, self.conflict
         previous = np.full_like(s, np.inf)
         for _ in range(_POLISH_STEPS):
@@ -466,7 +635,7 @@ class NormalModel(Model):
     ) -> tuple[Factors, FloatArray, BoolArray, int]:
         """Sweep until the ELBO stops changing, then polish the fixed point.
 
-        Returns q, its ELBO, where the ascent converged, and the number of sweeps.
+        Returns q, its ELBO, whether each ascent converged, and the number of sweeps.
         """
         value, num_iter = self.elbo(q), 0
         if states is not None:
@@ -482,15 +651,16 @@ class NormalModel(Model):
         return q, self.elbo(q), still & polished, num_iter + 1
 
     def best_start(self, tol: float, max_iter: int) -> Factors:
-        """Start where the highest maximum is reached: below all fixed points, or above them all.
+        """Start below all fixed points or above them all, whichever leads to the highest maximum.
 
-        From below is from the data's own variance, from above from w = 0, theta at its prior. The
-        second can win only where the fixed points' cubic
+        The start from below is the variance of the data. The start from above is w = 0, with theta
+        at its prior, and can win only if the cubic of the fixed points
 
             A n² λ³ + (2 A n a + n² - ν n²) λ² + (A a² + n a² d² + n a - 2 ν n a) λ - ν a² = 0
 
         in λ = 1 / sigma_n², with A = nu0 sigma0² + S, a = 1 / tau0², d = x̄ - mu0 and ν = nu0 + n,
-        changes its sign three times (Descartes), and is tried only if there is such a data set.
+        has coefficients with three changes of sign (Descartes). It is tried only if there is such a
+        data set.
         """
         known, num, dof, a = self.known_ss, self.num, self.dof, self.precision0
         with np.errstate(over="ignore"):
@@ -508,7 +678,7 @@ class NormalModel(Model):
         return start(np.where(third & (higher > lower), above, known))
 
     def given_start(self, theta: Normal, sigma2: ScaledInvChiSquare) -> Factors:
-        """Return the factors given, of the batch's shape, or refuse them."""
+        """Return the given factors in the shape of the batch, or refuse them."""
         values = map(as_floats, (theta.mean, theta.sd, sigma2.dof, sigma2.scale))
         try:
             mean, sd, dof, scale = (np.broadcast_to(v, self.num.shape) for v in values)
@@ -534,44 +704,73 @@ def fit_normal(
     max_iter: int = 1000,
     record: bool | None = None,
 ) -> NormalVB:
-    """Fit q(theta) q(sigma2) by coordinate ascent.
+    """Fit q(theta) q(sigma2) to normal data by coordinate ascent.
+
+    The model is x ~ N(theta, sigma2), with theta ~ N(mu0, tau0²) and sigma2 ~ scaled-inv-χ²(nu0,
+    sigma0²) independent in the prior.
 
     Each sweep updates q(theta), then q(sigma2), until the ELBO changes by at most
     ``tol * max(1, |ELBO|)``. The ELBO is flat to second order at its maximum, so that rule
-    alone would leave parameters wrong in the sixth digit: the sweep's fixed point is then taken to
-    rounding error by Newton's method.
+    alone would leave parameters wrong in the sixth digit: Newton's method then takes the sweep's
+    fixed point to rounding error.
 
     Parameters
     ----------
     x : array, shape (..., n), or SufficientStatistics, shape (...)
         Observations of one data set, or of a batch along the leading axes.
     prior : NormalPrior, optional
-        Hyperparameters, which broadcast against the batch; ``NormalPrior()`` if not given.
+        Hyperparameters, which broadcast against the batch. Default: ``NormalPrior()``.
     init : (Normal, ScaledInvChiSquare), optional
-        Where to start. The ELBO can have two maxima when prior and data disagree about theta:
-        ascent goes to the one whose basin holds `init`; without it, to the higher.
+        Where to start. The ELBO can have two maxima when prior and data disagree about theta: the
+        ascent goes to the maximum whose basin holds `init`. Default: the higher maximum.
     tol : float
         Relative change of the ELBO at which sweeps stop.
     max_iter : int
         Cap on the number of sweeps.
     record : bool, optional
-        Keep ``elbo_trace`` and ``states``; as given, or for a single data set only.
+        Whether to keep ``elbo_trace`` and ``states``. Default: for a single data set only.
 
     Returns
     -------
     NormalVB
+        q, with its ELBO.
 
     Raises
     ------
     DataError
         If the data cannot be used or leave the posterior improper.
     ConfigError
-        If `tol`, `max_iter`, or the shapes of `prior` or `init` make no sense.
+        If `tol` or `max_iter` is out of range, or `prior` or `init` has the wrong shape.
 
     Warns
     -----
     NotConvergedWarning
-        If the cap is met first; ``converged`` then says which fits are concerned.
+        If the cap is reached first; ``converged`` then shows which fits have not converged.
+
+    See Also
+    --------
+    pyflowers.exact.NormalExact : The exact posterior of the same model.
+
+    Examples
+    --------
+    >>> from pyflowers import vb
+    >>> fit = vb.fit_normal([4, 5, 6, 5])
+    >>> bool(fit.converged)
+    True
+    >>> print(fit)
+    mean field  a product of independent distributions
+    <BLANKLINE>
+    parameter  median     5%   95%  mean     sd
+    ...
+    theta        5.00   3.99  6.01  5.00  0.612
+    sigma2       1.72  0.677  6.55  2.50   3.54
+    ...
+
+    Two data sets at once:
+
+    >>> batch = vb.fit_normal([[4, 5, 6, 5], [1, 2, 3, 2]])
+    >>> batch.mean("theta").round(2)
+    array([5., 2.])
     """
     prior = NormalPrior() if prior is None else prior
     statistics = x if isinstance(x, SufficientStatistics) else SufficientStatistics.from_array(x)
@@ -607,16 +806,41 @@ def fit_normal(
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MultilevelVB(VBResult):
-    """A fit of :func:`fit_multilevel_normal`.
+    """A fit of :func:`~pyflowers.vb.fit_multilevel_normal`.
 
-    Factors ``mu``, ``sigma2`` and, of shape (P,), ``mu_plant`` and ``sigma2_plant``.
-
-    Parameters
+    Attributes
     ----------
+    factors : mapping of str to Distribution
+        q at convergence: ``mu``, ``sigma2`` and, of shape (P,), ``mu_plant`` and ``sigma2_plant``.
+    elbo : array, shape ()
+        Its ELBO, with every constant.
+    elbo_trace : array, shape (sweeps + 1,)
+        ELBO at the start and after every full sweep.
+    states : tuple of State
+        The start and q after every half-update; empty where nothing was recorded.
+    num_iter : int
+        Number of sweeps.
+    converged : array of bool, shape ()
+        Whether the stop rule held before the cap.
+    coords : mapping of str to sequence
+        The plants' labels, under ``plant``.
+    dims : mapping of str to sequence of str
+        Names of the axes of each factor.
     statistics : SufficientStatistics, shape (P,)
         The data that were fitted.
     prior : MultilevelPrior
-        The prior that was used.
+        The prior of the fit.
+
+    Examples
+    --------
+    >>> from pyflowers import vb
+    >>> y, plant = [4, 5, 6, 1, 2, 3, 2, 7, 9, 8], list("aaabbbbccc")
+    >>> statistics, plants = vb.SufficientStatistics.from_groups(y, plant)
+    >>> fit = vb.fit_multilevel_normal(statistics, plants=plants)
+    >>> fit.names
+    ('mu', 'sigma2', 'mu_plant', 'sigma2_plant')
+    >>> fit.coords["plant"]
+    ('a', 'b', 'c')
     """
 
     statistics: SufficientStatistics
@@ -624,7 +848,7 @@ class MultilevelVB(VBResult):
 
 
 class MultilevelModel(Model):
-    """The plants' statistics and the prior; q(mu), q(sigma2) broadcast between data and plants."""
+    """The statistics and the prior; q(mu) and q(sigma2) broadcast against the plants."""
 
     names = ("mu_plant", "sigma2_plant", "mu", "sigma2")
 
@@ -636,7 +860,7 @@ class MultilevelModel(Model):
         self.plant_prior_ss = prior.sigma2_plant_nu * prior.sigma2_plant_scale**2
 
     def start(self) -> Factors:
-        """Each plant by itself, and mu and sigma2 from the plants' means."""
+        """Start from each plant separately, and from mu and sigma2 of the plants' means."""
         num, means, seen = self.data.num, self.data.mean, self.data.num > 0
         scales = np.sqrt((self.plant_prior_ss + self.data.ss) / self.plant_dof)
         centre = means[seen].mean() if np.any(seen) else self.prior.mu_mean
@@ -676,7 +900,7 @@ class MultilevelModel(Model):
         return ScaledInvChiSquare(as_floats(self.dof), as_floats(scale))
 
     def elbo(self, q: Factors) -> FloatArray:
-        """E log p of the data, of mu_plant, of both variances and of mu, plus the entropies."""
+        """E log p of the data, mu_plant, both variances and mu, plus the entropies."""
         mu, sigma2, sigma2_plant, prior = q["mu"], q["sigma2"], q["sigma2_plant"], self.prior
         z2 = ((mu.mean - prior.mu_mean) / prior.mu_sd) ** 2 + (mu.sd / prior.mu_sd) ** 2
         of_data = self.data.num * (LOG_2PI + sigma2_plant.mean_log)
@@ -705,10 +929,10 @@ class MultilevelModel(Model):
 
 
 def _extrapolated(q: Factors, log_scales: Sequence[float]) -> Factors:
-    """Return q with the scale of q(sigma2) where the last three of a linear sequence point.
+    """Return q with the scale of q(sigma2) extrapolated from the last three of a linear sequence.
 
-    Aitken's limit x2 + (x2 - x1) r / (1 - r) with r = (x2 - x1) / (x1 - x0), the step cut to
-    factors of e^4; q unchanged where r is not between 0 and 1. The sweep from there is kept only
+    Aitken's limit is x2 + (x2 - x1) r / (1 - r) with r = (x2 - x1) / (x1 - x0). The step is limited
+    to factors of e^4, and q is unchanged if r is not between 0 and 1. The next sweep is kept only
     if it raises the ELBO, and only plain sweeps may end the ascent.
     """
     first, second = log_scales[-2] - log_scales[-3], log_scales[-1] - log_scales[-2]
@@ -720,7 +944,7 @@ def _extrapolated(q: Factors, log_scales: Sequence[float]) -> Factors:
 
 
 def _movement(before: Factors, after: Factors) -> float:
-    """Largest relative change of any parameter of q."""
+    """Return the largest relative change of any parameter of q."""
     moved = []
     for name, to in after.items():
         by = before[name]
@@ -742,6 +966,9 @@ def fit_multilevel_normal(
 ) -> MultilevelVB:
     """Fit the multilevel normal model by coordinate ascent.
 
+    The model is y ~ N(mu_plant, sigma2_plant) for the observations of a plant, with mu_plant ~
+    N(mu, sigma2).
+
     Sweeps go on until the ELBO changes by at most ``tol * max(1, |ELBO|)`` and, because the ELBO
     is flat to second order at its maximum, no parameter moves by more than 1e-9: means relative
     to their factor's sd, scales and sds to themselves.
@@ -749,34 +976,52 @@ def fit_multilevel_normal(
     Parameters
     ----------
     statistics : SufficientStatistics, shape (P,)
-        Of each plant; from ``SufficientStatistics.from_groups`` or ``from_array``.
+        The statistics of each plant, from ``SufficientStatistics.from_groups`` or ``from_array``.
     prior : MultilevelPrior, optional
-        Hyperparameters; ``MultilevelPrior()`` if not given.
+        Hyperparameters. Default: ``MultilevelPrior()``.
     plants : sequence, length P, optional
-        The plants' labels, 1 … P if not given.
+        The plants' labels. Default: 1 … P.
     tol : float
         Relative change of the ELBO at which sweeps may stop.
     max_iter : int
         Cap on the number of sweeps.
     record : bool, optional
-        Keep ``states``; if not given, for 100 plants or fewer. The trace is always kept. Without
-        states the same fixed point is approached faster, by Aitken's extrapolation.
+        Whether to keep ``states``. Default: for 100 plants or fewer. The trace is always kept.
+        Without states, Aitken's extrapolation approaches the same fixed point faster.
 
     Returns
     -------
     MultilevelVB
+        q, with its ELBO.
 
     Raises
     ------
     DataError
         If there are no plants, or a plant's posterior is improper under its prior.
     ConfigError
-        If `tol`, `max_iter` or the number of labels makes no sense.
+        If `tol` or `max_iter` is out of range, or there is not one label for each plant.
 
     Warns
     -----
     NotConvergedWarning
-        If the cap is met first.
+        If the cap is reached first.
+
+    See Also
+    --------
+    pyflowers.exact.exact_multilevel_normal : The exact posterior of the same model.
+
+    Examples
+    --------
+    The means of the plants shrink towards their common mean:
+
+    >>> from pyflowers import vb
+    >>> y, plant = [4, 5, 6, 1, 2, 3, 2, 7, 9, 8], list("aaabbbbccc")
+    >>> statistics, plants = vb.SufficientStatistics.from_groups(y, plant)
+    >>> statistics.mean
+    array([5., 2., 8.])
+    >>> fit = vb.fit_multilevel_normal(statistics, plants=plants)
+    >>> fit.mean("mu_plant").round(1)
+    array([4.7, 2.2, 5.1])
     """
     prior = MultilevelPrior() if prior is None else prior
     labels = checked_labels(statistics, prior, plants)
@@ -789,7 +1034,7 @@ def fit_multilevel_normal(
     converged = False
     while not converged and len(trace) <= max_iter:
         if not record and len(log_scales) > _PLAIN_SWEEPS:
-            # The scale of q(sigma2) is the slow direction where the plants' own noise hides sigma2.
+            # If the noise within plants hides sigma2, the scale of q(sigma2) converges slowly.
             trial = model.sweep(_extrapolated(q, log_scales), None)
             value = model.elbo(trial)
             if value > trace[-1]:

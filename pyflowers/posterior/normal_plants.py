@@ -1,22 +1,22 @@
 """Plants of the multilevel normal model: their integrals, and draws given (mu, sigma2).
 
-A plant has n observations of mean ȳ and sum of squares S, x = mu_plant ~ N(mu, sigma2) and the
-prior scaled-inv-χ²(nu, c²) of v = sigma2_plant.
+A plant has n observations with mean ȳ and sum of squares S, x = mu_plant ~ N(mu, sigma2), and the
+prior scaled-inv-χ²(nu, c²) on v = sigma2_plant.
 
-**Integrals.** Given v, x is normal and integrates out. With w = log v and u = log sigma2,
+**Integrals.** Given v, x is normal and can be integrated out. With w = log v and u = log sigma2,
 
     I(mu, u) = ∫ h(w) N(ȳ; mu, e^u + e^w / n) dw,
     h(w) ∝ (2 pi)^(-(n-1)/2) n^(-1/2) e^(-(n - 1 + nu) w / 2) exp(-(S + nu c²) e^(-w) / 2).
 
-In w everything is smooth on a scale of one, so the trapezoidal rule serves, to 1e-9 of log I. The
-other way about p(y | x) ∝ (S + nu c² + n (ȳ - x)²)^(-(n + nu)/2), a Student t.
+In w everything is smooth on a scale of one, so the trapezoidal rule is accurate, to 1e-9 of log I.
+If instead v is integrated out, p(y | x) ∝ (S + nu c² + n (ȳ - x)²)^(-(n + nu)/2), a Student t.
 
 **Draws.** With a = (n + nu) / 2, 1 / v = τ (2 a) / (S + nu c²), z = c1 τ, c1 = 2 a n sigma2 /
 (S + nu c²) and D = (ȳ - mu)² / (2 sigma2), the log density of l = log τ is
 
     L(l) = a l - a e^l - log(1 + z) / 2 + D / (1 + z),
 
-and x | v is normal. Two ways to draw l, both exact to rounding error for any data and prior:
+and x | v is normal. There are two ways to draw l, both exact up to rounding for any data and prior:
 
  1. From τ ~ Gamma(a - A, a - B c1), accepted with probability exp(ψ(z) - ψ(z0)), where
 
@@ -24,15 +24,16 @@ and x | v is normal. Two ways to draw l, both exact to rounding error for any da
 
     with A chosen such that ψ'(z0) = 0, which is near the mode of L for z0 from there. Now
     (1 + z)² z ψ'(z) = -B z³ + (A - 2 B - 1/2) z² + (2 A - B - 1/2 - D) z + A, whose signs change
-    once unless the second is positive and the third negative; by Descartes' rule z0 is then
-    the only root, so ψ has its maximum there. B is the least that brings this about: 0 while ȳ is
-    within about a standard deviation of mu.
- 2. Where L may have two modes, or too small a shape a - A would be left, as between a plant and a
-    population that contradict each other, from a piecewise constant hat over 65 cells with
-    exponential tails.
-    Within a cell z, e^l and so L' lie between bounds, L' = a - a e^l - s / 2 - D s (1 - s), s =
-    z / (1 + z); the hat is L at either end plus what these bounds allow, whichever is less. In the
-    tails it is the tangent of the concave a (l - e^l) plus the largest value of the rest.
+    once unless the second is positive and the third negative; by Descartes' rule z0 is then the
+    only root, so ψ has its maximum there. B is the smallest value for which this holds: 0 if ȳ is
+    within about one standard deviation of mu.
+ 2. If L may have two modes, or the shape a - A would be too small, because a plant and the
+ population contradict each other, from a piecewise constant hat over 65 cells with exponential
+ tails.
+ Within a cell z, e^l and so L' lie between bounds, L' = a - a e^l - s / 2 - D s (1 - s), s =
+ z / (1 + z). The hat is L at one end of the cell plus the largest increase within these bounds, for
+ the end that gives the smaller value. In the tails it is the tangent of the concave a (l - e^l)
+ plus the largest value of the rest.
 
 References
 ----------
@@ -68,11 +69,11 @@ from pyflowers.posterior.plants import (
     until_accepted,
 )
 
-_BLOCK = 32_768  # elements at once: so many that threads seldom wait for one another
+_BLOCK = 32_768  # elements per block, enough that threads rarely wait for each other
 
 
 class NormalPlants(Plants):
-    """Plants of the multilevel normal model, by their months, means and sums of squares.
+    """Plants of the multilevel normal model, given by months, means and sums of squares.
 
     Attributes
     ----------
@@ -88,16 +89,17 @@ class NormalPlants(Plants):
         super().__init__(prior, *columns, multiplicity=multiplicity)
         num, self.centre, ss = columns
         nu, scale = prior.sigma2_plant_nu, prior.sigma2_plant_scale
-        # A plant without months is one with hardly any: its integral is 1.
+        # A plant without months is treated as having hardly any, so that its integral is 1.
         self._num = np.maximum(num, 1e-200)
         self._known_ss, self.dof = ss + nu * scale**2, num + nu
         self.spread = as_floats(np.sqrt(self._known_ss / self.dof / self._num))
         self.power = as_floats(np.where(num > 0, np.minimum(1.0, self.dof), 0.0))
         self._constant = log_constant(nu, scale) - 0.5 * (num * LOG_2PI + np.log(self._num))
         self._step = np.minimum(0.35, 0.7 * np.sqrt(2 / self.dof))
-        # How far below and above its mode an inverse chi-square's logarithm falls by e^-30.
+        # The distances from the mode at which the density of a log inverse chi-square falls by
+        # e^-30.
         self._left, self._right = np.ones_like(self.dof), 2 * DROP / self.dof
-        for _ in range(60):  # of e^x - 1 - x = 2 drop / dof
+        for _ in range(60):  # iterations for e^x - 1 - x = 2 drop / dof
             self._left = np.log1p(2 * DROP / self.dof + self._left)
         self._right = self._right + np.sqrt(2 * self._right)
 
@@ -107,7 +109,7 @@ class NormalPlants(Plants):
         order = np.argsort(nodes)
         num_mu, at, tasks = mu.shape[1], 0, []
         while at < self.size:
-            # Rows of nodes grow along the order: one more look ahead keeps the block in bounds.
+            # The number of nodes grows along the order, so looking ahead bounds the block's size.
             rows = max(1, _BLOCK // (num_mu * int(nodes[order[at]])))
             block = order[at : at + rows]
             at += rows
@@ -116,12 +118,12 @@ class NormalPlants(Plants):
         return as_floats(sum(in_order(tasks), np.zeros(mu.shape)))
 
     def _nodes(self, mu: FloatArray, largest_u: float) -> tuple[FloatArray, IntArray]:
-        """First node in w = log sigma2_plant and number of nodes, of each plant."""
+        """Return the first node in w = log sigma2_plant and the number of nodes, for each plant."""
         dof, known = self.dof, self._known_ss
         start = np.log(known / dof)
         misfit = np.maximum(np.abs(mu.max() - self.centre), np.abs(mu.min() - self.centre))
         top = np.log(known + self._num * misfit**2) - np.log(dof)
-        # Up to w = log n + u the factor N is flat, and h alone falls, by one power less.
+        # Up to w = log n + u the factor N is flat, and only h falls, by one power less.
         with np.errstate(divide="ignore"):
             plateau = np.where(dof > 1, 2 * DROP / np.maximum(dof - 1, 0.0), np.inf)
         top = np.maximum(top, np.minimum(np.log(self._num) + largest_u, top + plateau))
@@ -129,14 +131,14 @@ class NormalPlants(Plants):
         return start - self._left, np.ceil(length / self._step).astype(np.intp) + 1
 
     def _log_h(self, w: FloatArray, block: Any) -> FloatArray:
-        """Log of h(w) / sqrt(2 pi), w of shape (plants, nodes)."""
+        """Return the log of h(w) / sqrt(2 pi), for w of shape (plants, nodes)."""
         fall = (self.dof[block, None] - 1) * w + self._known_ss[block, None] * np.exp(-w)
         return as_floats(self._constant[block, None] - 0.5 * fall)
 
     def _block(
         self, block: IntArray, first: FloatArray, num: int, mu: FloatArray, u: FloatArray
     ) -> FloatArray:
-        """Sum over a block of plants, shape (U, M)."""
+        """Return the sum over a block of plants, shape (U, M)."""
         step = self._step[block, None]
         w = first[:, None] + step * np.arange(num)
         log_h = self._log_h(w, block) + np.log(step)
@@ -152,7 +154,7 @@ class NormalPlants(Plants):
             result[i] = weights @ (peak + np.log(np.exp(terms, out=terms).sum(axis=2)))
         return result
 
-    # What marginals of one plant are made of, up to constants
+    # Terms of the marginals of one plant, up to constants
 
     def log_likelihood(self, plant: int, x: FloatArray) -> FloatArray:
         """See :class:`Plants`."""
@@ -168,7 +170,7 @@ class NormalPlants(Plants):
         return as_floats(self._log_h(w, [plant]) - 0.5 * (np.log(var) + misfit))
 
     def variance_range(self, plant: int, mu: FloatArray, largest_u: float) -> tuple[float, float]:
-        """Return ends of log sigma2_plant that hold all of its posterior."""
+        """Return limits of log sigma2_plant that contain its whole posterior."""
         first, num = self._nodes(mu, largest_u)
         low = float(first[plant])
         return low, low + float(self._step[plant] * (num[plant] - 1))
@@ -176,7 +178,8 @@ class NormalPlants(Plants):
     def tails(self, tail_dof: float) -> dict[str, FloatArray]:
         """See :class:`Plants`.
 
-        The likelihood's |x|^-dof times the mixture of N(mu, sigma2) over sigma2's tail.
+        The tail is |x|^-dof from the likelihood, times the mixture of N(mu, sigma2) over the tail
+        of sigma2.
         """
         of_means = np.where(self.seen, self.dof, 0) + tail_dof - self.power
         return {"mu_plant": of_means, "sigma2_plant": self.dof / 2}
@@ -212,14 +215,14 @@ class PlantKernel:
         return s, slope, self.a * tau + bend
 
     def log_density(self, log_tau: FloatArray) -> FloatArray:
-        """L - D: D, which may be huge, would swallow the rest."""
+        """Return L - D, because D may be huge and would swallow the rest."""
         tau = np.exp(log_tau)
         z = self.c1 * tau
         rest = 0.5 * np.log1p(z) + self.conflict * (z / (1 + z))
         return as_floats(self.a * (log_tau - tau) - rest)
 
 
-_SMALLEST_SHARE = 0.15  # of the curvature at the mode that the gamma must keep
+_SMALLEST_SHARE = 0.15  # share of the curvature at the mode that the gamma must have
 _SMALLEST_SHAPE = 0.2
 _LARGEST = 1e280
 
@@ -232,8 +235,8 @@ def draw_plants(
     Parameters
     ----------
     columns : array
-        Six that broadcast: observations, their mean, S + nu c² and n + nu; mean and variance of
-        mu_plant.
+        Six columns that broadcast: number of observations, their mean, S + nu c², n + nu, and mean
+        and variance of mu_plant.
     rng : numpy.random.Generator
         The source of all randomness.
     """
@@ -247,7 +250,7 @@ def draw_plants(
     conflict = np.where(num == 0, 0.0, conflict)
     log_tau, proposals = draw_log_precisions(PlantKernel(0.5 * dof, c1, conflict), rng)
     tau = np.exp(log_tau)
-    # x | v: z = n sigma2 / v are the odds of the data's share.
+    # x | v: z = n sigma2 / v are the odds of the weight of the data.
     odds = c1 * tau
     x = mu + shift * (odds / (1 + odds))
     x += np.sqrt(sigma2 / (1 + odds)) * rng.standard_normal(mu.size)
@@ -273,7 +276,7 @@ def draw_log_precisions(kernel: PlantKernel, rng: np.random.Generator) -> tuple[
 
 
 def _gamma_hat(kernel: PlantKernel) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
-    """Return τ0 = z0 / c1, A and B; and whether the hat is near enough."""
+    """Return τ0 = z0 / c1, A and B, and whether the hat is close enough."""
     a, c1, conflict = kernel.a, kernel.c1, kernel.conflict
     tau = np.ones_like(a)
     for _ in range(3):  # towards a - a τ = s / 2 + D s (1 - s)
@@ -283,12 +286,12 @@ def _gamma_hat(kernel: PlantKernel) -> tuple[FloatArray, FloatArray, FloatArray,
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         first = np.where(z < 2, (slope - 0.5) / (2 - z), np.inf)
         second = np.where(z > 0.5, (0.5 + conflict - 2 * slope) / (2 * z - 1), np.inf)
-        # A little more than the least, so that rounding cannot undo it.
+        # Slightly more than the smallest value, so that rounding cannot undo it.
         rate = np.where(slope <= 0.5, 0.0, np.maximum(np.minimum(first, second), 0.0) * 1.000001)
         power = slope + rate * z
         left = a - power
         beta = a / c1
-        # L has one mode, by Descartes' rule again, z0 is near it, and the hat is not much wider.
+        # By Descartes' rule L has one mode, z0 is near it, and the hat is not much wider than L.
         usable = (a - 2 * beta <= 0.5) | (2 * a - beta - 0.5 >= conflict)
         usable &= (a - a * tau - slope) ** 2 <= 0.5 * curvature
         usable &= left <= 2 * (a - rate * c1) * tau
@@ -323,12 +326,12 @@ def _from_gamma(
 # The piecewise constant hat
 
 _CHUNK = 512
-_CELLS = 21  # over the whole range, and around each of the two candidates for a mode
+_CELLS = 21  # cells over the whole range, and around each of two candidates for a mode
 _RANGE_DROP = 40.0
 
 
 def _edges(kernel: PlantKernel) -> FloatArray:
-    """Edges of the cells, ascending, shape (N, 3 _CELLS + 3)."""
+    """Return the edges of the cells, ascending, shape (N, 3 _CELLS + 3)."""
     a = kernel.a
     lowest = np.log(a) - np.log(a + kernel.c1 * (0.5 + kernel.conflict))  # L' >= 0 to its left
     share = _RANGE_DROP / a
@@ -336,7 +339,7 @@ def _edges(kernel: PlantKernel) -> FloatArray:
     high = np.minimum(np.sqrt(2 * share), np.log1p(share) + 1)[:, None]
     sets = [low + (high - low) * np.linspace(0, 1, _CELLS + 1)]
     for mode in (lowest, np.zeros_like(a)):
-        for _ in range(12):  # damped Newton steps from either side, which never leave [lowest, 0]
+        for _ in range(12):  # damped Newton steps from both sides, which never leave [lowest, 0]
             tau = np.exp(mode)
             _, slope, curvature = kernel.falls(tau)
             step = (a - a * tau - slope) / np.maximum(curvature, a * tau)
@@ -349,11 +352,11 @@ def _edges(kernel: PlantKernel) -> FloatArray:
 
 
 def _cell_hats(kernel: PlantKernel, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """L - D at the edges, shape (N, K + 1), and what it is below within each cell, shape (N, K)."""
+    """Return L - D at the edges, shape (N, K + 1), and its bound in each cell, shape (N, K)."""
     columns = kernel[:, None]
     tau, values = np.exp(edges), columns.log_density(edges)
     s = columns.falls(tau)[0]
-    # L' = falling - D s (1 - s), of which the first falls and the second is a hump.
+    # L' = falling - D s (1 - s), where the first term falls and the second is a hump.
     falling, hump = columns.a - columns.a * tau - 0.5 * s, s * (1 - s)
     left, right = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
     highest = np.maximum(hump[left], hump[right])
@@ -370,7 +373,7 @@ def _from_cells(kernel: PlantKernel, rng: np.random.Generator) -> tuple[FloatArr
     edges, a = _edges(kernel), kernel.a
     width = np.diff(edges, axis=1)
     values, hat = _cell_hats(kernel, edges)
-    # Tails: a (l - e^l) is below its tangents, the rest is decreasing and at most 0.
+    # In the tails, a (l - e^l) is below its tangents, and the rest is decreasing and at most 0.
     ends = edges[:, [0, -1]]
     slope = a[:, None] * np.abs(np.expm1(ends))
     height = np.stack([a * (ends[:, 0] - np.exp(ends[:, 0])), values[:, -1]], axis=1)

@@ -2,20 +2,21 @@
 
     x_i ~ N(theta, sigma2),  theta ~ N(mu0, tau0²),  sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
 
-theta and sigma2 independent in the prior. Given sigma2, theta is normal and integrates out (BDA3
-eq. 5.15 to 5.20), which leaves one integral, over u = log sigma2. With v = e^u,
+theta and sigma2 independent in the prior. Given sigma2, theta is normal and can be integrated out
+(BDA3 eq. 5.15 to 5.20), which leaves one integral, over u = log sigma2. With v = e^u,
 
     p(x, u) = p(v) v · (2 pi v)^(-(n-1)/2) n^(-1/2) e^(-S / (2 v)) · N(x̄; mu0, tau0² + v / n).
 
-In u this is smooth on a scale of one, whatever the data's units, and falls exponentially or faster
-on both sides; all of it is computed in logarithms, so no scale over- or underflows. The marginal of
-theta is then a mixture of normals over the quadrature's nodes. Accuracy: 1e-8 and mostly 1e-12.
+In u this is smooth on a scale of one in any units of the data, and falls exponentially or faster on
+both sides. Everything is computed in logarithms, so that nothing over- or underflows. The marginal
+of theta is then a mixture of normals over the nodes of the quadrature. The error is at most 1e-8,
+and mostly 1e-12.
 
-The quadrature is a composite Gauss-Legendre rule. What makes it safe is that the modes are found
-first: panels double in width away from each mode, so no peak is too narrow to be seen, up to a
-width of two and to where the integrand has fallen by e^-45.
+The quadrature is a composite Gauss-Legendre rule. It is reliable because the modes are found first.
+Panels double in width away from each mode, so that no peak is too narrow to be detected, up to a
+width of two and to the points where the integrand has fallen by e^-45.
 
-Flat limits are those of :mod:`.mean_field`: tau0 = inf is p(theta) = 1, nu0 = 0 is
+The flat limits are the same as in :mod:`.mean_field`: tau0 = inf is p(theta) = 1, nu0 = 0 is
 p(sigma2) = 1 / sigma2, and the evidence is relative to these densities.
 
 References
@@ -47,24 +48,24 @@ from pyflowers.posterior.multilevel import ExactDraws, MultilevelExact, checked_
 from pyflowers.posterior.normal_plants import draw_plants
 
 _GRID_POINTS = 401
-_LARGEST_LOG = 600.0  # of an sd, far out in tails that are hardly integrable
-_GRID_TAIL = 1e-7  # probability that a marginal's grid leaves out on each side
+_LARGEST_LOG = 600.0  # largest log of an sd, far out in tails that are barely integrable
+_GRID_TAIL = 1e-7  # probability beyond the grid of a marginal, on each side
 _DROP = 45.0  # e^-45 is 3e-20 of the maximum
 _SCAN_STEP = 0.05
-_NARROWEST, _WIDEST = 1e-9, 2.0  # panels
+_NARROWEST, _WIDEST = 1e-9, 2.0  # widths of panels
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 class PanelRule:
-    """Nodes and weights for one density f on the line.
+    """Quadrature nodes and weights for one density f on the real line.
 
     Parameters
     ----------
     log_density : callable
-        log f, vectorised, possibly unnormalised; smooth on a scale of one but for its peaks, and
-        below e^-45 of its maximum outside [low, high] or falling there.
+        log f, vectorised, possibly unnormalised. It is smooth on a scale of one except for its
+        peaks, and outside [low, high] it is below e^-45 of its maximum or falling.
     low, high : float
-        All of its modes are between them.
+        Limits that contain all modes.
 
     Attributes
     ----------
@@ -92,7 +93,7 @@ class PanelRule:
         self._cumulative = np.concatenate([[0.0], np.cumsum(mass.sum(axis=1)) / total])
 
     def cdf(self, u: float) -> float:
-        """Probability of a value up to `u`."""
+        """Return the probability of a value up to `u`."""
         panel = int(np.searchsorted(self._left, u, side="right")) - 1
         if panel < 0:
             return 0.0
@@ -114,21 +115,21 @@ class PanelRule:
         )
 
     def _partial(self, panel: int, upper: float) -> float:
-        """Probability between a panel's left edge and `upper`."""
+        """Return the probability between a panel's left edge and `upper`."""
         _, mass = self._panels(self._left[panel : panel + 1], np.array([upper]))
         return float(mass.sum() * np.exp(self._peak - self.log_total))
 
     def _panels(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Nodes and f / e^peak times weight, each of shape (panels, nodes a panel)."""
+        """Return nodes and f / e^peak times weight, each of shape (panels, nodes per panel)."""
         half = 0.5 * (right - left)[:, None]
         nodes = 0.5 * (left + right)[:, None] + half * _NODES
         height = self._log_density(nodes.ravel()).reshape(nodes.shape) - self._peak
         return nodes, half * _WEIGHTS * np.exp(height)
 
     def _modes(self, low: float, high: float) -> FloatArray:
-        """Every maximum of f within [low, high]."""
+        """Return every maximum of f within [low, high]."""
         grid = np.linspace(low, high, max(3, int((high - low) / _SCAN_STEP) + 2))
-        # Rounded, or rounding errors make modes of a plateau.
+        # Rounded, because otherwise rounding errors turn a plateau into modes.
         value = np.round(self._log_density(grid), 9)
         found = 1 + np.flatnonzero((value[1:-1] >= value[:-2]) & (value[1:-1] > value[2:]))
         best = [
@@ -143,7 +144,7 @@ class PanelRule:
         return as_floats(best)
 
     def _edges(self, modes: FloatArray) -> FloatArray:
-        """Edges of panels from the modes outwards, to where f matters no more."""
+        """Return edges of panels from the modes outwards, to where f is negligible."""
         edges = set(modes.tolist())
         for mode in modes.tolist():
             for width in (-_NARROWEST * max(1.0, abs(mode)), _NARROWEST * max(1.0, abs(mode))):
@@ -164,16 +165,16 @@ class NormalExact:
     x : array, shape (n,), or SufficientStatistics, shape ()
         The observations.
     prior : NormalPrior, optional
-        Hyperparameters, scalars; ``NormalPrior()`` if not given.
+        Hyperparameters, scalars. Default: ``NormalPrior()``.
     location : str
-        What to call theta; ``"mu"`` in the model `iid_normal`.
+        The name of theta; ``"mu"`` in the model `iid_normal`.
 
     Attributes
     ----------
+    names : tuple of str
+        The parameters: `location` and ``sigma2``.
     log_evidence : float
         log p(x), with every constant.
-    missing_moments : mapping of (name, "mean" or "sd") to str
-        Why a moment does not exist; it is nan then.
 
     Raises
     ------
@@ -181,6 +182,39 @@ class NormalExact:
         If the data are a batch, cannot be used, or leave the posterior improper.
     ConfigError
         If the prior is a batch.
+
+    See Also
+    --------
+    pyflowers.exact.draw_normal : Draw from the same posterior.
+    pyflowers.vb.fit_normal : Approximate it.
+
+    Examples
+    --------
+    Under flat priors theta has a t distribution with n - 1 degrees of freedom:
+
+    >>> import numpy as np
+    >>> from scipy import stats
+    >>> from pyflowers import exact, vb
+    >>> x = np.array([4.0, 5.0, 6.0, 5.0])
+    >>> posterior = exact.NormalExact(x, vb.NormalPrior(tau0=np.inf, nu0=0))
+    >>> t = stats.t(3, x.mean(), x.std(ddof=1) / 2)
+    >>> bool(np.isclose(posterior.quantile("theta", 0.95), t.ppf(0.95)))
+    True
+    >>> bool(np.isclose(posterior.cdf("theta", 6), t.cdf(6)))
+    True
+    >>> bool(np.isclose(posterior.pdf("theta", 6), t.pdf(6)))
+    True
+    >>> round(float(posterior.mean("theta")), 6), round(float(posterior.sd("theta")), 4)
+    (5.0, 0.7071)
+
+    Densities to plot:
+
+    >>> grid, density = posterior.marginal("sigma2")
+    >>> grid.shape
+    (401,)
+    >>> theta, sigma2 = np.meshgrid(np.linspace(3, 7, 50), np.linspace(0.2, 5, 50))
+    >>> posterior.logpdf(theta, sigma2).shape
+    (50, 50)
     """
 
     def __init__(
@@ -211,7 +245,7 @@ class NormalExact:
         self.log_evidence = self._rule.log_total
 
     def _log_joint(self, u: FloatArray) -> FloatArray:
-        """Return log p(x, u), theta integrated out."""
+        """Return log p(x, u) with theta integrated out."""
         constant = log_constant(self._problem.nu0, self._problem.sigma0)
         with np.errstate(over="ignore"):
             value = constant - 0.5 * (self._power * u + np.exp(self._log_ss - u))
@@ -224,22 +258,22 @@ class NormalExact:
         return as_floats(value)
 
     def _rule_for(self, tilt: int) -> PanelRule:
-        """Quadrature for p(x, u) e^(tilt u): the integrand of E[sigma2^tilt]."""
+        """Return the quadrature for p(x, u) e^(tilt u), the integrand of E[sigma2^tilt]."""
         low = self._log_ss - np.log(self._power + 1) - 1
         log_size = self._log_ss
         if self._informed:
-            # The slope is negative for certain above S + n d² + n tau0², by its tail's power.
+            # Above S + n d² + n tau0² the slope is certainly negative, by the power of the tail.
             log_size = np.logaddexp(log_size, self._log_num + self._log_conflict2)
             log_size = np.logaddexp(log_size, self._log_num + self._log_tau2)
         high = float(log_size - np.log(self._tail_dof - 2 * tilt)) + 1
-        # No lambda, as results that hold it are pickled.
+        # Not a lambda, because results that hold it are pickled.
         return PanelRule(partial(self._log_tilted, tilt), low, high)
 
     def _log_tilted(self, tilt: int, u: FloatArray) -> FloatArray:
         return as_floats(self._log_joint(u) + tilt * u)
 
     def _theta_given(self, u: FloatArray) -> Normal:
-        """Theta given log sigma2."""
+        """Return the distribution of theta given log sigma2."""
         problem = self._problem
         if self._num == 0:
             mean, sd = np.full_like(u, problem.mu0), np.full_like(u, problem.tau0)
@@ -251,14 +285,45 @@ class NormalExact:
         return Normal(as_floats(mean), as_floats(np.exp(np.minimum(log_sd, _LARGEST_LOG))))
 
     def logpdf(self, theta: npt.ArrayLike, sigma2: npt.ArrayLike) -> FloatArray:
-        """Log posterior density at (theta, sigma2), broadcast; for contours."""
+        """Return the log posterior density at (theta, sigma2), for contours.
+
+        Parameters
+        ----------
+        theta : float or array
+            Means, in units of the data.
+        sigma2 : float or array
+            Variances; the two broadcast.
+
+        Returns
+        -------
+        array
+            The log density at each pair; -inf where `sigma2` is not positive.
+        """
         sigma2 = as_floats(sigma2)
         u = np.log(np.where(sigma2 > 0, sigma2, 1.0))
         value = self._log_joint(u) - u - self.log_evidence + self._theta_given(u).logpdf(theta)
         return as_floats(np.where(sigma2 > 0, value, -np.inf))
 
     def pdf(self, name: str, x: npt.ArrayLike) -> FloatArray:
-        """Marginal density of a parameter at `x`."""
+        """Return the marginal density of a parameter.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+        x : float or array
+            Values of the parameter.
+
+        Returns
+        -------
+        array, shape of `x`
+            The density at each value.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such parameter.
+        """
         x = as_floats(x)
         if self._is_location(name):
             given = self._theta_given(self._rule.nodes)
@@ -268,7 +333,25 @@ class NormalExact:
         return as_floats(np.where(x > 0, value, 0.0))
 
     def cdf(self, name: str, x: npt.ArrayLike) -> FloatArray:
-        """Posterior probability of a value up to `x`."""
+        """Return the posterior probability of a value up to `x`.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+        x : float or array
+            Values of the parameter.
+
+        Returns
+        -------
+        array, shape of `x`
+            Probabilities.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such parameter.
+        """
         x = as_floats(x)
         if self._is_location(name):
             given = self._theta_given(self._rule.nodes)
@@ -277,7 +360,19 @@ class NormalExact:
         return np.array([self._rule.cdf(float(u)) for u in logs]).reshape(x.shape)
 
     def quantile(self, name: str, p: npt.ArrayLike) -> FloatArray:
-        """Posterior quantiles, of the shape of `p`.
+        """Return posterior quantiles.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+        p : float or array
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        array, shape of `p`
+            The quantiles, in the unit of the parameter.
 
         Raises
         ------
@@ -293,22 +388,67 @@ class NormalExact:
         return as_floats(values).reshape(p.shape)
 
     def mean(self, name: str) -> FloatArray:
-        """Posterior mean, nan where :attr:`missing_moments` has a reason."""
+        """Return the posterior mean.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+
+        Returns
+        -------
+        array, shape ()
+            The mean; NaN where it does not exist, for the reason in :attr:`missing_moments`.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such parameter.
+        """
         self._is_location(name)
         return as_floats(self._moments[name][0])
 
     def sd(self, name: str) -> FloatArray:
-        """Posterior standard deviation, nan where :attr:`missing_moments` has a reason."""
+        """Return the posterior standard deviation.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+
+        Returns
+        -------
+        array, shape ()
+            The standard deviation; NaN where it does not exist, for the reason in
+            :attr:`missing_moments`.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such parameter.
+        """
         self._is_location(name)
         return as_floats(self._moments[name][1])
 
     def marginal(self, name: str) -> tuple[FloatArray, FloatArray]:
-        """Tabulate a marginal density.
+        """Return a grid and the marginal density on it.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
 
         Returns
         -------
-        grid, density : array, shape (401,)
+        grid : array, shape (401,)
             From the 1e-7 to the 1 - 1e-7 quantile; evenly spaced in theta and in log sigma2.
+        density : array, shape (401,)
+            The posterior density at each value.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such parameter.
         """
         low, high = self.quantile(name, [_GRID_TAIL, 1 - _GRID_TAIL])
         spaced = np.linspace if self._is_location(name) else np.geomspace
@@ -340,7 +480,7 @@ class NormalExact:
 
     @cached_property
     def missing_moments(self) -> Mapping[tuple[str, str], str]:
-        """Why a moment does not exist, by (name, "mean" or "sd")."""
+        """The reason why a moment does not exist, by (name, "mean" or "sd")."""
         dof, missing = self._tail_dof, {}
         reasons = {"sigma2": ("its upper tail has", 2)}
         if np.isinf(self._problem.tau0):
@@ -361,7 +501,7 @@ class NormalExact:
         theta_mean = float(rule.weights @ given.mean)
         mean = sigma2_sd = theta_sd = np.nan
         if ("sigma2", "mean") not in self.missing_moments:
-            # By a rule of its own: a heavy tail needs wider panels.
+            # With a separate rule, because a heavy tail needs wider panels.
             mean = float(np.exp(self._rule_for(1).log_total - self.log_evidence))
         if ("sigma2", "sd") not in self.missing_moments:
             sigma2_sd = self._sigma2_sd(mean)
@@ -375,7 +515,7 @@ class NormalExact:
         return {location: (theta_mean, theta_sd), "sigma2": (mean, sigma2_sd)}
 
     def _sigma2_sd(self, mean: float) -> float:
-        """E[(sigma2 - mean)²] with the weights of E[sigma2²], free of cancellation."""
+        """Return E[(sigma2 - mean)²], with the weights of E[sigma2²] and without cancellation."""
         rule = self._rule_for(2)
         relative = -np.expm1(np.log(mean) - rule.nodes)
         size = np.exp(0.5 * (rule.log_total - self.log_evidence))
@@ -383,13 +523,32 @@ class NormalExact:
 
 
 ExactPosterior = NormalExact | MultilevelExact
-"""A posterior by quadrature; a parameter is one number or one a plant, shape () or (P,)."""
+"""A posterior by quadrature; a parameter is one number, or one for each plant, shape () or (P,)."""
 
 
 def kl_divergence(q: VBResult, posterior: ExactPosterior) -> float:
-    """KL(q ‖ posterior) = log evidence - ELBO, exact to rounding, for one data set and prior.
+    """Return KL(q ‖ posterior) = log evidence - ELBO, for one data set and prior.
 
-    Both must be of the same model, data and prior; Bishop (2006), eq. 10.2.
+    Both arguments must have the same model, data and prior; Bishop (2006), eq. 10.2.
+
+    Parameters
+    ----------
+    q : VBResult
+        The mean-field approximation.
+    posterior : ExactPosterior
+        The exact posterior.
+
+    Returns
+    -------
+    float
+        The divergence, in nats: 0 if and only if q is the posterior.
+
+    Examples
+    --------
+    >>> from pyflowers import exact, vb
+    >>> x = [4, 5, 6, 5]
+    >>> round(exact.kl_divergence(vb.fit_normal(x), exact.NormalExact(x)), 4)
+    0.1197
     """
     return posterior.log_evidence - float(q.elbo)
 
@@ -404,20 +563,25 @@ def draw_normal(
 ) -> ExactDraws:
     """Draw from the models `semiconjugate_normal` and, with `location` "mu", `iid_normal`.
 
-    Given mu and sigma2 a plant of the multilevel model is this model, so its sampler serves.
+    Given mu and sigma2, a plant of the multilevel model has this model, so its sampler is used.
 
     Parameters
     ----------
     x : array, shape (n,), or SufficientStatistics, shape ()
         The observations.
     prior : NormalPrior or None
-        Hyperparameters, scalars; ``NormalPrior()`` if None.
+        Hyperparameters, scalars; None for ``NormalPrior()``.
     num_draws : int
-        How many draws.
+        Number of draws.
     rng : numpy.random.Generator
-        The source of all randomness.
+        The source of the draws.
     location : str
-        What to call the mean.
+        The name of the mean.
+
+    Returns
+    -------
+    ExactDraws
+        Independent draws of the mean and of ``sigma2``.
 
     Raises
     ------
@@ -425,6 +589,21 @@ def draw_normal(
         If the data are a batch, cannot be used, or leave the posterior improper.
     ConfigError
         If the prior is a batch, or `num_draws` is not positive.
+
+    See Also
+    --------
+    pyflowers.exact.NormalExact : Compute the same posterior by quadrature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers import exact
+    >>> x = [4, 5, 6, 5]
+    >>> result = exact.draw_normal(x, None, 4_000, np.random.default_rng(1))
+    >>> round(float(result.draws["theta"].mean()), 1)
+    5.0
+    >>> round(float(exact.NormalExact(x).mean("theta")), 1)
+    5.0
     """
     size = checked_num(num_draws)
     posterior = NormalExact(x, prior, location=location)

@@ -1,7 +1,8 @@
-"""Plants of a multilevel model given (mu, sigma2), whichever their likelihood, and rejection.
+"""Plants of a multilevel model given (mu, sigma2), for any likelihood, and rejection sampling.
 
-A likelihood is a subclass of :class:`Plants`: integrals over a plant's parameters serve quadrature,
-draws of (mu, sigma2) and groups left out; draws given (mu, sigma2) are made by rejection.
+A likelihood is a subclass of :class:`Plants`. Its integrals over the parameters of a plant are used
+for quadrature, for draws of (mu, sigma2) and for groups that are left out. Plants given (mu,
+sigma2) are drawn by rejection.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from pyflowers.posterior.distributions import (
 )
 
 Index = IntArray | tuple[IntArray, ...] | EllipsisType
-"""Some elements, or all of them."""
+"""An index for some or all elements."""
 Accepted = tuple[FloatArray, BoolArray]
 Drawer = Callable[[slice, np.random.Generator], tuple[dict[str, FloatArray], int]]
-"""Some plants to draws of each of their quantities, (draw, plant), and the number of proposals."""
+"""Function of an index of plants that returns draws, (draw, plant), of each quantity, and the
+number of proposals."""
 
 DROP = 30.0
-"""Rules leave out what is below e^-30, which is 1e-13, of an integrand's maximum."""
+"""Rules leave out the part of an integrand below e^-30, which is 1e-13, of its maximum."""
 
 _MAX_ROUNDS = 100_000
 
@@ -43,18 +45,18 @@ class Plants:
     columns : array, shape (K,)
         Sufficient statistics of each plant; the first is its number of months.
     multiplicity : array, shape (K,), optional
-        How many plants are like it.
+        Number of plants with these statistics.
 
     Attributes
     ----------
     names : tuple of str
-        A plant's quantities, the first of which is x or, if `log_scale`, e^x.
+        The quantities of a plant, the first of which is x or, if `log_scale`, e^x.
     centre, spread : array, shape (K,)
         A rough estimate of each x, and its standard error.
     power : array, shape (K,)
-        Which power of 1/sigma the integral falls by as sigma grows, at most 1.
+        The power of 1/sigma with which the integral falls as sigma grows, at most 1.
     log_constant : float
-        What the sum of the integrals leaves out.
+        The constant that the sum of the integrals leaves out.
     """
 
     names: ClassVar[tuple[str, ...]]
@@ -72,11 +74,11 @@ class Plants:
         self.seen = self.num > 0
 
     def some(self, index: IntArray | BoolArray) -> Self:
-        """Select some of the plants, each once."""
+        """Select some of the plants, each with multiplicity 1."""
         return type(self)(self.prior, *(column[index] for column in self.columns))
 
     def merged(self) -> Self:
-        """Return the different plants that have months, sorted, and how many are like each."""
+        """Return the distinct plants that have months, sorted, with their multiplicity."""
         seen = [column[self.seen] for column in self.columns]
         rows = np.stack(seen, axis=1)[np.lexsort(seen[::-1])]
         first = np.ones(len(rows), dtype=bool)
@@ -88,7 +90,7 @@ class Plants:
     def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
         """Return Σ log I - log_constant over all plants, shape (U, M); `mu` (U, M), `u` (U,).
 
-        In blocks, so that memory does not grow with the number of plants.
+        It is computed in blocks, so that memory does not grow with the number of plants.
         """
         raise NotImplementedError
 
@@ -97,33 +99,34 @@ class Plants:
         raise NotImplementedError
 
     def tails(self, tail_dof: float) -> dict[str, FloatArray]:
-        """Below which power each quantity has a moment, sigma2's tail having `tail_dof`."""
+        """Return the power below which each quantity has moments, if sigma2 has `tail_dof`."""
         raise NotImplementedError
 
     def drawer(self, mu: FloatArray, sigma2: FloatArray) -> Drawer:
-        """Return what draws some plants given draws of mu and sigma2, shape (draw,)."""
+        """Return a function that draws plants given draws of mu and sigma2, shape (draw,)."""
         raise NotImplementedError
 
 
 def until_accepted(propose: Callable[[Index], Accepted]) -> tuple[FloatArray, int]:
     """Draw one value for each element of an array, and count the proposals.
 
-    Whether an element is proposed again depends on its own proposals alone, so accepted draws are
-    independent of each other and of how many rounds they took.
+    Whether an element is proposed again depends only on its own proposals, so accepted draws are
+    independent of each other and of the number of rounds.
 
     Parameters
     ----------
     propose : callable
-        Of an index into the elements: a proposal for each, and whether it is accepted.
+        Function of an index into the elements that returns a proposal for each, and whether it is
+        accepted.
 
     Raises
     ------
     FitError
-        If an element has not accepted one of 100,000 proposals.
+        If 100,000 proposals of an element were all rejected.
     """
     values, accepted = propose(...)
     num_proposals = values.size
-    left = np.unravel_index(np.flatnonzero(~accepted), accepted.shape)  # as np.nonzero, but sooner
+    left = np.unravel_index(np.flatnonzero(~accepted), accepted.shape)  # fast np.nonzero
     for _ in range(_MAX_ROUNDS):
         if not left[0].size:
             return values, num_proposals
@@ -132,13 +135,13 @@ def until_accepted(propose: Callable[[Index], Accepted]) -> tuple[FloatArray, in
         values[tuple(axis[accepted] for axis in left)] = again[accepted]
         left = tuple(axis[~accepted] for axis in left)
     raise FitError(
-        f"{left[0].size} draws of plants' parameters were rejected 100,000 times, since the priors "
+        f"{left[0].size} draws of plant parameters were rejected 100,000 times, because the priors "
         "and the data are too far apart for independent draws: use NUTS instead"
     )
 
 
 def log_gamma_draws(shape: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw logarithms of Gamma(shape), which themselves do not underflow where shapes are small."""
+    """Draw logarithms of Gamma(shape), which do not underflow for small shapes."""
     if shape.size and shape.min() >= 0.5:
         draws = rng.standard_gamma(shape)
         return as_floats(np.log(draws, out=draws))

@@ -2,32 +2,33 @@
 
 A plant has n months and S flowers, and x = log mu_plant ~ N(mu, sigma2); u = log sigma2.
 
-**Integrals.** log I(mu, u) = log ∫ p(y | x) N(x; mu, e^u) dx: the integrand's logarithm is concave
-with mode x*. With b = n e^(x*), c = e^(-u) and δ = x - x* it is, relative to its maximum, exp(-φ),
-φ = c δ² / 2 + b (e^δ - 1 - δ): the Laplace transform of a lognormal. The trapezoidal rule of step h
-errs by about exp(c y² / 2 - b log cos y - 2 pi y / h) for every shift of the path 0 < y < pi/2 into
-the complex plane (Trefethen and Weideman 2014, theorem 5.1). With κ = b + c, the shift
-sqrt(2 D / κ), at most 1.2, makes this e^-D if h = 3.72 / sqrt(D κ) for κ > 1.39 D and
-h = 7.54 / (D + 1.02 κ) below: for D = 30, 25 to 40 nodes a plant. On even nodes e^δ is a product,
-so a node costs one exponential. Where the rule would need more than 128 nodes, that is for plants
-without a single flower and large sigma2, Gauss-Legendre on both sides of the mode takes over.
+**Integrals.** In log I(mu, u) = log ∫ p(y | x) N(x; mu, e^u) dx, the logarithm of the integrand is
+concave with mode x*. With b = n e^(x*), c = e^(-u) and δ = x - x*, the integrand relative to its
+maximum is exp(-φ), φ = c δ² / 2 + b (e^δ - 1 - δ), as in the Laplace transform of a lognormal. The
+error of the trapezoidal rule with step h is about exp(c y² / 2 - b log cos y - 2 pi y / h) for
+every shift 0 < y < pi/2 of the path into the complex plane (Trefethen and Weideman 2014, theorem
+5.1). With κ = b + c, the shift sqrt(2 D / κ), at most 1.2, makes this e^-D if h = 3.72 / sqrt(D κ)
+for κ > 1.39 D and h = 7.54 / (D + 1.02 κ) otherwise. For D = 30 these are 25 to 40 nodes per plant.
+On even nodes e^δ is a product, so a node costs one exponential. If the rule would need more than
+128 nodes, that is for plants without flowers and large sigma2, Gauss-Legendre quadrature on both
+sides of the mode is used instead.
 
 **Draws.** The density of x, f(x) ∝ exp(S x - n e^x - (x - mu)² / (2 sigma2)), is log-concave. A
 tangent at any point m to one of its two concave parts lies above that part and leaves a density
-that is easily drawn from. With δ = x - m,
+from which it is easy to draw. With δ = x - m,
 
   * to -n e^x:        f(x) ≤ C N(x; mu + sigma2 (S - n e^m), sigma2),
                       accepted with probability exp(-n e^m (e^δ - 1 - δ));
   * to the parabola:  f(x) ≤ C exp(a x - n e^x), a = S - (m - mu) / sigma2, so e^x ~ Gamma(a, n),
                       accepted with probability exp(-δ² / (2 sigma2)).
 
-Both are exact for every m (with a > 0), and most efficient at the mode or near it. There
-a = n e^m =: b, the count expected, and the first serves where the prior rules, the second where the
-data do: it is taken where sigma2 exceeds 1 / b + 1 / b², about the variance of log Gamma(b). More
-than a third of all proposals are then accepted, whatever n, S, mu and sigma2 (tests hold this), and
-nearly all where either rules. Where the data rule, the mode hardly depends on (mu, sigma2), and one
-gamma serves all draws of a plant: a = b is that of its mode at the medians, and the tangent is at
-m = mu + sigma2 (S - b).
+Both are exact for every m (with a > 0), and most efficient at or near the mode. There a = n e^m =:
+b is the expected count. The first is efficient if the prior dominates, the second if the data
+dominate. The second is used if sigma2 exceeds 1 / b + 1 / b², about the variance of log Gamma(b).
+More than a third of all proposals are then accepted for all n, S, mu and sigma2 (tests verify
+this), and nearly all if either dominates. If the data dominate, the mode hardly depends on (mu,
+sigma2), and one gamma serves all draws of a plant: a = b is taken from its mode at the medians, and
+the tangent is at m = mu + sigma2 (S - b).
 
 References
 ----------
@@ -59,18 +60,18 @@ from pyflowers.posterior.plants import (
     until_accepted,
 )
 
-_BLOCK = 4_096  # elements at once: a dozen arrays of them stay in a core's cache
-_GROUPS = (-1, 30, 40, 60, 90, 128)  # of similar numbers of nodes
+_BLOCK = 4_096  # elements per block: a dozen such arrays fit into a core's cache
+_GROUPS = (-1, 30, 40, 60, 90, 128)  # limits of groups with similar numbers of nodes
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-# On (0, 1), some nodes at a time.
+# Nodes on (0, 1), in 8 blocks.
 _HALF_RULE = list(zip(np.split(0.5 * (_NODES + 1), 8), np.split(0.5 * _WEIGHTS, 8), strict=True))
 
 
 class PoissonPlants(Plants):
-    """Plants of the multilevel Poisson model, by their months and flowers, without Σ log y!.
+    """Plants of the multilevel Poisson model, given by months and flowers, without Σ log y!.
 
     ``log_constant`` is Σ log of the largest likelihoods, which the sum of the integrals leaves out.
-    A plant without flowers cannot tell a small mean from a smaller one: its ``power`` is 0.
+    For a plant without flowers the likelihood is flat towards small means, so its ``power`` is 0.
     """
 
     names, log_scale = ("mu_plant",), True
@@ -80,7 +81,7 @@ class PoissonPlants(Plants):
     ) -> None:
         super().__init__(prior, *columns, multiplicity=multiplicity)
         num, total = columns
-        # A plant without months is one with hardly any: its integral is 1.
+        # A plant without months is treated as having hardly any, so that its integral is 1.
         self._num, self._total = np.maximum(num, 1e-200), total
         self.centre = as_floats(np.log((total + 0.5) / self._num))
         self.spread = as_floats((total + 0.5) ** -0.5)
@@ -126,13 +127,13 @@ def log_rate_mode(
 ) -> tuple[FloatArray, FloatArray]:
     """Solve total - num e^x = (x - mu) e^-u to about two digits of e^x; arguments broadcast.
 
-    With w = num e^(x + u) this is Wright's w + log w = Z. Winitzki's approximation to Lambert's
-    function and a step of Newton's method give log w within 1e-3.
+    With w = num e^(x + u) this is Wright's equation w + log w = Z. Winitzki's approximation to
+    Lambert's function and one Newton step give log w within 1e-3.
 
     Returns
     -------
     x, expected : array
-        The mode and num e^x, the count expected there.
+        The mode and num e^x, the expected count there.
     """
     sigma2 = np.exp(u)
     log_scale = np.log(num) + u
@@ -147,7 +148,7 @@ def log_rate_mode(
 
 
 def _log_integrals(num: FloatArray, total: FloatArray, mu: FloatArray, u: FloatArray) -> FloatArray:
-    """Log I of plants, relative to their largest likelihood, shape (K, N).
+    """Return log I of plants, relative to their largest likelihood, shape (K, N).
 
     `num` and `total` have shape (K, 1), `mu` and `u` (N,).
     """
@@ -158,8 +159,8 @@ def _log_integrals(num: FloatArray, total: FloatArray, mu: FloatArray, u: FloatA
     log_b = np.log(num) + mode
     b = np.exp(log_b)
     misfit = c * (mode - mu)
-    tilt = total - b - misfit  # zero but for what Newton's method left
-    # total x - num e^x relative to its maximum over x, which keeps digits where counts are large.
+    tilt = total - b - misfit  # zero except for the error of Newton's method
+    # total x - num e^x relative to its maximum over x, which preserves digits for large counts.
     away = np.where(total > 0, mode - np.log(np.maximum(total, 1.0) / num), 0.0)
     fit = np.where(total > 0, -total * (np.expm1(away) - away), -b)
     at_mode = fit - 0.5 * (misfit * (mode - mu) + LOG_2PI + u)
@@ -178,7 +179,7 @@ def _log_integrals(num: FloatArray, total: FloatArray, mu: FloatArray, u: FloatA
 
 
 def _even_nodes(c: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the rule's step, and how many nodes left and right of the mode reach down to e^-D."""
+    """Return the step of the rule, and the numbers of nodes that reach e^-D on both sides."""
     curvature, edge = b + c, 1.39 * DROP
     step = np.where(
         curvature > edge,
@@ -195,10 +196,10 @@ def _even_nodes(c: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, F
 def _trapezoid(
     c: FloatArray, b: FloatArray, tilt: FloatArray, step: FloatArray, num_left: int, num_right: int
 ) -> FloatArray:
-    """Log of the integral of exp(-φ) on even nodes, -φ by its differences away from the mode.
+    """Return the log of the integral of exp(-φ) on even nodes, from differences of -φ.
 
-    From δ to δ + h, that is (tilt + b) h - c (δ + h / 2) h - b (e^(δ + h) - e^δ): one part falls
-    evenly, one grows by the factor e^h.
+    From δ to δ + h, the difference is (tilt + b) h - c (δ + h / 2) h - b (e^(δ + h) - e^δ): one
+    part falls linearly, the other grows by the factor e^h.
     """
     total, bend, slope = np.ones_like(b), c * step * step, tilt + b
     for signed, num in ((-step, num_left), (step, num_right)):
@@ -218,7 +219,7 @@ def _trapezoid(
 
 
 def _two_sided(c: FloatArray, log_b: FloatArray, tilt: FloatArray) -> FloatArray:
-    """Log of the same by Gauss-Legendre on both sides of the mode, each to where φ is 36."""
+    """Return the same log by Gauss-Legendre quadrature on both sides of the mode, up to φ = 36."""
     mass, drop = np.zeros_like(c), 36.0
     log_share = np.log(drop) - log_b
     # e^-x - 1 + x > x - 1, e^x - 1 - x > x² / 2, and log(1 + r) + 1 is beyond e^x - 1 - x = r.
@@ -229,7 +230,7 @@ def _two_sided(c: FloatArray, log_b: FloatArray, tilt: FloatArray) -> FloatArray
         (1, np.minimum(square, np.logaddexp(0, log_share) + 1)),
     ):
         x = np.minimum(np.sqrt(2 * drop / c), bound)
-        for _ in range(8):  # Newton from above on a convex function stays above
+        for _ in range(8):  # Newton's method from above on a convex function stays above
             value = 0.5 * c * x**2 + _excess(log_b, sign * x) - drop
             x = x - value / (c * x + np.abs(np.exp(log_b + sign * x) - np.exp(log_b)))
         for nodes, weights in _HALF_RULE:
@@ -240,7 +241,7 @@ def _two_sided(c: FloatArray, log_b: FloatArray, tilt: FloatArray) -> FloatArray
 
 
 def _excess(log_b: FloatArray, delta: FloatArray) -> FloatArray:
-    """Return b (e^δ - 1 - δ), also where b underflows but b e^δ does not."""
+    """Return b (e^δ - 1 - δ), even if b underflows but b e^δ does not."""
     small = log_b < -200
     usual = np.exp(log_b) * (np.expm1(np.where(small, 0.0, delta)) - delta)
     return as_floats(np.where(small, np.exp(log_b + np.where(small, delta, 0.0)), usual))
@@ -249,12 +250,12 @@ def _excess(log_b: FloatArray, delta: FloatArray) -> FloatArray:
 # Draws
 
 _FAR = 600.0
-_NEAR = 1.0  # sigma from the mode: there too a gamma tangent is efficient
-_SMALLEST_CUBED, _LARGEST_CUBED = 12.0, 1e8  # counts; above, rounding would tell
+_NEAR = 1.0  # sigmas from the mode within which a gamma tangent is efficient
+_SMALLEST_CUBED, _LARGEST_CUBED = 12.0, 1e8  # counts; for larger ones, rounding would matter
 
 
 def _modes(*columns: FloatArray, steps: int) -> tuple[FloatArray, FloatArray]:
-    """Return points near the modes, and n e^x there, after so many of Newton's steps.
+    """Return points near the modes, and n e^x there, after `steps` Newton steps.
 
     The columns are num, total, mu and sigma2, and broadcast.
     """
@@ -272,17 +273,17 @@ def draw_rates(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatArr
     Parameters
     ----------
     columns : array
-        Of each plant, shape (P,): months, flowers, and points near the modes, which bear on speed
-        alone. Then means and variances of the hierarchy, shape (D,).
+        For each plant, shape (P,): months, flowers, and points near the modes, which affect only
+        the speed. Then means and variances of the hierarchy, shape (D,).
     rng : numpy.random.Generator
         The source of all randomness.
 
     Returns
     -------
     rates : array, shape (P, D)
-        mu_plant, flowers a month.
+        mu_plant, in flowers per month.
     num_proposals : int
-        How many proposals they took.
+        Number of proposals.
     """
     num, total, near, mu, sigma2 = columns
     m = near[:, None]
@@ -301,7 +302,7 @@ def draw_rates(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatArr
     rates[serves], first = _from_cubes(*some, rng=rng)
     plant, draw = np.nonzero(~serves)
     x, second = draw_log_rates(num[plant], total[plant], mu[draw], sigma2[draw], rng=rng)
-    with np.errstate(over="ignore"):  # of plants without months
+    with np.errstate(over="ignore"):  # from plants without months
         rates[~serves] = np.exp(x, out=x)
     return rates, first + second
 
@@ -326,7 +327,7 @@ def draw_log_rates(*columns: FloatArray, rng: np.random.Generator) -> tuple[Floa
         x = mean[index] + sigma[index] * rng.standard_normal(k.size)
         delta = x - mode[k]
         fall = b[k] * (np.expm1(np.minimum(delta, _FAR)) - delta)
-        if delta.size and delta.max() > _FAR:  # b may underflow where n e^x does not
+        if delta.size and delta.max() > _FAR:  # b may underflow although n e^x does not
             with np.errstate(over="ignore", divide="ignore"):
                 fall = np.where(delta > _FAR, np.exp(x + np.log(num[k])), fall)
         return x, rng.standard_exponential(x.size) > fall
@@ -345,8 +346,8 @@ def _from_cubes(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatAr
     In z the density of Gamma(shape) is exp(d (log v + 1 - v)), which is at most exp(-z² / 2)
     (Marsaglia and Tsang 2000). One uniform variate decides on this and on the rest of the tangent:
     a proposal is kept with probability e^-f, f = d (v - 1 - log v) - z² / 2 + δ² / (2 sigma2), and
-    since 1 - e^-f is at most 2 f the exponential is seldom computed. The columns are num,
-    shape, the tangent's mean and sigma2; they broadcast to the third.
+    since 1 - e^-f is at most 2 f, the exponential is rarely computed. The columns are num, shape,
+    the mean of the tangent and sigma2; they broadcast to the shape of the third.
     """
     num, shape, tangent, sigma2 = columns
     d = shape - 1 / 3
@@ -359,7 +360,7 @@ def _from_cubes(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatAr
         z = rng.standard_normal(origin[index].shape)
         v = z * root[index]
         v += 1
-        with np.errstate(invalid="ignore", divide="ignore"):  # z below -10 is rejected
+        with np.errstate(invalid="ignore", divide="ignore"):  # from z below -10, which is rejected
             log_v = np.log(v)
         log_v *= 3
         square = v * v

@@ -1,4 +1,4 @@
-"""Programs: a ``.stan`` file, a declaration of how a table becomes its data, and what it can do."""
+"""Programs: a ``.stan`` file, a declaration of how a table becomes its data, and capabilities."""
 
 from pyflowers.programs.capabilities import (
     Capabilities,

@@ -1,4 +1,4 @@
-"""What a program can do besides being sampled: declared, asked for by name, and never guessed."""
+"""Capabilities of a program beyond sampling, which are declared and never guessed."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def _reads(program: Program, role: str) -> bool:
 
 
 class Capability(StrEnum):
-    """What a program can be asked for.
+    """A capability that a program may have.
 
     Attributes
     ----------
     purpose : str
-        What it is for.
+        The purpose of the capability.
     remedy : str
-        What to add to a program that lacks it.
+        The addition that a program without it needs.
     is_had : callable
-        A program to whether its text, its declaration or what is written in Python gives it, true
-        or false in the sense of ``if``.
+        Function of a program that returns a true value if its text, its declaration or its Python
+        code provides the capability.
     """
 
     purpose: str
@@ -48,7 +48,7 @@ class Capability(StrEnum):
     is_had: Callable[[Program], object]
 
     def __new__(cls, name: str, *about: Any) -> Capability:
-        """Make a member from a row of the table."""
+        """Create a member from a row of the table."""
         self = str.__new__(cls, name)
         self._value_ = name
         self.purpose, self.remedy, self.is_had = about
@@ -58,35 +58,35 @@ class Capability(StrEnum):
         "log_lik",
         "PSIS-LOO and model comparison",
         "declare vector[N] log_lik in generated quantities, the log likelihood of each "
-        "observation, and fit again",
+        "observation, and refit the model",
         lambda p: p.python.pointwise or _draws(p, "log_lik"),
     )
     Y_REP = (
         "y_rep",
         "posterior predictive checks",
         "declare y_rep in generated quantities, replicated data in the shape of the observed, "
-        "and fit again",
+        "and refit the model",
         lambda p: p.python.pointwise or _draws(p, "y_rep"),
     )
     Y_NEW = (
         "y_new",
         "predictions of new data",
         "declare y_new in generated quantities, such as the next observation of each group, "
-        "and fit again",
+        "and refit the model",
         lambda p: p.python.new_data or _draws(p, "y_new"),
     )
     NEW_GROUP = (
         "new_group",
         "predictions for a group that is not in the data",
         "declare y_new_group in generated quantities, an observation of a group whose parameters "
-        "are drawn from the population, and fit again",
+        "are drawn from the population, and refit the model",
         lambda p: p.python.new_data.new_groups if p.python.new_data else _draws(p, "y_new_group"),
     )
     LPRIOR = (
         "lprior",
         "prior sensitivity",
         "declare real lprior, the log density of the priors, in transformed parameters, "
-        "and fit again",
+        "and refit the model",
         lambda p: (p.python.prior and p.python.prior.log_density) or _draws(p, "lprior"),
     )
     PRIOR_ONLY = (
@@ -100,14 +100,14 @@ class Capability(StrEnum):
         "held_out",
         "exact leave-one-out refits",
         "declare array[N] int<lower=0, upper=1> held_out in data, leave the observations where it "
-        "is 1 out of the likelihood, keep them in log_lik, and fit again",
+        "is 1 out of the likelihood, keep them in log_lik, and refit the model",
         lambda p: p.python.pointwise or _reads(p, "held_out"),
     )
     OBSERVED = (
         "observed",
         "the data in reports and figures",
         'name the data variable that the model describes: [roles] observed = "..."; if the program '
-        "has changed since the fit, fit again",
+        "has changed since the fit, refit the model",
         lambda p: _reads(p, "observed"),
     )
     PRIOR_DENSITY = (
@@ -120,7 +120,7 @@ class Capability(StrEnum):
         "group_mean",
         "the shrinkage plot",
         'name the parameter and the column: [roles] group_mean = "...", [table] group = "..."; '
-        "for a new column, fit again",
+        "for a new column, refit the model",
         lambda p: p.declaration.roles.group_mean and p.declaration.table.group,
     )
     EXACT = (
@@ -144,32 +144,86 @@ class Capability(StrEnum):
 
 
 def _nothing(*_: Any) -> Any:
-    """Say that there is nothing to note, refuse or leave out."""
+    """Return nothing: the default, with nothing to note, to refuse or to leave out.
+
+    Parameters
+    ----------
+    *_ : Data or mapping of str to float
+        The data or the priors, which are not examined.
+
+    Returns
+    -------
+    tuple
+        An empty tuple.
+    """
     return ()
 
 
 def _no_numbers(*_: Any) -> Mapping[str, float]:
+    """Return no numbers: the default.
+
+    Parameters
+    ----------
+    *_ : Data
+        The data, which are not examined.
+
+    Returns
+    -------
+    mapping of str to float
+        An empty mapping.
+    """
     return {}
 
 
 def _zero(_: Data) -> float:
+    """Return 0: the default, for a program that leaves nothing out.
+
+    Parameters
+    ----------
+    _ : Data
+        The data block, which is not examined.
+
+    Returns
+    -------
+    float
+        0.
+    """
     return 0.0
 
 
 @dataclass(frozen=True)
 class Pointwise:
-    """Likelihood and replicated data in NumPy, so that the sampler need not write them.
+    """Likelihood and replicated data in NumPy, so that the Stan program need not compute them.
 
     Attributes
     ----------
     log_lik : callable
-        (draws, data) to log p(y[n] | draw), shape (chain, draw, N).
+        Function of (draws, data). Returns log p(y[n] | draw), shape (chain, draw, N).
     y_rep : callable
-        (draws, data, rng) to replicated data, shape (chain, draw, N).
+        Function of (draws, data, rng). Returns replicated data in the unit of the observed data,
+        shape (chain, draw, N).
     new_group : callable or None
-        (draws, data) to the log joint density of all observations in the data, as those of one
-        group that the fit has not seen, its own parameters integrated out; shape (chain, draw).
-        Raises ``ConfigError`` where that density does not exist.
+        Function of (draws, data). Returns the joint log density of all observations in the data, as
+        observations of one group that is not in the fit, with the group's parameters integrated
+        out; shape (chain, draw). Raises ``ConfigError`` if this density does not exist.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyflowers
+    >>> from scipy.stats import poisson
+    >>> def log_lik(draws, data):
+    ...     return poisson.logpmf(data["y"], draws["theta"][..., data["pump"] - 1] * data["t"])
+    >>> def y_rep(draws, data, rng):
+    ...     return rng.poisson(draws["theta"][..., data["pump"] - 1] * data["t"])
+    >>> python = pyflowers.Capabilities(pointwise=pyflowers.Pointwise(log_lik, y_rep))
+    >>> program = pyflowers.Program.open("examples/pumps/pumps.stan", python=python)
+    >>> fit = pyflowers.fit(program, "examples/pumps/pumps.csv", seed=1, engine="stanli")
+
+    The function agrees with the program, which has the same likelihood in Stan:
+
+    >>> np.allclose(fit.log_likelihood(), fit.draws["log_lik"])
+    True
     """
 
     log_lik: Callable[[Draws, Data], NDArray[np.float64]]
@@ -179,16 +233,16 @@ class Pointwise:
 
 @dataclass(frozen=True)
 class GroupDraws:
-    """Draws of quantities with an element for each group, made a block of groups at a time.
+    """Draws of quantities with an element for each group, one block of groups at a time.
 
     Attributes
     ----------
     names : tuple of str
         The quantities.
     num_groups : int
-        How many groups there are.
+        Number of groups.
     blocks : iterable of (slice, mapping of str to array, shape (draw, group))
-        The groups of a block, and the draws of each quantity for them. It is gone through once.
+        The groups of a block, and the draws of each quantity for them. It is iterated once.
     """
 
     names: tuple[str, ...]
@@ -203,13 +257,13 @@ class IndependentDraws:
     Attributes
     ----------
     whole : mapping of str to array, shape (draw, …)
-        Quantities of which all draws are held.
+        Quantities whose draws are all held in memory.
     groups : GroupDraws or None
-        The others, of which there may be too many to hold.
+        The other quantities, whose draws may be too many for the memory.
     measures : callable
-        What the sampler says of itself, once all is drawn. ``largest_excess`` is the largest log of
-        density over hat that rejection sampling met: it is judged. One that is not finite is left
-        out.
+        Function without parameters that is called after all draws. Returns the sampler's
+        measurements by name; values that are not finite are left out. ``largest_excess``, the
+        largest log ratio of density to hat in rejection sampling, is part of the diagnostics.
     """
 
     whole: Mapping[str, NDArray[np.float64]]
@@ -219,16 +273,36 @@ class IndependentDraws:
 
 @dataclass(frozen=True)
 class PriorModel:
-    """The prior in NumPy: draws of it, and its log density.
+    """The prior in NumPy: its draws and its log density.
 
     Attributes
     ----------
     draw : callable
-        (data, num_draws, rng) to draws of every parameter, each shaped (1, num_draws, …). It may
-        add replicated data under the role ``y_rep``.
+        Function of (data, num_draws, rng). Returns draws of every parameter by name, each of shape
+        (1, num_draws, …). It may add replicated data under the name that has the role ``y_rep``.
     log_density : callable or None
-        (draws, data) to the log density of the priors, shape (chain, draw). The priors of group
-        effects, given their population, are part of the model and not of this.
+        Function of (draws, data). Returns the log density of the priors, shape (chain, draw). The
+        priors of group effects, given their population, belong to the model and are not included.
+
+    See Also
+    --------
+    pyflowers.prior : Draw parameters and data from the prior.
+    pyflowers.sensitivity : Measure how much the posterior depends on the prior.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pyflowers
+    >>> text = "data { int n; int<lower=0, upper=n> y; } parameters { real<lower=0, upper=1> p; }"
+    >>> _ = Path("coin.stan").write_text(text + "model { y ~ binomial(n, p); }")
+    >>> def draw(data, num_draws, rng):
+    ...     p = rng.uniform(size=(1, num_draws))
+    ...     return {"p": p, "y_rep": rng.binomial(data["n"], p)[..., None]}
+    >>> python = pyflowers.Capabilities(prior=pyflowers.PriorModel(draw))
+    >>> coin = pyflowers.Program.open("coin.stan", python=python)
+    >>> prior = pyflowers.prior(coin, {"n": 10}, seed=1)
+    >>> prior.implied().loc["mean", ["5%", "95%"]].tolist()
+    [0.0, 10.0]
     """
 
     draw: Callable[[Data, int, np.random.Generator], dict[str, NDArray[np.float64]]]
@@ -237,19 +311,54 @@ class PriorModel:
 
 @dataclass(frozen=True)
 class NewData:
-    """Observations that are not in the data, in NumPy: of the data's groups and of new ones.
+    """Predictions of new observations in NumPy, in the groups of the data and in new groups.
 
     Attributes
     ----------
     y_at : callable
-        (draws, data, groups, rng) to one new observation for each of `groups`, the positions of
-        groups from 0; shape (chain, draw, len(groups)).
+        Function of (draws, data, groups, rng), with `groups` an array of the positions of groups,
+        from 0. Returns one new observation for each of them, in the unit of the observed data,
+        shape (chain, draw, len(groups)).
     new_groups : callable or None
-        (draws, data, num, rng) to the draws of `num` new groups from their population, by the
-        names that the data's groups have, each shaped (chain, draw, num); what does not vary by
-        group is left out.
+        Function of (draws, data, num, rng). Returns draws of `num` new groups from their
+        population, by the names of the quantities that vary by group, each of shape
+        (chain, draw, num).
     no_new_group : callable
-        Data, priors included, to why a new group has no observations; empty where it has.
+        Function of the data block, priors included. Returns the reason why a new group has no
+        observations, or an empty text if it has.
+
+    See Also
+    --------
+    pyflowers.predict : Predict with a fit. It finds the groups by the role ``group_mean``.
+
+    Examples
+    --------
+    >>> import tomllib
+    >>> from pathlib import Path
+    >>> import pyflowers
+    >>> def y_at(draws, data, groups, rng):  # failures in the next 1000 hours
+    ...     return rng.poisson(draws["theta"][..., groups])
+    >>> def new_groups(draws, data, num, rng):
+    ...     alpha, beta = draws["alpha"][..., None], draws["beta"][..., None]
+    ...     return {"theta": rng.gamma(alpha, 1 / beta, (*draws["alpha"].shape, num))}
+    >>> def no_new_group(data):
+    ...     return "" if data["P"] > 1 else "a single pump does not show how pumps vary"
+    >>> new_data = pyflowers.NewData(y_at, new_groups, no_new_group)
+
+    The declaration names the quantity that has an element for each group:
+
+    >>> declaration = tomllib.loads(Path("examples/pumps/pumps.toml").read_text())
+    >>> declaration["roles"]["group_mean"] = "theta"
+    >>> program = pyflowers.Program.open(
+    ...     "examples/pumps/pumps.stan",
+    ...     declaration=declaration,
+    ...     python=pyflowers.Capabilities(new_data=new_data),
+    ... )
+    >>> fit = pyflowers.fit(program, "examples/pumps/pumps.csv", seed=1, engine="stanli")
+    >>> new_data.no_new_group(fit.data)
+    ''
+    >>> [part.title for part in pyflowers.predict(fit).parts]
+    ['new observation', 'new pump', 'mean of a new pump']
     """
 
     y_at: Callable[
@@ -264,19 +373,45 @@ class NewData:
 class ClosedForm:
     """The posterior without a Markov chain.
 
+    Each function takes the data block, priors included.
+
     Attributes
     ----------
     exact : callable or None
-        Data, priors included, to the posterior by quadrature.
+        Function of (data). Returns the posterior by quadrature, an ``ExactPosterior``.
     vb : callable or None
-        The same to the closed-form mean field.
+        Function of (data). Returns the closed-form mean field, a ``VBResult``.
     vb_from_afar : callable or None
-        The same from a start far from the solution, so that the ascent can be seen.
+        The same from a start far from the solution, which makes the ascent visible; None if there
+        is no such start.
     draw : callable or None
-        Data, priors included, a number of draws and a random generator to independent draws of
-        every quantity that the program does not omit.
+        Function of (data, num_draws, rng), for the engine ``exact``. Returns
+        ``pyflowers.programs.IndependentDraws`` of every quantity that the program does not omit.
     log_constant : callable
-        What the program leaves out of log p(y, parameters): terms without parameters.
+        Function of (data). Returns the terms without parameters that the Stan program leaves out of
+        log p(y, parameters).
+
+    Examples
+    --------
+    >>> import math
+    >>> from pathlib import Path
+    >>> import pyflowers
+    >>> from pyflowers.programs import IndependentDraws
+    >>> text = "data { int n; int<lower=0, upper=n> y; } parameters { real<lower=0, upper=1> p; }"
+    >>> _ = Path("coin.stan").write_text(text + "model { y ~ binomial(n, p); }")
+    >>> def draw(data, num_draws, rng):
+    ...     p = rng.beta(data["y"] + 1, data["n"] - data["y"] + 1, num_draws)
+    ...     return IndependentDraws({"p": p})
+    >>> def log_constant(data):
+    ...     return math.log(math.comb(data["n"], data["y"]))
+    >>> closed_form = pyflowers.ClosedForm(draw=draw, log_constant=log_constant)
+    >>> python = pyflowers.Capabilities(closed_form=closed_form)
+    >>> coin = pyflowers.Program.open("coin.stan", python=python)
+    >>> fit = pyflowers.fit(coin, {"n": 20, "y": 7}, seed=1, engine="exact")
+    >>> fit.summary()["mean"].round(2).to_dict()
+    {'p': 0.36}
+    >>> round(closed_form.log_constant(fit.data), 2)
+    11.26
     """
 
     exact: Callable[[Data], ExactPosterior] | None = None
@@ -297,9 +432,9 @@ class MissingMoment:
     lacks_mean : bool
         Whether the mean does not exist; otherwise the variance is infinite.
     reason : str
-        Why.
+        The reason.
     elements : array of bool or None
-        Which elements; None is all.
+        The elements that lack it; None stands for all.
     """
 
     parameter: str
@@ -310,29 +445,66 @@ class MissingMoment:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What is written in Python for a program; each part has a default that does nothing.
+    """Functions in Python that add capabilities to a program; each part is optional.
 
     Attributes
     ----------
     pointwise : Pointwise or None
         Likelihood and replicated data.
+    prior : PriorModel or None
+        Draws of the prior, and its density.
     new_data : NewData or None
         Predictions of new observations.
-    prior : PriorModel or None
-        Draws of the prior and its density.
     closed_form : ClosedForm
-        Posterior without sampling.
+        The posterior without a Markov chain.
     check : callable
-        Refuses data, priors included, with a ``DataError``, and returns notes on the rest.
+        Function of the data block, priors included. Raises a ``DataError`` for data that cannot be
+        used, and returns a list of notes on others.
     check_priors : callable
-        Refuses priors that do not go together, with a ``ConfigError``.
+        Function of all hyperparameters by name. Raises a ``ConfigError`` if they do not go
+        together.
     priors_on_scale : callable
-        Observed data to hyperparameters of a wide prior on their scale, for when the prior in use
-        contradicts them.
+        Function of the data. Returns hyperparameters of a wide prior on the scale of the observed
+        values, which the verdict suggests if the prior in use contradicts the data.
     missing_moments : callable
-        Says which moments of the posterior do not exist.
+        Function of the data block, priors included. Returns the means and variances that the
+        posterior does not have, as ``pyflowers.programs.MissingMoment``.
     choices : mapping of str to callable
-        Constants of the data block that the data decide, such as ``centered``.
+        Functions of the data, by the variable of the data block that they choose, such as
+        ``centered``.
+
+    See Also
+    --------
+    pyflowers.Program.open : Open a program with capabilities in Python.
+
+    Examples
+    --------
+    A note on the data of a program:
+
+    >>> import pyflowers
+    >>> def check(data):
+    ...     return ["a pump ran for less than 2000 h"] if data["t"].min() < 2 else []
+    >>> python = pyflowers.Capabilities(check=check)
+    >>> program = pyflowers.Program.open("examples/pumps/pumps.stan", python=python)
+    >>> fit = pyflowers.fit(program, "examples/pumps/pumps.csv", seed=1, engine="stanli")
+    >>> print(fit.notes[0])
+    a pump ran for less than 2000 h
+
+    The capabilities of a shipped program:
+
+    >>> fit = pyflowers.fit("multilevel_normal", seed=1, engine="exact")
+    >>> python = fit.program.python
+    >>> python.check(fit.data)
+    []
+    >>> [moment.parameter for moment in python.missing_moments(fit.data)]
+    ['sigma2', 'sigma2_plant']
+    >>> python.priors_on_scale(fit.data)
+    {'mu_mean': 5.0, 'mu_sd': 7.0, 'sigma2_scale': 3.0}
+    >>> python.check_priors({"sigma2_plant_nu": 1, "sigma2_plant_scale": 0})
+    Traceback (most recent call last):
+        ...
+    pyflowers.errors.ConfigError: priors sigma2_plant_nu=1 and sigma2_plant_scale=0: a proper prior
+    needs both above 0 (the flat one is -2 and 0); give both
     """
 
     pointwise: Pointwise | None = None

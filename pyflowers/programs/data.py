@@ -1,4 +1,4 @@
-"""What a program is fitted to: the values of its data block, and the labels behind them."""
+"""The data of a program: the values of its data block, and the labels behind them."""
 
 from __future__ import annotations
 
@@ -33,38 +33,72 @@ TABLE_ROLES = ("group", "time", "value")
 _DIMENSIONS = {0: "no dimensions", 1: "one dimension"}
 
 READING = ("sep", "decimal", "encoding", "time_order", "drop_missing")
-"""What says how a file is read, beside the columns."""
+"""The options, other than columns, that determine how a file is read."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Data(Shown):
-    """The data block of a program, filled.
+    """The values of a program's data block, and the labels behind them.
+
+    :meth:`pyflowers.Program.read` returns data; ``data["y"]`` is the variable ``y``.
 
     Attributes
     ----------
-    values : mapping of str to array or scalar
-        Each variable of the data block; indexes count from 1, as Stan's do.
+    values : mapping of str to array or number
+        Each variable of the data block, in the table's units; indexes count from 1, as in Stan.
     dims : mapping of str to tuple of str
-        The dimensions of each variable that has some, and of each quantity of a draw.
+        The dimensions of the variables and of the quantities of a draw, if they have any.
     labels : mapping of str to Labels
-        The columns that were read as labels, by the name that the declaration gives them. Those
-        that are dimensions have their names as coordinates.
+        The columns that were read as labels, by their names in the declaration. The labels are the
+        coordinates of dimensions with these names.
     coords : mapping of str to tuple of str
-        Labels of the other dimensions with labels: the columns of a matrix.
+        The labels of other dimensions, such as the columns of a matrix.
     table : Table or None
-        The columns of the table that are used; None for plain JSON or a mapping.
+        The columns of the table that are used; None for JSON or a mapping.
     columns : mapping of str to str
-        For each column of the declaration the user's name of it.
+        The table's name of each column of the declaration.
     source : str or None
-        Where the data came from.
+        Origin of the data: a path, ``the data frame`` or ``the mapping``.
     sha256 : str
-        A digest of what was read: of the table's columns, or of the file.
+        Digest of the table's columns, or of the file.
     notes : tuple of str
-        What a reader should know about how the data were read.
+        Sentences on how the data were read.
     declaration : Declaration
-        The declaration, with what was inferred.
+        The declaration, completed with the dimensions, columns and sizes that were inferred.
     reading : mapping of str to str
-        How the file was read, as far as that is not the usual: ``sep``, ``time_order`` and so on.
+        The options of reading that differ from the default: ``sep``, ``time_order`` and so on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import pyflowers
+    >>> program = pyflowers.Program.open("examples/pumps/pumps.stan")
+    >>> data = program.read("examples/pumps/pumps.csv")
+    >>> data["y"].tolist()
+    [5, 1, 5, 14, 3, 19, 1, 1, 4, 22]
+    >>> data.where(0)
+    'examples/pumps/pumps.csv, row 2'
+    >>> data.at(np.array([9, 0]))["y"].tolist()
+    [22, 5]
+
+    The same table in another order, and with another name for a column:
+
+    >>> frame = pd.read_csv("examples/pumps/pumps.csv")
+    >>> other = program.read(frame[::-1])
+    >>> data.describes_same(other), data.is_reordered(other)
+    (False, True)
+    >>> program.read(frame.rename(columns={"pump": "unit"}), group="unit").name_of("pump")
+    'unit'
+
+    New data with the same declaration, from values that are known:
+
+    >>> values = {**data.values, "t": 2 * data["t"]}
+    >>> doubled = pyflowers.Data.of_table(
+    ...     data.declaration, values, data.columns, labels=data.labels, table=data.table
+    ... )
+    >>> doubled["t"][:2].tolist()
+    [188.6, 31.4]
     """
 
     values: Mapping[str, Any]
@@ -87,13 +121,30 @@ class Data(Shown):
         columns: Mapping[str, str],
         **rest: Any,
     ) -> Data:
-        """Return the data block of a table that a whole declaration describes."""
+        """Return the data block of a table that a complete declaration describes.
+
+        Parameters
+        ----------
+        declared : Declaration
+            The declaration, complete with dimensions.
+        values : mapping of str to array or number
+            Each variable of the data block.
+        columns : mapping of str to str
+            The table's name of each column of the declaration.
+        **rest
+            The other attributes, such as ``labels``, ``coords``, ``table`` and ``source``.
+
+        Returns
+        -------
+        Data
+            The data block, with the dimensions and coordinates of the declaration.
+        """
         coords = {**declared.coords, **rest.get("coords", {})}
         rest |= {"dims": dict(declared.dims), "coords": coords, "declaration": declared}
         return cls(values, columns=columns, **rest)
 
     def contents(self) -> list[Line]:
-        """Return what the data block holds: single values, and how many values of the others."""
+        """Return a description of the data block: single values, and sizes of other variables."""
         shapes = {name: " × ".join(map(str, np.shape(v))) for name, v in self.values.items()}
         rows = {name: f"{n} values" if n else str(self.values[name]) for name, n in shapes.items()}
         return [
@@ -107,7 +158,7 @@ class Data(Shown):
 
     @property
     def has_table(self) -> bool:
-        """Whether rows, columns and labels are known."""
+        """Whether the data come from a table, with rows, columns and labels."""
         return self.table is not None
 
     @property
@@ -145,50 +196,76 @@ class Data(Shown):
 
     @property
     def by_group(self) -> Labels | None:
-        """The labels that group the rows, where the program has such a column."""
+        """The labels that group the rows; None if the program has no such column."""
         return self.labels.get(self.group)
 
     @property
     def by_time(self) -> Labels | None:
-        """The labels that order the rows of a group."""
+        """The labels that order the rows of a group; None if there are none."""
         return self.labels.get(self.time)
 
     @property
     def value_name(self) -> str:
-        """What the user calls the observed values."""
+        """The user's name of the observed values."""
         return self.name_of(self.value) if self.value else self.observed
 
     def describes_same(self, other: Data, rows: Any = ..., its: Any = ...) -> bool:
-        """Whether two programs describe the same observations.
-
-        Values are equal, and so are the labels of the rows in columns that both read.
+        """Return whether two data blocks hold the same observations in the same order.
 
         Parameters
         ----------
         other : Data
-            The other.
+            The other data block, which may be of another program.
         rows, its : array of int, optional
-            Positions of the observations that are compared, here and there; all by default.
+            Positions of the observations to compare, from 0: `rows` in these data, `its` in the
+            others. Default: all.
+
+        Returns
+        -------
+        bool
+            True if the observed values are equal, and the labels of the rows are equal in all
+            columns that both read as labels.
         """
         pairs = [(self.y, other.y), *self._labels_of_both(other)]
         return all(np.array_equal(mine[rows], theirs[its]) for mine, theirs in pairs)
 
     def is_reordered(self, other: Data) -> bool:
-        """Whether another's rows are these in another order, as far as both read them."""
+        """Return whether other data hold the same observations, in the same or another order.
+
+        Parameters
+        ----------
+        other : Data
+            The other data block.
+
+        Returns
+        -------
+        bool
+            True if observed values and common labels are the same after sorting the rows.
+        """
         mine, theirs = zip((self.y, other.y), *self._labels_of_both(other), strict=True)
         return sorted(zip(*mine, strict=True)) == sorted(zip(*theirs, strict=True))
 
     def _labels_of_both(self, other: Data) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """Return the labels of both's rows in each column that both read."""
+        """Return the labels of the rows in each column that both data blocks read."""
         mine = {found.column: found.of_rows for found in self.labels.values()}
         theirs = {found.column: found.of_rows for found in other.labels.values()}
         return [(mine[column], theirs[column]) for column in mine if column in theirs]
 
     def at(self, rows: NDArray[np.int64]) -> Data:
-        """Return the values of some rows only, in the order of `rows`; groups stay as they are.
+        """Return the data block with some of the observations.
 
-        It is for what is computed observation by observation: the labels and the table are those of
-        all rows still.
+        It serves computations observation by observation: groups, labels and table remain those of
+        all rows.
+
+        Parameters
+        ----------
+        rows : array of int
+            Positions of the observations, from 0, in the order that the result has.
+
+        Returns
+        -------
+        Data
+            A copy whose variables with one value for each observation have only these values.
         """
         values = {
             name: np.asarray(value)[rows] if self.dims.get(name, ())[:1] == (OBS,) else value
@@ -197,20 +274,42 @@ class Data(Shown):
         return replace(self, values=values)
 
     def name_of(self, column: str) -> str:
-        """Return what the user calls a column of the declaration."""
+        """Return the user's name of a column of the declaration.
+
+        Parameters
+        ----------
+        column : str
+            The declaration's name.
+
+        Returns
+        -------
+        str
+            The table's name.
+        """
         return self.columns.get(column, column)
 
     def where(self, row: int) -> str:
-        """Say where row `row` is: source and row number."""
+        """Return the place of an observation for a message: source and row number.
+
+        Parameters
+        ----------
+        row : int
+            Position of the observation, from 0.
+
+        Returns
+        -------
+        str
+            Such as ``data/flowers.csv, row 2``, or ``the mapping, value 0`` without a table.
+        """
         return self.table.where(row) if self.table is not None else f"{self.source}, value {row}"
 
 
 def read_data(
     program: Program, data: Any, columns: Any, time_order: str, design_only: bool, reading: Any
 ) -> Data:
-    """Take data in any form; see :meth:`pyflowers.programs.program.Program.read`."""
+    """Read data in any form; see :meth:`pyflowers.programs.program.Program.read`."""
     if time_order not in ("value", "appearance"):
-        raise ConfigError(f"time_order must be value or appearance, was {time_order!r}")
+        raise ConfigError(f"time_order must be value or appearance, got {time_order!r}")
     if not isinstance(columns, Mapping | None):
         raise ConfigError(
             f"columns: a {type(columns).__name__} is not a mapping of names, such as "
@@ -228,12 +327,12 @@ def read_data(
     given = next(iter((*names, *how, *of_time)), None)
     if isinstance(data, Data):
         if given:
-            raise ConfigError(f"{given}: the data have been read already; leave it out")
+            raise ConfigError(f"{given}: the data are already read; leave {given} out")
         return data
     data = program.example if data is None and program.example is not None else data
     if how and isinstance(data, Table | pd.DataFrame):
         raise ConfigError(
-            f"{next(iter(how))}: it describes a file, and these data are not one; leave it out"
+            f"{next(iter(how))} is only valid with a file, and these data are not one; leave it out"
         )
     table = as_table(data, how)
     if table is not None:
@@ -241,14 +340,14 @@ def read_data(
         return replace(found, reading={key: str(value) for key, value in (how | of_time).items()})
     if given:
         raise ConfigError(
-            f"{given}: it describes a table, and {program.name} is given no table; leave it out"
+            f"{given} is only valid with a table, but {program.name} is given none; leave it out"
         )
     block = _from_json(data, program.declaration, program.source.blocks)
     return _design_block(block, program.source.blocks) if design_only else block
 
 
 def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
-    """Return data in any form as a table; None for a data block, or for nothing."""
+    """Return data in any form as a table; None for a data block, or if there are no data."""
     if isinstance(data, Table):
         return data
     if isinstance(data, pd.DataFrame):
@@ -261,7 +360,7 @@ def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
         )
     path = recordable(data, "data", DataError)
     if path.suffix.lower() == ".json":
-        # One that begins as a list is a table of records.
+        # A JSON file that begins with a list is a table of records.
         with suppress(OSError), path.open(encoding="utf-8-sig", errors="replace") as file:
             if file.read(4096).lstrip().startswith("["):
                 return read_table(path, **reading)
@@ -293,7 +392,7 @@ def _from_table(
     back = {theirs: name for name, theirs in names.items() if name in read_by}
     known = [back.get(column, column) for column in table.cells]
     declared, dims = complete(written, blocks, known, program.declared_in)
-    # A column that is asked for by name is missed if it is not there.
+    # A column that is requested by name must be there.
     declared = declared.for_columns({dims.get(column, column) for column in (*known, *names)})
     for key in columns:
         if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:
@@ -316,7 +415,7 @@ def _from_table(
         column: table.labels(
             names[column],
             order=time_order if column == time else declared.label_order(column),
-            # An inferred index may be a factor, whose order means nothing.
+            # An inferred index may be a factor, whose order has no meaning.
             order_asked=column == time or written.label_order(column) == "value",
         )
         for column in declared.label_columns
@@ -328,7 +427,7 @@ def _from_table(
         table.refuse_repeats(labels[group], labels[time], leave)
     rows = Rows(table, declared, names, labels)
     values = {n: source.read(n, blocks.data[n], rows) for n, source in declared.data.items()}
-    # What is parsed need not be again; labels stay as they are written.
+    # Parsed columns need not be parsed again; labels stay as they are written.
     of_labels = {found.column: found for found in labels.values()}
     parsed = {name: cells for name, cells in rows.parsed.items() if name not in of_labels}
     table = replace(table, cells={**table.cells, **parsed})
@@ -348,7 +447,7 @@ def _from_table(
 
 @dataclass(frozen=True)
 class Rows:
-    """A table as the kinds of a declaration read it.
+    """A table while the kinds of a declaration read it.
 
     Attributes
     ----------
@@ -357,13 +456,13 @@ class Rows:
     declared : Declaration
         The whole declaration.
     names : mapping of str to str
-        The user's name of each of its columns.
+        The user's name of each column of the declaration.
     labels : mapping of str to Labels
-        The columns that are labels.
+        The columns that are read as labels.
     parsed : dict of str to array
-        The numbers that have been read, by the user's name of their column.
+        The numbers that have been read, by the user's name of the column.
     designs : dict of str to (array, tuple of str)
-        The design matrices that have been made, by their terms.
+        The design matrices that have been built, by their terms.
     """
 
     table: Table
@@ -375,11 +474,11 @@ class Rows:
 
     @cached_property
     def coords(self) -> dict[str, tuple[str, ...]]:
-        """The names of the columns of each matrix."""
+        """The column names of each matrix."""
         return {name: self.declared.data[name].names(self) for name in self.declared.matrices}
 
     def design(self, source: Terms) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-        """Return the design matrix of a sum of terms, and the names of its columns."""
+        """Return the design matrix of a sum of terms, and its column names."""
         terms = source.terms
         if terms not in self.designs:
             cells = {
@@ -400,7 +499,7 @@ class Rows:
         return self.designs[terms]
 
     def positions(self, column: str, per: str | None) -> NDArray[np.int64]:
-        """Return the position of each row's label, or of each `per` label's."""
+        """Return the position of the label of each row, or of each label of `per`."""
         outer = self.labels[column]
         if per is None:
             return outer.codes
@@ -422,9 +521,9 @@ class Rows:
         lower: float | None = None,
         instead: str = "",
     ) -> NDArray[Any]:
-        """Return the numbers of each row, or of each `per` label, as the variable `name` wants.
+        """Return the numbers of each row, or of each label of `per`, for the variable `name`.
 
-        `instead` says what else may be done about a column of labels.
+        `instead` is an additional remedy for a column of labels.
         """
         called = self.names[column]
         if_text = f"if it holds labels, make it a column of 0 and 1{instead}"
@@ -446,7 +545,7 @@ class Rows:
 
 
 def _from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
-    """Take CmdStan JSON, as a path, or a mapping of the data block's variables."""
+    """Read CmdStan JSON from a path, or a mapping of the data block's variables."""
     declared, _ = declared.with_plain_dims(blocks)
     about: dict[str, Any] = {"dims": dims_of(declared, blocks), "coords": declared.coords}
     about |= {"declaration": declared}
@@ -464,18 +563,18 @@ def _from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
         values = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         reason = str(error) if not isinstance(error, RecursionError) else "nested too deeply"
-        raise DataError(f"{path}: it is not JSON ({reason}); correct it") from error
+        raise DataError(f"{path} is not JSON ({reason}); correct it") from error
     if not isinstance(values, dict):
         raise DataError(
             f'{path}: CmdStan JSON is an object, such as {{"N": 2, "y": [1, 2]}}, and this is '
             f"a {type(values).__name__}; for a table of records declare the program's data in "
-            "a .toml file beside it"
+            "a .toml file next to it"
         )
     return Data(values, source=str(path), sha256=digest(text), **about)
 
 
 def _plain(name: Any, value: Any) -> Any:
-    """Return a value as numbers; tuples of Stan stay mappings."""
+    """Return a value as numbers; Stan's tuples stay mappings."""
     if isinstance(value, Mapping):
         return {str(key): _plain(f"{name}.{key}", part) for key, part in value.items()}
     try:
@@ -485,27 +584,27 @@ def _plain(name: Any, value: Any) -> Any:
                 raise TypeError("None is not a number")
             array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"data {name}: it is not an array of numbers ({error})") from error
+        raise DataError(f"data {name} is not an array of numbers ({error})") from error
     kind = array.dtype.kind
     if kind == "c":
         pairs: Any = np.stack([array.real, array.imag], -1)
         return pairs
     if kind in "US":
         raise DataError(
-            f"data {name}: it holds text, and a data block holds numbers; of a table, give "
+            f"data {name} holds text, but a data block holds numbers; for a table, give "
             "pandas.DataFrame(...)"
         )
     if kind not in "biuf":
-        raise DataError(f"data {name}: it holds {array.dtype}, not numbers")
+        raise DataError(f"data {name} holds {array.dtype}, not numbers")
     return array.astype(np.int64) if kind == "b" else array
 
 
 def _design_table(
     table: Table, declared: Declaration, blocks: Blocks, names: Mapping[str, str]
 ) -> Table:
-    """Return a table whose observed columns, there or not, hold the smallest value allowed.
+    """Return a table whose observed columns hold the smallest allowed value, even if missing.
 
-    Without a word on it, the observed column is the one of the variable's name.
+    If it is not declared, the observed column is the one with the variable's name.
     """
     observed = declared.roles.observed
     if observed not in blocks.data:
@@ -517,12 +616,12 @@ def _design_table(
 
 
 def _design_block(data: Data, blocks: Blocks) -> Data:
-    """Return a data block whose observed variable, there or not, holds the smallest value allowed.
+    """Return a data block whose observed variable, even if missing, holds its smallest value.
 
     Raises
     ------
     DataError
-        If the variable is not there and its size cannot be told.
+        If the variable is missing and its size cannot be inferred.
     """
     name = data.declaration.roles.observed
     if name not in blocks.data:
@@ -543,29 +642,29 @@ def _design_block(data: Data, blocks: Blocks) -> Data:
 
 
 def _smallest(variable: Variable) -> float:
-    """Return 0, or the bound next to it."""
+    """Return 0, or the bound that is nearest to it."""
     return max(0.0, variable.lowest or 0.0)
 
 
 def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, program: str) -> None:
-    """Refuse a value whose shape or index differs from what is declared, as far as that is known.
+    """Refuse a value whose shape or index differs from a declaration that is known.
 
     Parameters
     ----------
     values : mapping
         The data block.
     declared : mapping of str to Variable
-        What the program declares; sizes that are neither numbers nor data are not looked at.
+        The declarations of the program. Sizes that are neither numbers nor data are not checked.
     source, program : str
-        Where the values come from, and the program, for the message.
+        Origin of the values, and the program, for the message.
 
     Raises
     ------
     DataError
-        Naming the variable.
+        If a value does not match; the message names the variable.
     """
-    # Engines read the values in a row: a matrix on its side, or a list of lists where a vector is
-    # declared, would pass as another one.
+    # Engines read values sequentially: a transposed matrix, or a list of lists where a vector is
+    # declared, would be accepted as a different value.
     for name, variable in declared.items():
         value = values.get(name)
         is_other = isinstance(value, Mapping) or variable.kind.startswith(("complex", "tuple"))
@@ -578,7 +677,7 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
                 f"{source}: the rows of {name} differ in length; make them equal"
             ) from error
         if shape == (0,) and variable.ndim:
-            continue  # how JSON writes an array without elements, however many dimensions it has
+            continue  # how JSON writes an array without elements, of any number of dimensions
         if len(shape) != variable.ndim:
             has, wants = (
                 _DIMENSIONS.get(n, f"{n} dimensions") for n in (len(shape), variable.ndim)
@@ -606,7 +705,7 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
 
 
 def to_frame(data: Data) -> pd.DataFrame:
-    """Return the table's columns as they are used: labels as text, values as numbers."""
+    """Return the columns of the table that are used: labels as text, values as numbers."""
     if data.table is None:
         raise DataError("these data are not a table")
     of_labels = {labels.column: labels.of_rows for labels in data.labels.values()}

@@ -1,26 +1,26 @@
-"""The declaration of a Stan program: how a table becomes its data, and what its quantities mean.
+"""The declaration of a Stan program: how a table becomes its data, and the meaning of quantities.
 
-It is a small TOML file beside the program, ``mine.toml`` beside ``mine.stan``:
+It is a small TOML file in the folder of the program, ``mine.toml`` for ``mine.stan``:
 
     [data]
     y     = { column = "seizures" }
     plant = { column = "patient", index = true }    # labels kept as coordinates
     x     = { columns = ["treated", "base"] }       # a matrix; the names become a coordinate
     X     = { terms = "treated * log(base)" }       # a design matrix, see pyflowers.programs.terms
-    z     = { column = "age", per = "patient" }     # one value a group, checked to be one
+    z     = { column = "age", per = "patient" }     # one value per group, which is checked
     N     = { size = "obs" }
     P     = { size = "patient" }
     [dims]
     alpha = ["patient"]
     [priors]                                        # data variables, changed with --prior
     tau_scale = 1.0
-    [roles]                                         # only where names differ from the conventions
+    [roles]                                         # only if names differ from the conventions
     y_rep = "y_sim"
 
-What the program's text and the table's columns already say is not repeated. A column of a
-variable's name is that variable. The size of a vector that a column fills is the number of rows,
-and the size that indexes are bounded by is the number of labels. Nothing is guessed that could be
-wrong: the error prints the lines to add.
+Anything that the program's text and the table's columns already state can be left out. A column
+with the name of a variable fills that variable. The size of a vector that is filled by a column is
+the number of rows, and the size that bounds an index is the number of labels. Nothing is guessed
+that could be wrong; instead, the error prints the lines to add.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ if TYPE_CHECKING:
     from pyflowers.programs.data import Rows
 
 OBS = "obs"
-"""The dimension of the table's rows."""
+"""The dimension of the rows of the table."""
 
 
 class Kind(Record):
-    """Where a variable of the data block comes from.
+    """The source of a variable of the data block.
 
-    A kind is a class of this and a place in `KINDS`; nothing else needs to know which kinds there
-    are. Its key in the file is the name of the class.
+    A kind is a subclass that is listed in `KINDS`; no other code depends on which kinds exist. Its
+    key in the file is the name of the class in lower case.
     """
 
     fills: ClassVar[tuple[int | None, str]] = (None, "")
-    """How many dimensions it gives, None for any, and what that is called."""
+    """The number of dimensions that it gives (None for any), and a name for that."""
 
     is_matrix: ClassVar[bool] = False
-    """Whether its columns have names, which are a coordinate."""
+    """Whether its columns have names, which become a coordinate."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -67,25 +67,25 @@ class Kind(Record):
 
     @property
     def index_of(self) -> str | None:
-        """The column of whose labels it gives the positions: under no key `per` or `size`."""
+        """The column whose label positions it gives, which is not named under `per` or `size`."""
         return next((of for key, of in self.labels.items() if key not in ("per", "size")), None)
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The columns that are read as numbers; each is a column of what it fills."""
+        """The columns that are read as numbers; each fills one column of the variable."""
         return ()
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The columns that it transforms, whose cells a run keeps beside what they give."""
+        """The columns that it transforms; a run keeps their cells in addition to the results."""
         return ()
 
     def names(self, rows: Rows) -> tuple[str, ...]:
-        """Return the coordinate of a matrix's columns."""
+        """Return the coordinate of the columns of a matrix."""
         return ()
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
-        """Return what the sizes of the variable that it fills can only mean."""
+        """Return the only possible meaning of the sizes of the variable that it fills."""
         return {}
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
@@ -94,20 +94,20 @@ class Kind(Record):
 
 
 class Column(Kind):
-    """A data variable that a column gives.
+    """A data variable that is filled by a column.
 
     Attributes
     ----------
     column : str
         The column.
     index : bool
-        Whether the program wants the 1-based position of each row's label.
+        Whether the program needs the 1-based position of the label of each row.
     order : str
-        Of the labels: ``appearance`` in the rows, or ``value`` for numbers and dates.
+        Order of the labels: ``appearance`` in the rows, or ``value`` for numbers and dates.
     per : str or None
-        Another column, for each of whose labels there is one value.
+        Another column; there is one value for each of its labels.
     lower : float or None
-        The smallest value allowed; that of the program's text by default.
+        The smallest allowed value. Default: the lower bound in the program's text.
     """
 
     fills: ClassVar = (1, "a vector")
@@ -151,9 +151,9 @@ class Columns(Kind):
     Attributes
     ----------
     columns : tuple of str
-        The columns, in their order.
+        The columns, in order.
     per : str or None
-        Another column, for each of whose labels there is one row of the matrix.
+        Another column; there is one row of the matrix for each of its labels.
     """
 
     fills: ClassVar = (2, "a matrix")
@@ -186,19 +186,19 @@ class Columns(Kind):
 
 
 class Terms(Kind):
-    """The design matrix of a sum of terms; of a single column, it may fill a vector.
+    """The design matrix of a sum of terms; with a single column, it may fill a vector.
 
     Attributes
     ----------
     terms : str
         The sum, such as ``year * log(height)``, see :mod:`pyflowers.programs.terms`.
     per : str or None
-        Another column, for each of whose labels there is one row of the matrix.
+        Another column; there is one row of the matrix for each of its labels.
     levels : mapping of str to tuple of str
-        The levels of factors in their order; those of the table, sorted, by default.
+        The ordered levels of factors. Default: the sorted levels in the table.
     state : mapping
-        What ``scale``, ``center``, ``poly`` and ``bs`` took from the table that the terms were
-        written for, by the call; it is taken from the table that is read by default.
+        Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the table for which the
+        terms were written, by call. Default: computed from the table that is read.
     """
 
     fills: ClassVar = (None, "a matrix")
@@ -245,12 +245,12 @@ class Terms(Kind):
 
 
 class Size(Kind):
-    """The number of rows, of a column's labels, or of a matrix's columns.
+    """The number of rows, of labels of a column, or of columns of a matrix.
 
     Attributes
     ----------
     size : str
-        ``obs`` for the rows, a column for its labels, or a matrix's variable for its columns.
+        ``obs`` for the rows, a column for its labels, or a matrix variable for its columns.
     """
 
     fills: ClassVar = (0, "a scalar")
@@ -258,7 +258,7 @@ class Size(Kind):
 
     @property
     def labels(self) -> dict[str, str]:
-        """See :class:`Kind`; the names of the rows and of matrices are among them."""
+        """See :class:`Kind`; also includes the names of the rows and of matrices."""
         return {"size": self.size}
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
@@ -268,12 +268,12 @@ class Size(Kind):
 
 
 class Value(Kind):
-    """A constant; a scalar may be computed from the data instead, where the program says so.
+    """A constant. A scalar may be computed from the data instead, if the program declares this.
 
     Attributes
     ----------
     value : number or array
-        What the variable is.
+        Value of the variable.
     """
 
     model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
@@ -286,11 +286,11 @@ class Value(Kind):
 
 
 KINDS: tuple[type[Kind], ...] = (Column, Columns, Terms, Size, Value)
-"""What an entry under ``[data]`` may be."""
+"""The possible entries under ``[data]``."""
 
 
 def _kind_of(source: Any) -> str | None:
-    """Tell which kind a source is by its key, so that a mistake in it is called by its name."""
+    """Return the kind of a source by its key, so that errors in it are reported by name."""
     if isinstance(source, KINDS):
         return tag_of(type(source))
     if not isinstance(source, Mapping):
@@ -325,11 +325,11 @@ class Prior(Record):
     value : float
         The default.
     lower : float or None
-        The smallest value allowed.
+        The smallest allowed value.
     above : float or None
-        A value that it must exceed.
+        A lower limit that is not allowed itself.
     description : str
-        What it means.
+        Its meaning.
     """
 
     value: float
@@ -343,19 +343,19 @@ def _prior(value: Any) -> Any:
 
 
 class Parameter(Record):
-    """What a reader should know of a quantity.
+    """Information on a quantity for the reader.
 
     Attributes
     ----------
     description : str
         Its meaning.
     unit : str
-        Its unit; ``{value}``, ``{group}`` and ``{time}`` stand for the table's columns, and what is
+        Its unit; ``{value}``, ``{group}`` and ``{time}`` stand for the table's columns, and
         ``per {time}`` is left out without times.
     prior : str
-        Its prior in Stan's words, such as ``normal(mu_mean, mu_sd)``.
+        Its prior in Stan's notation, such as ``normal(mu_mean, mu_sd)``.
     log_axis : bool or None
-        Whether figures show it on a logarithmic axis; by default where its tail asks for one.
+        Whether figures show it on a logarithmic axis. Default: if its tail requires one.
     """
 
     description: str = ""
@@ -365,7 +365,7 @@ class Parameter(Record):
 
 
 class Roles(Record):
-    """Which variables play a part that pyflowers knows.
+    """The variables with a role in pyflowers.
 
     Attributes
     ----------
@@ -382,7 +382,7 @@ class Roles(Record):
     y_new_group : str
         New data of a group that is not in the data.
     prior_only : str
-        An ``int`` of the data block that takes the likelihood out of the model.
+        An ``int`` of the data block that removes the likelihood from the model.
     held_out : str
         An ``int`` for each observation, 1 where the likelihood leaves it out.
     group_mean : str
@@ -401,12 +401,12 @@ class Roles(Record):
 
 
 class TableRoles(Record):
-    """Which columns group the rows, and order them within a group where the table has times.
+    """The columns that group the rows and, if the table has times, order them within a group.
 
     Attributes
     ----------
     group : str
-        The column of the groups' labels.
+        The column with the labels of the groups.
     time : str
         The column that orders the rows of a group.
     """
@@ -416,21 +416,21 @@ class TableRoles(Record):
 
 
 class PredictionRule(Record):
-    """How new rows of a table are predicted, in the program's own names.
+    """How new rows of a table are predicted, with the names in the program.
 
     Attributes
     ----------
     family : str
-        The response's family, one of those of formulas.
+        The family of the response, one of the families of formulas.
     linear_predictor : str
-        That of a row, such as ``alpha + X * b + r[plant]``. A variable of the data block stands for
-        its value in the row.
+        The linear predictor of a row, such as ``alpha + X * b + r[plant]``. A variable of the data
+        block stands for its value in the row.
     effects : mapping of str to str
         The population from which a label that is not in the data is drawn:
         ``r = "normal(0, tau)"``, or ``"multi_normal(sd, cor)"`` for the correlated columns of a
         matrix.
     where : mapping of str to str
-        Names of the other expressions, or parameters of the family, that are no quantity of the
+        Other names in the expressions, or parameters of the family, that are not quantities of the
         program: ``sigma = "sqrt(sigma2)"``.
     """
 
@@ -441,7 +441,7 @@ class PredictionRule(Record):
 
 
 class FormulaText(Record):
-    """The formula that a program was written from.
+    """The formula from which a program was written.
 
     Attributes
     ----------
@@ -450,8 +450,8 @@ class FormulaText(Record):
     family : str
         Its family.
     sha256 : str
-        Digest of the program and its ``[prediction]`` as they were written; of a program that was
-        edited since, only its text counts.
+        Digest of the program and its ``[prediction]`` as they were written. If either has been
+        edited since, only the text of the program is used, not the formula's code in NumPy.
     """
 
     text: str
@@ -460,7 +460,7 @@ class FormulaText(Record):
 
 
 class Declaration(Record):
-    """All that a declaration may say; each part has a default.
+    """The contents of a declaration; each part has a default.
 
     Attributes
     ----------
@@ -469,20 +469,20 @@ class Declaration(Record):
     equation : str
         Its model as a formula.
     story : str
-        Its model in a sentence.
+        Its model in one sentence.
     source : str
-        Where the model is published.
+        The publication of the model.
     example : str
-        A table beside the program, which is read where no data are given.
+        A table in the folder of the program, which is read if no data are given.
     omit : tuple of str
         Quantities of the program that are neither summarised nor kept.
     coords : mapping of str to tuple of str
-        Labels of dimensions that neither a column nor a matrix of the data gives.
+        Labels of dimensions that are given neither by a column nor by a matrix of the data.
     priors : mapping of str to Prior
         Data variables with a default. One element of a vector is named by its label:
         ``[priors."b_scale[age]"]``.
     table, data, dims, parameters, roles, prediction, formula : table
-        See the section of this name.
+        See the section with this name.
     """
 
     title: str = ""
@@ -516,7 +516,7 @@ class Declaration(Record):
 
     @property
     def in_role(self) -> dict[str, str]:
-        """The columns that group the rows, order them and are observed; empty where it has none."""
+        """The columns that group the rows, order them and are observed; empty if there is none."""
         value = getattr(self.data.get(self.roles.observed), "column", "")
         return {"group": self.table.group, "time": self.table.time, "value": value}
 
@@ -527,7 +527,7 @@ class Declaration(Record):
 
     @cached_property
     def prior_elements(self) -> dict[str, list[str]]:
-        """The priors of each variable: itself, or its elements in their order."""
+        """The priors of each variable: of the variable, or of its elements in order."""
         found: dict[str, list[str]] = {}
         for name in self.priors:
             found.setdefault(variable_of(name), []).append(name)
@@ -552,7 +552,7 @@ class Declaration(Record):
 
     @property
     def transformed(self) -> tuple[str, ...]:
-        """The columns whose cells cannot be told from the data block, each once."""
+        """The columns whose cells cannot be inferred from the data block, each once."""
         known = {*self.number_columns, *self.label_columns}
         cells = itertools.chain.from_iterable(source.cells for source in self.data.values())
         return tuple(dict.fromkeys(name for name in cells if name not in known))
@@ -565,11 +565,11 @@ class Declaration(Record):
 
     @property
     def reads_time(self) -> bool:
-        """Whether the model itself uses the table's times, and not the figures alone."""
+        """Whether the model itself, and not only the figures, uses the times of the table."""
         return self.table.time in self.model_copy(update={"table": TableRoles()}).columns
 
     def for_columns(self, columns: Collection[str]) -> Declaration:
-        """Return it for a table: without times where the table has none and the model needs none.
+        """Return the declaration for a table, without times if it has none and none are needed.
 
         Parameters
         ----------
@@ -581,7 +581,7 @@ class Declaration(Record):
         return self.model_copy(update={"table": TableRoles(group=self.table.group)})
 
     def with_labels(self, names: Mapping[str, str]) -> Declaration:
-        """Return the declaration with other names of the columns that are read as labels."""
+        """Return the declaration with new names of the columns that are read as labels."""
 
         def new(name: str, key: str = "") -> str:
             is_meant = key in ("size", "dims") and name in (OBS, *self.matrices)
@@ -603,8 +603,8 @@ class Declaration(Record):
             if name in data or name in self.prior_elements:
                 continue
             if variable.ndim == 1 and name in columns:
-                # What is observed is what it is, an ordinal rating also, and no label. Labels are
-                # in order of value, as a program may take neighbours by their positions.
+                # An observed column, even an ordinal rating, is never a label. Labels are in order
+                # of value, because a program may use the positions of neighbours.
                 is_label = name != self.roles.observed and variable.is_index(blocks.data)
                 order: Literal["value", "appearance"] = "value" if is_label else "appearance"
                 data[name] = Column(column=name, index=is_label, order=order)
@@ -625,15 +625,15 @@ class Declaration(Record):
         return self.model_copy(update={"data": {n: data[n] for n in blocks.data if n in data}})
 
     def with_plain_dims(self, blocks: Blocks) -> tuple[Declaration, dict[str, str]]:
-        """Give dimensions of the draws names that nothing else has and that netCDF can list.
+        """Give dimensions of the draws unique names that netCDF can list.
 
-        A column of labels is a dimension, and may be called anything: ``visit day`` becomes
-        ``visit_day``, as netCDF separates names by blanks, and ``chain`` becomes ``chain_``.
+        A column of labels is a dimension, and may have any name: ``visit day`` becomes
+        ``visit_day``, because netCDF separates names by blanks, and ``chain`` becomes ``chain_``.
 
         Returns
         -------
         declared : Declaration
-            With these names.
+            The declaration with these names.
         names : dict of str to str
             The new name of each column or dimension that has one.
         """
@@ -650,12 +650,12 @@ class Declaration(Record):
         return self.with_labels(names), names
 
     def check(self, blocks: Blocks, where: str) -> None:
-        """Refuse names that the program does not have, and sources that cannot fill a shape.
+        """Refuse names that the program does not have, and sources of the wrong shape.
 
         Raises
         ------
         ConfigError
-            Naming the section and the key.
+            If there are any; the message names the section and the key.
         """
         draws, all_variables = blocks.draws, {**blocks.data, **blocks.draws}
         for section, names, known, block in (
@@ -674,8 +674,8 @@ class Declaration(Record):
         for name, dims in self.dims.items():
             if len(dims) != all_variables[name].ndim:
                 raise ConfigError(
-                    f"{where}: [dims] gives {name} {len(dims)} dimensions and the program "
-                    f"{all_variables[name].ndim}; name one for each"
+                    f"{where}: [dims] gives {name} {len(dims)} dimensions, but the program gives "
+                    f"it {all_variables[name].ndim}; name one for each"
                 )
         for name, source in self.data.items():
             (fills, what), ndim = source.fills, blocks.data[name].ndim
@@ -691,14 +691,14 @@ class Declaration(Record):
 def complete(
     declared: Declaration, blocks: Blocks, columns: Collection[str], where: str
 ) -> tuple[Declaration, dict[str, str]]:
-    """Return the declaration with every variable of the data block in it, and plain dimensions.
+    """Return the declaration with all variables of the data block, and valid names of dimensions.
 
     Parameters
     ----------
     declared : Declaration
-        What the user wrote.
+        The declaration by the user.
     blocks : Blocks
-        What the program declares.
+        The variables that the program declares.
     columns : collection of str
         The table's columns.
     where : str
@@ -707,16 +707,16 @@ def complete(
     Returns
     -------
     declared : Declaration
-        The whole declaration.
+        The complete declaration.
     names : dict of str to str
         The new name of each column or dimension that has one.
 
     Raises
     ------
     ConfigError
-        Naming what is needed and not declared.
+        If a declaration is missing; the message names the lines to add.
     """
-    # Labels may be a column obs, which sizes use for the rows: dimensions are named before them.
+    # A column of labels may be called obs, as sizes call the rows, so dimensions are named first.
     whole, names = declared.with_columns(blocks, columns).with_plain_dims(blocks)
     whole = whole.with_sizes(blocks)
     given = {*whole.data, *declared.prior_elements}
@@ -725,16 +725,16 @@ def complete(
         lines = "\n".join(f"    {draft(blocks.data[name], blocks.data)}" for name in missing)
         raise ConfigError(
             f"{where}: the data {'variables' if len(missing) > 1 else 'variable'} "
-            f"{', '.join(missing)} cannot be told from the table, whose columns are "
-            f"{', '.join(columns)}. Add to {where}:\n    [data]\n{lines}"
+            f"{', '.join(missing)} {'have' if len(missing) > 1 else 'has'} no matching column; the "
+            f"columns are {', '.join(columns)}. Add to {where}:\n    [data]\n{lines}"
         )
     return whole.model_copy(update={"dims": dims_of(whole, blocks)}), names
 
 
 def dims_of(declared: Declaration, blocks: Blocks) -> dict[str, tuple[str, ...]]:
-    """Return the dimensions of everything that has some, as declared or by its sizes.
+    """Return the dimensions of all variables with dimensions, as declared or from their sizes.
 
-    A dimension of which nothing is known is called as ArviZ calls it, ``alpha_dim_0``.
+    An unknown dimension has ArviZ's name, such as ``alpha_dim_0``.
     """
     by_size = {n: s.labels["size"] for n, s in declared.data.items() if "size" in s.labels}
     found = {}
@@ -747,19 +747,19 @@ def dims_of(declared: Declaration, blocks: Blocks) -> dict[str, tuple[str, ...]]
 
 
 def variable_of(name: str) -> str:
-    """Return the variable of an element's name, ``b`` of ``b[age]``."""
+    """Return the variable in the name of an element, such as ``b`` in ``b[age]``."""
     return name.partition("[")[0]
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """Return a name with as many underscores at its end as make it differ from those taken."""
+    """Return a name with as many underscores at the end as are needed to make it unique."""
     while name in taken:
         name += "_"
     return name
 
 
 def draft(variable: Variable, block: Declared) -> str:
-    """Return the line of a declaration that a variable of this shape most likely needs."""
+    """Return the most likely line of a declaration for a variable of this shape."""
     if variable.ndim == 0:
         if variable.is_int and any(v.upper == variable.name for v in block.values()):
             line = '{ size = "..." }  # the column whose labels it counts'
@@ -776,20 +776,20 @@ def draft(variable: Variable, block: Declared) -> str:
 
 
 TO_FILL_IN = "# to be filled in"
-"""Marks the lines of a drafted declaration that only the user can complete."""
+"""Mark of the lines in a drafted declaration that only the user can complete."""
 
 
 def drafted(program: str, columns: Collection[str], blocks: Blocks) -> str:
-    """Return a declaration for a program and a table: what is known, and what to fill in.
+    """Return a draft of a declaration for a program and a table, with parts to be filled in.
 
     Parameters
     ----------
     program : str
-        The name of the program's file.
+        The file name of the program.
     columns : collection of str
         The table's columns.
     blocks : Blocks
-        What the program declares.
+        The variables that the program declares.
     """
     known = Declaration().with_columns(blocks, columns).with_sizes(blocks).data
     lines = [

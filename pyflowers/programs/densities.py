@@ -1,4 +1,4 @@
-"""Prior densities, named as Stan names them, with their parameters from a program's data."""
+"""Prior densities with Stan's names, and parameters from a program's data."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class PriorDensity:
     Attributes
     ----------
     text : str
-        As a formula with its numbers, such as ``N(0, 100²)``.
+        The prior as a formula with numbers, such as ``N(0, 100²)``.
     density : callable or None
-        Its density; None if it is improper: flat, or with a parameter that is infinite or out of
+        Its density. None if it is improper: flat, or with a parameter that is infinite or out of
         range.
     sd : float
-        Standard deviation, or NaN where there is none.
+        Standard deviation; NaN if it does not exist.
     quantile : callable or None
-        A probability to its quantile; None if it is improper.
+        Function of a probability that returns the quantile; None if the prior is improper.
     """
 
     text: str
@@ -52,11 +52,11 @@ def prior_density(
     Parameters
     ----------
     expression : str
-        One of Stan's distributions with its arguments: numbers, or names in `values`.
+        A distribution of Stan with its arguments: numbers, or names in `values`.
     values : mapping
         Hyperparameters.
     lower : float, optional
-        The parameter's lower bound, where the distribution is cut.
+        The lower bound of the parameter, where the distribution is truncated.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def prior_density(
 
 
 def _above(prior: PriorDensity, lower: float) -> PriorDensity:
-    """Return a prior cut at a lower bound, if it has mass below that."""
+    """Return a prior truncated at a lower bound, if it has mass below that."""
     quantile, density = prior.quantile, prior.density
     if quantile is None or density is None or quantile(1e-9) >= lower:
         return prior
@@ -127,7 +127,7 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
     family = ScaledInvChiSquare(as_floats(nu), as_floats(scale))
 
     def quantile(prob: float) -> float:
-        # nu scale² / (2 x) is a gamma variable of shape nu / 2, and large where x is small.
+        # nu scale² / (2 x) is a gamma variable of shape nu / 2, which is large if x is small.
         return nu * scale**2 / 2 / _gamma_quantile(nu / 2, 1 - prob)
 
     text = f"scaled-inv-χ²({nu:g}, {scale:g}²)"
@@ -135,9 +135,9 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
 
 
 def _gamma_quantile(shape: float, prob: float) -> float:
-    """Return a quantile of the gamma distribution, its density summed on a grid of logarithms.
+    """Return a quantile of the gamma distribution, from its density on a grid of logarithms.
 
-    Every fit asks for it, and SciPy takes a seventh of a second to import.
+    Every fit needs it, and the import of SciPy takes a seventh of a second.
     """
     right = math.log(shape + 12 * math.sqrt(shape) + 60)
     x = np.concatenate([np.linspace(-28 / shape, -5, 10_000), np.linspace(-5, right, 20_000)])
@@ -149,7 +149,7 @@ def _gamma_quantile(shape: float, prob: float) -> float:
 def _family(
     name: str, scipy_name: str, num: int, positive: tuple[int, ...], arguments: Callable[..., Any]
 ) -> _Family:
-    """Return a family of SciPy's; `arguments` maps Stan's parameters to SciPy's."""
+    """Return a distribution of SciPy; `arguments` maps Stan's parameters to SciPy's."""
 
     def make(*parameters: float) -> PriorDensity:
         from scipy import stats
@@ -164,7 +164,7 @@ def _family(
 
 
 _Family = tuple[Callable[..., PriorDensity], int, tuple[int, ...]]
-"""What makes a prior, its number of parameters, and the places of those that must be positive."""
+"""The constructor of each prior, its number of parameters, and the positions of positive ones."""
 
 _FAMILIES: dict[str, _Family] = {
     "normal": (_normal, 2, (1,)),

@@ -1,7 +1,7 @@
-"""The design matrix of a sum of terms: a table's columns in, numbers and their names out.
+"""The design matrix of a sum of terms, computed from the columns of a table.
 
-The sum has been read by :mod:`pyflowers.programs.terms`; the algebra of terms and the coding of
-factors are formulaic's.
+The sum has been read by :mod:`pyflowers.programs.terms`; formulaic expands the terms and codes the
+factors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyflowers.programs.terms import (
 FloatArray = NDArray[np.float64]
 
 LARGEST = 1e100
-"""A covariate beyond this is a mistake, and its square may be no number."""
+"""Covariates beyond this are mistakes, and their squares may overflow."""
 
 _ROWS_OF_FACTOR = re.compile(r"\[(?:T\.)?(.*?)\](?=:|$)", re.DOTALL)
 
@@ -48,29 +48,29 @@ def design(
     state: Mapping[str, Any] | None = None,
     refuse: Callable[[str], Exception] = DataError,
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the design matrix of a sum of terms, and what its columns are called.
+    """Return the design matrix of a sum of terms, and the names of its columns.
 
     Parameters
     ----------
     text : str
         The sum.
     cells : mapping of str to array or Categorical
-        Numbers, or a factor, of each column that it names.
+        Numbers or a factor for each column that the sum names.
     levels : mapping of str to sequence of str, optional
-        The levels of a column of numbers that ``C(...)`` makes a factor; all of its values, in
-        their order, by default.
+        The levels of a numeric column that ``C(...)`` converts to a factor. Default: all of its
+        values, in order.
     state : mapping, optional
-        What ``scale``, ``center``, ``poly`` and ``bs`` have taken from the rows that they were
-        written for, as :func:`state_of` returns it; it is taken from these rows by default.
+        Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the rows for which they
+        were written, see :func:`state_of`. Default: computed from these rows.
     refuse : callable
-        Makes the exception of a sentence about the data.
+        Function that creates the exception for a sentence about the data.
 
     Returns
     -------
     matrix : array, shape (N, K)
-        With a column for each effect.
+        The matrix, with a column for each effect.
     names : tuple of str
-        As brms users know them: ``year96``, ``treated:base``.
+        The names in the style of brms: ``year96``, ``treated:base``.
     """
     terms = read_terms(text)
     num = len(next(iter(cells.values()))) if cells else 0
@@ -94,10 +94,10 @@ def design(
 def state_of(
     text: str, cells: Mapping[str, Any], levels: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, Any]:
-    """Return what the terms of a sum take from all rows, such as the mean in ``center(x)``.
+    """Return the values that terms compute from all rows, such as the mean in ``center(x)``.
 
-    It is plain numbers, by the function's call, and is written into a declaration: the same columns
-    are then made of another table.
+    They are plain numbers, by function call, and are written into a declaration, so that the same
+    columns can be computed from another table.
     """
     made = _evaluated(read_terms(text).text, cells, levels or {}, {}, DataError)
     found: dict[str, Any] = _plain(made.model_spec.transform_state)
@@ -105,7 +105,7 @@ def state_of(
 
 
 def _plain(value: Any) -> Any:
-    """Return a state as a file of TOML holds it; what is None is left out."""
+    """Return a state in a form for TOML, without entries that are None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(its) for key, its in value.items() if its is not None}
     if isinstance(value, list | tuple | np.ndarray):
@@ -114,7 +114,7 @@ def _plain(value: Any) -> Any:
 
 
 def _restored(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state as formulaic keeps it: numbers as keys, and None where nothing is taken."""
+    """Return a state in formulaic's form: with numbers as keys, and None for missing entries."""
 
     def keyed(value: Any) -> Any:
         if not isinstance(value, Mapping):
@@ -130,12 +130,10 @@ def offset(
     *,
     refuse: Callable[[str], Exception] = DataError,
 ) -> FloatArray:
-    """Return what an offset adds to each row, shape (N,)."""
+    """Return the values that an offset adds to each row, shape (N,)."""
     values, names = design(f"0 + {expression}", cells, refuse=refuse)
     if len(names) != 1:
-        raise refuse(
-            f"offset({expression}): it is {len(names)} columns; give it a column of numbers"
-        )
+        raise refuse(f"offset({expression}) has {len(names)} columns; give it a column of numbers")
     return values[:, 0]
 
 
@@ -146,7 +144,7 @@ def _evaluated(
     state: Mapping[str, Any],
     refuse: Callable[[str], Exception],
 ) -> Any:
-    """Return the columns that formulaic makes of the cells, with their specification."""
+    """Return the columns that formulaic computes from the cells, with their specification."""
     from formulaic import Formula, ModelSpec
     from formulaic.errors import FormulaicError
 
@@ -157,8 +155,8 @@ def _evaluated(
     for name, its in factors.items():
         if len(its.categories) > MOST_COLUMNS:
             raise refuse(
-                f"{name} has {len(its.categories)} levels; more than {MOST_COLUMNS} are a group, "
-                f"(1 | {name}), or numbers"
+                f"{name} has {len(its.categories)} levels, more than {MOST_COLUMNS}; write a "
+                f"group, (1 | {name}), or use numbers"
             )
         if len(its.categories) < 2:
             raise refuse(f"{name} is {its.categories[0]!r} in every row; leave it out")
@@ -200,7 +198,7 @@ def _refuse_unfit(
     levels: Mapping[str, Sequence[str]],
     refuse: Callable[[str], Exception],
 ) -> None:
-    """Refuse, before columns are made, what they cannot be made of, and too many of them."""
+    """Refuse unsuitable cells, and too many columns, before the columns are computed."""
     num = 0
     for term in formula:
         widths = [_width(factor.expr, quoted, cells, levels, refuse) for factor in term.factors]
@@ -216,7 +214,7 @@ def _width(
     levels: Mapping[str, Sequence[str]],
     refuse: Callable[[str], Exception],
 ) -> int:
-    """Return the most columns that a factor of a term gives."""
+    """Return the largest number of columns that a factor of a term can give."""
     name = quoted.get(expression, expression)
     if name in cells or expression in ("0", "1"):
         return len(cells[name].categories) if isinstance(cells.get(name), pd.Categorical) else 1
@@ -251,12 +249,12 @@ def _width(
 
 
 def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Series:
-    """Return numbers as a factor with their texts as levels; a factor stays what it is.
+    """Return numbers as a factor with their texts as levels; factors are returned unchanged.
 
     Raises
     ------
     DataError
-        For a value that is none of the levels.
+        If a value is not one of the levels.
     """
     if isinstance(values.dtype, pd.CategoricalDtype):
         return values
@@ -265,13 +263,14 @@ def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Seri
     unknown = next((text for text in texts if text not in set(known)), None)
     if unknown is not None:
         raise DataError(
-            f"{values.name} is {unknown}, which is none of its levels: {_listed(known)}; correct it"
+            f"{values.name} is {unknown}, which is not one of its levels: {_listed(known)}; "
+            "correct it"
         )
     return pd.Series(pd.Categorical(texts, categories=list(known)), name=values.name)
 
 
 def _coded(values: pd.Series, ref: Any) -> Any:
-    """Return a factor's contrasts with the level `ref`, the first by default."""
+    """Return the contrasts of a factor with the level `ref`, by default the first."""
     from formulaic.transforms import TRANSFORMS
 
     levels = list(values.cat.categories)
@@ -284,12 +283,12 @@ def _coded(values: pd.Series, ref: Any) -> Any:
 
 
 def _listed(names: Sequence[Any]) -> str:
-    """Return the first of many names."""
+    """Return a list of the first names, in words."""
     return ", ".join(map(str, names[:10])) + (", …" if len(names) > 10 else "")
 
 
 def _plain_name(column: str, quoted: Mapping[str, str]) -> str:
-    """Return a column's name as brms users know it: ``year96`` of ``C(year)[T.96]``."""
+    """Return the name of a column in the style of brms: ``year96`` for ``C(year)[T.96]``."""
     plain = _ROWS_OF_FACTOR.sub(r"\1", _FACTOR_CALL.sub(r"\1", column))
     by_itself = re.sub(
         rf"(?:(?<=^)|(?<=:)){COLUMN.pattern}", lambda m: quoted.get(m[0], m[0]), plain

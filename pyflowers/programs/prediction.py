@@ -1,8 +1,9 @@
-"""Rows of another table as a fit's program predicts them: what ``[prediction]`` declares, in NumPy.
+"""Predicting rows of another table, as ``[prediction]`` declares, in NumPy.
 
-Levels, transformations and means are those of the fit, so that a row means the same alone and in
-any table. Effects of a label that is not in the data are drawn from their population by a generator
-of that label's own: they are the same for all its rows, in whatever order or part of a table.
+Levels, transformations and means are taken from the fit, so that a row has the same meaning alone
+and in any table. The effects of a label that is not in the data are drawn from their population,
+with a separate generator for each label. So they are the same for all rows of the label, in any
+order and any part of a table.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 Groups = Literal["data", "none", "population"]
-"""Effects of groups: their own, none at all, or integrated over."""
+"""How group effects enter: from the group itself, not at all, or integrated out."""
 
 GROUPS = ("data", "none", "population")
 
 NODES = 48
-"""Nodes of the quadrature over groups; a Poisson rate is exact up to an sd of rule 3."""
+"""Nodes of the quadrature over groups; a Poisson rate is exact up to an sd of 3."""
 
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
@@ -55,27 +56,27 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class NewRows:
-    """Rows to be predicted, as the program's data block has them.
+    """Rows to be predicted, in the form of the program's data block.
 
     Attributes
     ----------
     table : Table
-        All of the table's columns.
+        The table, with all columns.
     values : mapping of str to array
-        Each variable of the data block in each row, shape (N,) or (N, K); constants as they are.
+        Each variable of the data block for each row, shape (N,) or (N, K); constants are unchanged.
     codes : mapping of str to array of int, shape (N,)
-        Position of each row's label in those of the fit, by the variable that is an index; new
-        labels follow these.
+        Position of the label of each row among the labels of the fit, by index variable. New
+        labels come after these.
     labels : mapping of str to tuple of str
-        The fit's labels and the new ones.
+        The labels of the fit, followed by the new ones.
     known : mapping of str to int
-        How many of them are the fit's.
+        The number of labels of the fit.
     num : int
-        N.
+        The number of rows, N.
     keys : list of bytes
-        What tells each row from the others, whatever its place in the table.
+        A key that identifies each row, regardless of its position in the table.
     columns : tuple of str
-        The table's columns that the predictions depend on.
+        The columns of the table on which the predictions depend.
     """
 
     table: Table | None
@@ -91,7 +92,7 @@ class NewRows:
         return self.num
 
     def at(self, rows: slice) -> NewRows:
-        """Return some of the rows."""
+        """Return a selection of the rows."""
         values = {k: v[rows] if np.ndim(v) else v for k, v in self.values.items()}
         codes = {name: its[rows] for name, its in self.codes.items()}
         num, keys = len(range(self.num)[rows]), self.keys[rows]
@@ -99,9 +100,9 @@ class NewRows:
 
 
 def _keys(table: Table) -> list[bytes]:
-    """Return what tells each row from all others, whatever its place.
+    """Return a key that identifies each row, regardless of its position.
 
-    It is its cells, in the order of the columns' names, and, of equal rows, the how many-th it is.
+    It consists of the cells, in the order of the column names, and a number that counts equal rows.
     """
     names = sorted(table.cells)
     cells = (map(str, table.cells[name].tolist()) for name in names)
@@ -125,7 +126,7 @@ def generator(seed: int, *key: str | bytes) -> np.random.Generator:
 
 
 def frozen(data: Data) -> Declaration:
-    """Return the declaration of a fit's data with the levels and the means of its table."""
+    """Return the declaration of a fit's data, with the levels and means of its table."""
     declared, table = data.declaration, data.table
     found = dict(declared.data)
     for name, source in found.items():
@@ -157,11 +158,11 @@ def read_rows(
     Parameters
     ----------
     program : Program
-        With ``[prediction]`` in its declaration.
+        A program with ``[prediction]`` in its declaration.
     data : Data
-        What it was fitted to.
+        The data to which it was fitted.
     new : path, DataFrame or Table, optional
-        The table; that of the fit by default. Observed values are neither read nor needed.
+        The table. Default: the table of the fit. Observed values are not needed and not read.
     groups : str
         ``data`` reads the columns of groups; ``none`` and ``population`` do not.
     reading : mapping, optional
@@ -170,14 +171,17 @@ def read_rows(
     Raises
     ------
     DataError
-        For a cell that is missing or cannot be what the fit had in its column, a level that a
-        factor did not have, or a column that is not there.
+        If a column or a cell is missing, a cell does not suit its column in the fit, or a factor
+        has a new level.
     ConfigError
         If the program declares no prediction, or was not fitted to a table.
     """
     rule = rule_of(program)
     if data.table is None:
-        raise ConfigError(f"{program.name} was fitted to a data block; fit a table to predict one")
+        raise ConfigError(
+            f"{program.name} was fitted to a data block; to predict the rows of a table, fit the "
+            "program to a table"
+        )
     table = data.table if new is None else as_table(new, reading or {})
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
@@ -205,7 +209,7 @@ def read_rows(
         if data.table.is_factor(data.name_of(column))
     }
     levelled = replace(table, levels=levels, notes=[])
-    if not declared.reads_time:  # only figures use it, and a time may come again
+    if not declared.reads_time:  # only figures use it, and times may be repeated
         roles = declared.table.model_copy(update={"time": ""})
         declared = declared.model_copy(update={"table": roles})
     names = {column: data.name_of(column) for column in declared.columns}
@@ -216,8 +220,8 @@ def read_rows(
         is_matrix = name in declared.matrices and blocks[name].ndim == 2
         if is_matrix and name in read.coords and read.coords[name] != its:
             raise DataError(
-                f"{table.source}: {name} has the columns {', '.join(read.coords[name])}, and that "
-                f"of the fit {', '.join(its)}"
+                f"{table.source}: {name} has the columns {', '.join(read.coords[name])}, but in "
+                f"the fit it has {', '.join(its)}"
             )
     found = _rows_of(rule, data, read, table, declared)
     columns = tuple(name for name in wanted if name not in hidden)
@@ -225,7 +229,7 @@ def read_rows(
 
 
 def _read(program: Program, table: Table, columns: Mapping[str, str]) -> Data:
-    """Read a table; refuse it with the first row that cannot be read."""
+    """Read a table; if that fails, report the first row that cannot be read."""
 
     def read(part: Table) -> Data:
         return read_data(program, part, columns, "value", True, {})
@@ -253,12 +257,12 @@ def _read(program: Program, table: Table, columns: Mapping[str, str]) -> Data:
 
 
 def rule_of(program: Program) -> PredictionRule:
-    """Return how a program predicts.
+    """Return the rule by which a program predicts.
 
     Raises
     ------
     ConfigError
-        If it does not say so.
+        If the program does not declare one.
     """
     rule = program.declaration.prediction
     if rule is None:
@@ -280,7 +284,7 @@ def group_columns(rule: PredictionRule, declared: Declaration) -> dict[str, str]
                 source = declared.data.get(variable)
                 if not (isinstance(source, Column) and source.index):
                     raise ConfigError(
-                        f"[prediction] {text!r}: {variable} is no index of a column's labels; "
+                        f"[prediction] {text!r}: {variable} is not an index of a column's labels; "
                         f"declare {variable} = {{ column = ..., index = true }}"
                     )
                 found[source.column] = variable
@@ -288,14 +292,14 @@ def group_columns(rule: PredictionRule, declared: Declaration) -> dict[str, str]
 
 
 def names_of(rule: PredictionRule) -> set[str]:
-    """Return the names that a prediction depends on."""
+    """Return the names on which a prediction depends."""
     texts = [rule.linear_predictor, *rule.where.values(), *rule.effects.values()]
     names = {n.id for t in texts for n in ast.walk(_parsed(t)) if isinstance(n, ast.Name)}
     return names | ({"trials"} if find_family(rule.family).has_trials else set())
 
 
 def _needed(rule: PredictionRule, declared: Declaration) -> list[str]:
-    """Return the declaration's columns that predictions need."""
+    """Return the columns of the declaration that predictions need."""
     names = names_of(rule)
     found: list[str] = []
     for name, source in declared.data.items():
@@ -306,7 +310,7 @@ def _needed(rule: PredictionRule, declared: Declaration) -> list[str]:
 
 
 def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
-    """Refuse a table without a column; one of groups may be left out otherwise."""
+    """Refuse a table that lacks a column; groups can be left out instead."""
     try:
         table.column(name)
     except DataError as error:
@@ -315,7 +319,7 @@ def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
 
 
 def _with_placeholders(table: Table, data: Data, columns: set[str]) -> Table:
-    """Return a table some of whose columns hold one label: they are not looked at."""
+    """Return a table in which some columns hold a single label, because they are not used."""
     cells = dict(table.cells)
     for column in columns:
         name = data.name_of(column)
@@ -325,7 +329,7 @@ def _with_placeholders(table: Table, data: Data, columns: set[str]) -> Table:
 
 
 def _with_labels_of(data: Data, table: Table, columns: Iterable[str]) -> Table:
-    """Return a table with the fit's labels where cells are the same numbers: 1.0 is its 1."""
+    """Return a table with the labels of the fit for cells that are equal numbers: 1 for 1.0."""
     cells = dict(table.cells)
     for column in columns:
         name, known = data.name_of(column), data.labels[column].names
@@ -338,7 +342,7 @@ def _with_labels_of(data: Data, table: Table, columns: Iterable[str]) -> Table:
 
 
 def _number(text: str) -> float | str:
-    """Return a text as the number that it is, or as it is."""
+    """Return a text as a number if it is one; otherwise return it unchanged."""
     try:
         return float(text)
     except ValueError:
@@ -346,7 +350,7 @@ def _number(text: str) -> float | str:
 
 
 def _refuse_text(table: Table, data: Data, declared: Declaration) -> None:
-    """Refuse text in a column that was numbers in the fit."""
+    """Refuse text in a column that was numeric in the fit."""
     assert data.table is not None
     for column in declared.transformed:
         name = data.name_of(column)
@@ -357,7 +361,7 @@ def _refuse_text(table: Table, data: Data, declared: Declaration) -> None:
 def _rows_of(
     rule: PredictionRule, data: Data, read: Data, table: Table, declared: Declaration
 ) -> NewRows:
-    """Return a data block by the row, with the positions of labels in those of the fit."""
+    """Return the data block of each row, with positions of labels among those of the fit."""
     values, codes, labels, known = dict[str, Any](), {}, {}, {}
     effects = set(group_columns(rule, declared).values())
     used = names_of(rule)
@@ -385,7 +389,7 @@ def _rows_of(
 
 
 def rows_of(data: Data) -> NewRows:
-    """Return the rows of a fit's own data block; all labels are known."""
+    """Return the rows of the fit's own data block, whose labels are all known."""
     values, codes = dict[str, Any](), dict[str, IntArray]()
     declared = data.declaration.data
     index_of = {
@@ -407,29 +411,29 @@ def _parsed(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ConfigError(f"[prediction] {text!r}: it cannot be read as an expression") from None
+        raise ConfigError(f"[prediction] {text!r} cannot be read as an expression") from None
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """What a program predicts for rows, in each draw.
+    """Predictions of a program for rows, in each draw.
 
     Attributes
     ----------
     rule : PredictionRule
-        What is declared.
+        The declared rule.
     draws : mapping of str to array, shape (chain, draw, …)
         Draws of the program's quantities.
     constants : mapping of str to array
-        The fit's data block: its scalars are hyperparameters.
+        The data block of the fit, whose scalars are hyperparameters.
     rows : NewRows
         The rows.
     seed : int
-        Of new labels, and of observations.
+        Seed for the effects of new labels, and for observations.
     groups : str
         See :data:`Groups`.
     unit : (str, int, float) or None
-        An effect of a group that is set so much above its mean, to find how it enters.
+        A group effect that is raised above its mean by this amount, to determine how it enters.
     """
 
     rule: PredictionRule
@@ -442,16 +446,16 @@ class Predictor:
 
     @property
     def family(self) -> Family:
-        """The response's family."""
+        """The family of the response."""
         return find_family(self.rule.family)
 
     @property
     def lead(self) -> tuple[int, int]:
-        """How many chains and draws there are."""
+        """The numbers of chains and draws."""
         return next(iter(self.draws.values())).shape[:2]
 
     def at(self, rows: slice) -> Predictor:
-        """Return the prediction of some of the rows."""
+        """Return the predictions for a selection of the rows."""
         return replace(self, rows=self.rows.at(rows))
 
     def linear(self) -> FloatArray:
@@ -470,7 +474,7 @@ class Predictor:
         return total
 
     def observed(self) -> FloatArray:
-        """Return a random response of each row, shape (chain, draw, N)."""
+        """Return a random response for each row, shape (chain, draw, N)."""
         if self.groups == "population":
             return self._each_its_own().observed()
         eta, found = self.linear(), np.empty((*self.lead, len(self.rows)))
@@ -480,7 +484,7 @@ class Predictor:
         return found
 
     def _each_its_own(self) -> Predictor:
-        """Return this for rows that each have new labels of their own."""
+        """Return the predictions for rows with separate new labels."""
         known = {name: int(self.rows.codes[name].max()) + 1 for name in self.rows.codes}
         known |= self.rows.known
         codes = {name: num + np.arange(len(self.rows)) for name, num in known.items()}
@@ -494,11 +498,11 @@ class Predictor:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The family's other parameters, and trials: each evaluated if it is asked for."""
+        """The family's other parameters, and trials; each is evaluated when it is used."""
         return _Parameters(self)
 
     def parameter(self, name: str) -> Any:
-        """Return a parameter of the family, shape (chain, draw, 1 or N), or with its own first."""
+        """Return a family parameter, shape (chain, draw, 1 or N); its own dimensions precede N."""
         if name == "trials":
             return np.asarray(self.rows.values["trials"])
         if name in self.draws and self.draws[name].ndim > 2:
@@ -528,7 +532,7 @@ class Predictor:
         return np.asarray(total)
 
     def _population(self, name: str) -> tuple[FloatArray, FloatArray]:
-        """Return mean and Cholesky factor of a new label's effects, chain and draw first."""
+        """Return mean and Cholesky factor of a new label's effects, with chain and draw first."""
         text = self.rule.effects[name]
         call = _parsed(text)
         size = self._size(name) or 1
@@ -552,7 +556,7 @@ class Predictor:
         )
 
     def _size(self, name: str) -> int:
-        """Return how many effects a label has together; 0 if it is a single one."""
+        """Return the number of effects that a label has jointly; 0 for a scalar effect."""
         values = self._named(name)
         return int(values.shape[3]) if values.ndim > 3 else 0
 
@@ -564,7 +568,7 @@ class Predictor:
             nu, scale = (self._value(each) for each in call.args)
             if not (np.all(nu > 0) and np.all(scale > 0)):
                 raise ConfigError(
-                    f"{name} has a flat prior, from which that of a new {index} cannot be drawn; "
+                    f"{name} has a flat prior, from which no value for a new {index} can be drawn; "
                     "fit with a proper prior"
                 )
             made = [
@@ -584,11 +588,11 @@ class Predictor:
         return stacked if self._size(name) else stacked[..., 0]
 
     def _spread(self, value: Any) -> FloatArray:
-        """Return a value for each row."""
+        """Return the value of a name for each row."""
         return np.array(np.broadcast_to(value, (*self.lead, len(self.rows))), dtype=np.float64)
 
     def _value(self, node: ast.AST) -> Any:
-        """Return the value of an expression: rows or elements last, chain and draw first."""
+        """Return the value of an expression: chain and draw first, rows or elements last."""
         match node:
             case ast.Constant(value=int() | float() as number):
                 return float(number)
@@ -611,7 +615,7 @@ class Predictor:
                 left, right = self._value(one), self._value(other)
                 return sum(left[:, m] * right[..., m] for m in range(left.shape[1]))
         raise ConfigError(
-            f"[prediction] {ast.unparse(node)!r} is not read; write quantities, + - * /, "
+            f"[prediction] {ast.unparse(node)!r} is not supported; write quantities, + - * /, "
             f"r[index], {', '.join(_FUNCTIONS)} and rows_dot_product"
         )
 
@@ -627,21 +631,21 @@ class Predictor:
         raise ConfigError(f"[prediction] names {name}, which neither draws nor data have")
 
     def _indexed(self, name: str, index: str) -> Any:
-        """Return a quantity at the label of each row."""
+        """Return the element of a quantity for the label of each row."""
         if name in self.rule.effects and self.groups != "data":
             mean = self._population(name)[0][..., None, :]
             if self.unit is not None and self.unit[0] == name:
                 mean = mean + self.unit[2] * np.eye(mean.shape[-1])[self.unit[1]]
             return mean if self._size(name) else mean[..., 0]
         if index not in self.rows.codes:
-            raise ConfigError(f"[prediction] {index} is no index of a column's labels")
+            raise ConfigError(f"[prediction] {index} is not an index of a column's labels")
         values, codes = self._named(name), self.rows.codes[index]
         if index in self.rows.known and (codes >= self.rows.known[index]).any():
             values, codes = self._with_new(name, index, values)
         return np.take(values, codes, axis=2)
 
     def _with_new(self, name: str, index: str, values: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Return effects with those of the new labels that are in these rows, and its codes."""
+        """Return effects, including those of new labels in these rows, and the rows' codes."""
         num, codes = self.rows.known[index], self.rows.codes[index]
         there = np.unique(codes[codes >= num])
         names = self.rows.labels[index]
@@ -652,7 +656,7 @@ class Predictor:
 
 
 class _Parameters(dict[str, Any]):
-    """A family's parameters, evaluated when they are asked for: not all have a value everywhere."""
+    """The parameters of a family, evaluated only when used, because some may have no value."""
 
     def __init__(self, of: Predictor) -> None:
         super().__init__()
@@ -664,7 +668,7 @@ class _Parameters(dict[str, Any]):
 
 
 def _matrix(correlations: Any, size: int) -> FloatArray:
-    """Return correlations as matrices, of pairs in the order of their rows or of matrices."""
+    """Return correlations as matrices, given pairs in the order of rows, or given matrices."""
     if correlations is None:
         return np.eye(size)
     if np.ndim(correlations) == 4:

@@ -1,7 +1,7 @@
 """A program: a ``.stan`` file, how a table becomes its data, and its capabilities.
 
-A shipped program and one of the user's own are the same type and are used in the same way; they
-differ in the capabilities that they have.
+Shipped programs and user programs have the same type and are used in the same way. They differ in
+their capabilities.
 
 >>> import pyflowers
 >>> program = pyflowers.Program.open("examples/pumps/pumps.stan")
@@ -39,26 +39,93 @@ _PER_TIME = re.compile(r" per (\{group\} and )?\{time\}( and \{group\})?")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Program(Shown):
-    """A Stan program and its declaration.
+    """A Stan program, its declaration and its capabilities.
+
+    Open a program of your own with :meth:`open`, or write the program of a formula with
+    :meth:`from_formula`. The program of a fit is ``fit.program``.
 
     Attributes
     ----------
     source : Source
-        The ``.stan`` file and what it includes.
+        The ``.stan`` file and the files that it includes.
     declaration : Declaration
-        What it says of data, dimensions, priors and roles.
+        How a table becomes data, and the program's dimensions, priors and roles.
     declared_in : str
         The declaration's file, for messages.
     reference : str
-        What opens it again: the name of a shipped program, or a path.
+        The name of a shipped program, a path or a formula, with which the program is opened again.
     include_paths : tuple of Path
-        Where included files are looked for.
+        Folders in which included files are searched.
     python : Capabilities
-        What is written in Python for it.
+        Capabilities that are written in Python.
     example : Path or None
-        Data to use when none are given.
+        The table that is read where no data are given.
     withheld : mapping of Capability to str
-        Capabilities that are withheld, each with the reason and what to do about it.
+        Capabilities that a fit cannot use, with the reason and the remedy, such as those that need
+        draws that were not kept.
+
+    See Also
+    --------
+    pyflowers.fit : Sample the posterior of a program.
+
+    Examples
+    --------
+    What the program can do. Other requests are refused with the remedy:
+
+    >>> import pyflowers
+    >>> from pyflowers.programs import Capability
+    >>> program = pyflowers.Program.open("examples/pumps/pumps.stan")
+    >>> program.can(Capability.LPRIOR)
+    True
+    >>> program.require(Capability.EXACT)
+    Traceback (most recent call last):
+        ...
+    pyflowers.errors.ConfigError: pumps has no exact, needed for the exact posterior: give Program a
+    ClosedForm with exact= in Python
+
+    From a table and priors to the data block for Stan:
+
+    >>> priors = program.resolve_priors({"alpha_rate": 0.5})
+    >>> program.prior_values(priors)
+    {'alpha_rate': 0.5, 'beta_shape': 0.1, 'beta_rate': 1.0}
+    >>> data, notes = program.fill(program.read("examples/pumps/pumps.csv"), priors)
+    >>> list(program.stan_values(data))[:7]
+    ['N', 'P', 'pump', 't', 'y', 'alpha_rate', 'beta_shape']
+
+    What is declared of its quantities:
+
+    >>> program.kept()[:3]
+    ['alpha', 'beta', 'theta']
+    >>> program.description_of("theta[3]"), program.unit_of("theta[3]", data)
+    ('Failure rate of each pump', 'failures per 1000 h')
+    >>> program.declares_prior("beta"), program.prior_of("beta", data.values).text
+    (True, 'Gamma(0.1, 1)')
+    >>> program.improper_priors(data.values)
+    {}
+    >>> print(program.prior_on_scale("alpha", data))
+    the values of failures have mean 7.5 and sd 7.46; choose a prior by what is known beforehand,
+    with --prior alpha_rate=…
+
+    Draws of the likelihood, of replicated data and of the prior's log density:
+
+    >>> import numpy as np
+    >>> fit = pyflowers.fit(program, "examples/pumps/pumps.csv", seed=1, engine="stanli")
+    >>> program.log_lik(fit.draws, fit.data, rows=np.array([9, 0])).shape
+    (4, 1000, 2)
+    >>> program.y_rep(fit.draws, fit.data, np.random.default_rng(1)).shape
+    (4, 1000, 10)
+    >>> program.lprior(fit.draws, fit.data).shape
+    (4, 1000)
+
+    A shipped program may declare more:
+
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> fit.program.parametrisation(centered=False)
+    {'centered': 0}
+    >>> [moment.parameter for moment in fit.program.missing_moments(fit.data)]
+    ['sigma2']
+    >>> fit.program.log_axis("sigma2")
+    True
     """
 
     source: Source
@@ -78,7 +145,7 @@ class Program(Shown):
             from pyflowers.programs.formulas.predictions import capabilities_of
 
             rule = self.declaration.prediction
-            if digest_of(self.source.text, rule) == formula.sha256:  # not edited since
+            if digest_of(self.source.text, rule) == formula.sha256:  # unedited
                 object.__setattr__(self, "python", capabilities_of(self.declaration))
 
     @classmethod
@@ -90,18 +157,24 @@ class Program(Shown):
         declaration: Mapping[str, Any] | None = None,
         python: Capabilities | None = None,
     ) -> Program:
-        """Open a ``.stan`` file with the declaration beside it.
+        """Open a ``.stan`` file and its declaration.
 
         Parameters
         ----------
         path : str or Path
-            The program.
+            The program, ``NAME.stan``. The declaration is ``NAME.toml`` in the same folder; a
+            program without it takes CmdStan JSON.
         include_paths : sequence of path
-            Where to look for included files after the program's own folder.
+            Folders in which included files are searched after the program's folder.
         declaration : mapping, optional
-            Instead of ``NAME.toml``, the same as nested mappings.
+            The declaration as nested mappings, instead of ``NAME.toml``.
         python : Capabilities, optional
             Likelihoods, closed forms and checks in Python.
+
+        Returns
+        -------
+        Program
+            The program, which has not been compiled.
 
         Raises
         ------
@@ -109,6 +182,15 @@ class Program(Shown):
             If the program or its declaration cannot be used.
         CompileError
             If an included file is missing.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> program = pyflowers.Program.open("examples/seeds/seeds.stan")
+        >>> program
+        <pyflowers.Program: seeds  y ~ Binomial(total, p), logit p = alpha0 + ...>
+        >>> program.title
+        'Germination of seeds on 21 plates'
         """
         source = read_source(path, include_paths)
         file = source.path.with_suffix(".toml")
@@ -146,40 +228,49 @@ class Program(Shown):
         formula : str
             Such as ``"reaction ~ days + (days | subject)"``, see the guide to formulas.
         data : path, DataFrame or Table
-            The table, on whose scales the priors are.
+            The table. The default priors follow its scales.
         family : str
             ``gaussian``, ``student``, ``lognormal``, ``gamma``, ``beta``, ``bernoulli``,
             ``binomial``, ``poisson``, ``negbinomial``, ``zero_inflated_poisson``,
             ``zero_inflated_negbinomial`` or ``cumulative``.
         drop_missing : bool
-            Whether rows with missing values are left out; they are refused by default.
+            Whether to leave out rows with missing values; otherwise they are an error.
         centered : bool or mapping of str to bool, optional
-            The parametrisation of the groups' effects, of all or by the group; chosen by the data
-            by default.
+            Whether the group effects are sampled in the centered parametrisation, for all groups or
+            by group. Default: the data choose.
         **reading
-            ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.data.read_table`.
+            ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.read_table`.
+
+        Returns
+        -------
+        Program
+            The program with its declaration; nothing is written to disk.
 
         Raises
         ------
         ConfigError
-            For a formula that cannot be read.
+            If the formula cannot be used.
         DataError
-            For a table that it cannot be fitted to.
+            If the formula cannot be fitted to the table.
 
         Examples
         --------
-        >>> program = Program.from_formula(
+        >>> import pyflowers
+        >>> program = pyflowers.Program.from_formula(
         ...     "flowers ~ 1 + (1 | plant)", "data/flowers.csv", family="poisson"
         ... )
         >>> program.name
         'flowers_1_1_plant_poisson'
+        >>> fit = pyflowers.fit(program, "data/flowers.csv", seed=1, engine="stanli")
+        >>> list(fit.posterior)
+        ['Intercept', 'sd_plant', 'r_plant']
         """
         from pyflowers.programs.formulas import write_formula
 
         how = {name: value for name, value in reading.items() if value is not None}
         table = as_table(data, how)
         if table is None:
-            raise DataError(f"formula {formula!r}: it needs a table; name one with --data")
+            raise DataError(f"formula {formula!r} needs a table; name one with --data")
         name, text, declaration = write_formula(
             formula, table, family, drop_missing=drop_missing, centered=centered
         )
@@ -188,22 +279,33 @@ class Program(Shown):
         return cls(source, Declaration.parse(declaration, where), where, formula)
 
     def write(self, path: str | Path) -> Path:
-        """Write the program and its declaration, to be edited.
+        """Write the program and its declaration into files that can be edited.
 
         Parameters
         ----------
         path : str or Path
-            A name that ends in ``.stan``; the declaration goes beside it, into ``.toml``.
+            The program's file, which ends in ``.stan``. The declaration goes into the file of the
+            same name that ends in ``.toml``.
 
         Returns
         -------
         Path
-            The program.
+            The program's file.
 
         Raises
         ------
         ConfigError
-            If it cannot be written, or a file of that name is there.
+            If a file of that name exists, or cannot be written.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> program = pyflowers.Program.from_formula(
+        ...     "weight ~ age + (age | rat)", "examples/rats/rats.csv"
+        ... )
+        >>> path = program.write("growth.stan")
+        >>> pyflowers.Program.open(path).name
+        'growth'
         """
         from pyflowers.programs.formulas import to_toml
 
@@ -215,14 +317,14 @@ class Program(Shown):
         return target
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what a shipped program has in Python: functions without names do not pickle."""
+        """Leave out the capabilities of a shipped program: unnamed functions do not pickle."""
         from pyflowers.programs.shipped import python_of
 
         is_shipped = self.python is python_of(self.reference)
         return {**self.__dict__, "python": None if is_shipped else self.python}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Find it again by the program's name."""
+        """Restore the capabilities by the program's name."""
         from pyflowers.programs.shipped import python_of
 
         python = state["python"] or python_of(state["reference"])
@@ -230,7 +332,7 @@ class Program(Shown):
 
     @property
     def name(self) -> str:
-        """The program's name: that of its file."""
+        """The program's name, which is the name of its file without ``.stan``."""
         return self.source.name
 
     @property
@@ -239,7 +341,7 @@ class Program(Shown):
         return self.source.path
 
     def contents(self) -> list[Line]:
-        """Return the model, its hyperparameters, and what the program can do."""
+        """Return the model, its hyperparameters, and the capabilities."""
         declared = self.declaration
         rows = {
             name: {"default": prior.value, "meaning": prior.description}
@@ -254,31 +356,47 @@ class Program(Shown):
 
     @property
     def title(self) -> str:
-        """A heading for it."""
+        """The declared title, or a title with the name of the file."""
         return self.declaration.title or f"The program {self.path.name}"
 
     @property
     def about(self) -> str:
-        """One line for a terminal: the model's equation, or where the program is."""
+        """One line for a terminal: the model's equation, or the program's path."""
         return self.declaration.equation or str(self.path)
 
     @cached_property
     def capabilities(self) -> frozenset[Capability]:
-        """What it can do."""
+        """The capabilities that the program has, without those that are withheld."""
         has = {capability for capability in Capability if capability.is_had(self)}
         return frozenset(has - self.withheld.keys())
 
     def can(self, capability: Capability) -> bool:
-        """Whether it has a capability."""
+        """Return whether the program has a capability.
+
+        Parameters
+        ----------
+        capability : Capability
+            The capability, such as ``pyflowers.programs.Capability.LOG_LIK``.
+
+        Returns
+        -------
+        bool
+            False also if the capability is withheld.
+        """
         return capability in self.capabilities
 
     def require(self, capability: Capability) -> None:
-        """Refuse what the program lacks, naming what to add.
+        """Raise an error that names the remedy if the program lacks a capability.
+
+        Parameters
+        ----------
+        capability : Capability
+            The capability, such as ``pyflowers.programs.Capability.LOG_LIK``.
 
         Raises
         ------
         ConfigError
-            If it lacks the capability.
+            If the program lacks the capability.
         """
         if capability in self.withheld:
             raise ConfigError(
@@ -299,51 +417,72 @@ class Program(Shown):
         design_only: bool = False,
         **reading: Any,
     ) -> Data:
-        """Take data in any form, priors left out.
+        """Read data in any form into the program's data block, without the priors.
 
         Parameters
         ----------
-        data : path, DataFrame, Table, Data, mapping or None
-            A tidy table, or the data block as a mapping or CmdStan JSON; without, the example that
-            comes with the program.
+        data : path, DataFrame, Table, Data or mapping, optional
+            A tidy table, or the data block as a mapping or CmdStan JSON. Default: the program's
+            example table.
         columns : mapping of str to str, optional
-            The table's names of the declaration's columns, where they differ; ``group``, ``time``
-            and ``value`` stand for the columns in these roles.
+            The table's names of the declaration's columns, where they differ. The keys ``group``,
+            ``time`` and ``value`` stand for the columns in these roles.
         time_order : str
-            ``value`` or ``appearance``.
+            Order of the times: ``value``, for numbers, dates and numbered labels, or
+            ``appearance``, as in the rows.
         design_only : bool
-            Whether to leave the observed values alone: their column is neither read nor needed,
-            and their variable holds the smallest value allowed.
+            Whether to ignore the observed values. Their column is not read and may be missing, and
+            their variable holds the smallest allowed value.
         **reading
-            ``group``, ``time`` and ``value``, as in `columns`; ``drop_missing``, to leave out the
-            rows that lack a value of a column that is used; ``sep``, ``decimal`` and
-            ``encoding``, see :func:`pyflowers.data.read_table`.
+            ``group``, ``time`` and ``value``, as in `columns`; ``drop_missing``, which leaves out
+            rows without a value in a column that is used; ``sep``, ``decimal`` and ``encoding``,
+            see :func:`pyflowers.read_table`.
+
+        Returns
+        -------
+        Data
+            The data block without priors, and the labels behind it.
 
         Raises
         ------
         DataError
-            With one sentence, for anything wrong in the data.
+            If the data cannot be used, with one sentence that names the place.
         ConfigError
-            If the declaration does not fit program and table.
+            If the declaration suits neither program nor table, or an option does not apply.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import pyflowers
+        >>> program = pyflowers.Program.open("examples/pumps/pumps.stan")
+        >>> frame = pd.DataFrame({"unit": ["a", "b"], "thousand_hours": [94.3, 15.7]})
+        >>> data = program.read(frame.assign(failures=[5, 1]), group="unit")
+        >>> data["pump"].tolist(), data["y"].tolist(), data.by_group.names
+        ([1, 2], [5, 1], ('a', 'b'))
         """
         return read_data(self, data, columns, time_order, design_only, reading)
 
     def resolve_priors(
         self, given: Mapping[str, float] | None = None, data: Data | None = None
     ) -> dict[str, float]:
-        """Fill in the defaults and check what was given.
+        """Complete hyperparameters with the declared defaults, and check them.
 
         Parameters
         ----------
         given : mapping of str to float, optional
-            Hyperparameters to change.
+            Hyperparameters to change, by name. The name of a vector sets all its elements.
         data : Data, optional
-            Plain data, which may hold hyperparameters as well.
+            Data without a table, which may hold hyperparameters also.
+
+        Returns
+        -------
+        dict of str to float
+            All hyperparameters by name; elements of a vector by names such as ``b_scale[age]``.
 
         Raises
         ------
         ConfigError
-            For a name that the program does not have or a value out of its range.
+            If the program has no hyperparameter of a name, or a value is out of its range.
         """
         if not isinstance(given, Mapping | None):
             raise ConfigError(
@@ -375,7 +514,7 @@ class Program(Shown):
         return values
 
     def _checked_prior(self, name: str, value: Any) -> float:
-        """Return a hyperparameter; refuse what is no number or out of its range."""
+        """Return a hyperparameter; refuse values that are not numbers or out of range."""
         prior = self.declaration.priors[name]
         variable = self.source.blocks.data[variable_of(name)]
         lower = variable.lowest if prior.lower is None and prior.above is None else prior.lower
@@ -383,12 +522,12 @@ class Program(Shown):
             value = value.item()
         is_finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
         if is_finite and variable.is_int and value != int(value):
-            raise ConfigError(f"prior {name}: it must be a whole number, was {value!r}")
+            raise ConfigError(f"prior {name} must be a whole number, got {value!r}")
         limit = "" if lower is None else f" and at least {lower:g}"
         limit = limit if prior.above is None else f" and above {prior.above:g}"
         is_low = is_finite and lower is not None and value < lower
         if not is_finite or is_low or (prior.above is not None and value <= prior.above):
-            raise ConfigError(f"prior {name}: it must be a finite number{limit}, was {value!r}")
+            raise ConfigError(f"prior {name} must be a finite number{limit}, got {value!r}")
         return float(value)
 
     def fill(
@@ -398,29 +537,30 @@ class Program(Shown):
         *,
         centered: bool | Mapping[str, bool] | None = None,
     ) -> tuple[Data, list[str]]:
-        """Complete the data block with priors and choices, and check it as a whole.
+        """Complete the data block with priors and the parametrisation, and check it as a whole.
 
         Parameters
         ----------
         data : Data
-            As :meth:`read` returns it.
-        priors : mapping
-            As :meth:`resolve_priors` returns them.
+            Data as :meth:`read` returns them.
+        priors : mapping of str to float
+            Hyperparameters as :meth:`resolve_priors` returns them.
         centered : bool or mapping of str to bool, optional
-            The parametrisation, for programs with ``int centered`` in their data, or with one
-            ``int centered_g`` for each group ``g``; by default the data choose.
+            Whether the group effects are sampled in the centered parametrisation, for programs with
+            ``int centered`` in their data, or with one ``int centered_g`` for each group ``g``.
+            Default: the data choose.
 
         Returns
         -------
         data : Data
             The whole data block.
         notes : list of str
-            What qualifies it.
+            Sentences that qualify the data.
 
         Raises
         ------
         ConfigError
-            If the program has no choice that was made.
+            If the program has no such choice of a parametrisation.
         DataError
             If the posterior would be improper, or the program cannot use the data for another
             reason.
@@ -450,7 +590,7 @@ class Program(Shown):
 
     @cached_property
     def parametrisations(self) -> dict[str, str]:
-        """The variables of the data block that choose one, 0 or 1, by the group's name in it."""
+        """The variables of the data block (0 or 1) that choose a parametrisation, by group."""
         return {
             name.removeprefix("centered_"): name
             for name, variable in self.source.blocks.data.items()
@@ -463,7 +603,12 @@ class Program(Shown):
         Parameters
         ----------
         centered : bool, mapping of str to bool, or None
-            As :meth:`fill` takes it.
+            Whether the group effects are sampled in the centered parametrisation, see :meth:`fill`.
+
+        Returns
+        -------
+        dict of str to int
+            0 or 1 for each variable, such as ``centered``; empty for None.
 
         Raises
         ------
@@ -476,8 +621,7 @@ class Program(Shown):
         named = {str(d.index_of): choices[n] for n, d in data.items() if n in choices}
         if not choices:
             raise ConfigError(
-                f"centered: {self.name} has no such choice; it would be int centered in its data "
-                "block"
+                f"centered: {self.name} has no such choice; it needs int centered in its data block"
             )
         asked = centered if isinstance(centered, Mapping) else dict.fromkeys(choices, centered)
         named |= choices
@@ -486,16 +630,22 @@ class Program(Shown):
                 known = ", ".join(choices)
                 raise ConfigError(f"centered {name}: the groups that have a choice are {known}")
             if not isinstance(value, bool | np.bool_):
-                raise ConfigError(f"centered must be True or False, was {value!r}")
+                raise ConfigError(f"centered must be True or False, got {value!r}")
         return {named[name]: int(value) for name, value in asked.items()}
 
     def prior_values(self, priors: Mapping[str, float]) -> dict[str, Any]:
-        """Return the variables of the data block that priors give.
+        """Return the variables of the data block that hold hyperparameters.
 
         Parameters
         ----------
-        priors : mapping
-            As :meth:`resolve_priors` returns them: the elements of a vector apart.
+        priors : mapping of str to float
+            Hyperparameters as :meth:`resolve_priors` returns them, with the elements of a vector
+            apart.
+
+        Returns
+        -------
+        dict of str to number or array
+            The variables, with the elements of a vector together.
         """
         found: dict[str, Any] = {}
         for name, elements in self.declaration.prior_elements.items():
@@ -506,22 +656,38 @@ class Program(Shown):
         return found
 
     def stan_values(self, data: Data) -> dict[str, Any]:
-        """Return the data block alone, without other columns of the table."""
+        """Return the values of the variables that the program declares in its data block.
+
+        Parameters
+        ----------
+        data : Data
+            The whole data block, as :meth:`fill` returns it.
+
+        Returns
+        -------
+        dict of str to array or number
+            The variables by name.
+        """
         return {name: data.values[name] for name in self.source.blocks.data}
 
     def log_lik(
         self, draws: Draws, data: Data, rows: NDArray[np.int64] | None = None
     ) -> NDArray[np.float64]:
-        """Return log p(y[n] | draw), shape (chain, draw, N).
+        """Return the log likelihood of each observation in each draw.
 
         Parameters
         ----------
         draws : mapping of str to array, shape (chain, draw, …)
             Draws of the program's quantities.
         data : Data
-            The filled data block.
+            The whole data block, as :meth:`fill` returns it.
         rows : array of int, optional
-            Positions of observations; only theirs are returned, in this order.
+            Positions of the observations to return, from 0, in this order. Default: all.
+
+        Returns
+        -------
+        array, shape (chain, draw, N)
+            log p(y[n] | draw).
 
         Raises
         ------
@@ -540,14 +706,19 @@ class Program(Shown):
         rng: np.random.Generator,
         rows: NDArray[np.int64] | None = None,
     ) -> NDArray[np.float64]:
-        """Return replicated data, shape (chain, draw, N).
+        """Return replicated data, one data set for each draw.
 
         Parameters
         ----------
         draws, data, rows
             See :meth:`log_lik`.
-        rng : Generator
-            Where the program is written in NumPy; what Stan has drawn is taken as it is.
+        rng : numpy.random.Generator
+            Random numbers for replicated data in NumPy. Not used if the Stan program drew them.
+
+        Returns
+        -------
+        array, shape (chain, draw, N)
+            Values in the unit of the observed data.
 
         Raises
         ------
@@ -560,7 +731,19 @@ class Program(Shown):
         return _by_observation(draws[self.declaration.roles.y_rep], rows)
 
     def lprior(self, draws: Draws, data: Data) -> NDArray[np.float64]:
-        """Return the log density of the priors, shape (chain, draw).
+        """Return the log density of the priors in each draw.
+
+        Parameters
+        ----------
+        draws : mapping of str to array, shape (chain, draw, …)
+            Draws of the program's quantities.
+        data : Data
+            The whole data block, as :meth:`fill` returns it.
+
+        Returns
+        -------
+        array, shape (chain, draw)
+            The log density, which may lack a constant.
 
         Raises
         ------
@@ -571,31 +754,47 @@ class Program(Shown):
         prior = self.python.prior
         if prior is not None and prior.log_density is not None:
             return prior.log_density(draws, data)
-        # A vector holds the terms of the sum.
+        # If it is a vector, its elements are the terms of a sum.
         terms = _by_observation(draws[self.declaration.roles.lprior])
         return np.asarray(terms.sum(axis=-1))
 
     def missing_moments(self, data: Data) -> Sequence[MissingMoment]:
-        """Say which moments of the posterior do not exist."""
+        """Return the means and variances that the posterior does not have.
+
+        Parameters
+        ----------
+        data : Data
+            The whole data block, as :meth:`fill` returns it.
+
+        Returns
+        -------
+        sequence of MissingMoment
+            Each with its parameter and the reason; empty if nothing is known of them.
+        """
         return self.python.missing_moments(data)
 
     @property
     def counts(self) -> bool:
-        """Whether what is observed is whole numbers."""
+        """Whether the observed values are integers."""
         observed = self.source.blocks.data.get(self.declaration.roles.observed)
         return observed is not None and observed.is_int
 
     @property
     def internal(self) -> frozenset[str]:
-        """Quantities of a draw that are not the posterior's: omitted ones and predictions."""
+        """Quantities of a draw that are not parameters: omitted ones, densities and predictions."""
         roles = self.declaration.roles
         predictions = (roles.y_rep, roles.y_new, roles.y_new_group)
         return frozenset((*self.declaration.omit, roles.log_lik, roles.lprior, *predictions))
 
     def kept(self) -> list[str]:
-        """Return the quantities of a draw that are read: all that are not omitted.
+        """Return the names of the quantities that a fit keeps: all that are not omitted.
 
-        They are in the program's order, or, if all are under ``[parameters]``, in the order there.
+        They are in the program's order or, if all are under ``[parameters]``, in the order there.
+
+        Returns
+        -------
+        list of str
+            The names.
         """
         drawn = [n for n in self.source.blocks.draws if n not in self.declaration.omit]
         declared = [n for n in self.declaration.parameters if n in drawn]
@@ -603,13 +802,41 @@ class Program(Shown):
         return list(dict.fromkeys([*declared, *drawn])) if is_whole else drawn
 
     def declares_prior(self, parameter: str) -> bool:
-        """Whether a parameter, or each element of it, has a declared prior."""
+        """Return whether a parameter, or each of its elements, has a declared prior.
+
+        Parameters
+        ----------
+        parameter : str
+            The parameter, or an element such as ``mu_plant[2]``.
+
+        Returns
+        -------
+        bool
+            True if the declaration names its prior.
+        """
         return bool(self._about(parameter).prior)
 
     def prior_of(self, parameter: str, values: Mapping[str, Any]) -> PriorDensity | None:
-        """Return the declared prior of a parameter or of an element; None if there is none.
+        """Return the declared prior of a parameter or of an element.
 
-        Of a vector whose elements have priors of their own there is one for each element only.
+        Parameters
+        ----------
+        parameter : str
+            The parameter, or an element such as ``b[age]``. If the elements of a vector have
+            different priors, only an element has one.
+        values : mapping of str to array or number
+            The data block, hyperparameters included.
+
+        Returns
+        -------
+        PriorDensity or None
+            The prior with its text, density, standard deviation and quantiles; None if none is
+            declared.
+
+        Raises
+        ------
+        ConfigError
+            If the declared expression cannot be read.
         """
         prior = self._about(parameter).prior
         if not prior:
@@ -630,8 +857,13 @@ class Program(Shown):
 
         Parameters
         ----------
-        values : mapping
+        values : mapping of str to array or number
             The data block, hyperparameters included.
+
+        Returns
+        -------
+        dict of str to str
+            The remedy for each parameter; empty if no prior is known to be improper.
         """
         declared = {name: self.prior_of(name, values) for name in self.declaration.parameters}
         found = {}
@@ -657,7 +889,20 @@ class Program(Shown):
         return found
 
     def prior_on_scale(self, parameter: str, data: Data) -> str:
-        """Say how to give a parameter, which declares its prior, one on the scale of the data."""
+        """Return advice on how to choose another prior for a parameter.
+
+        Parameters
+        ----------
+        parameter : str
+            A parameter, or an element, whose prior is declared.
+        data : Data
+            The data, whose scale the advice names.
+
+        Returns
+        -------
+        str
+            A clause for the verdict, with the options that change the hyperparameters.
+        """
         y = data.y
         seen = f"the values of {data.value_name} have mean {y.mean():.4g} and sd {y.std():.3g}; "
         advice = (seen if y.size else "") + "choose a prior by what is known beforehand"
@@ -670,11 +915,35 @@ class Program(Shown):
         return f"{advice}, with {' and '.join(f'--prior {name}=…' for name in names)}"
 
     def log_axis(self, parameter: str) -> bool | None:
-        """Whether a parameter belongs on a logarithmic axis; None if the draws are to say."""
+        """Return whether figures show a parameter on a logarithmic axis.
+
+        Parameters
+        ----------
+        parameter : str
+            The parameter or an element of it.
+
+        Returns
+        -------
+        bool or None
+            The declared choice. None if none is declared; figures then choose by the draws.
+        """
         return self._about(parameter).log_axis
 
     def unit_of(self, parameter: str, data: Data) -> str:
-        """Return the unit of a parameter in the user's words; empty if none is declared."""
+        """Return the unit of a parameter in the words of the user's table.
+
+        Parameters
+        ----------
+        parameter : str
+            The parameter or an element of it.
+        data : Data
+            The data, which have the user's names of group, time and value.
+
+        Returns
+        -------
+        str
+            The unit, such as ``flowers per month``; empty if none is declared.
+        """
         unit = self._about(parameter).unit
         if not data.time:
             unit = _PER_TIME.sub("", unit)
@@ -684,13 +953,24 @@ class Program(Shown):
         return re.sub(r"^\((\w+)\)²$", r"\1²", unit)
 
     def description_of(self, parameter: str) -> str:
-        """Return what a parameter means; empty if nothing is declared."""
+        """Return the declared description of a parameter.
+
+        Parameters
+        ----------
+        parameter : str
+            The parameter or an element of it.
+
+        Returns
+        -------
+        str
+            The description; empty if none is declared.
+        """
         return self._about(parameter).description
 
     def _about(self, parameter: str) -> Parameter:
-        """Return what is declared of a parameter or of the one that it is an element of."""
+        """Return the declaration of a parameter, or of the parameter that has this element."""
         declared, name = self.declaration.parameters, parameter.partition("[")[0]
-        # A posterior calls `draw` and `chain` by these names and an underline.
+        # In a posterior, `draw` and `chain` have an underscore appended.
         return declared.get(name) or declared.get(name.rstrip("_"), Parameter())
 
     def _hyperparameters(self, parameter: str) -> list[str]:
@@ -701,7 +981,7 @@ class Program(Shown):
 
 
 def is_formula(reference: object) -> bool:
-    """Whether what names a program is a formula: a text with a tilde in it."""
+    """Whether a reference to a program is a formula, that is, contains a tilde."""
     return isinstance(reference, str) and "~" in reference
 
 
@@ -711,11 +991,11 @@ def write_new(files: Mapping[Path, str]) -> None:
     Raises
     ------
     ConfigError
-        If one does; then none is written.
+        If one of them exists. Then none is written.
     """
     for path in files:
         if path.exists():
-            raise ConfigError(f"{path}: it already exists; choose another name or move the file")
+            raise ConfigError(f"{path} already exists; choose another name or move the file")
     for path, text in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -723,13 +1003,13 @@ def write_new(files: Mapping[Path, str]) -> None:
                 file.write(text)
         except OSError as error:
             raise ConfigError(
-                f"{path}: it cannot be written ({error.strerror or error}); choose another place"
+                f"{path} cannot be written ({error.strerror or error}); choose another place"
             ) from error
 
 
 def _by_observation(
     values: NDArray[Any], rows: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64]:
-    """Return values shaped (chain, draw, N), whatever the shape of the observed data."""
+    """Return values shaped (chain, draw, N), for observed data of any shape."""
     flat = values.reshape(*values.shape[:2], -1)
     return np.asarray(flat if rows is None else flat[..., rows], dtype=np.float64)

@@ -1,14 +1,14 @@
-"""A Stan program's text with everything that it includes, and what it declares.
+"""The text of a Stan program with everything that it includes, and its declarations.
 
-Only declarations are read, with their types, sizes and bounds as the program writes them; nothing
-is evaluated. That is enough to know what a table must supply and what a fit will hold, before any
-compiler or interpreter has seen the program. Whether the program is valid is for Stan to say.
+Only declarations are read, with types, sizes and bounds as they are written; nothing is evaluated.
+This is enough to determine what a table must supply and what a fit will hold, before any compiler
+or interpreter has read the program. Stan itself decides whether the program is valid.
 
-Which parameters have a prior is read from the text as well: `x` is the subject of
-``x ~ normal(m, s)`` and of ``normal_lpdf(x | m, s)``, and of any other term of ``target``; `m` and
-`s` are not. What a subject is computed from is one, too. A parameter that is never a subject has a
-flat prior, which is improper if its support is unbounded. The reading is generous: where the text
-leaves it open, a parameter counts as a subject.
+The text also shows which parameters have a prior: `x` is the subject of ``x ~ normal(m, s)`` and of
+``normal_lpdf(x | m, s)``, and of any other term of ``target``; `m` and `s` are not. Variables from
+which a subject is computed are subjects, as well. A parameter that is never a subject has a flat
+prior, which is improper if its support is unbounded. In unclear cases, a parameter counts as a
+subject.
 
 References
 ----------
@@ -45,13 +45,13 @@ _SIZED = {
     **dict.fromkeys((*_VECTORS.split(), "unit_vector", "sum_to_zero_vector"), 1),
     **dict.fromkeys((*_MATRICES.split(), *_SQUARE, "sum_to_zero_matrix"), 2),
 }
-"""The sized types, and how many dimensions each has of its own."""
+"""The sized types, and the number of dimensions of each."""
 
 _COMPACT = {"simplex", "unit_vector", "corr_matrix", "cholesky_factor_corr"}
 _DENSITY = re.compile(r"\w+_(?:lpdf|lupdf|lpmf|lupmf)\s*\(")
 _ASSIGNED = re.compile(r"([A-Za-z]\w*)\s*(?:\[[^=;]*\])?\s*(?:\.?[-+*/])?=(?!=)(.*)", re.DOTALL)
 _OPENS_BLOCK = re.compile(r"(^|\)|\belse)\s*$")
-"""What a nested block follows: nothing, a condition or ``else``; elsewhere ``{`` opens an array."""
+"""Text before a nested block: nothing, a condition or ``else``; elsewhere ``{`` opens an array."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Variable:
     kind : str
         ``int``, ``real``, ``vector``, ``matrix`` and so on.
     sizes : tuple of str
-        The size of each dimension as the program writes it, those of an array first.
+        The size of each dimension as it is written, sizes of an array first.
     lower, upper : str or None
-        Bounds as the program writes them.
+        Bounds as they are written.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Variable:
 
     @property
     def is_int(self) -> bool:
-        """Whether its values are whole numbers."""
+        """Whether its values are integers."""
         return self.kind == "int"
 
     @property
@@ -88,14 +88,14 @@ class Variable:
 
     @property
     def lowest(self) -> float | None:
-        """Its lower bound if that is a number; the name of a variable is for Stan to judge."""
+        """Its lower bound if that is a number; Stan checks other bounds."""
         try:
             return float(self.lower) if self.lower is not None else None
         except ValueError:
             return None
 
     def is_index(self, data: Declared) -> bool:
-        """Whether it counts from 1 up to another: ``array[N] int<lower=1, upper=P>``."""
+        """Whether it is an index from 1 up to a size: ``array[N] int<lower=1, upper=P>``."""
         return self.is_int and self.lower == "1" and self.upper in data
 
 
@@ -114,7 +114,7 @@ class Blocks:
 
     @property
     def draws(self) -> Declared:
-        """Every variable that a draw has."""
+        """All variables of a draw."""
         return {**self.parameters, **self.transformed_parameters, **self.generated_quantities}
 
 
@@ -127,7 +127,7 @@ class Source:
     path : Path
         The ``.stan`` file.
     files : dict of str to bytes
-        What each file holds by its path as the program names it; the program comes first.
+        The contents of each file, by its path as the program names it; the program comes first.
     """
 
     path: Path
@@ -135,12 +135,12 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The program's name: that of its file."""
+        """The program's name, which is the name of its file."""
         return self.path.stem
 
     @property
     def safe_name(self) -> str:
-        """A file name that make and stanc take: letters, digits and underscores."""
+        """A file name that make and stanc accept: letters, digits and underscores."""
         return re.sub(r"[^A-Za-z0-9_]", "_", self.path.stem)
 
     @cached_property
@@ -155,14 +155,14 @@ class Source:
 
     @cached_property
     def blocks(self) -> Blocks:
-        """What the program declares."""
+        """The declarations of the program."""
         return read_blocks(self.text)
 
     def write(self, folder: Path) -> Path:
         """Write the program into `folder` and return its path there.
 
-        What it includes is written beside it by its name, or, where a name leads out of the folder,
-        put in its place.
+        Included files are written to the same folder by name. If a name leads out of the folder,
+        the file's text is inserted instead.
         """
         first, files = next(iter(self.files)), self.files
         if not all(map(_stays_inside, files)):
@@ -180,7 +180,7 @@ class Source:
         Parameters
         ----------
         prior_only : str
-            The data variable that guards the likelihood: what it guards gives no prior.
+            The data variable that guards the likelihood; guarded statements give no prior.
         """
         bodies = _block_bodies(self.text)
         model = _without_guarded(bodies.get("model", ""), prior_only)
@@ -190,7 +190,7 @@ class Source:
             for line in _lines(f"{bodies.get('transformed parameters', '')};{model}")
         )
         computed = [match.groups() for match in assigned if match is not None]
-        # Each pass follows one more step of the computation; the last adds nothing.
+        # Each pass follows one more step of the computation, until nothing is added.
         for _ in range(len(computed) + 1):
             for name, expression in computed:
                 if name in subjects:
@@ -204,9 +204,9 @@ class Source:
         ]
 
     def reused_counters(self) -> list[str]:
-        """Return the loop variables that are an ``int`` in the transformed data as well.
+        """Return the loop variables that are also an ``int`` in the transformed data.
 
-        A name there is an ``int`` declared in it, or what a loop over an array's elements takes.
+        The names there are declared ``int``s and variables of loops over the elements of an array.
         """
         bodies = _block_bodies(self.text)
         before = bodies.pop("transformed data", "")
@@ -229,14 +229,14 @@ class Source:
 
 
 def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -> Source:
-    """Read a program and what it includes, its own folder searched first.
+    """Read a program and its included files, which are searched in its own folder first.
 
     Parameters
     ----------
     program : str or Path
         The ``.stan`` file.
     include_paths : sequence of path
-        Where to look for included files after the program's own folder.
+        Folders in which included files are searched, after the program's own folder.
 
     Raises
     ------
@@ -299,12 +299,12 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ConfigError(
-            f"{path}: it cannot be read ({error.strerror or error}); check its permissions"
+            f"{path} cannot be read ({error.strerror or error}); check its permissions"
         ) from error
 
 
 def _stays_inside(name: str) -> bool:
-    """Whether a relative name stays in the folder where it is written."""
+    """Whether a relative name stays within its folder."""
     plain = posixpath.normpath(name.replace("\\", "/"))
     return not (plain.startswith(("/", "..")) or Path(plain).is_absolute())
 
@@ -313,7 +313,7 @@ def _stays_inside(name: str) -> bool:
 
 
 def _block_bodies(text: str) -> dict[str, str]:
-    """Return the text of each block of a program, comments and what strings hold left out."""
+    """Return the text of each block of a program, without comments and contents of strings."""
     plain = _COMMENT_OR_STRING.sub(lambda m: '""' if m[0].startswith('"') else " ", text)
     return {
         " ".join(match[1].split()): plain[match.end() : _closing(plain, match.end())]
@@ -322,7 +322,7 @@ def _block_bodies(text: str) -> dict[str, str]:
 
 
 def _find(text: str, marks: str, start: int = 0) -> int:
-    """Return where the first of the marks stands that is in no brackets, or the end of the text."""
+    """Return the position of the first mark outside of brackets, or the end of the text."""
     depth = 0
     for i in range(start, len(text)):
         if depth == 0 and text[i] in marks:
@@ -332,16 +332,16 @@ def _find(text: str, marks: str, start: int = 0) -> int:
 
 
 def _closing(text: str, position: int) -> int:
-    """Return where the bracket that is open at `position` is closed, or the end of the text."""
+    """Return where the bracket that opens at `position` is closed, or the end of the text."""
     return _find(text, ")]}", position)
 
 
 def _declarations(body: str) -> Iterator[Variable]:
-    """Yield what the statements at the top level of a block declare."""
+    """Yield the variables that top-level statements of a block declare."""
     start = i = 0
     while i < len(body):
         if body[i] == "{":
-            # What a nested block declares is local.
+            # Declarations in a nested block are local.
             is_array = not _OPENS_BLOCK.search(body[start:i])
             i = _closing(body, i + 1)
             start = start if is_array else i + 1
@@ -363,7 +363,7 @@ def _declared(statement: str) -> Iterator[Variable]:
         _, rest = _bracketed(rest, "(")
     constraints = {}
     if rest.startswith("<"):
-        # A sign in brackets compares.
+        # Signs in brackets are comparisons.
         end = _find(rest, ">")
         pairs = (part.partition("=") for part in _split(rest[1:end]))
         constraints = {name.strip(): value.strip() for name, _, value in pairs}
@@ -381,7 +381,7 @@ def _declared(statement: str) -> Iterator[Variable]:
 
 
 def _bracketed(text: str, bracket: str) -> tuple[str | None, str]:
-    """Return what the brackets at the start of a text hold, None without them, and the rest."""
+    """Return the contents of brackets at the start of a text (None without them), and the rest."""
     if not text.startswith(bracket):
         return None, text
     end = _closing(text, 1)
@@ -389,7 +389,7 @@ def _bracketed(text: str, bracket: str) -> tuple[str | None, str]:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas that are in no brackets."""
+    """Split at commas outside of brackets."""
     parts, start = [], 0
     while start <= len(text):
         end = _find(text, ",", start)
@@ -402,7 +402,7 @@ def _split(text: str) -> list[str]:
 
 
 def _without_guarded(body: str, prior_only: str) -> str:
-    """Leave out what runs only without ``prior_only``, in the usual ways of writing that."""
+    """Remove statements that run only without ``prior_only``, in the usual ways to write this."""
     name = re.escape(prior_only)
     off = rf"!\s*{name}|{name}\s*==\s*0|0\s*==\s*{name}|{name}\s*!=\s*1|{name}\s*<\s*1"
     guard = re.compile(rf"\bif\s*\(\s*(?:{off})\s*\)\s*")
@@ -412,7 +412,7 @@ def _without_guarded(body: str, prior_only: str) -> str:
 
 
 def _after_statement(text: str) -> str:
-    """Return what follows the statement or the block at the start."""
+    """Return the text after the statement or block at the start."""
     if text.startswith("{"):
         return text[_closing(text, 1) + 1 :]
     if loop := re.match(r"(?:for|while|if)\s*\(", text):
@@ -421,7 +421,7 @@ def _after_statement(text: str) -> str:
 
 
 def _lines(body: str) -> list[str]:
-    """Return the text between semicolons, without the bounds of declarations."""
+    """Return the statements between semicolons, without the bounds of declarations."""
     return re.sub(r"(?<=\w)<[^<>;]*>", "", body).split(";")
 
 
@@ -435,7 +435,7 @@ def _subjects(statement: str) -> set[str]:
 
 
 def _words_outside_conditions(expression: str) -> set[str]:
-    """Return the words of an expression but those behind the bar of a density."""
+    """Return the words of an expression, except those behind the bar of a density."""
     position = 0
     while match := _DENSITY.search(expression, position):
         end = _closing(expression, match.end())

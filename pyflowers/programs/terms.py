@@ -1,12 +1,12 @@
-"""A sum of terms such as ``year * height + log(x)``, read and checked; nothing is evaluated.
+"""Reading and checking a sum of terms such as ``year * height + log(x)``, without evaluating it.
 
-Only columns and the functions of `FUNCTIONS` may be named. That is checked on the syntax tree of
-each term, so that a formula in a stranger's file can run no code. What a sum makes of a table is in
-:mod:`pyflowers.programs.design`.
+Only columns and the functions in `FUNCTIONS` may be named. This is checked on the syntax tree of
+each term, so that a formula in an untrusted file cannot run code. The columns of a sum are computed
+in :mod:`pyflowers.programs.design`.
 
-A sum that names ``1`` has a column of ones, called Intercept. One that names neither 1 nor 0 has
-none, and codes its factors as beside an intercept, by contrasts with their first level; after
-``0 +`` the first factor has a column for each of its levels.
+A sum that names ``1`` has a column of ones, called Intercept. A sum that names neither 1 nor 0 has
+no such column, but codes its factors as if there were an intercept, by contrasts with their first
+level. After ``0 +`` the first factor has a column for each of its levels.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from pyflowers.errors import ConfigError
 INTERCEPT = "Intercept"
 
 FUNCTIONS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center", "poly", "bs", "I", "C")
-"""What a term may call. ``I`` holds arithmetic; ``C(x, ref="a")`` makes a factor of a column."""
+"""Functions in terms. ``I`` is for arithmetic; ``C(x, ref="a")`` converts a column to a factor."""
 
 LONGEST = 2_000
-"""Characters of a sum or a formula; what is longer may be meant to exhaust a parser."""
+"""The most characters of a sum or a formula; a longer one may be meant to exhaust a parser."""
 
 MOST_COLUMNS = 1_000
-"""Columns of a design; a factor with more levels is a group."""
+"""The most columns of a design; a factor with more levels is a group."""
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
@@ -42,10 +42,10 @@ _SIGNS = (ast.UAdd, ast.USub)
 _QUOTES = r"\"[^\"]*\"|'[^']*'"
 
 SEVERAL = ("poly", "bs", "C")
-"""Functions that make several columns of one, and so stand by themselves."""
+"""Functions that give several columns, and so must be terms by themselves."""
 
 COLUMN = re.compile(r"column__\d+_")
-"""What stands for a column in backticks: no name has two underscores outside of them."""
+"""Substitute for a column in backticks; other names cannot have two underscores."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Terms:
     columns : tuple of str
         The columns that it names.
     offsets : tuple of str
-        What ``offset(...)`` holds.
+        The expressions in ``offset(...)``.
     has_intercept : bool
-        Whether it asks for an intercept, or leaves one to be.
+        Whether it has an intercept, named or by default.
     is_empty : bool
-        Whether it has no term but an intercept.
+        Whether it has no term except an intercept.
     """
 
     text: str
@@ -80,7 +80,7 @@ def read_terms(text: str) -> Terms:
     Raises
     ------
     ConfigError
-        Naming what it may not hold.
+        If the sum is not allowed; the message names the part.
     """
     _refuse_unreadable(text)
     from formulaic import Formula
@@ -93,7 +93,7 @@ def read_terms(text: str) -> Terms:
     except (FormulaicError, AttributeError, SyntaxError, ValueError, RecursionError):
         word = next(filter(keyword.iskeyword, _WORD.findall(hidden)), "")
         remedy = f"put the column {word} into backticks" if word else _WELL_FORMED
-        raise ConfigError(f"terms {text!r}: they cannot be read; {remedy}") from None
+        raise ConfigError(f"terms {text!r} cannot be read; {remedy}") from None
     columns, offsets, kept = dict[str, None](), list[str](), list[str]()
     for factors in found:
         shown = [show_columns(factor.expr, quoted) for factor in factors]
@@ -130,7 +130,7 @@ def refuse_unknown(text: str, columns: Collection[str]) -> None:
     Raises
     ------
     ConfigError
-        Naming the column, and one that it may be meant for.
+        If there is such a column; the message names it and a similar one.
     """
     for name in read_terms(text).columns:
         if name not in columns:
@@ -139,7 +139,7 @@ def refuse_unknown(text: str, columns: Collection[str]) -> None:
 
 
 def hint_of(name: str, columns: Collection[str]) -> str:
-    """Say which of the columns a name may be meant for."""
+    """Return a hint on the column that may be meant by a name."""
     known = {str(column).casefold(): str(column) for column in columns}
     near = difflib.get_close_matches(name.casefold(), known, n=1)
     return f"did you mean {known[near[0]]}?" if near else f"the columns are {', '.join(columns)}"
@@ -151,9 +151,9 @@ _WELL_FORMED = "join columns by + - : * and close each bracket and quote"
 
 
 def _refuse_unreadable(text: str) -> None:
-    """Refuse, before it is parsed, what no sum of terms holds or what has too many terms."""
+    """Refuse a text with forbidden parts or too many terms, before it is parsed."""
     if len(text) > LONGEST:
-        raise ConfigError(f"terms: they have more than {LONGEST} characters; shorten them")
+        raise ConfigError(f"terms have more than {LONGEST} characters; shorten them")
     where, plain = f"terms {text!r}: ", re.sub(rf"`[^`]+`|{_QUOTES}", "_", text)
     if re.search(r"``|\\", text):
         raise ConfigError(f"{where}there is a backslash or an empty name; leave it out")
@@ -167,13 +167,14 @@ def _refuse_unreadable(text: str) -> None:
         )
     if "**" in outside_brackets(text) or "^" in plain:
         raise ConfigError(
-            f"{where}a power of terms is not read; write a * b, or I(x**2) for a power of a column"
+            f"{where}a power of terms is not supported; write a * b, or I(x**2) for a power of a "
+            "column"
         )
     depth = 0
     for mark in plain:
         depth += (mark == "(") - (mark == ")")
         if depth > 10:
-            raise ConfigError(f"{where}brackets are nested too deeply; write it out")
+            raise ConfigError(f"{where}brackets are nested too deeply; write the terms out")
     if re.search(r"(?<!\w)\(\s*\)", plain):
         raise ConfigError(f"{where}there is an empty bracket; leave it out")
     number = re.search(r"(?<![\w.])(?![01](?![\w.]))\d[\d.]*(?![\w.])", outside_brackets(text))
@@ -186,7 +187,7 @@ def _refuse_unreadable(text: str) -> None:
     try:
         num = _num_terms(ast.parse(_WORD.sub("_", plain).replace(":", "**").strip(), mode="eval"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ConfigError(f"{where}they cannot be read; {_WELL_FORMED}") from None
+        raise ConfigError(f"{where}the terms cannot be read; {_WELL_FORMED}") from None
     if num > MOST_COLUMNS:
         raise ConfigError(
             f"{where}the products have {num:,} terms; write those that you need with :"
@@ -194,7 +195,7 @@ def _refuse_unreadable(text: str) -> None:
 
 
 def _num_terms(node: ast.AST) -> int:
-    """Return the most terms that a sum has when it is multiplied out; ``:`` is ``**`` there."""
+    """Return the most terms of a sum after expansion; ``:`` is written as ``**`` there."""
     if isinstance(node, ast.Expression):
         return _num_terms(node.body)
     if isinstance(node, ast.UnaryOp):
@@ -207,7 +208,7 @@ def _num_terms(node: ast.AST) -> int:
 
 
 def around(column: str, text: str) -> dict[str, ast.expr]:
-    """Return the functions, and of arithmetic ``**`` and ``/``, that a column stands in.
+    """Return the functions, and the operators ``**`` and ``/``, that contain a column.
 
     Parameters
     ----------
@@ -219,7 +220,7 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
     Returns
     -------
     dict of str to expr
-        By the function's name, or the operator, the last call or operation.
+        The last call or operation, by the name of the function or the operator.
     """
     hidden, quoted = hide_columns(text)
     own = next((word for word, name in quoted.items() if name == column), column)
@@ -236,7 +237,7 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
 
 
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:
-    """Return a sum with a word for each column in backticks, and what the words stand for."""
+    """Return a sum with a word for each column in backticks, and the meanings of the words."""
     words: dict[str, str] = {}
 
     def word(match: re.Match[str]) -> str:
@@ -249,7 +250,7 @@ def hide_columns(text: str) -> tuple[str, dict[str, str]]:
 
 
 def show_columns(expression: str, quoted: Mapping[str, str]) -> str:
-    """Return an expression with its columns in backticks again."""
+    """Return an expression in which the columns have backticks again."""
     return COLUMN.sub(lambda m: f"`{quoted[m[0]]}`" if m[0] in quoted else m[0], expression)
 
 
@@ -260,7 +261,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _outside_calls(text: str) -> str:
-    """Return a text with a _ for each call and each quote; a bracket of terms is not a call."""
+    """Return a text with _ for each call and each quote; a bracket of terms is not a call."""
     plain = re.sub(rf"`[^`]*`|{_QUOTES}", "_", text)
     while (call := re.search(r"[\w.]+\(", plain)) is not None:
         depth, end = 1, call.end()
@@ -277,24 +278,24 @@ def outside_brackets(text: str) -> str:
 
 
 def _offset_of(factor: str) -> str:
-    """Return what an offset holds; empty if a factor is none."""
+    """Return the expression in an offset; empty if a factor is not an offset."""
     match = re.fullmatch(r"offset\((.+)\)", factor, re.DOTALL)
     return match[1] if match else ""
 
 
 def _quote(name: str) -> str:
-    """Return a factor as it is written: a column whose name is no word in backticks."""
+    """Return a factor as it is written, with backticks around names that are not words."""
     is_written = name.startswith("`") or re.match(r"[^\W\d]\w*\(", name) or _is_plain(name)
     return name if is_written or name in ("0", "1") else f"`{name}`"
 
 
 def _columns_of(expression: str, shown: str, text: str) -> list[str]:
-    """Return the columns that a factor names, once it is known to do nothing else."""
+    """Return the columns that a factor names, after checking that it does nothing else."""
     try:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ConfigError(
-            f"terms {text!r}: {shown} cannot be read; put a column whose name is a word of Python "
+            f"terms {text!r}: {shown} cannot be read; put a column whose name is a Python keyword "
             "into backticks"
         ) from None
     names = list(_names(tree, shown, text, allows_arithmetic=False))
@@ -304,7 +305,7 @@ def _columns_of(expression: str, shown: str, text: str) -> list[str]:
 
 
 def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -> Iterator[str]:
-    """Yield the names of columns in an expression; refuse all but closed list and arithmetic."""
+    """Yield the columns in an expression; refuse all but known functions and arithmetic."""
     if isinstance(node, ast.Name) and node.id not in FUNCTIONS:
         yield node.id
     elif (number := _number(node)) is not None:
@@ -330,8 +331,8 @@ def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -
         yield from _names(node.operand, factor, text, allows_arithmetic=True)
     else:
         raise ConfigError(
-            f"terms {text!r}: {factor} is not read in a term; arithmetic of columns goes into "
-            "I(...), such as I(x**2), and a name that is not a plain word into backticks"
+            f"terms {text!r}: {factor} is not supported in a term; arithmetic of columns goes "
+            "into I(...), such as I(x**2), and a name that is not a plain word into backticks"
         )
 
 
@@ -339,7 +340,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     """Yield the columns in the arguments of a call."""
     where = f"terms {text!r}: "
     if name == "offset":
-        raise ConfigError(f"{where}{factor} is no offset of a column; write offset(log(x))")
+        raise ConfigError(f"{where}{factor} is not an offset of a column; write offset(log(x))")
     if name not in FUNCTIONS:
         near = difflib.get_close_matches(name.lower(), FUNCTIONS, n=1)
         hint = f"did you mean {near[0]}?" if near else "make its values a column of the table"
@@ -349,7 +350,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     if not call.args or any(isinstance(each, ast.Starred) for each in call.args):
         raise ConfigError(f"{where}{factor} names no column; give it one")
     if name == "C" and not isinstance(call.args[0], ast.Name):
-        raise ConfigError(f"{where}C makes a factor of a column only; make {factor} a column")
+        raise ConfigError(f"{where}C turns only a column into a factor; make {factor} a column")
     yield from _names(call.args[0], factor, text, allows_arithmetic=True)
     first = {"poly": "degree", "bs": "df"}.get(name)
     options = [(first, each) for each in call.args[1:]]
@@ -361,7 +362,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
             takes = " and ".join(f"{each}=…" for each in known) or "nothing"
             quotes = ", a level in quotes or a number" if name == "C" else ""
             raise ConfigError(
-                f"{where}{name} takes {takes} beside its column{quotes}; correct {factor}"
+                f"{where}{name} takes {takes} in addition to its column{quotes}; correct {factor}"
             )
         found[key] = value.value
         is_degree = type(value.value) is int and 1 <= value.value <= 50
@@ -374,7 +375,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
 
 
 def _number(node: ast.expr) -> float | None:
-    """Return the number that an expression is; None for any other."""
+    """Return the number in an expression; None if it is not a number."""
     value = node.value if isinstance(node, ast.Constant) else None
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None

@@ -1,4 +1,4 @@
-"""A single-file HTML report: fits in, one file out, the verdict first.
+"""A report on fits as a single HTML file that begins with the verdict.
 
 >>> import pyflowers
 >>> fits = [pyflowers.fit("iid_normal", seed=1)]

@@ -1,8 +1,8 @@
-"""What a report is made of: fits of one table, summarised, compared and judged once; its pieces.
+"""The material of a report: fits to one table, which are summarised, compared and judged once.
 
-A number is printed as the tables of the command line print it, in an HTML ``data`` element. Its
-``value`` is the number itself, and for one that stands in a run folder its attributes say where:
-file, row and column. The tests read the page back and compare.
+A number is formatted as in the tables of the command line, in an HTML ``data`` element. Its
+``value`` is the unrounded number. For a number from a run folder, attributes give file, row and
+column. The tests read the page and compare.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
 
 MOST_REPLICATED = 100_000_000
-"""Replicated values of a model's checks; of larger data fewer data sets are replicated."""
+"""The most replicated values of a model's checks; for larger data, fewer sets are replicated."""
 
 FEWEST_REPLICATES = 200
-"""Replicated data sets of a model's checks however large the data are."""
+"""The fewest replicated data sets of a model's checks, for data of any size."""
 
 MOST_PREDICTED = 40_000_000
-"""Rows times draws up to which the average effects of the best model are computed."""
+"""The most rows times draws for which average effects of the best model are computed."""
 
 MOST_EFFECTS = 6
-"""Columns whose average effects are shown."""
+"""The most columns whose average effects are shown."""
 
 Comparisons = Mapping[str, Comparison | str]
 
@@ -47,16 +47,16 @@ T = TypeVar("T")
 
 
 class Material:
-    """Fits of one table and what is computed from all of them.
+    """Fits to one table, and the results that are computed from all of them.
 
     Parameters
     ----------
     fits : sequence of Fit
-        One for each model, each of another name.
+        One fit for each model; the names differ.
     refused : mapping of str to str
-        Models that could not be fitted, and why.
+        Models that could not be fitted, with the reason.
     calibrations : sequence of Calibration
-        Of programs that were fitted.
+        Calibrations of programs that were fitted.
 
     Raises
     ------
@@ -66,11 +66,11 @@ class Material:
 
     comparisons: Comparisons
     sensitivities: dict[str, Sensitivity | str]
-    """For each fit its sensitivity to the prior, or why there is none."""
+    """The sensitivity of each fit to the prior, or the reason why there is none."""
 
     checks: dict[str, PredictiveChecks]
     unchecked: dict[str, str]
-    """Why there are no predictive checks of the other fits."""
+    """The reason why the other fits have no predictive checks."""
 
     verdicts: dict[str, Verdict]
 
@@ -86,7 +86,7 @@ class Material:
         _refuse(fits, refused, calibrations)
         self.fits, self.refused, self.calibrations = fits, refused, calibrations
         self.uncalibrated = [found for found in calibrations if found.failed]
-        # The fit with most of a table: groups, times and an observed variable.
+        # The fit that uses most of the table: groups, times and an observed variable.
         self.data = max(
             (fit.data for fit in fits),
             key=lambda data: (data.has_table, bool(data.by_group), bool(data.by_time)),
@@ -103,7 +103,7 @@ class Material:
         self.covariates, self.no_effects = self._covariates()
 
     def _covariates(self) -> tuple[list[str], str]:
-        """Return the covariates of the best model whose effects are shown, or why they are not."""
+        """Return the covariates of the best model to show effects of, or why there are none."""
         fit = self.best
         if fit.program.declaration.prediction is None or fit.data.table is None:
             return [], ""
@@ -117,7 +117,7 @@ class Material:
         return found, ""
 
     def examine(self, compare: Callable[[], Comparisons]) -> None:
-        """Compute what the figures of the fits do not need."""
+        """Compute the results that the figures of the fits do not need."""
         self.effects = None
         if self.covariates:
             try:
@@ -142,7 +142,7 @@ class Material:
             self.verdicts[fit.name] = verdict
 
     def is_calibrated(self, fit: Fit) -> bool:
-        """Whether no calibration of a fit's program fails."""
+        """Whether no calibration of the fit's program fails."""
         return all(found.name != fit.name for found in self.uncalibrated)
 
 
@@ -162,7 +162,7 @@ def _refuse(
         what = f"calibration {found.batch.folder}"
         if found.name not in programs:
             raise ConfigError(
-                f"{what}: it is of {found.name}, and the report is of {', '.join(programs)}; leave "
+                f"{what} is for {found.name}, but the report is on {', '.join(programs)}; leave "
                 "it out"
             )
         if found.sha256 != programs[found.name]:
@@ -178,11 +178,11 @@ class ReportTable:
     Attributes
     ----------
     caption : str
-        What it shows.
+        The content of the table.
     head : sequence of str
         A heading for each column.
     rows : sequence of sequence of str or Markup
-        Cells; the first of a row names it.
+        Cells; the first cell names the row.
     text_columns : sequence of int
         Columns that hold text and not numbers.
     """
@@ -194,20 +194,20 @@ class ReportTable:
 
 
 def side_by_side(columns: Sequence[Mapping[str, T]]) -> dict[str, list[T | None]]:
-    """Return a row for each name that any column has, with what each column has of it."""
+    """Return a row for each name that any column has, with the value in each column."""
     names = dict.fromkeys(name for column in columns for name in column)
     return {name: [column.get(name) for column in columns] for name in names}
 
 
 code: Callable[[object], Markup] = Markup("<code>{}</code>").format
-"""Return a name of a program, parameter or command."""
+"""Function that marks a name of a program, parameter or command."""
 
 isolated: Callable[[object], Markup] = Markup("<bdi>{}</bdi>").format
-"""Return a user's label so that its writing direction does not touch the text around it."""
+"""Function that isolates a user's label, so that its direction does not affect other text."""
 
 
 def number(value: float, text: str | None = None, source: Sequence[str] = ()) -> Markup:
-    """Return a number, and of one in a run folder its source: file, row and column."""
+    """Return a number; for a number from a run folder, also its file, row and column."""
     shown = format_number(value) if text is None else text
     traced = Markup(' data-file="{}" data-row="{}" data-column="{}"').format(*source or [""] * 3)
     data = Markup('<data value="{}"{}>{}</data>')
@@ -215,7 +215,7 @@ def number(value: float, text: str | None = None, source: Sequence[str] = ()) ->
 
 
 def elpd(value: float) -> Markup:
-    """Return an elpd, or what is compared with one."""
+    """Return an elpd, or a number that is compared with one."""
     return number(value, format_elpd(value))
 
 

@@ -1,8 +1,8 @@
-"""Fits in, one HTML file out: nothing outside it is needed to read it.
+"""Writing the report as one HTML file that needs nothing else.
 
-Figures are SVG in data URIs: a browser runs no script in an image and lets it load nothing. Each
-colour of the light theme becomes a CSS variable in the SVG, which has another value where dark is
-preferred; text stays text, so that the reader's own fonts show any script.
+Figures are SVG in data URIs: in an image, a browser runs no script and loads nothing. Each colour
+of the light theme becomes a CSS variable in the SVG, with a different value in dark mode. Text
+stays text, so that the reader's fonts show any script.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
 
 RASTER_DPI = 130
-"""Resolution of the parts that are images within the SVG: clouds of points."""
+"""Resolution of the images within the SVG, which show clouds of points."""
 
 LONG_PATH = 10_000
-"""Characters from which a path is a traceplot's, of which a tenth of a point is enough."""
+"""Length in characters from which a path belongs to a traceplot, and is rounded to 0.1 points."""
 
 
 def report(
@@ -49,27 +49,47 @@ def report(
     comparisons: Comparisons | Callable[[], Comparisons] | None = None,
     calibrations: Sequence[Calibration] = (),
 ) -> Path:
-    """Write the report of fits of one table as one HTML file.
+    """Write a report on fits to the same data as a single HTML file.
 
     Parameters
     ----------
     fits : Fit or sequence of Fit
-        One for each model.
+        The fits, one for each model.
     path : str or Path
-        The file.
+        The HTML file. An earlier report in it is replaced.
     refused : mapping of str to str, optional
-        Models that could not be fitted, and why; the report says so.
+        Models that could not be fitted, with the reason, for the report.
     comparisons : mapping of str to Comparison or str, or callable, optional
-        For each model its methods compared, or why they are not. The report only reads: it fits
-        and compares nothing itself. A function that returns them is called while other cores draw
-        the figures of the fits.
+        For each model the comparison of its methods, as :func:`pyflowers.compare` returns it, or
+        the reason why there is none. The report itself fits and compares nothing. A function that
+        returns the mapping is called while other cores draw the figures of the fits.
     calibrations : sequence of Calibration
-        Of programs that were fitted, as :func:`pyflowers.sbc` returns them.
+        Calibrations of the fitted programs, as :func:`pyflowers.sbc` returns them.
+
+    Returns
+    -------
+    Path
+        The HTML file.
 
     Raises
     ------
     ConfigError
         If there is no fit, the fits are of different data, or the file cannot be written.
+
+    See Also
+    --------
+    pyflowers.plots : The figures of the report, one by one.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fits = [
+    ...     pyflowers.fit(name, seed=1, engine="exact")
+    ...     for name in ("iid_normal", "multilevel_poisson")
+    ... ]
+    >>> path = pyflowers.report(fits, "report.html")
+    >>> path.name
+    'report.html'
     """
     path = check_report(path)
     html = render_report(
@@ -81,7 +101,7 @@ def report(
 
 
 def check_report(path: str | Path) -> Path:
-    """Refuse, before any work is done, a file that cannot become a report of pyflowers.
+    """Refuse a file that cannot become a report of pyflowers, before any work is done.
 
     Raises
     ------
@@ -149,22 +169,22 @@ def render_report(
 
 
 def unbroken(text: str | Markup) -> Markup:
-    """Return a text whose options, such as ``--warmup``, no line break divides."""
+    """Return a text in which line breaks cannot divide options such as ``--warmup``."""
     return Markup(re.sub(r"--[a-z][\w-]*", r'<span class="option">\g<0></span>', str(escape(text))))
 
 
 def some(num: int, what: str) -> str:
-    """Return a number of things in the singular or the plural."""
+    """Return a number with its noun in the singular or plural."""
     return f"{num} {what}" if num == 1 else f"{num} {what}s"
 
 
 def upper_first(text: str) -> str:
-    """Return a text with a capital, as it begins a sentence."""
+    """Return a text with an initial capital, for the beginning of a sentence."""
     return text[:1].upper() + text[1:]
 
 
 def lower_first(text: str) -> str:
-    """Return a description as it reads within a sentence; names in capitals stay."""
+    """Return a description for use within a sentence; names in capitals are unchanged."""
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
@@ -183,8 +203,8 @@ FILTERS: dict[str, Callable[..., str]] = {
 
 
 def _drawn(drawings: sections.Drawings, work: Callable[[], object]) -> dict[str, Markup]:
-    """Draw figures in other processes, `work` being done in this one."""
-    _, images = cores.beside(work, [partial(embed, draw) for draw in drawings.values()])
+    """Draw figures in other processes while this one does `work`."""
+    _, images = cores.alongside(work, [partial(embed, draw) for draw in drawings.values()])
     return dict(zip(drawings, images, strict=True))
 
 
@@ -198,14 +218,14 @@ def embed(draw: Callable[[], Figure]) -> Markup:
 
 
 def to_svg(figure: Figure) -> str:
-    """Draw a figure of the light theme as SVG for light and dark; equal figures, equal text."""
+    """Draw a figure of the light theme as SVG for light and dark; equal figures give equal text."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(buffer, format="svg", dpi=RASTER_DPI, metadata=nothing)
     svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]  # no XML prologue, no document type
+    svg = svg[svg.index("<svg") :]  # without the XML prologue and the document type
     light, dark = _colours(LIGHT), _colours(DARK)
-    # A user's labels stand between tags, escaped, and must not be touched.
+    # A user's labels stand between tags, escaped, and must not be changed.
     svg = re.sub(r"<[^>]*>", lambda tag: _slim(tag[0], light), svg)
     ours, darks = (
         "".join(f"--{name}:{colour};" for name, colour in colours.items())
@@ -217,7 +237,7 @@ def to_svg(figure: Figure) -> str:
 
 
 def _slim(tag: str, colours: dict[str, str]) -> str:
-    """Name the colours of a tag, and keep of its coordinates what a screen shows."""
+    """Replace the colours in a tag by variables, and round its coordinates to the screen."""
     if tag.startswith("<!--"):
         return ""
     for name, colour in colours.items():

@@ -1,4 +1,4 @@
-"""Provenance: the inputs, and the command that reproduces the report."""
+"""The provenance of a report: the inputs, and the command that reproduces it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pyflowers.programs import LECTURE
 from pyflowers.reports.material import Material, ReportTable, code, side_by_side
 
 FRAME = "data.csv"
-"""The file that the command names for data that came from Python and not from a file."""
+"""The file that the command names for data that came from Python instead of a file."""
 
 
 def shown_path(path: str | Path) -> str:
-    """Return a path as a report that is mailed may show it: relative, or only the name.
+    """Return a path in a form that may be shared: relative, or only the name.
 
-    What lies in the current folder is named from there; of any other absolute path the folders,
-    which may be those of a user's home, are left out.
+    A path in the current folder is relative to it. Other absolute paths are reduced to the name,
+    because their folders may belong to a user's home.
     """
     if not Path(path).is_absolute():
         return str(path)
@@ -30,7 +30,7 @@ def shown_path(path: str | Path) -> str:
 
 
 def without_folders(text: str, fits: Sequence[Fit]) -> str:
-    """Return a message without the folders of the data, the user and the current one."""
+    """Return a message without the paths of the data, the user's home and the current folder."""
     sources = [Path(fit.record.data.source or "") for fit in fits]
     folders = [source.parent for source in sources if source.is_absolute()]
     for folder in [*folders, Path.cwd(), Path.home()]:
@@ -39,10 +39,10 @@ def without_folders(text: str, fits: Sequence[Fit]) -> str:
 
 
 def reproduction(material: Material, out: Path) -> dict[str, Any]:
-    """Return the command that makes the report again, as a shell takes it, and what it needs.
+    """Return the shell command that reproduces the report, and its requirements.
 
-    Fits that one ``pyflowers report`` can make are made by it; others, each with options of its
-    own, have a ``pyflowers fit`` each before a report of their run folders.
+    If one ``pyflowers report`` can run all fits, it is used. Otherwise, because the options differ,
+    there is a ``pyflowers fit`` for each fit, followed by a report on their run folders.
     """
     fits = material.fits
     programs, sources = [f.record.program for f in fits], [f.record.data.source for f in fits]
@@ -71,7 +71,7 @@ def reproduction(material: Material, out: Path) -> dict[str, Any]:
     commands.append(["pyflowers", "report", *last, "--out", shown_path(out)])
     return {
         "command": " && ".join(map(shlex.join, commands)),
-        # Without a suffix the data did not come from a file, so that one is to be made.
+        # Without a suffix the data did not come from a file, so the reader must write one.
         "needs_file": bool(sources[0]) and not Path(str(sources[0])).suffix,
         "has_paths": any(
             program.reference.endswith(".stan") or ("--data" in words and Path(source or "").suffix)
@@ -81,7 +81,7 @@ def reproduction(material: Material, out: Path) -> dict[str, Any]:
 
 
 def _each(option: str, values: Iterable[object]) -> list[str]:
-    """Return an option with each of its values."""
+    """Return an option, repeated for each of its values."""
     return [word for v in values for word in (f"--{option.replace('_', '-')}", str(v))]
 
 
@@ -90,9 +90,9 @@ def _priors(changed: dict[str, float]) -> list[str]:
 
 
 def _options(fit: Fit) -> list[str]:
-    """Return a fit's options but priors, where they are not the usual ones."""
+    """Return the options of a fit that differ from the defaults, without priors."""
     record, data, words = fit.record, fit.data, list[str]()
-    # What the user calls group, time and value, where the declaration has other names.
+    # The user's names of group, time and value, if they differ from the declaration.
     declared = {"group": data.group, "time": data.time, "value": data.value}
     called = {role: data.name_of(column) for role, column in declared.items() if column}
     roles = {role: name for role, name in called.items() if name != declared[role]}
@@ -111,7 +111,7 @@ def _options(fit: Fit) -> list[str]:
 
 
 def tables(material: Material) -> list[ReportTable]:
-    """Return what identifies data, programs, options and versions: shared by all fits, and not."""
+    """Return tables of data, programs, options and versions, shared by all fits and separate."""
     shared, own = [], []
     for key, found in side_by_side([_run(fit) for fit in material.fits]).items():
         values = ["–" if value is None else str(value) for value in found]
@@ -124,7 +124,7 @@ def tables(material: Material) -> list[ReportTable]:
     made = [ReportTable(every, ["", "Value"], shared, [1])]
     if own:
         columns = range(1, len(names) + 1)
-        made.append(ReportTable("What each run has of its own", ["", *names], own, columns))
+        made.append(ReportTable("Differences between the runs", ["", *names], own, columns))
     return made
 
 

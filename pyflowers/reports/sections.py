@@ -1,4 +1,4 @@
-"""What each section of the page shows: numbers, tables, figures. The words are the template's."""
+"""The content of each section of the page: numbers, tables, figures. The template has the words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyflowers import plots
 from pyflowers.analysis.checks import PredictiveChecks
 from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_method
 from pyflowers.analysis.prior_sensitivity import Sensitivity
-from pyflowers.display import interval_quantiles, percent
+from pyflowers.display import format_elpd, format_number, interval_quantiles, percent
 from pyflowers.engines.approximate import K_HAT_USABLE
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, varies
@@ -43,31 +43,31 @@ if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
 
 MOST_NAMED = 6
-"""Elements of a quantity up to which the answer names each; of more, the lowest and the highest."""
+"""The most elements of a quantity that the answer names; if there are more, the extreme ones."""
 
 MOST_QUANTITIES = 12
-"""Quantities that the answer names."""
+"""The most quantities that the answer names."""
 
 MOST_CELLS = 400
-"""Groups times times up to which the observations are a table, too."""
+"""The most cells, groups by times, for which the observations are also shown as a table."""
 
 MOST_ROWS = 300
-"""Rows of a summary table on the page; what is left out is in summary.csv, and the page says so."""
+"""The most rows of a summary table on the page, which refers to summary.csv for the others."""
 
 MOST_CONCLUSIONS = 24
-"""Most rows of conclusions that move with a prior."""
+"""The most rows of conclusions that move with a prior."""
 
 MOST_WIDTH = 2.0
-"""Width of an interval relative to the reference's up to which nothing is said of it."""
+"""Width of an interval, relative to the reference, up to which it is not commented on."""
 
 NOTHING = Markup("–")
 
 Drawings = dict[str, Callable[[], Figure]]
-"""What draws each figure of the page; those of a model have its name before a slash."""
+"""Functions that draw the figures of the page, by name: for a model, its name and a slash first."""
 
 
 def drawings(material: Material) -> Drawings:
-    """Return the figures that need no more than the fits."""
+    """Return the figures that need only the fits."""
     data, loo, found = material.data, material.loo, Drawings()
     if data.by_group is not None and data.num_obs:
         found["data"] = partial(plots.observations, data)
@@ -94,7 +94,7 @@ def drawings(material: Material) -> Drawings:
 
 
 def late_drawings(material: Material) -> Drawings:
-    """Return the figures of what is computed while the others are drawn."""
+    """Return the figures of results that are computed while the others are drawn."""
     found = Drawings()
     checks, drawn = shown_checks(material), drawn_sensitivities(material)
     if checks is not None:
@@ -109,7 +109,7 @@ def late_drawings(material: Material) -> Drawings:
 
 
 def question(material: Material) -> dict[str, Any]:
-    """Return what is asked: which columns the data have, and of what the groups have means."""
+    """Return the question: the columns of the data, and the quantity with group means."""
     data = material.data
     means = [fit for fit in material.fits if fit.program.can(Capability.GROUP_MEAN)]
     counted = [observed_unit(fit) for fit in means if fit.program.counts]
@@ -122,12 +122,12 @@ def question(material: Material) -> dict[str, Any]:
 
 
 def answer(material: Material) -> dict[str, Any]:
-    """Return the quantities of the model that predicts best, and how far behind the others are."""
+    """Return the quantities of the best model, and the elpd differences of the other models."""
     fit, groups, loo = material.best, None, material.loo
     medians, left = material.summaries[fit.name]["median"], dict(fit.posterior.data_vars)
 
     def named(rows: list[str]) -> list[str]:
-        """Return rows, or of many those with the lowest and the highest median."""
+        """Return all rows or, if there are many, those with the lowest and highest medians."""
         order = np.argsort(medians[rows].to_numpy(float), kind="stable")
         return rows if len(rows) <= MOST_NAMED else [rows[order[0]], rows[order[-1]]]
 
@@ -165,7 +165,7 @@ def answer(material: Material) -> dict[str, Any]:
 
 
 def average_effects(material: Material) -> list[dict[str, Any]]:
-    """Return average effects in the best model; of a factor of many levels the extreme ones."""
+    """Return average effects in the best model; for a factor with many levels, the extreme ones."""
     found = material.effects
     if found is None:
         return []
@@ -191,7 +191,7 @@ def average_effects(material: Material) -> list[dict[str, Any]]:
 
 
 def _sign(probability: float) -> Markup:
-    """Say how probable it is that an effect is above 0, as far as the draws tell."""
+    """Return the probability that an effect is above 0, in words."""
     always = {0.0: "below 0 in every draw", 1.0: "above 0 in every draw"}.get(probability)
     if always:
         return Markup(always)
@@ -199,7 +199,7 @@ def _sign(probability: float) -> Markup:
 
 
 def banner(material: Material) -> dict[str, Any]:
-    """Judge the answer by the model that it rests on; failures of the others are a warning."""
+    """Judge the answer by the model behind it; failures of the other models are warnings."""
     best, verdict = material.best, material.verdicts[material.best.name]
     sensitivity = material.sensitivities[best.name]
     flaws = {
@@ -224,7 +224,7 @@ def banner(material: Material) -> dict[str, Any]:
 
 
 def failures(material: Material) -> list[tuple[Fit, str, list[Any]]]:
-    """Return what failed by fit and advice, and so in one sentence each."""
+    """Return the failures grouped by fit and advice, so that each group is one sentence."""
     by_advice: dict[tuple[str, str], tuple[Fit, str, list[Any]]] = {}
     for fit in material.fits:
         verdict, predictive = material.verdicts[fit.name], material.checks.get(fit.name)
@@ -248,7 +248,7 @@ def verdict_table(material: Material) -> ReportTable:
                 judged = verdict_cell(check_number(fit, check), check.passed)
                 where = Markup("<small>{}</small>").format(check.where) if check.where else ""
                 cells[i] = Markup("{} {}").format(judged, where)
-        # ESS is judged per chain, so that its threshold may differ between fits.
+        # The threshold of ESS is per chain, so it may differ between fits.
         limits = dict.fromkeys(f"{c.relation} {c.threshold:.4g}" for c in found if c)
         source = [check.source for check in found if check][-1]
         rows.append([name, *cells, " or ".join(limits), source])
@@ -258,7 +258,7 @@ def verdict_table(material: Material) -> ReportTable:
 
 
 def data_table(data: Data) -> ReportTable | None:
-    """Return the observations as a table, where they fit into one."""
+    """Return the observations as a table if they fit into one."""
     groups, times = data.by_group, data.by_time
     if groups is None or times is None or not data.num_obs:
         return None
@@ -275,7 +275,7 @@ def data_table(data: Data) -> ReportTable | None:
 
 
 def chapter_tables(material: Material, fit: Fit) -> tuple[list[ReportTable], int]:
-    """Return a fit's priors and summary, and how many rows that has in all."""
+    """Return the priors and the summary of a fit, and the total number of rows of the summary."""
     tables, priors = [], []
     for name, prior in fit.program.declaration.priors.items():
         if name in fit.record.priors:
@@ -302,11 +302,67 @@ def chapter_tables(material: Material, fit: Fit) -> tuple[list[ReportTable], int
 
 
 def formulas(fit: Fit) -> list[str]:
-    """Return the model and its priors with their numbers, a formula a line."""
+    """Return the model and its priors with their numbers, one formula per line."""
     equation = fit.program.declaration.equation
     lines = re.split(r", (?=[\w ]+ ~)", equation) if equation else []
     priors = {name: fit.program.prior_of(name, fit.data.values) for name in map(str, fit.posterior)}
     return [*lines, *(f"{name} ~ {prior.text}" for name, prior in priors.items() if prior)]
+
+
+def methods_paragraph(material: Material) -> str:
+    """Return how the best model was fitted, checked and compared, in sentences for a paper."""
+    fit, record = material.best, material.best.record
+    verdict, options = material.verdicts[fit.name], record.options
+    if verdict.computation.failed:
+        return "The sampling did not converge, so there is no result to report."
+    version = f"pyflowers {record.packages.get('pyflowers', '')}".strip()
+    worst = {check.name: check.number for check in verdict.computation.checks}
+    declaration = fit.program.declaration
+    model = [declaration.equation] if declaration.equation else [fit.program.reference]
+    model += [f"{name} ~ {of.prior}" for name, of in declaration.parameters.items() if of.prior]
+    numbers = [f"{name} = {format_number(value)}" for name, value in record.priors.items()]
+    said = [
+        f"The {fit.data.num_obs:,} observations of {fit.data.value_name} were analysed with the "
+        f"Bayesian model {'; '.join(model)}{', where ' * bool(numbers)}{', '.join(numbers)}."
+    ]
+    if "R-hat" in worst:
+        engine = " ".join([record.engine.name, *list(record.engine.versions.values())[:1]])
+        said.append(
+            f"The posterior was sampled by Stan's no-U-turn sampler ({version}, {engine}; "
+            f"{options.chains} chains of {options.warmup:,} warmup iterations and "
+            f"{options.draws:,} draws each, seed {options.seed}). R-hat was at most "
+            f"{worst['R-hat']}, the effective sample sizes were at least {worst['bulk ESS']} in "
+            f"bulk and {worst['tail ESS']} in the tails, and {worst['divergences']} transitions "
+            "diverged."
+        )
+    else:
+        draws = options.chains * options.draws
+        said.append(
+            f"The results are from {draws:,} independent draws of the posterior ({version})."
+        )
+    if fit.name in material.checks:
+        found = material.checks[fit.name].checks
+        failed = [check.name for check in found if not check.passed]
+        said.append(
+            f"Of {len(found)} posterior predictive checks ({', '.join(c.name for c in found)}) "
+            f"{'failed ' + ', '.join(failed) if failed else 'none failed'}."
+        )
+    scaled = material.sensitivities[fit.name]
+    if isinstance(scaled, Sensitivity) and "prior" in scaled.conclusions.index:
+        moves = scaled.conclusions.loc["prior"]["moves"]
+        moving = moves[moves != ""].index.get_level_values("parameter")
+        moved = dict.fromkeys(str(name).partition("[")[0] for name in moving)
+        said.append(
+            "In a power-scaling sensitivity analysis, conclusions about "
+            f"{', '.join(moved) or 'no parameter'} moved with the weight of the prior."
+        )
+    said += [
+        f"The expected log predictive density (PSIS-LOO) of {other.name} was lower by "
+        f"{format_elpd(-other.difference)} (standard error {format_number(other.difference_se)})."
+        for other in (material.loo.models if material.loo else ())
+        if other.name != fit.name
+    ]
+    return " ".join([*said, f"Intervals are central {percent(fit.interval)} intervals."])
 
 
 def shown_checks(material: Material) -> PredictiveChecks | None:
@@ -316,7 +372,7 @@ def shown_checks(material: Material) -> PredictiveChecks | None:
 
 
 def checks_table(material: Material) -> ReportTable:
-    """Return the p-value of each predictive check and model."""
+    """Return the p-value of each predictive check for each model."""
     columns = [{check.name: check for check in found.checks} for found in material.checks.values()]
     rows = []
     for name, found in side_by_side(columns).items():
@@ -332,7 +388,7 @@ def checks_table(material: Material) -> ReportTable:
 
 
 def loo_table(material: Material) -> ReportTable:
-    """Return the models' PSIS-LOO."""
+    """Return the PSIS-LOO of all models."""
     models = material.loo.models if material.loo is not None else ()
     intervals = elpd_intervals(models, material.best.interval)
     rows: list[list[Markup | str]] = []
@@ -350,7 +406,7 @@ def loo_table(material: Material) -> ReportTable:
 
 
 def method_part(found: Comparison) -> dict[str, Any]:
-    """Return how far the methods are from the reference, and each one's summary."""
+    """Return the differences of the methods from the reference, and their summaries."""
     shown, interval = methods.shown_elements(found), percent(found.nuts.interval)
     whole, vb, reference = found.table(), found.results.get("vb"), METHOD_NAMES[found.reference]
     widths = []
@@ -376,7 +432,7 @@ def method_part(found: Comparison) -> dict[str, Any]:
 
 
 def _faults(found: Comparison, table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return of each approximation that is far from the reference where it is farthest."""
+    """Return, for each approximation that is far from the reference, where it differs most."""
     reference = table.xs(found.reference, level="method").loc[found.elements]
     _, low, high = interval_quantiles(found.nuts.interval)
     faults = []
@@ -408,7 +464,7 @@ def drawn_by(material: Material) -> str:
 
 
 def without_vb(material: Material) -> list[str]:
-    """Return the models that have no closed-form VB."""
+    """Return the models without closed-form VB."""
     return [fit.name for fit in material.fits if not fit.program.can(Capability.VB)]
 
 
@@ -419,7 +475,7 @@ def drawn_sensitivities(material: Material) -> list[Sensitivity]:
 
 
 def moves_table(material: Material) -> tuple[ReportTable | None, int]:
-    """Return the first conclusions that move with a prior, and how many do."""
+    """Return the first conclusions that move with a prior, and the number of all that do."""
     drawn = drawn_sensitivities(material)
     moves = pd.concat({each.name: each.moves() for each in drawn}) if drawn else pd.DataFrame()
     rows: list[list[Markup | str]] = [
@@ -433,6 +489,6 @@ def moves_table(material: Material) -> tuple[ReportTable | None, int]:
 
 
 def changed_priors(material: Material, found: Calibration) -> list[str]:
-    """Return the priors that were not those of the fit, which calibrations often need narrower."""
+    """Return the priors that differ from the fit's; calibrations often need narrower priors."""
     (own,) = (fit.record.priors for fit in material.fits if fit.name == found.name)
     return [f"{name} = {value:g}" for name, value in found.priors.items() if own.get(name) != value]

@@ -21,9 +21,9 @@ with probability ([1]_, section 5.3.2)
     min(1, exp(H(q, p) − H(q*, p*))).
 
 exp(−H) is the joint density of q and p, in which q has density π. No Jacobian is needed if the
-integrator keeps volume; with one that also is reversible, leapfrog, it is exact. The next
-transition draws a new momentum, so the flip is never seen in the draws: it is there for the proof,
-and here so that code and proof agree.
+integrator keeps volume. With leapfrog, which is also reversible, the algorithm is exact. The next
+transition draws a new momentum, so the flip never shows in the draws. The proof needs it, and it is
+kept here so that code and proof agree.
 
 References
 ----------
@@ -61,8 +61,9 @@ DIVERGENCE_THRESHOLD = 1000.0
 class Mass:
     """The mass M, a symmetric positive definite matrix.
 
-    Sampling with mass M is sampling Mᐟ²-scaled positions with unit mass ([1]_, section 5.4.1), so
-    M = Σ⁻¹ makes a target of covariance Σ round. Stan's `inv_metric` is M⁻¹, an estimate of Σ.
+    With M = L Lᵀ, sampling q with mass M is the same as sampling Lᵀ q with unit mass ([1]_, section
+    5.4.1), so M = Σ⁻¹ makes a target of covariance Σ round. Stan's `inv_metric` is M⁻¹, an estimate
+    of Σ.
 
     Parameters
     ----------
@@ -76,7 +77,25 @@ class Mass:
 
     References
     ----------
-    .. [1] Neal (2011), as above.
+    .. [1] Neal (2011), MCMC using Hamiltonian dynamics, in Handbook of Markov Chain Monte Carlo,
+       chapter 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import Mass
+    >>> mass = Mass([1, 4])  # the diagonal
+    >>> momentum = np.array([[2.0, 2.0]])
+    >>> mass.velocity(momentum)
+    array([[2. , 0.5]])
+    >>> mass.momentum(mass.velocity(momentum))
+    array([[2., 2.]])
+    >>> mass.kinetic_energy(momentum)  # (2² / 1 + 2² / 4) / 2
+    array([2.5])
+    >>> mass.check_fits(np.zeros((1, 2)))
+    >>> draws = mass.sample(np.random.default_rng(1), (10_000, 2))
+    >>> draws.var(axis=0).round()
+    array([1., 4.])
     """
 
     def __init__(self, matrix: ArrayLike = 1.0) -> None:
@@ -97,25 +116,82 @@ class Mass:
         self._inverse = 0.5 * (inverse + inverse.T)
 
     def check_fits(self, position: FloatArray) -> None:
-        """Raise ConfigError unless it can be of as many coordinates as the position is."""
+        """Check that the mass and a position have the same number of coordinates.
+
+        Parameters
+        ----------
+        position : array, shape (chain, dim)
+            Positions of the chains.
+
+        Raises
+        ------
+        ConfigError
+            The mass is a vector or a matrix of another number of coordinates.
+        """
         if self.matrix.ndim and len(self.matrix) != position.shape[1]:
-            raise ConfigError(f"mass must be of {position.shape[1]} coordinates as the position is")
+            raise ConfigError(f"mass must have {position.shape[1]} coordinates, like the position")
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Return p ~ N(0, M) of shape (chain, dim)."""
+        """Return draws of the momentum, p ~ N(0, M).
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the draws.
+        shape : (int, int)
+            Numbers of chains and coordinates.
+
+        Returns
+        -------
+        array, shape (chain, dim)
+            One momentum for each chain.
+        """
         z = rng.standard_normal(shape)
         return z @ self._root.T if self._root.ndim == 2 else self._root * z
 
     def velocity(self, momentum: FloatArray) -> FloatArray:
-        """Return M⁻¹ p, shape (chain, dim)."""
+        """Return M⁻¹ p.
+
+        Parameters
+        ----------
+        momentum : array, shape (chain, dim)
+            p.
+
+        Returns
+        -------
+        array, shape (chain, dim)
+            The velocity of each chain.
+        """
         return momentum @ self._inverse if self.matrix.ndim == 2 else momentum / self.matrix
 
     def momentum(self, velocity: FloatArray) -> FloatArray:
-        """Return M v, shape (chain, dim)."""
+        """Return M v.
+
+        Parameters
+        ----------
+        velocity : array, shape (chain, dim)
+            v.
+
+        Returns
+        -------
+        array, shape (chain, dim)
+            The momentum of each chain.
+        """
         return velocity @ self.matrix if self.matrix.ndim == 2 else velocity * self.matrix
 
     def kinetic_energy(self, momentum: FloatArray) -> FloatArray:
-        """Return K(p) = ½ pᵀ M⁻¹ p, shape (chain,)."""
+        """Return K(p) = ½ pᵀ M⁻¹ p.
+
+        Parameters
+        ----------
+        momentum : array, shape (chain, dim)
+            p.
+
+        Returns
+        -------
+        array, shape (chain,)
+            The kinetic energy of each chain.
+        """
         energy: FloatArray = 0.5 * np.einsum("...i,...i->...", momentum, self.velocity(momentum))
         return energy
 
@@ -129,10 +205,27 @@ class PhasePoint(NamedTuple):
 
     Attributes
     ----------
-    position, momentum : arrays, shape (chain, dim)
+    position : array, shape (chain, dim)
+        q.
+    momentum : array, shape (chain, dim)
+        p.
     log_density : array, shape (chain,)
+        log π(q).
     gradient : array, shape (chain, dim)
-        ∇ log π(position).
+        ∇ log π(q).
+
+    See Also
+    --------
+    pyflowers.samplers.phase_point : Build a point from a target, a position and a momentum.
+
+    Examples
+    --------
+    >>> from pyflowers.samplers import StandardNormal, phase_point
+    >>> point = phase_point(StandardNormal(), position=[[1.0]], momentum=[[0.5]])
+    >>> point.momentum
+    array([[0.5]])
+    >>> point.gradient  # −q for a standard normal
+    array([[-1.]])
     """
 
     position: FloatArray
@@ -149,37 +242,131 @@ Integrator = Callable[[GradLogDensity, Mass, PhasePoint, Step], PhasePoint]
 
 
 def phase_point(target: GradLogDensity, position: ArrayLike, momentum: ArrayLike) -> PhasePoint:
-    """Return the phase point at `position` and `momentum`, both of shape (chain, dim).
+    """Return the phase point at `position` and `momentum`.
+
+    Parameters
+    ----------
+    target : GradLogDensity
+        The target π, which is evaluated at `position`.
+    position : array, shape (chain, dim)
+        q.
+    momentum : array, shape (chain, dim)
+        p.
+
+    Returns
+    -------
+    PhasePoint
+        The two, with log π and its gradient.
 
     Raises
     ------
     ConfigError
         The shapes differ, or the target has no density at a position.
+
+    Examples
+    --------
+    >>> from pyflowers.samplers import StandardNormal, phase_point
+    >>> point = phase_point(StandardNormal(dim=2), [[3.0, 4.0]], [[0.0, 0.0]])
+    >>> point.log_density.round(4)  # −(3² + 4²) / 2 − log 2π
+    array([-14.3379])
     """
     q, *values = start(target, position, gradient=True)
     p = numbers("momentum", momentum)
     if p.shape != q.shape:
-        raise ConfigError(f"momentum must be shaped {q.shape} as the position is, was {p.shape}")
+        raise ConfigError(f"momentum must be shaped {q.shape} like the position, got {p.shape}")
     return PhasePoint(q, p, *values)
 
 
 def hamiltonian(mass: Mass, point: PhasePoint) -> FloatArray:
-    """Return H(q, p) = −log π(q) + ½ pᵀ M⁻¹ p, shape (chain,)."""
+    """Return H(q, p) = −log π(q) + ½ pᵀ M⁻¹ p.
+
+    Parameters
+    ----------
+    mass : Mass
+        The mass M.
+    point : PhasePoint
+        q and p.
+
+    Returns
+    -------
+    array, shape (chain,)
+        The total energy of each chain.
+
+    Examples
+    --------
+    A leapfrog step of size ε on N(0, 1) changes the energy little:
+
+    >>> from pyflowers.samplers import Mass, StandardNormal, hamiltonian, leapfrog, phase_point
+    >>> target, mass = StandardNormal(), Mass()
+    >>> point = phase_point(target, [[1.0]], [[0.0]])
+    >>> after = leapfrog(target, mass, point, 0.1)
+    >>> bool(abs(hamiltonian(mass, after) - hamiltonian(mass, point)) < 0.1**2)
+    True
+    """
     return mass.kinetic_energy(point.momentum) - point.log_density
 
 
 def flip(point: PhasePoint) -> PhasePoint:
-    """Return the point with its momentum negated: the same path, run backwards."""
+    """Return the point with its momentum negated, from which the path runs backwards.
+
+    Parameters
+    ----------
+    point : PhasePoint
+        Any point of phase space.
+
+    Returns
+    -------
+    PhasePoint
+        The same position with the momentum −p.
+
+    Examples
+    --------
+    >>> from pyflowers.samplers import StandardNormal, flip, phase_point
+    >>> point = phase_point(StandardNormal(), [[1.0]], [[0.5]])
+    >>> flip(point).momentum
+    array([[-0.5]])
+    """
     return point._replace(momentum=-point.momentum)
 
 
 def euler(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step) -> PhasePoint:
-    """Take one step of Euler's method: both halves use the old point ([1]_, 5.14 and 5.15).
+    """Take one step of Euler's method, in which both halves use the old point.
 
-        q′ = q + ε M⁻¹ p,     p′ = p + ε ∇ log π(q).
+        q′ = q + ε M⁻¹ p,     p′ = p + ε ∇ log π(q)     (Neal 2011, equations 5.14 and 5.15).
 
-    Order 1. It spirals outwards: on a normal target a step multiplies the energy above its minimum
-    by 1 + ε² (unit sd and mass), so no step size is small enough for long paths.
+    The order is 1. The path spirals outwards: on a normal target a step multiplies the energy above
+    its minimum by 1 + ε² (unit sd and mass), so no step size is small enough for long paths.
+
+    Parameters
+    ----------
+    target : GradLogDensity
+        The target π.
+    mass : Mass
+        The mass M.
+    point : PhasePoint
+        Where the step starts.
+    step_size : float, or array of shape (chain, 1)
+        ε, for all chains or for each.
+
+    Returns
+    -------
+    PhasePoint
+        Where the step ends.
+
+    See Also
+    --------
+    pyflowers.samplers.leapfrog : The integrator that is reversible.
+
+    Examples
+    --------
+    On N(0, 1), (q, p) = (1, 0) goes to (q + ε p, p − ε q), and the squared radius grows by 1 + ε²:
+
+    >>> from pyflowers.samplers import Mass, StandardNormal, euler, phase_point
+    >>> target = StandardNormal()
+    >>> point = euler(target, Mass(), phase_point(target, [[1.0]], [[0.0]]), 0.5)
+    >>> q, p = point.position.item(), point.momentum.item()
+    >>> q, p, q**2 + p**2
+    (1.0, -0.5, 1.25)
     """
     q = point.position + step_size * mass.velocity(point.momentum)
     p = point.momentum + step_size * point.gradient
@@ -189,14 +376,44 @@ def euler(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step
 def modified_euler(
     target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step
 ) -> PhasePoint:
-    """Take one step of modified Euler: the new momentum moves q ([1]_, 5.16 and 5.17).
+    """Take one step of modified Euler, in which the new momentum moves the position.
 
-        p′ = p + ε ∇ log π(q),     q′ = q + ε M⁻¹ p′.
+        p′ = p + ε ∇ log π(q),     q′ = q + ε M⁻¹ p′     (Neal 2011, equations 5.16 and 5.17).
 
-    Also called symplectic Euler ([2]_) or Euler–Cromer; it is *not* the Runge–Kutta method of order
-    2 that goes by the name of modified Euler. Order 1. Each half is a shear, so volume is kept and
-    the energy error stays bounded; it is not reversible: its reverse runs the halves in the other
-    order.
+    The method is also called symplectic Euler or Euler–Cromer. It is *not* the Runge–Kutta method
+    of order 2 that is also called modified Euler. The order is 1. Each half is a shear, so the step
+    keeps volume, and the energy error stays bounded while the step is stable. The step is not
+    reversible: its reverse takes the halves in the other order.
+
+    Parameters
+    ----------
+    target : GradLogDensity
+        The target π.
+    mass : Mass
+        The mass M.
+    point : PhasePoint
+        Where the step starts.
+    step_size : float, or array of shape (chain, 1)
+        ε, for all chains or for each.
+
+    Returns
+    -------
+    PhasePoint
+        Where the step ends.
+
+    See Also
+    --------
+    pyflowers.samplers.leapfrog : The integrator that is reversible.
+
+    Examples
+    --------
+    On N(0, 1), (q, p) = (1, 0) goes to p′ = p − ε q and q′ = q + ε p′:
+
+    >>> from pyflowers.samplers import Mass, StandardNormal, modified_euler, phase_point
+    >>> target = StandardNormal()
+    >>> point = modified_euler(target, Mass(), phase_point(target, [[1.0]], [[0.0]]), 0.5)
+    >>> point.position.item(), point.momentum.item()
+    (0.75, -0.5)
     """
     p = point.momentum + step_size * point.gradient
     q = point.position + step_size * mass.velocity(p)
@@ -204,13 +421,46 @@ def modified_euler(
 
 
 def leapfrog(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step) -> PhasePoint:
-    """Take one leapfrog step: half a kick, a drift, half a kick ([1]_, 5.18 to 5.20).
+    """Take one leapfrog step: half a kick, a drift, half a kick.
 
-        p½ = p + (ε/2) ∇ log π(q),     q′ = q + ε M⁻¹ p½,     p′ = p½ + (ε/2) ∇ log π(q′).
+        p½ = p + (ε/2) ∇ log π(q),     q′ = q + ε M⁻¹ p½,     p′ = p½ + (ε/2) ∇ log π(q′)
 
-    Order 2, keeps volume, and is reversible: flip the momentum, step, flip it again, and the point
-    is back. Stable on a normal target while ε < 2 sd (unit mass). Also called velocity Verlet; the
-    gradient at q′ is kept for the next step, so a step costs one.
+    (Neal 2011, equations 5.18 to 5.20). The order is 2. The step keeps volume and is reversible:
+    flip the momentum, take a step, flip the momentum again, and the point is back. On a normal
+    target it is stable while ε < 2 sd (unit mass). The method is also called velocity Verlet. The
+    gradient at q′ is kept for the next step, so a step costs one gradient.
+
+    Parameters
+    ----------
+    target : GradLogDensity
+        The target π.
+    mass : Mass
+        The mass M.
+    point : PhasePoint
+        Where the step starts.
+    step_size : float, or array of shape (chain, 1)
+        ε, for all chains or for each.
+
+    Returns
+    -------
+    PhasePoint
+        Where the step ends.
+
+    See Also
+    --------
+    pyflowers.samplers.HMC : Hamiltonian Monte Carlo, which takes such steps.
+
+    Examples
+    --------
+    >>> from pyflowers.samplers import Mass, StandardNormal, flip, leapfrog, phase_point
+    >>> target, mass = StandardNormal(), Mass()
+    >>> start = phase_point(target, [[1.0]], [[0.0]])
+    >>> end = leapfrog(target, mass, start, 0.5)
+    >>> end.position.item(), end.momentum.item()  # 1 − ε²/2 and −ε (1 − ε²/4)
+    (0.875, -0.46875)
+    >>> back = leapfrog(target, mass, flip(end), 0.5)
+    >>> back.position.item()
+    1.0
     """
     half = point.momentum + 0.5 * step_size * point.gradient
     q = point.position + step_size * mass.velocity(half)
@@ -223,10 +473,10 @@ INTEGRATORS: dict[str, Integrator] = {
     "modified_euler": modified_euler,
     "leapfrog": leapfrog,
 }
-"""The three by name."""
+"""The three integrators by name."""
 
 ORDERS = {"euler": 1, "modified_euler": 1, "leapfrog": 2}
-"""The order of each one's global error."""
+"""The order of each integrator's global error."""
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -238,9 +488,43 @@ def trajectory(
     step_size: Step,
     num_steps: int,
 ) -> list[PhasePoint]:
-    """Return the path of `num_steps` steps: num_steps + 1 points, the first one `point`.
+    """Return the path of `num_steps` steps from a point.
 
     A path that diverges ends in infinities or NaN, without a warning.
+
+    Parameters
+    ----------
+    integrator : Integrator
+        :func:`~pyflowers.samplers.leapfrog`, or another function of the same signature.
+    target : GradLogDensity
+        The target π.
+    mass : Mass
+        The mass M.
+    point : PhasePoint
+        Where the path starts.
+    step_size : float, or array of shape (chain, 1)
+        ε, for all chains or for each.
+    num_steps : int
+        L, the number of steps.
+
+    Returns
+    -------
+    list of PhasePoint
+        num_steps + 1 points, of which `point` is the first.
+
+    Examples
+    --------
+    On N(0, 1) the path is a circle, so a path of length 2π ends where it starts:
+
+    >>> import numpy as np
+    >>> from pyflowers.samplers import Mass, StandardNormal, leapfrog, phase_point, trajectory
+    >>> target = StandardNormal()
+    >>> start = phase_point(target, [[1.0]], [[0.0]])
+    >>> path = trajectory(leapfrog, target, Mass(), start, 2 * np.pi / 100, num_steps=100)
+    >>> len(path)
+    101
+    >>> path[-1].position.round(3)
+    array([[1.]])
     """
     path = [point]
     for _ in range(num_steps):
@@ -261,13 +545,20 @@ class HMCInfo(NamedTuple):
 
     Attributes
     ----------
-    lp : log π of the position after the transition
-    acceptance_rate : min(1, exp(H(q, p) − H(q*, p*)))
-    accepted : whether the move was made
-    energy : H of the point the transition ended at
-    energy_error : H(q*, p*) − H(q, p), of the proposal
-    diverging : whether that error is beyond 1,000, or not a number
-    step_size : ε, jittered
+    lp : array
+        log π of the position after the transition.
+    acceptance_rate : array
+        min(1, exp(H(q, p) − H(q*, p*))).
+    accepted : array of bool
+        Whether the chain moved.
+    energy : array
+        H of the point where the transition ended.
+    energy_error : array
+        H(q*, p*) − H(q, p), of the proposal.
+    diverging : array of bool
+        Whether the energy error is above 1,000, or not a number.
+    step_size : array
+        ε, jittered.
     """
 
     lp: FloatArray
@@ -286,28 +577,58 @@ class HMC:
     Parameters
     ----------
     target : GradLogDensity
+        The target π.
     step_size : float
         ε. On a normal target the leapfrog is stable while ε < 2 sd (unit mass).
     num_steps : int
         L. One step is MALA with step size ε².
     mass : Mass
-        The covariance of the momentum; unit mass if left out.
+        The covariance of the momentum. Default: unit mass.
     jitter : float in [0, 1)
-        Each chain draws ε · U(1 − jitter, 1 + jitter) anew in each transition, which keeps L ε from
-        matching a period of the motion ([1]_, section 5.4.2).
+        Each chain draws its step size from ε · U(1 − jitter, 1 + jitter) anew in each transition,
+        which keeps L ε from matching a period of the motion ([1]_, section 5.4.2).
     integrator : Integrator
-        With any other than :func:`~pyflowers.samplers.leapfrog` the draws are *not* from the
-        target: :func:`~pyflowers.samplers.euler` and :func:`~pyflowers.samplers.modified_euler` are
-        there to show it.
+        With any integrator but :func:`~pyflowers.samplers.leapfrog` the draws are *not* from the
+        target. :func:`~pyflowers.samplers.euler` and :func:`~pyflowers.samplers.modified_euler`
+        are there to show this.
 
     Raises
     ------
     ConfigError
         `step_size`, `num_steps` or `jitter` is out of range.
 
+    See Also
+    --------
+    pyflowers.samplers.run : Run chains and keep the draws.
+
     References
     ----------
-    .. [1] Neal (2011), as above.
+    .. [1] Neal (2011), MCMC using Hamiltonian dynamics, in Handbook of Markov Chain Monte Carlo,
+       chapter 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import HMC, NormalMixture, run
+    >>> hmc = HMC(NormalMixture.lecture_hmc(), step_size=0.5, num_steps=10)
+    >>> result = run(hmc, np.random.default_rng(1), np.zeros((4, 1)), num_draws=2_000)
+    >>> bool(result.sample_stats["acceptance_rate"].mean() > 0.9)
+    True
+
+    A proposal is the end of a path, with its momentum flipped; a second path returns to the start:
+
+    >>> from pyflowers.samplers import phase_point
+    >>> state = hmc.init([[0.5]])
+    >>> start = phase_point(hmc.target, state.position, [[1.0]])
+    >>> end = hmc.propose(start, 0.1)
+    >>> hmc.propose(end, 0.1).position.round(12)
+    array([[0.5]])
+
+    A single step of the integrator:
+
+    >>> after = hmc.integrator(hmc.target, hmc.mass, start, 0.1)
+    >>> bool(after.position > start.position)
+    True
     """
 
     target: GradLogDensity
@@ -321,16 +642,26 @@ class HMC:
         positive("step_size", self.step_size, ndim=0)
         count("num_steps", self.num_steps)
         if not 0 <= numbers("jitter", self.jitter, ndim=0) < 1:
-            raise ConfigError(f"jitter must be at least 0 and less than 1, was {self.jitter}")
+            raise ConfigError(f"jitter must be at least 0 and less than 1, got {self.jitter}")
 
     def init(self, position: ArrayLike) -> HMCState:
-        """Return the state of chains that start at `position`, shape (chain, dim).
+        """Return the state of chains that start at `position`.
+
+        Parameters
+        ----------
+        position : array, shape (chain, dim)
+            Where the chains start.
+
+        Returns
+        -------
+        HMCState
+            The position, with log π and its gradient.
 
         Raises
         ------
         ConfigError
-            `position` is not so shaped, not finite, or outside the target's support, or `mass` is
-            of another number of coordinates.
+            `position` has another shape, is not finite, or is outside the target's support, or
+            `mass` has another number of coordinates.
         """
         state = HMCState(*start(self.target, position, gradient=True))
         self.mass.check_fits(state.position)
@@ -361,6 +692,19 @@ class HMC:
         return HMCState(position, log_density, gradient), info
 
     def propose(self, begin: PhasePoint, step_size: Step) -> PhasePoint:
-        """Return where the path ends, its momentum flipped: a map that is its own inverse."""
+        """Return where the path ends, with its momentum flipped: a map that is its own inverse.
+
+        Parameters
+        ----------
+        begin : PhasePoint
+            Where the path starts.
+        step_size : float, or array of shape (chain, 1)
+            ε, for all chains or for each.
+
+        Returns
+        -------
+        PhasePoint
+            The proposal of each chain.
+        """
         path = trajectory(self.integrator, self.target, self.mass, begin, step_size, self.num_steps)
         return flip(path[-1])

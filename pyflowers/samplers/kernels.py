@@ -1,12 +1,13 @@
-"""What the samplers share: what they need of a target, the accept step, and :func:`run`.
+"""Parts shared by all samplers: the interface of a target, the accept step, and :func:`run`.
 
-A target is known through log π(x) up to a constant, and perhaps through ∇ log π(x). Positions carry
-a chain axis in front, so that one call moves every chain: x is shaped (chain, dim), log π(x) is
-(chain,). A kernel is a Markov transition of all chains, written as a pure function,
+A target computes log π(x) up to a constant, and some targets also compute ∇ log π(x). The first
+axis of a position is the chain, so that one call moves every chain: x is shaped (chain, dim), and
+log π(x) is shaped (chain,). A kernel is a Markov transition of all chains, written as a pure
+function,
 
     state, info = kernel(rng, state),
 
-where the state says where the chains are and the info what happened.
+where the state holds the positions of the chains and the info describes the transition.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BoolArray = NDArray[np.bool_]
 
 
 class LogDensity(Protocol):
-    """All that Metropolis and Metropolis–Hastings need."""
+    """A target for Metropolis and Metropolis–Hastings."""
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
         """Return log π(x) up to a constant, −inf outside the support.
@@ -33,39 +34,55 @@ class LogDensity(Protocol):
         Parameters
         ----------
         x : array, shape (chain, dim)
+            Positions of the chains.
 
         Returns
         -------
         array, shape (chain,)
+            The log density at each position.
         """
 
 
 class GradLogDensity(LogDensity, Protocol):
-    """What Hamiltonian Monte Carlo and Langevin samplers need."""
+    """A target for Hamiltonian Monte Carlo and Langevin samplers."""
 
     def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
-        """Return log π(x) *and* ∇ log π(x): who works out the second has the first at hand.
+        """Return log π(x) and ∇ log π(x), which share most of their work.
 
         Parameters
         ----------
         x : array, shape (chain, dim)
+            Positions of the chains.
 
         Returns
         -------
         log_density : array, shape (chain,)
+            The log density at each position, up to a constant.
         gradient : array, shape (chain, dim)
+            Its gradient.
         """
 
 
 class Kernel(Protocol):
-    """A sampler, as :func:`run` takes it.
+    """A sampler for :func:`run`.
 
-    A state has the chains' `position`, shape (chain, dim); an info is a NamedTuple of arrays, shape
-    (chain,).
+    A state has the attribute `position`, shape (chain, dim). An info is a NamedTuple of arrays,
+    shape (chain,).
     """
 
     def init(self, position: ArrayLike) -> Any:
-        """Return the state of chains that start at `position`, shape (chain, dim)."""
+        """Return the state of chains that start at `position`.
+
+        Parameters
+        ----------
+        position : array, shape (chain, dim)
+            Where the chains start.
+
+        Returns
+        -------
+        state
+            The kernel's first state.
+        """
 
     def __call__(self, rng: np.random.Generator, state: Any) -> tuple[Any, Any]:
         """Make one transition of every chain; return the next state and an info."""
@@ -73,14 +90,33 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a sampler did.
+    """The draws and statistics of a run.
 
     Attributes
     ----------
     draws : array, shape (chain, draw, dim)
+        The positions after the warm-up.
     sample_stats : dict of arrays, shape (chain, draw)
         The kernel's info under ArviZ's names: `lp`, `acceptance_rate`, `step_size`, ….
-    state : the last state, from which another run could go on
+    state : state of the kernel
+        The last state; another run can start from its `position`.
+
+    See Also
+    --------
+    pyflowers.samplers.run : Run chains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import GaussianStep, Metropolis, StandardNormal, run
+    >>> sampler = Metropolis(StandardNormal(dim=2), GaussianStep(1.0))
+    >>> rng = np.random.default_rng(1)
+    >>> first = run(sampler, rng, np.zeros((4, 2)), num_draws=500)
+    >>> sorted(first.sample_stats)
+    ['acceptance_rate', 'accepted', 'lp']
+    >>> second = run(sampler, rng, first.state.position, num_draws=500)
+    >>> np.concatenate([first.draws, second.draws], axis=1).shape
+    (4, 1000, 2)
     """
 
     draws: FloatArray
@@ -102,26 +138,45 @@ def run(
     kernel : Kernel
         :class:`~pyflowers.samplers.Metropolis`, :class:`~pyflowers.samplers.HMC`, ….
     rng : numpy.random.Generator
+        The source of all random numbers.
     position : array, shape (chain, dim)
         Where the chains start; it is not among the draws.
-    num_draws, num_warmup : int
-        Transitions to keep, and transitions to throw away before them. Nothing adapts.
+    num_draws : int
+        Transitions to keep, at least 1.
+    num_warmup : int
+        Transitions to discard before them. Nothing adapts during the warm-up.
 
     Returns
     -------
     Run
+        The draws, the statistics of each transition, and the last state.
 
     Raises
     ------
     ConfigError
         The start does not suit the kernel's target, or a number is out of range.
+
+    See Also
+    --------
+    pyflowers.convergence.statistics : Summarise the draws, with R-hat and effective sample sizes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import HMC, StandardNormal, run
+    >>> hmc = HMC(StandardNormal(), step_size=0.5, num_steps=4)
+    >>> result = run(hmc, np.random.default_rng(1), np.zeros((4, 1)), num_draws=1_000)
+    >>> result.draws.shape
+    (4, 1000, 1)
+    >>> round(float(result.draws.std()), 1)
+    1.0
     """
     count("num_draws", num_draws)
     count("num_warmup", num_warmup, at_least=0)
     state = kernel.init(position)
     for _ in range(num_warmup):
         state, _ = kernel(rng, state)
-    # Draws are stored draw by draw, each one contiguous, and handed out chain by chain.
+    # Draws are stored draw by draw, each contiguous, and returned chain by chain.
     draws = np.empty((num_draws, *state.position.shape))
     infos = []
     for draw in range(num_draws):
@@ -136,16 +191,20 @@ def accept(rng: np.random.Generator, log_ratio: FloatArray) -> tuple[BoolArray, 
     """Decide, for each chain, whether to accept with probability min(1, exp(log_ratio)).
 
     Accepts if log u < log_ratio with u ~ U(0, 1). −log u is a standard exponential draw, which
-    never meets log 0. A ratio that is not a number (the proposal left where π can be computed)
+    never meets log 0. A ratio that is not a number (π could not be computed at the proposal)
     rejects.
 
     Parameters
     ----------
+    rng : numpy.random.Generator
+        The source of u.
     log_ratio : array, shape (chain,)
+        Logarithm of the acceptance ratio.
 
     Returns
     -------
     accepted : array of bool, shape (chain,)
+        Whether each chain accepts.
     acceptance_rate : array, shape (chain,)
         min(1, exp(log_ratio)).
     """
@@ -167,7 +226,7 @@ def choose(
 def count(name: str, value: int, at_least: int = 1) -> None:
     """Raise ConfigError unless `value` is a whole number of at least `at_least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-        raise ConfigError(f"{name} must be a whole number of at least {at_least}, was {value}")
+        raise ConfigError(f"{name} must be a whole number of at least {at_least}, got {value}")
 
 
 def numbers(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
@@ -175,9 +234,9 @@ def numbers(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ConfigError(f"{name} must be numbers, was {value!r}") from error
+        raise ConfigError(f"{name} must be numbers, got {value!r}") from error
     if array.dtype.kind not in "biuf":
-        raise ConfigError(f"{name} must be numbers, was {value!r}")
+        raise ConfigError(f"{name} must be numbers, got {value!r}")
     if array.size == 0:
         raise ConfigError(f"{name} must not be empty")
     if not np.isfinite(array).all():
@@ -197,9 +256,10 @@ def positive(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray
 
 
 def start_position(target: object, position: ArrayLike) -> FloatArray:
-    """Return where the chains start, shaped (chain, dim), as a copy, or raise ConfigError.
+    """Return a copy of the starting positions, shaped (chain, dim), or raise ConfigError.
 
-    A target that says how many coordinates it has, in `dim`, is held to it: NumPy would broadcast.
+    If a target has the attribute `dim`, the number of coordinates must equal it, because NumPy
+    would otherwise broadcast.
     """
     x = numbers("position", position)
     if x.ndim != 2:
@@ -210,15 +270,15 @@ def start_position(target: object, position: ArrayLike) -> FloatArray:
     dim = getattr(target, "dim", x.shape[1])
     if x.shape[1] != dim:
         raise ConfigError(
-            f"position must have {dim} coordinates as the target has, but has {x.shape[1]}"
+            f"position must have {dim} coordinates like the target, but has {x.shape[1]}"
         )
     return x
 
 
 def start(target: Any, position: ArrayLike, gradient: bool = False) -> tuple[FloatArray, ...]:
-    """Return where the chains start, log π and, if asked for, ∇ log π there, or raise ConfigError.
+    """Return starting positions, log π and, on request, ∇ log π there, or raise ConfigError.
 
-    See :class:`LogDensity` and :class:`GradLogDensity` for what the target must have.
+    See :class:`LogDensity` and :class:`GradLogDensity` for the methods that the target needs.
     """
     x = start_position(target, position)
     values: tuple[FloatArray, ...] = (

@@ -1,4 +1,4 @@
-"""A finite Markov chain: Metropolis on a state space small enough to write its matrix down.
+"""A finite Markov chain: Metropolis on a state space small enough to write down its matrix.
 
 Let π be a distribution on n states, q a proposal matrix (q_ij is the probability of proposing j
 from i). Metropolis–Hastings moves with probability ([1]_, section 2.2)
@@ -7,7 +7,8 @@ from i). Metropolis–Hastings moves with probability ([1]_, section 2.2)
 
 Then π_i P_ij = min(π_i q_ij, π_j q_ji) is symmetric: detailed balance, which implies π P = π. If
 every state can reach every other and the chain does not alternate, the distribution after t steps,
-π₀ Pᵗ, goes to π from any start, as fast as |λ|ᵗ with λ the second largest eigenvalue in modulus:
+π₀ Pᵗ, converges to π from any start at the rate |λ|ᵗ, with λ the second largest eigenvalue in
+modulus:
 
     TV(δ_i Pᵗ, π) ≤ ½ √((1 − π_i)/π_i) |λ|ᵗ     ([2]_, proposition 3).
 
@@ -47,10 +48,29 @@ def _probabilities(name: str, value: ArrayLike, ndim: int) -> FloatArray:
 def ring_walk(num_states: int) -> FloatArray:
     """Return the proposal matrix that goes one state left or right on a ring, ½ each.
 
+    Parameters
+    ----------
+    num_states : int
+        Number n of states, at least 3.
+
+    Returns
+    -------
+    array, shape (n, n)
+        q, which is symmetric; its rows sum to 1.
+
     Raises
     ------
     ConfigError
         There are fewer than 3 states.
+
+    Examples
+    --------
+    >>> from pyflowers.samplers import ring_walk
+    >>> ring_walk(4)
+    array([[0. , 0.5, 0. , 0.5],
+           [0.5, 0. , 0.5, 0. ],
+           [0. , 0.5, 0. , 0.5],
+           [0.5, 0. , 0.5, 0. ]])
     """
     count("num_states", num_states, at_least=3)
     right = np.roll(np.eye(num_states), 1, axis=1)
@@ -76,6 +96,16 @@ def metropolis_matrix(weights: ArrayLike, proposal: ArrayLike) -> FloatArray:
     ------
     ConfigError
         A weight is not positive, or the proposal is not a matrix of n distributions.
+
+    Examples
+    --------
+    From state 0, whose weight is the smallest, every proposal is accepted:
+
+    >>> from pyflowers.samplers import metropolis_matrix, ring_walk
+    >>> metropolis_matrix([1, 2, 3], ring_walk(3)).round(2)
+    array([[0.  , 0.5 , 0.5 ],
+           [0.25, 0.25, 0.5 ],
+           [0.17, 0.33, 0.5 ]])
     """
     pi, q = positive("weights", weights, ndim=1), _probabilities("proposal", proposal, 2)
     if len(q) != len(pi):
@@ -88,19 +118,62 @@ def metropolis_matrix(weights: ArrayLike, proposal: ArrayLike) -> FloatArray:
 
 
 def detailed_balance_error(matrix: ArrayLike, distribution: ArrayLike) -> float:
-    """Return max |π_i P_ij − π_j P_ji|, which is 0 for a reversible chain."""
+    """Return max |π_i P_ij − π_j P_ji|, which is 0 for a reversible chain.
+
+    Parameters
+    ----------
+    matrix : array, shape (n, n)
+        P, whose rows sum to 1.
+    distribution : array, shape (n,)
+        π.
+
+    Returns
+    -------
+    float
+        The largest difference of two opposite flows.
+
+    Raises
+    ------
+    ConfigError
+        `matrix` is not a transition matrix.
+
+    Examples
+    --------
+    A chain that only goes round in one direction is not reversible:
+
+    >>> from pyflowers.samplers import detailed_balance_error
+    >>> one_way = [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
+    >>> round(detailed_balance_error(one_way, [1 / 3, 1 / 3, 1 / 3]), 4)
+    0.3333
+    """
     flow = numbers("distribution", distribution, 1)[:, None] * _probabilities("matrix", matrix, 2)
     return float(np.abs(flow - flow.T).max())
 
 
 def stationary_distribution(matrix: ArrayLike) -> FloatArray:
-    """Return the π with π P = π and Σ π = 1, shape (n,).
+    """Return the π with π P = π and Σ π = 1.
+
+    Parameters
+    ----------
+    matrix : array, shape (n, n)
+        P, whose rows sum to 1.
+
+    Returns
+    -------
+    array, shape (n,)
+        π.
 
     Raises
     ------
     ConfigError
         `matrix` is not a transition matrix, or has more than one stationary distribution, because
         some states cannot reach each other.
+
+    Examples
+    --------
+    >>> from pyflowers.samplers import stationary_distribution
+    >>> stationary_distribution([[0.9, 0.1], [0.3, 0.7]]).round(2)
+    array([0.75, 0.25])
     """
     p = _probabilities("matrix", matrix, 2)
     num_states = len(p)
@@ -116,19 +189,35 @@ def stationary_distribution(matrix: ArrayLike) -> FloatArray:
 
 
 def distributions(matrix: ArrayLike, initial: ArrayLike, num_steps: int) -> FloatArray:
-    """Return the distribution after 0, 1, …, num_steps steps, shape (num_steps + 1, n).
+    """Return the distribution after 0, 1, …, num_steps steps.
 
     Parameters
     ----------
     matrix : array, shape (n, n)
+        P, whose rows sum to 1.
     initial : array, shape (n,)
         The distribution of the first state.
     num_steps : int
+        Number of steps, at least 0.
+
+    Returns
+    -------
+    array, shape (num_steps + 1, n)
+        One distribution in each row, of which `initial` is the first.
 
     Raises
     ------
     ConfigError
-        `matrix` is no transition matrix or `initial` no distribution on its states.
+        `matrix` is not a transition matrix, `initial` is not a distribution on its states, or
+        `num_steps` is out of range.
+
+    Examples
+    --------
+    >>> from pyflowers.samplers import distributions
+    >>> distributions([[0.5, 0.5], [0.25, 0.75]], initial=[1, 0], num_steps=2)
+    array([[1.   , 0.   ],
+           [0.5  , 0.5  ],
+           [0.375, 0.625]])
     """
     p, pi = _probabilities("matrix", matrix, 2), _probabilities("initial", initial, 1)
     count("num_steps", num_steps, at_least=0)
@@ -142,13 +231,55 @@ def distributions(matrix: ArrayLike, initial: ArrayLike, num_steps: int) -> Floa
 
 
 def total_variation(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return ½ Σ |first − second| over the last axis: 0 when equal, 1 when disjoint."""
+    """Return ½ Σ |first − second| over the last axis: 0 when equal, 1 when disjoint.
+
+    Parameters
+    ----------
+    first, second : array, shape (…, n)
+        Distributions on n states; the two broadcast.
+
+    Returns
+    -------
+    array, shape (…)
+        The total variation distance of each pair.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import total_variation
+    >>> float(total_variation(np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.5, 0.5])))
+    0.5
+    """
     distance: FloatArray = 0.5 * np.abs(first - second).sum(axis=-1)
     return distance
 
 
 def convergence_rate(matrix: ArrayLike) -> float:
-    """Return |λ|, the second largest eigenvalue of P in modulus; 1 means no convergence."""
+    """Return |λ|, the second largest eigenvalue of P in modulus; 1 means no convergence.
+
+    Parameters
+    ----------
+    matrix : array, shape (n, n)
+        P, whose rows sum to 1.
+
+    Returns
+    -------
+    float
+        |λ|; 0 if there is only one state.
+
+    Raises
+    ------
+    ConfigError
+        `matrix` is not a transition matrix.
+
+    Examples
+    --------
+    With two states, λ = 1 − P₀₁ − P₁₀:
+
+    >>> from pyflowers.samplers import convergence_rate
+    >>> round(convergence_rate([[0.9, 0.1], [0.3, 0.7]]), 12)
+    0.6
+    """
     moduli = np.sort(np.abs(np.linalg.eigvals(_probabilities("matrix", matrix, 2))))
     return float(moduli[-2]) if len(moduli) > 1 else 0.0
 
@@ -160,24 +291,43 @@ def simulate(
 
     Parameters
     ----------
+    rng : numpy.random.Generator
+        The source of all random numbers.
     matrix : array, shape (n, n)
+        P, whose rows sum to 1.
     start : array of state numbers, shape (chain,)
-        Where each chain is before its first draw.
+        The state of each chain before its first draw, from 0 to n − 1.
     num_draws : int
+        Transitions of each chain.
 
     Returns
     -------
     array of state numbers, shape (chain, draw)
+        The state after each transition.
 
     Raises
     ------
     ConfigError
-        `matrix` is not a transition matrix, or a start is not one of its states.
+        `matrix` is not a transition matrix, a start is not one of its states, or `num_draws` is
+        not positive.
+
+    Examples
+    --------
+    The chains spend about ¾ of their time in state 0, as the stationary distribution does:
+
+    >>> import numpy as np
+    >>> from pyflowers.samplers import simulate
+    >>> rng = np.random.default_rng(1)
+    >>> states = simulate(rng, [[0.9, 0.1], [0.3, 0.7]], start=np.zeros(100, int), num_draws=1_000)
+    >>> states.shape
+    (100, 1000)
+    >>> round(float((states == 0).mean()), 2)
+    0.75
     """
     cumulative = _probabilities("matrix", matrix, 2).cumsum(axis=1)
     state = numbers("start", start, ndim=1).astype(np.intp)
     if state.min() < 0 or state.max() >= len(cumulative):
-        raise ConfigError(f"start must hold states from 0 to {len(cumulative) - 1}, was {start!r}")
+        raise ConfigError(f"start must hold states from 0 to {len(cumulative) - 1}, got {start!r}")
     count("num_draws", num_draws)
     draws = np.empty((len(state), num_draws), dtype=np.intp)
     for draw in range(num_draws):

@@ -1,13 +1,13 @@
-"""Metropolis and Metropolis–Hastings, and where they propose to go.
+"""Metropolis and Metropolis–Hastings, and their proposals.
 
 From x, propose x′ ~ q(x′ | x) and go there with probability
 
     A(x, x′) = min(1, π(x′) q(x | x′) / (π(x) q(x′ | x))),
 
-else stay, and count x once more. Then π(x) q(x′ | x) A(x, x′) is symmetric in x and x′, which is
+otherwise stay, and count x again. Then π(x) q(x′ | x) A(x, x′) is symmetric in x and x′, which is
 detailed balance, and π is stationary [2]_. Metropolis is the case q(x′ | x) = q(x | x′), where q
-cancels [1]_. Else a proposal knows its log density ratio log q(x | x′) − log q(x′ | x), the density
-of the way back over that of the way out.
+cancels [1]_. Otherwise a proposal has a log density ratio log q(x | x′) − log q(x′ | x), of the
+move back to the move out.
 
 | proposal | x′ | symmetric |
 |---|---|---|
@@ -56,9 +56,12 @@ class MetropolisInfo(NamedTuple):
 
     Attributes
     ----------
-    lp : log π of the position after the transition
-    acceptance_rate : A(x, x′), the probability of the move, whether or not it was made
-    accepted : whether it was made
+    lp : array
+        log π of the position after the transition.
+    acceptance_rate : array
+        A(x, x′), the probability of the move, whether or not the chain moved.
+    accepted : array of bool
+        Whether the chain moved.
     """
 
     lp: FloatArray
@@ -67,21 +70,47 @@ class MetropolisInfo(NamedTuple):
 
 
 class SymmetricProposal(Protocol):
-    """A proposal with q(x′ | x) = q(x | x′), as Metropolis takes it.
+    """A proposal with q(x′ | x) = q(x | x′), for Metropolis.
 
     Nothing can check the symmetry: Metropolis also runs on a proposal that is not symmetric, and
-    then draws from something other than its target.
+    then does not draw from its target.
     """
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
-        """Return x′ ~ q(x′ | x), shape (chain, dim)."""
+        """Return x′ ~ q(x′ | x).
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the steps.
+        x : array, shape (chain, dim)
+            Positions of the chains.
+
+        Returns
+        -------
+        array, shape (chain, dim)
+            The proposal of each chain.
+        """
 
 
 class Proposal(SymmetricProposal, Protocol):
-    """A proposal with its log density ratio, as Metropolis–Hastings takes it."""
+    """A proposal with its log density ratio, for Metropolis–Hastings."""
 
     def log_ratio(self, x: FloatArray, proposed: FloatArray, /) -> FloatArray:
-        """Return log q(x | x′) − log q(x′ | x), shape (chain,)."""
+        """Return log q(x | x′) − log q(x′ | x).
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+            Positions of the chains.
+        proposed : array, shape (chain, dim)
+            x′.
+
+        Returns
+        -------
+        array, shape (chain,)
+            The log density ratio of each chain.
+        """
 
 
 @dataclass(frozen=True)
@@ -91,20 +120,53 @@ class Metropolis:
     Parameters
     ----------
     target : LogDensity
+        The target π.
     proposal : SymmetricProposal
-        Must be symmetric. The handout's :class:`~pyflowers.samplers.OneSidedStep` is not.
+        A symmetric proposal. The handout's :class:`~pyflowers.samplers.OneSidedStep` is not.
+
+    See Also
+    --------
+    pyflowers.samplers.run : Run chains and keep the draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import GaussianStep, Metropolis, StandardNormal, run
+    >>> sampler = Metropolis(StandardNormal(), GaussianStep(2.4))
+    >>> result = run(sampler, np.random.default_rng(1), np.zeros((4, 1)), num_draws=2_000)
+    >>> round(float(result.draws.var()), 1)
+    1.0
+
+    One transition of two chains:
+
+    >>> state = sampler.init([[0.0], [3.0]])
+    >>> state, info = sampler(np.random.default_rng(1), state)
+    >>> info.acceptance_rate.shape
+    (2,)
+    >>> sampler.log_q_ratio(np.array([[0.0]]), np.array([[1.0]]))
+    0.0
     """
 
     target: LogDensity
     proposal: SymmetricProposal
 
     def init(self, position: ArrayLike) -> MetropolisState:
-        """Return the state of chains that start at `position`, shape (chain, dim).
+        """Return the state of chains that start at `position`.
+
+        Parameters
+        ----------
+        position : array, shape (chain, dim)
+            Where the chains start.
+
+        Returns
+        -------
+        MetropolisState
+            The position, with log π.
 
         Raises
         ------
         ConfigError
-            `position` is not so shaped, not finite, or outside the target's support.
+            `position` has another shape, is not finite, or is outside the target's support.
         """
         return MetropolisState(*start(self.target, position))
 
@@ -121,7 +183,20 @@ class Metropolis:
         return state, MetropolisInfo(state.log_density, acceptance_rate, accepted)
 
     def log_q_ratio(self, _x: FloatArray, _proposed: FloatArray) -> FloatArray | float:
-        """Return log q(x | x′) − log q(x′ | x), which is 0 as the proposal is symmetric."""
+        """Return log q(x | x′) − log q(x′ | x), which is 0 as the proposal is symmetric.
+
+        Parameters
+        ----------
+        _x : array, shape (chain, dim)
+            Positions of the chains; not used.
+        _proposed : array, shape (chain, dim)
+            x′; not used.
+
+        Returns
+        -------
+        float
+            0.
+        """
         return 0.0
 
 
@@ -132,20 +207,59 @@ class MetropolisHastings(Metropolis):
     Parameters
     ----------
     target : LogDensity
+        The target π.
     proposal : Proposal
-        Any, with its log density ratio.
+        Any proposal with a log density ratio.
+
+    Examples
+    --------
+    The proposal multiplies x, so it stays in the support of a gamma target, but is not symmetric:
+
+    >>> import numpy as np
+    >>> from pyflowers.samplers import Gamma, MetropolisHastings, MultiplicativeStep, run
+    >>> target = Gamma(shape=3, rate=2)
+    >>> sampler = MetropolisHastings(target, MultiplicativeStep(1.0))
+    >>> result = run(sampler, np.random.default_rng(1), np.ones((4, 1)), num_draws=2_000)
+    >>> round(float(result.draws.mean()), 1), float(target.mean[0])
+    (1.5, 1.5)
     """
 
     proposal: Proposal
 
     def log_q_ratio(self, x: FloatArray, proposed: FloatArray) -> FloatArray:
-        """Return log q(x | x′) − log q(x′ | x) of the proposal, shape (chain,)."""
+        """Return log q(x | x′) − log q(x′ | x) of the proposal.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+            Positions of the chains.
+        proposed : array, shape (chain, dim)
+            x′.
+
+        Returns
+        -------
+        array, shape (chain,)
+            The log density ratio of each chain.
+        """
         return self.proposal.log_ratio(x, proposed)
 
 
 class _Symmetric:
     def log_ratio(self, x: FloatArray, _proposed: FloatArray, /) -> FloatArray:
-        """Return 0, shape (chain,)."""
+        """Return 0, as the proposal is symmetric.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+            Positions of the chains.
+        _proposed : array, shape (chain, dim)
+            x′; not used.
+
+        Returns
+        -------
+        array, shape (chain,)
+            0 for each chain.
+        """
         return np.zeros(len(x))
 
 
@@ -161,6 +275,18 @@ class GaussianStep(_Symmetric):
     ------
     ConfigError
         An sd is not positive, or L is not lower triangular.
+
+    Examples
+    --------
+    A step whose coordinates have correlation 0.8:
+
+    >>> import numpy as np
+    >>> from pyflowers.samplers import GaussianStep
+    >>> step = GaussianStep(np.linalg.cholesky([[1.0, 0.8], [0.8, 1.0]]))
+    >>> proposed = step.propose(np.random.default_rng(1), np.zeros((10_000, 2)))
+    >>> np.corrcoef(proposed.T).round(1)
+    array([[1. , 0.8],
+           [0.8, 1. ]])
     """
 
     def __init__(self, scale: ArrayLike) -> None:
@@ -173,7 +299,20 @@ class GaussianStep(_Symmetric):
         positive("scale", np.diag(self.scale) if self.scale.ndim == 2 else self.scale)
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
-        """Return x + L z, shape (chain, dim)."""
+        """Return x + L z.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the steps.
+        x : array, shape (chain, dim)
+            Positions of the chains.
+
+        Returns
+        -------
+        array, shape (chain, dim)
+            The proposal of each chain.
+        """
         z = rng.standard_normal(x.shape)
         return x + (z @ self.scale.T if self.scale.ndim == 2 else self.scale * z)
 
@@ -191,28 +330,82 @@ class UniformStep(_Step):
     ----------
     scale : float
         The longest step of a coordinate.
+
+    Raises
+    ------
+    ConfigError
+        `scale` is not positive and finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import UniformStep
+    >>> proposed = UniformStep(0.5).propose(np.random.default_rng(1), np.ones((10_000, 1)))
+    >>> bool(proposed.min() >= 0.5), bool(proposed.max() <= 1.5)
+    (True, True)
     """
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
-        """Return a point of the cube of half side `scale` around x, shape (chain, dim)."""
+        """Return a uniform point of the cube of half side `scale` around x.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the steps.
+        x : array, shape (chain, dim)
+            Positions of the chains.
+
+        Returns
+        -------
+        array, shape (chain, dim)
+            The proposal of each chain.
+        """
         return x + rng.uniform(-self.scale, self.scale, x.shape)
 
 
 class SignedStep(_Step):
     """The handout's step with a fair sign: x′ = x + s · scale · U(0, 1), s = ±1.
 
-    The one sign turns all coordinates of a chain, so q is an even mixture of the handout's proposal
-    and its mirror image. The mixture is symmetric, which repairs the handout; in one coordinate it
-    is :class:`UniformStep`.
+    One sign serves all coordinates of a chain, so q is an even mixture of the handout's proposal
+    and its mirror image. The mixture is symmetric, which repairs the handout. In one coordinate it
+    is the same as :class:`~pyflowers.samplers.UniformStep`.
 
     Parameters
     ----------
     scale : float
         The longest step of a coordinate.
+
+    Raises
+    ------
+    ConfigError
+        `scale` is not positive and finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import SignedStep
+    >>> step = SignedStep(0.5).propose(np.random.default_rng(1), np.zeros((10_000, 2)))
+    >>> bool((np.sign(step[:, 0]) == np.sign(step[:, 1])).all())
+    True
+    >>> round(float((step[:, 0] > 0).mean()), 1)
+    0.5
     """
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
-        """Return x plus or minus a positive step, shape (chain, dim)."""
+        """Return x plus or minus a positive step.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the steps.
+        x : array, shape (chain, dim)
+            Positions of the chains.
+
+        Returns
+        -------
+        array, shape (chain, dim)
+            The proposal of each chain.
+        """
         sign = rng.choice((-1.0, 1.0), size=(len(x), 1))
         return x + sign * rng.uniform(0, self.scale, x.shape)
 
@@ -220,25 +413,67 @@ class SignedStep(_Step):
 class OneSidedStep(_Step):
     """The handout's proposal, x′ = x + scale · U(0, 1), which is not symmetric: it fails.
 
-    It moves only right. Without a correction (in :class:`~pyflowers.samplers.Metropolis`, as the
-    handout has it) a chain never comes back from where it has gone, and ends in the right tail
-    whatever the target. With its Hastings correction (in
-    :class:`~pyflowers.samplers.MetropolisHastings`) the way back has density q(x | x′) = 0, every
-    move is rejected and the chain never leaves its start: exact, and useless. A step to either
-    side is the repair: :class:`SignedStep`, :class:`UniformStep` or :class:`GaussianStep`.
+    It moves only right. Without a correction (in :class:`~pyflowers.samplers.Metropolis`, as in the
+    handout) a chain never comes back, and ends in the right tail of any target. With its Hastings
+    correction (in :class:`~pyflowers.samplers.MetropolisHastings`) the way back has density
+    q(x | x′) = 0, every move is rejected and the chain never leaves its start: exact, and useless.
+    The remedy is a step to either side: :class:`~pyflowers.samplers.SignedStep`,
+    :class:`~pyflowers.samplers.UniformStep` or :class:`~pyflowers.samplers.GaussianStep`.
 
     Parameters
     ----------
     scale : float
         The longest step of a coordinate.
+
+    Raises
+    ------
+    ConfigError
+        `scale` is not positive and finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import OneSidedStep
+    >>> step, x = OneSidedStep(0.5), np.zeros((3, 1))
+    >>> proposed = step.propose(np.random.default_rng(1), x)
+    >>> bool((proposed > x).all())
+    True
+    >>> step.log_ratio(x, proposed)
+    array([-inf, -inf, -inf])
     """
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
-        """Return x plus a positive step, shape (chain, dim)."""
+        """Return x plus a positive step.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the steps.
+        x : array, shape (chain, dim)
+            Positions of the chains.
+
+        Returns
+        -------
+        array, shape (chain, dim)
+            The proposal of each chain.
+        """
         return x + rng.uniform(0, self.scale, x.shape)
 
     def log_ratio(self, x: FloatArray, proposed: FloatArray, /) -> FloatArray:
-        """Return log 0 = −inf wherever the proposal moved, shape (chain,)."""
+        """Return log 0 = −inf where the proposal moves, and 0 elsewhere.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+            Positions of the chains.
+        proposed : array, shape (chain, dim)
+            x′.
+
+        Returns
+        -------
+        array, shape (chain,)
+            The log density ratio of each chain.
+        """
         return np.where((proposed != x).any(axis=-1), -np.inf, 0.0)
 
 
@@ -249,19 +484,62 @@ class MultiplicativeStep(_Step):
 
         log q(x | x′) − log q(x′ | x) = Σ log x′ − log x,
 
-    which is the Jacobian of the logarithm. It is the example of a ratio that must not be forgotten.
+    which is the Jacobian of the logarithm. Without this ratio, in
+    :class:`~pyflowers.samplers.Metropolis`, the draws are not from the target.
 
     Parameters
     ----------
     scale : float
         The sd of a step of log x.
+
+    Raises
+    ------
+    ConfigError
+        `scale` is not positive and finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import MultiplicativeStep
+    >>> step, x = MultiplicativeStep(0.5), np.array([[1.0, 2.0]])
+    >>> proposed = step.propose(np.random.default_rng(1), x)
+    >>> bool((proposed > 0).all())
+    True
+    >>> step.log_ratio(x, 3 * x) / np.log(3)  # two coordinates
+    array([2.])
     """
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
-        """Return x · exp(scale · z), shape (chain, dim)."""
+        """Return x · exp(scale · z).
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the steps.
+        x : array, shape (chain, dim)
+            Positions of the chains.
+
+        Returns
+        -------
+        array, shape (chain, dim)
+            The proposal of each chain.
+        """
         return x * np.exp(self.scale * rng.standard_normal(x.shape))
 
     def log_ratio(self, x: FloatArray, proposed: FloatArray, /) -> FloatArray:
-        """Return Σ log x′ − log x, shape (chain,)."""
+        """Return Σ log x′ − log x.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+            Positions of the chains.
+        proposed : array, shape (chain, dim)
+            x′.
+
+        Returns
+        -------
+        array, shape (chain,)
+            The log density ratio of each chain.
+        """
         log_ratio: FloatArray = np.log(proposed / x).sum(axis=-1)
         return log_ratio

@@ -5,7 +5,7 @@ ball, and the part that is kept is the ball's share of the cube,
 
     π^(d/2) / (2^d Γ(d/2 + 1)):     π/4 for the disc, 0.0025 for d = 10, 2·10⁻⁸ for d = 20,
 
-which is why nobody does this in many dimensions [1]_.
+which is why this method is not used in many dimensions [1]_.
 
 References
 ----------
@@ -29,24 +29,55 @@ _MOST_AT_ONCE = 100_000
 def ball_acceptance_rate(dim: int) -> float:
     """Return the d-ball's share of the d-cube around it, π^(d/2) / (2^d Γ(d/2 + 1)).
 
+    Parameters
+    ----------
+    dim : int
+        d, the number of coordinates.
+
+    Returns
+    -------
+    float
+        The share of the cube's points that are in the ball.
+
     Raises
     ------
     ConfigError
         `dim` is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> import math
+    >>> from pyflowers.samplers import ball_acceptance_rate
+    >>> math.isclose(ball_acceptance_rate(2), math.pi / 4)
+    True
+    >>> round(ball_acceptance_rate(10), 4)
+    0.0025
     """
     count("dim", dim)
     log_rate = dim / 2 * math.log(math.pi) - dim * math.log(2) - math.lgamma(dim / 2 + 1)
-    return min(1.0, math.exp(log_rate))  # in one dimension rounding may pass 1
+    return min(1.0, math.exp(log_rate))  # in one dimension, rounding may give more than 1
 
 
 def propose_in_cube(
     rng: np.random.Generator, num_proposals: int, dim: int = 2, radius: float = 1.0
 ) -> tuple[FloatArray, BoolArray]:
-    """Draw points from the cube [−r, r]^d and tell which are in the ball of radius r.
+    """Draw points from the cube [−r, r]^d and mark those in the ball of radius r.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        The source of the points.
+    num_proposals : int
+        Number of points.
+    dim : int
+        d, the number of coordinates.
+    radius : float
+        r.
 
     Returns
     -------
     points : array, shape (num_proposals, dim)
+        Uniform points of the cube.
     accepted : array of bool, shape (num_proposals,)
         `points[accepted]` are uniform in the ball.
 
@@ -54,6 +85,18 @@ def propose_in_cube(
     ------
     ConfigError
         An argument is not positive.
+
+    Examples
+    --------
+    The disc holds π/4 of its square:
+
+    >>> import numpy as np
+    >>> from pyflowers.samplers import propose_in_cube
+    >>> points, accepted = propose_in_cube(np.random.default_rng(1), 100_000)
+    >>> points.shape
+    (100000, 2)
+    >>> round(4 * float(accepted.mean()), 1)
+    3.1
     """
     count("num_proposals", num_proposals)
     count("dim", dim)
@@ -65,13 +108,39 @@ def propose_in_cube(
 def uniform_in_ball(
     rng: np.random.Generator, num_draws: int, dim: int = 2, radius: float = 1.0
 ) -> FloatArray:
-    """Return uniform draws from the ball of radius r, shape (num_draws, dim); a disc if dim is 2.
+    """Return uniform draws from the ball of radius r, a disc if `dim` is 2.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        The source of the draws.
+    num_draws : int
+        Number of draws.
+    dim : int
+        d, the number of coordinates.
+    radius : float
+        r.
+
+    Returns
+    -------
+    array, shape (num_draws, dim)
+        Independent points of the ball.
 
     Raises
     ------
     ConfigError
-        An argument is not positive, or the ball is so small in its cube that more than
-        `MOST_PROPOSALS` points would be needed.
+        An argument is not positive, or the ball is so small in its cube that more than 10⁸
+        proposals would be needed.
+
+    Examples
+    --------
+    In the unit disc, half of all points are within √½ of the centre:
+
+    >>> import numpy as np
+    >>> from pyflowers.samplers import uniform_in_ball
+    >>> points = uniform_in_ball(np.random.default_rng(1), 100_000)
+    >>> round(float(((points**2).sum(axis=1) <= 0.5).mean()), 2)
+    0.5
     """
     count("num_draws", num_draws)
     rate = ball_acceptance_rate(dim)

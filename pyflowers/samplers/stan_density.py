@@ -46,28 +46,30 @@ _START_ATTEMPTS = 100
 
 
 class StanDensity:
-    """The posterior of a Stan program and its data, as samplers take it.
+    """The posterior of a Stan program and its data, as a target for the samplers.
 
     Parameters
     ----------
     program : str or Path
         The ``.stan`` file.
     data : mapping, or path of a CmdStan JSON file, optional
-        The program's data.
+        The program's data. Default: no data.
     seed : int
-        For random numbers in the program's transformed data.
+        Seed for random numbers in the program's transformed data.
     include_paths : sequence of path
-        Where the program's included files are, besides its own folder.
+        Folders of the program's included files, in addition to the program's folder.
     engine : str
-        ``compiled``; ``interpreted``, by the engine stanli, which needs no compiler, is slower and
-        takes any failure of the program for a rejection; or ``auto``: compiled where there is a
-        compiler.
+        ``compiled``; ``interpreted``, by the engine stanli, which needs no compiler, is slower than
+        compiled code and treats any failure of the program as a rejection; or ``auto``: compiled
+        where there is a compiler.
 
     Attributes
     ----------
     names : tuple of str, length dim
-        The coordinates, such as ``mu`` and ``theta.1``, as Stan names them. Of an array of
-        vectors Stan's names are in another order than its coordinates: use :meth:`constrain`.
+        The coordinates, such as ``mu`` and ``theta.1``, as Stan names them. For an array of
+        vectors, Stan's names are in another order than its coordinates: use :meth:`constrain`.
+    dim : int
+        The number of coordinates.
     dims : dict of str to tuple of int
         The shape of each parameter and transformed parameter.
 
@@ -77,6 +79,34 @@ class StanDensity:
         If the program cannot be compiled.
     DataError
         If the data are not what the program declares, with Stan's message.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.resources import program_path
+    >>> from pyflowers.samplers import StanDensity
+    >>> data = {"N": 4, "x": [0, 1, 2, 3], "y": [1, 2, 4, 5], "log_flat": 1}
+    >>> target = StanDensity(program_path("linear_regression"), data, engine="interpreted")
+    >>> target.names
+    ('alpha', 'beta', 'sigma')
+
+    The samplers move log σ; :meth:`unconstrain` and :meth:`constrain` convert:
+
+    >>> x = target.unconstrain({"alpha": [1.0], "beta": [1.5], "sigma": [1.0]})
+    >>> x
+    array([[1. , 1.5, 0. ]])
+    >>> target.constrain(x)["sigma"]
+    array([1.])
+    >>> target.log_density(x)  # −S / 2, with residuals 0, −½, 0 and −½
+    array([-0.25])
+    >>> _, gradient = target.log_density_gradient(x)
+    >>> gradient
+    array([[-1. , -2. , -3.5]])
+
+    Starting points for four chains:
+
+    >>> target.start(np.random.default_rng(1), num_chains=4).shape
+    (4, 3)
     """
 
     def __init__(
@@ -98,7 +128,25 @@ class StanDensity:
         self._parameters = [name for name in self.dims if name.partition(".")[0] in own]
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
-        """Return log π(x) up to a constant, shape (chain,); −inf where the program rejects."""
+        """Return log π(x) up to a constant.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+            Unconstrained positions of the chains.
+
+        Returns
+        -------
+        array, shape (chain,)
+            The log density at each position; −inf where the program rejects.
+
+        Raises
+        ------
+        ConfigError
+            `x` is not shaped (chain, dim).
+        FitError
+            The program failed by anything but a rejection, such as an index out of range.
+        """
         return self._evaluate(x, gradient=False)[0]
 
     def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
@@ -107,13 +155,15 @@ class StanDensity:
         Parameters
         ----------
         x : array, shape (chain, dim)
+            Unconstrained positions of the chains.
 
         Returns
         -------
         log_density : array, shape (chain,)
-            −inf where the program rejects, as at a scale of 0: Stan's samplers see it so too.
+            The log density up to a constant; −inf where the program rejects, as at a scale of 0,
+            which is how Stan's samplers treat a rejection.
         gradient : array, shape (chain, dim)
-            0 there.
+            Its gradient; 0 where the program rejects.
 
         Raises
         ------
@@ -127,32 +177,37 @@ class StanDensity:
     def _evaluate(self, x: FloatArray, gradient: bool) -> tuple[FloatArray, FloatArray]:
         points = np.array(x, dtype=np.float64, order="C")
         if points.ndim != 2 or points.shape[1] != self.dim:
-            raise ConfigError(f"x must be shaped (chain, {self.dim}), was {points.shape}")
+            raise ConfigError(f"x must be shaped (chain, {self.dim}), got {points.shape}")
         try:
             return self._density.evaluate(points, gradient)
-        except RuntimeError:  # a context for each call would cost as much as a small gradient
+        except RuntimeError:  # a context manager per call would cost as much as a small gradient
             with _explained(FitError, self.source.path.name):
                 raise
 
     def constrain(self, x: ArrayLike) -> dict[str, FloatArray]:
-        """Return parameters and transformed parameters, each shaped (…, *its own shape).
+        """Return the parameters and transformed parameters at unconstrained positions.
 
         Parameters
         ----------
         x : array, shape (…, dim)
-            Such as draws, shape (chain, draw, dim).
+            Unconstrained positions, such as draws of shape (chain, draw, dim).
+
+        Returns
+        -------
+        dict of str to array, shape (…, *shape of the parameter)
+            The values by name.
 
         Raises
         ------
         ConfigError
-            `x` is not so shaped.
+            `x` has another number of coordinates.
         FitError
             A transformed parameter cannot be computed, with Stan's message.
         """
         points = np.array(x, dtype=np.float64, order="C")
         leading, num = points.shape[:-1], math.prod(points.shape[:-1])
         if points.ndim == 0 or points.shape[-1] != self.dim:
-            raise ConfigError(f"x must be shaped (…, {self.dim}), was {points.shape}")
+            raise ConfigError(f"x must be shaped (…, {self.dim}), got {points.shape}")
         with _explained(FitError, self.source.path.name):
             values = self._density.constrain(points.reshape(num, self.dim))
         found, position = {}, 0
@@ -166,17 +221,23 @@ class StanDensity:
         return found
 
     def unconstrain(self, parameters: Mapping[str, ArrayLike]) -> FloatArray:
-        """Return the unconstrained x of parameter values, shape (…, dim).
+        """Return the unconstrained positions of parameter values.
 
         Parameters
         ----------
-        parameters : mapping of name to array, shape (…, *its own shape)
-            All parameters of the program; anything else in it is left alone.
+        parameters : mapping of str to array, shape (…, *shape of the parameter)
+            All parameters of the program by name; other names are ignored.
+
+        Returns
+        -------
+        array, shape (…, dim)
+            Unconstrained positions.
 
         Raises
         ------
         ConfigError
-            A parameter is missing or misshapen, or outside its constraint, with Stan's message.
+            A parameter is missing, has the wrong shape, or is outside its constraint, with Stan's
+            message.
         """
         columns = []
         leading: tuple[int, ...] = ()
@@ -186,7 +247,7 @@ class StanDensity:
             value, shape = np.asarray(parameters[name], dtype=np.float64), self.dims[name]
             leading = value.shape[: value.ndim - len(shape)]
             if value.shape != (*leading, *shape):
-                raise ConfigError(f"{name} must be shaped (…, {shape}), was {value.shape}")
+                raise ConfigError(f"{name} must be shaped (…, {shape}), got {value.shape}")
             flat = value.reshape((math.prod(leading), *shape))
             by_last = flat.transpose(0, *range(len(shape), 0, -1))
             columns.append(by_last.reshape(len(flat), math.prod(shape)))
@@ -196,9 +257,23 @@ class StanDensity:
         return points.reshape((*leading, self.dim))
 
     def start(self, rng: np.random.Generator, num_chains: int, radius: float = 2.0) -> FloatArray:
-        """Return starting points as Stan draws them, shape (chain, dim).
+        """Return starting points as Stan draws them.
 
         Each coordinate is uniform in (−radius, radius); a point that is rejected is drawn anew.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the points.
+        num_chains : int
+            Number of chains.
+        radius : float
+            Half the width of the range, on the unconstrained scale.
+
+        Returns
+        -------
+        array, shape (chain, dim)
+            A point of positive density for each chain.
 
         Raises
         ------
@@ -218,9 +293,9 @@ class StanDensity:
 
 
 def _open(source: Source, data: str, seed: int, engine: str) -> Density:
-    """Open the density with the engine that is asked for, or with the one that there is."""
+    """Open the density with the requested engine, or with the available one."""
     if engine not in ("auto", "compiled", "interpreted"):
-        raise ConfigError(f"engine must be auto, compiled or interpreted, was {engine!r}")
+        raise ConfigError(f"engine must be auto, compiled or interpreted, got {engine!r}")
     with _explained(DataError, f"data of {source.path.name}"):
         if engine != "interpreted":
             try:
@@ -233,7 +308,7 @@ def _open(source: Source, data: str, seed: int, engine: str) -> Density:
 
 @contextmanager
 def _explained(kind: type[PyflowersError], what: str) -> Iterator[None]:
-    """Raise Stan's message in one line, without the folder that the program was compiled in."""
+    """Raise Stan's message in one line, without the folder of the compiled program."""
     try:
         yield
     except RuntimeError as error:
@@ -243,7 +318,7 @@ def _explained(kind: type[PyflowersError], what: str) -> Iterator[None]:
 
 
 def _dims(elements: Sequence[str], source: Source) -> dict[str, tuple[int, ...]]:
-    """Return each variable's shape from its elements' names, such as ``theta.1.2``.
+    """Return the shape of each variable, given names of elements such as ``theta.1.2``.
 
     A part of a tuple, ``t:2.1``, is the variable ``t.2``; a complex number is a pair. A variable of
     size 0 has no elements: its shape is given as zeros.
@@ -281,7 +356,7 @@ def _data_text(data: Mapping[str, Any] | str | Path | None) -> str:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a value as JSON has it: numbers and lists of numbers, truth as 0 and 1."""
+    """Return a value in a form for JSON: numbers and lists of numbers, with booleans as 0 and 1."""
     try:
         array = np.asarray(value)
     except ValueError as error:

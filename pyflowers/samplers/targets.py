@@ -28,7 +28,32 @@ _LOG_2PI = math.log(2 * math.pi)
 
 @dataclass(frozen=True)
 class StandardNormal:
-    """N(0, I) in `dim` coordinates."""
+    """N(0, I) in `dim` coordinates.
+
+    Parameters
+    ----------
+    dim : int
+        Number of coordinates, at least 1.
+
+    Raises
+    ------
+    ConfigError
+        `dim` is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import StandardNormal
+    >>> target = StandardNormal(dim=2)
+    >>> x = np.array([[3.0, 4.0]])
+    >>> (target.log_density(x) + np.log(2 * np.pi)).round(10)  # −(3² + 4²) / 2
+    array([-12.5])
+    >>> _, gradient = target.log_density_gradient(x)
+    >>> gradient
+    array([[-3., -4.]])
+    >>> target.sample(np.random.default_rng(1), num_draws=5).shape
+    (5, 2)
+    """
 
     dim: int = 1
 
@@ -46,34 +71,98 @@ class StandardNormal:
         return np.ones(self.dim)
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
-        """Return −½ Σ x² − (d/2) log 2π, shape (chain,)."""
+        """Return −½ Σ x² − (d/2) log 2π.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+            Positions of the chains.
+
+        Returns
+        -------
+        array, shape (chain,)
+            The log density at each position.
+        """
         squares: FloatArray = np.einsum("...i,...i->...", x, x)
         return -0.5 * (squares + self.dim * _LOG_2PI)
 
     def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
-        """Return the log density and −x."""
+        """Return the log density and −x.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+            Positions of the chains.
+
+        Returns
+        -------
+        log_density : array, shape (chain,)
+            The log density at each position.
+        gradient : array, shape (chain, dim)
+            −x.
+        """
         return self.log_density(x), -x
 
     def sample(self, rng: np.random.Generator, num_draws: int) -> FloatArray:
-        """Return independent draws, shape (num_draws, dim)."""
+        """Return independent draws.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the draws.
+        num_draws : int
+            Number of draws.
+
+        Returns
+        -------
+        array, shape (num_draws, dim)
+            One draw in each row.
+        """
         return rng.standard_normal((num_draws, self.dim))
 
 
 class NormalMixture:
     """Σₖ wₖ N(μₖ, sₖ²) in one coordinate.
 
-    Both of the lectures' bimodal targets are of this kind: :meth:`lecture_metropolis` and
-    :meth:`lecture_hmc`.
+    The lectures' two bimodal targets are :meth:`lecture_metropolis` and :meth:`lecture_hmc`.
 
     Parameters
     ----------
-    weights : sequence of K positive numbers that sum to 1
-    means, sds : sequences of K numbers, the sds positive
+    weights : array, shape (K,)
+        wₖ, positive; they sum to 1.
+    means : array, shape (K,)
+        μₖ.
+    sds : array, shape (K,)
+        sₖ, positive, in the unit of the means.
 
     Raises
     ------
     ConfigError
-        The three differ in length, or hold what a mixture cannot.
+        The three differ in length, a weight or an sd is not positive, or the weights do not sum
+        to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import NormalMixture
+    >>> target = NormalMixture(weights=[0.5, 0.5], means=[-2, 2], sds=[1, 1])
+    >>> target.mean, target.variance  # 0 and 1 + 2²
+    (array([0.]), array([5.]))
+    >>> target.cdf(np.array([0.0]))
+    array([0.5])
+    >>> log_density, gradient = target.log_density_gradient(np.zeros((1, 1)))
+    >>> bool(np.isclose(np.exp(log_density[0]), np.exp(-2) / np.sqrt(2 * np.pi)))
+    True
+    >>> bool(log_density == target.log_density(np.zeros((1, 1)))), gradient
+    (True, array([[0.]]))
+
+    The lectures' targets:
+
+    >>> NormalMixture.lecture_metropolis().mean.round(1)  # 0.7 · 1.5 − 0.3 · 1.5
+    array([0.6])
+    >>> draws = NormalMixture.lecture_hmc().sample(np.random.default_rng(1), num_draws=10_000)
+    >>> round(float(draws.mean()), 1)  # 0.7 · 2 − 0.3 · 2
+    0.8
     """
 
     dim = 1
@@ -93,7 +182,10 @@ class NormalMixture:
 
     @classmethod
     def lecture_metropolis(cls) -> NormalMixture:
-        """Return p̂(m) = 0.7 exp(−(m−1.5)²/2) + 0.3 exp(−(m+1.5)²/2), divided by its √2π."""
+        """Return 0.7 N(1.5, 1) + 0.3 N(−1.5, 1).
+
+        The handout omits the factor 1/√2π: p̂(m) = 0.7 exp(−(m−1.5)²/2) + 0.3 exp(−(m+1.5)²/2).
+        """
         return cls((0.7, 0.3), (1.5, -1.5), (1.0, 1.0))
 
     @classmethod
@@ -102,11 +194,35 @@ class NormalMixture:
         return cls((0.3, 0.7), (-2.0, 2.0), (1.0, 1.0))
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
-        """Return log Σₖ wₖ N(x; μₖ, sₖ²), shape (chain,)."""
+        """Return log Σₖ wₖ N(x; μₖ, sₖ²).
+
+        Parameters
+        ----------
+        x : array, shape (chain, 1)
+            Positions of the chains.
+
+        Returns
+        -------
+        array, shape (chain,)
+            The log density at each position.
+        """
         return self._log_sum(x)[0]
 
     def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
-        """Return the log density and Σₖ P(k | x) (μₖ − x)/sₖ²."""
+        """Return the log density and Σₖ P(k | x) (μₖ − x)/sₖ².
+
+        Parameters
+        ----------
+        x : array, shape (chain, 1)
+            Positions of the chains.
+
+        Returns
+        -------
+        log_density : array, shape (chain,)
+            The log density at each position.
+        gradient : array, shape (chain, 1)
+            Its gradient.
+        """
         log_density, responsibilities = self._log_sum(x)
         pulls = (self.means - x) / self.sds**2
         return log_density, (responsibilities * pulls).sum(axis=-1, keepdims=True)
@@ -121,14 +237,38 @@ class NormalMixture:
         return (highest + np.log(total))[..., 0], scaled / total
 
     def cdf(self, x: FloatArray) -> FloatArray:
-        """Return P(X ≤ x) of each element of x, in the shape of x."""
+        """Return P(X ≤ x) of each element of x.
+
+        Parameters
+        ----------
+        x : array
+            Values, of any shape.
+
+        Returns
+        -------
+        array, shape of `x`
+            Probabilities.
+        """
         from scipy.special import ndtr
 
         values: FloatArray = ndtr((np.asarray(x)[..., None] - self.means) / self.sds) @ self.weights
         return values
 
     def sample(self, rng: np.random.Generator, num_draws: int) -> FloatArray:
-        """Return independent draws, shape (num_draws, 1): a component, then a normal."""
+        """Return independent draws: a component, then a normal.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the draws.
+        num_draws : int
+            Number of draws.
+
+        Returns
+        -------
+        array, shape (num_draws, 1)
+            One draw in each row.
+        """
         component = rng.choice(len(self.weights), size=num_draws, p=self.weights)
         return rng.normal(self.means[component], self.sds[component])[:, None]
 
@@ -138,13 +278,31 @@ class Gamma:
 
     Parameters
     ----------
-    shape, rate : numbers, or arrays of shape (dim,), positive
-        `shape` gives the number of coordinates; one rate may serve all.
+    shape : number, or array of shape (dim,)
+        a, positive. Its length is the number of coordinates.
+    rate : number, or array of shape (dim,)
+        b, positive; a number serves all coordinates.
 
     Raises
     ------
     ConfigError
         `shape` or `rate` is not positive, or their lengths differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import Gamma
+    >>> target = Gamma(shape=3, rate=2)
+    >>> target.mean, target.variance  # a / b and a / b²
+    (array([1.5]), array([0.75]))
+    >>> target.log_density(np.array([[1.0], [-1.0]])).round(4)  # log 4 − 2, and no density below 0
+    array([-0.6137,    -inf])
+    >>> log_density, gradient = target.log_density_gradient(np.array([[2.0]]))
+    >>> gradient  # (3 − 1) / 2 − 2
+    array([[-1.]])
+    >>> draws = target.sample(np.random.default_rng(1), num_draws=10_000)
+    >>> round(float(draws.mean()), 1)
+    1.5
     """
 
     def __init__(self, shape: ArrayLike, rate: ArrayLike = 1.0) -> None:
@@ -161,30 +319,67 @@ class Gamma:
         self._log_constant = float((self.shape * np.log(self.rate) - log_gamma).sum())
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
-        """Return Σ (a − 1) log x − b x and its constant, −inf unless all x > 0; shape (chain,)."""
+        """Return Σ (a − 1) log x − b x and its constant, −inf unless all x > 0.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+            Positions of the chains.
+
+        Returns
+        -------
+        array, shape (chain,)
+            The log density at each position.
+        """
         safe = np.where(x > 0, x, 1.0)
         terms = (self.shape - 1) * np.log(safe) - self.rate * safe
         return np.where((x > 0).all(axis=-1), terms.sum(axis=-1) + self._log_constant, -np.inf)
 
     def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
-        """Return the log density and (a − 1)/x − b, which is 0 outside the support."""
+        """Return the log density and (a − 1)/x − b.
+
+        Parameters
+        ----------
+        x : array, shape (chain, dim)
+            Positions of the chains.
+
+        Returns
+        -------
+        log_density : array, shape (chain,)
+            The log density at each position.
+        gradient : array, shape (chain, dim)
+            Its gradient; 0 in coordinates that are not positive.
+        """
         safe = np.where(x > 0, x, 1.0)
         gradient = np.where(x > 0, (self.shape - 1) / safe - self.rate, 0.0)
         return self.log_density(x), gradient
 
     def sample(self, rng: np.random.Generator, num_draws: int) -> FloatArray:
-        """Return independent draws, shape (num_draws, dim)."""
+        """Return independent draws.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the draws.
+        num_draws : int
+            Number of draws.
+
+        Returns
+        -------
+        array, shape (num_draws, dim)
+            One draw in each row.
+        """
         return rng.gamma(self.shape, 1 / self.rate, size=(num_draws, self.dim))
 
 
 class LinearRegression:
-    """The posterior of a straight line with flat priors, also by mini-batches.
+    """The posterior of a straight line with flat priors, also for mini-batches.
 
         y_i ~ N(α + β x_i, σ²),   i = 1, …, N,
 
     in the coordinates θ = (α, β, log σ). Let c = 0 if the prior is flat in log σ (the textbook's
-    p(σ) ∝ 1/σ), c = 1 if it is flat in σ (what a Stan program without a prior on σ has: the
-    Jacobian of the logarithm adds log σ). Then, with S(α, β) = Σ (y_i − α − β x_i)²,
+    p(σ) ∝ 1/σ), c = 1 if it is flat in σ (as in a Stan program without a prior on σ: the Jacobian
+    of the logarithm adds log σ). Then, with S(α, β) = Σ (y_i − α − β x_i)²,
 
         log p(θ | y) = −(N − c) log σ − S(α, β) / (2σ²) + constant.
 
@@ -195,9 +390,12 @@ class LinearRegression:
 
     Parameters
     ----------
-    x, y : arrays, shape (N,)
+    x : array, shape (N,)
+        The covariate, not constant.
+    y : array, shape (N,)
+        The outcome.
     flat_in : "log_sigma" or "sigma"
-        Where the prior is flat: it decides the degrees of freedom, N − 2 or N − 3.
+        Where the prior is flat. It decides the degrees of freedom, N − 2 or N − 3.
 
     Raises
     ------
@@ -208,6 +406,35 @@ class LinearRegression:
     ----------
     .. [1] Gelman, Carlin, Stern, Dunson, Vehtari & Rubin (2013), Bayesian Data Analysis, third
        edition.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyflowers.samplers import LinearRegression
+    >>> target = LinearRegression(x=[0, 1, 2, 3, 4], y=[1, 2, 4, 5, 8])
+    >>> target.coefficients.round(2), target.degrees_of_freedom
+    (array([0.6, 1.7]), 3)
+    >>> np.round(target.marginal("beta").interval(0.9), 2)  # 1.7 ± 2.353 · √(0.367 / 10)
+    array([1.25, 2.15])
+
+    At the least-squares line only log σ has a slope:
+
+    >>> theta = np.array([[0.6, 1.7, 0.0]])  # α, β and log σ
+    >>> target.log_density(theta).round(2)  # −S / 2
+    array([-0.55])
+    >>> _, gradient = target.log_density_gradient(theta)
+    >>> gradient.round(2) + 0.0
+    array([[ 0. ,  0. , -3.9]])
+    >>> prior = target.log_prior_gradient(theta)
+    >>> batches = [target.log_lik_gradient(theta, np.array(b)) for b in ([0, 1], [2, 3, 4])]
+    >>> bool(np.allclose(prior + sum(batches), gradient))
+    True
+
+    Exact draws:
+
+    >>> draws = target.sample(np.random.default_rng(1), num_draws=10_000)
+    >>> round(float(np.median(draws[:, 1])), 1)
+    1.7
     """
 
     dim = 3
@@ -222,7 +449,7 @@ class LinearRegression:
                 f"x and y must be of one length, but have {len(self.x)} and {len(self.y)}"
             )
         if flat_in not in ("log_sigma", "sigma"):
-            raise ConfigError(f"flat_in must be 'log_sigma' or 'sigma', was {flat_in!r}")
+            raise ConfigError(f"flat_in must be 'log_sigma' or 'sigma', got {flat_in!r}")
         self._jacobian = 1 if flat_in == "sigma" else 0
         self.num_obs = len(self.x)
         self.degrees_of_freedom = self.num_obs - 2 - self._jacobian
@@ -254,7 +481,7 @@ class LinearRegression:
 
     @property
     def variance(self) -> FloatArray:
-        """Those of t_ν, infinite if ν ≤ 2, and ¼ ψ′(ν/2) for log σ; shape (3,)."""
+        """The variances of α and β, infinite if ν ≤ 2, and ¼ ψ′(ν/2) for log σ; shape (3,)."""
         from scipy.special import polygamma
 
         nu = self.degrees_of_freedom
@@ -263,41 +490,99 @@ class LinearRegression:
         return np.append(slopes, 0.25 * polygamma(1, nu / 2))
 
     def marginal(self, name: Literal["alpha", "beta"]) -> Any:
-        """Return the exact t posterior of a coefficient, as a frozen `scipy.stats.t`."""
+        """Return the exact t posterior of a coefficient.
+
+        Parameters
+        ----------
+        name : "alpha" or "beta"
+            The coefficient.
+
+        Returns
+        -------
+        frozen distribution of `scipy.stats.t`
+            With ν degrees of freedom, and methods such as ``pdf`` and ``interval``.
+
+        Raises
+        ------
+        ConfigError
+            There is no such coefficient.
+        """
         from scipy.stats import t
 
         if name not in self.names[:2]:
-            raise ConfigError(f"name must be 'alpha' or 'beta', was {name!r}")
+            raise ConfigError(f"name must be 'alpha' or 'beta', got {name!r}")
         index = self.names.index(name)
         scale = np.sqrt(self.residual_variance * self._unscaled_covariance[index, index])
         return t(self.degrees_of_freedom, self.coefficients[index], scale)
 
     def log_density(self, theta: FloatArray, /) -> FloatArray:
-        """Return −(N − c) log σ − S(α, β)/(2σ²), shape (chain,); not normalised."""
+        """Return −(N − c) log σ − S(α, β)/(2σ²), which is not normalised.
+
+        Parameters
+        ----------
+        theta : array, shape (chain, 3)
+            (α, β, log σ) of each chain.
+
+        Returns
+        -------
+        array, shape (chain,)
+            The log density at each position.
+        """
         squares: FloatArray = (self._residuals(theta) ** 2).sum(axis=-1)
         log_sigma = theta[..., 2]
         power = self.num_obs - self._jacobian
         return -power * log_sigma - 0.5 * squares * np.exp(-2 * log_sigma)
 
     def log_density_gradient(self, theta: FloatArray, /) -> tuple[FloatArray, FloatArray]:
-        """Return the log density and its gradient in (α, β, log σ)."""
+        """Return the log density and its gradient in (α, β, log σ).
+
+        Parameters
+        ----------
+        theta : array, shape (chain, 3)
+            (α, β, log σ) of each chain.
+
+        Returns
+        -------
+        log_density : array, shape (chain,)
+            The log density at each position.
+        gradient : array, shape (chain, 3)
+            Its gradient.
+        """
         everyone = np.arange(self.num_obs)
         gradient = self.log_prior_gradient(theta) + self.log_lik_gradient(theta, everyone)
         return self.log_density(theta), gradient
 
     def log_prior_gradient(self, theta: FloatArray, /) -> FloatArray:
-        """Return (0, 0, c), shape (chain, 3)."""
+        """Return (0, 0, c), the gradient of the log prior.
+
+        Parameters
+        ----------
+        theta : array, shape (chain, 3)
+            (α, β, log σ) of each chain.
+
+        Returns
+        -------
+        array, shape (chain, 3)
+            The gradient for each chain.
+        """
         gradient = np.zeros_like(theta)
         gradient[..., 2] = self._jacobian
         return gradient
 
     def log_lik_gradient(self, theta: FloatArray, batch: NDArray[np.intp], /) -> FloatArray:
-        """Return Σ_batch (r/σ², r x/σ², r²/σ² − 1) with r = y − α − β x, shape (chain, 3).
+        """Return Σ_batch (r/σ², r x/σ², r²/σ² − 1) with r = y − α − β x.
 
         Parameters
         ----------
         theta : array, shape (chain, 3)
-        batch : array of observation numbers, shape (chain, n), or (n,) for all chains alike
+            (α, β, log σ) of each chain.
+        batch : array of int, shape (chain, n) or (n,)
+            Positions of the observations, from 0, for each chain or for all chains.
+
+        Returns
+        -------
+        array, shape (chain, 3)
+            The gradient of the batch's log likelihood.
         """
         residual = self._residuals(theta, batch)
         precision = np.exp(-2 * theta[..., 2])
@@ -312,7 +597,20 @@ class LinearRegression:
         return np.asarray(y - theta[..., 0:1] - theta[..., 1:2] * x)
 
     def sample(self, rng: np.random.Generator, num_draws: int) -> FloatArray:
-        """Return independent exact draws of (α, β, log σ), shape (num_draws, 3)."""
+        """Return independent exact draws of (α, β, log σ).
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of the draws.
+        num_draws : int
+            Number of draws.
+
+        Returns
+        -------
+        array, shape (num_draws, 3)
+            One draw in each row.
+        """
         sigma = np.sqrt(self._sum_of_squares / rng.chisquare(self.degrees_of_freedom, num_draws))
         z = rng.standard_normal((num_draws, 2))
         factor = np.linalg.cholesky(self._unscaled_covariance)

@@ -1,6 +1,6 @@
-"""Which CmdStan, how to make one from a package index, and cached executables.
+"""Finding CmdStan, building it from a package index, and caching executables.
 
-CmdStanPy drives whichever CmdStan is found; nothing here samples.
+CmdStanPy runs the CmdStan that is found. This package does not sample.
 """
 
 from pyflowers.toolchain.build import Executable, compile_program, compile_source

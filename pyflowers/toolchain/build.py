@@ -1,13 +1,13 @@
-"""What is compiled of a Stan program, at most once: its executable, and a library of its density.
+"""Compiling a Stan program, at most once, to an executable and a library of its density.
 
-Both are content-addressed. The key of an executable is made of the program's text with its
-includes, the options for stanc and C++, also those of make's environment, CmdStan's identity and
-the compiler's version; a change in any of them is another executable. It is built away from the
-program, under a lock, moved into place in one step, and checked before each use. Nothing is written
-beside the program.
+Both are content-addressed. The key of an executable is computed from the program's text with its
+includes, the options for stanc and C++ (including those in make's environment), the identity of
+CmdStan and the version of the compiler. A change in any of these gives a different executable. It
+is built in a separate folder, under a lock, moved into place in one step, and checked before each
+use. Nothing is written next to the program.
 
-The library is the class that stanc generates with the C interface of ``density/density.cpp`` over
-it. It needs Stan's headers and libraries of the embedded toolchain, not CmdStan's front end.
+The library is the class that stanc generates, with the C interface in ``density/density.cpp``. It
+needs Stan's headers and libraries from the embedded toolchain, but not CmdStan's front end.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _READ_BY_MAKE = {
     *("STAN_THREADS", "STAN_MPI", "STAN_OPENCL", "STAN_CPP_OPTIMS", "STAN_NO_RANGE_CHECKS"),
     *("STAN_MODEL_FVAR_VAR", "PRECOMPILED_HEADERS"),
 }
-"""Variables of the environment that change what CmdStan's makefile compiles. STAN_NUM_THREADS is
-not one of them: CmdStanPy sets it, and executables read it."""
+"""Environment variables that affect compilation by CmdStan's makefile. STAN_NUM_THREADS is not one
+of them: CmdStanPy sets it, and executables read it."""
 
 _INTERFACE = Path(__file__).resolve().parent / "density" / "density.cpp"
 
@@ -68,7 +68,7 @@ class Executable:
     path : Path
         The executable.
     key : str
-        Digest of everything it was made of.
+        Digest of everything from which it was built.
     source : Source
         The Stan program.
     cmdstan : CmdStan
@@ -94,9 +94,9 @@ def compile_program(
     program : str or Path
         The ``.stan`` file.
     include_paths : sequence of path
-        Where to look for included files after the program's own folder.
+        Folders in which included files are searched, after the program's folder.
     cmdstan : CmdStan, optional
-        The one to compile with; that of :func:`find_cmdstan` by default.
+        The CmdStan to compile with. Default: the result of :func:`find_cmdstan`.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
     source : Source
         The program.
     cmdstan : CmdStan, optional
-        The one to compile with; that of :func:`find_cmdstan` by default.
+        The CmdStan to compile with. Default: the result of :func:`find_cmdstan`.
 
     Raises
     ------
@@ -131,8 +131,8 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
     path = cache_dir() / "executables" / f"{source.safe_name}-{key[:24]}" / source.safe_name
 
     def is_sound() -> bool:
-        # One that is linked to libraries of another folder does not count, so that a copied cache
-        # is independent of the original.
+        # An executable that is linked to libraries in another folder does not count, so that a
+        # copied cache is independent of the original.
         if _intact_record(path).get("folder") != str(found.path):
             return False
         try:
@@ -183,7 +183,7 @@ def compile_library(source: Source) -> Path:
         arguments = [
             *(*_FLAGS, "-isystem", str(stan / "include"), "-include", str(header)),
             *(str(_INTERFACE), *archives, f"-L{stan / 'lib'}", "-ltbb", "-lpthread"),
-            # The library finds TBB where the toolchain has it.
+            # So that the library finds TBB in the toolchain.
             *("-Xlinker", "-rpath", "-Xlinker", str(stan / "lib"), "-o", str(library)),
         ]
         _compile([*compiler().split(), *arguments], source.path.name)
@@ -197,7 +197,7 @@ def compile_library(source: Source) -> Path:
 def compile_sources(
     sources: Sequence[Source], cmdstan: CmdStan, jobs: int | None = None
 ) -> list[Executable]:
-    """Compile several programs, as many at once as there are usable cores.
+    """Compile several programs, one per usable core at a time.
 
     Raises
     ------
@@ -209,21 +209,21 @@ def compile_sources(
 
 
 def _make_options() -> str:
-    """Return the options that make takes from the environment as text."""
+    """Return, as text, the options that make takes from the environment."""
     options = {name: value for name, value in os.environ.items() if name in _READ_BY_MAKE}
     return json.dumps(options, sort_keys=True)
 
 
 def is_intact(path: Path) -> bool:
-    """Whether an executable or a library of the cache is what was recorded when it was built."""
+    """Whether an executable or a library in the cache matches the record of its build."""
     return bool(_intact_record(path))
 
 
 def _intact_record(path: Path) -> dict[str, Any]:
-    """Return what ``build.json`` says of a file beside it; nothing if the two do not agree."""
+    """Return the record of a file in its ``build.json``; empty if the two do not match."""
     record = path.parent / "build.json"
     if not (is_own(path.parent) and is_own(record) and is_own(path)):
-        return {}  # it is made again
+        return {}  # it is built again
     try:
         values = json.loads(record.read_text(encoding="utf-8"))
         agrees = isinstance(values, dict) and values.get("sha256") == sha256_file(path)
@@ -239,7 +239,7 @@ def _once(
     title: str,
     about: dict[str, str],
 ) -> None:
-    """Build a file of the cache if it is not sound, in a temporary folder whose path make reads."""
+    """Build a cached file if it is not intact, in a temporary folder that make can read."""
     if is_sound():
         return
     require_toolchain()
@@ -257,10 +257,10 @@ def _once(
 
 
 def _make(program: Path, cmdstan: CmdStan, *, includes: bool) -> Path:
-    """Let CmdStan's makefile compile a program, which may include files beside it.
+    """Compile a program, which may include files in its folder, with CmdStan's makefile.
 
-    CmdStanPy's own call of make reads which CmdStan to use from this process's environment, which
-    threads share, and leaves the compilers running when it is interrupted.
+    CmdStanPy's call of make is not used: it selects CmdStan by this process's environment, which
+    threads share, and when it is interrupted it leaves the compilers running.
     """
     executable = program.with_suffix(".exe" if os.name == "nt" else "")
     if any(character.isspace() for character in str(executable)):

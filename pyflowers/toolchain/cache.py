@@ -1,9 +1,8 @@
-"""The user's cache: where it is, its locks, folders that appear whole or not at all, and damage.
+"""The user's cache: its place, locks, atomic creation of folders, and detection of damage.
 
-A file of the cache counts as whole if its size and its time of modification are those recorded when
-it was made, which costs a look at its directory entry. A file whose time alone is another, as a
-copy's is, is told by its SHA-256, and gets the recorded time back, by which make decides what is
-out of date.
+A cached file is intact if its size and modification time match the record, which needs only its
+directory entry. If only the time differs, as in a copied cache, the SHA-256 is compared, and the
+recorded time is restored, because make uses it to decide what is out of date.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ logger = logging.getLogger("pyflowers")
 
 MANIFEST = "manifest.json"
 HEADERS = "headers.json"
-"""Headers are many and needed to compile only, so they have a manifest of their own."""
+"""Manifest of the headers, which is separate because they are many and only needed to compile."""
 
 
 class Care(Enum):
-    """How closely to look: a program that is only run needs no headers."""
+    """How thoroughly to check: running a program needs no headers."""
 
     RUN = "all but headers, by size and time"
     COMPILE = "all files, by size and time"
@@ -63,7 +62,7 @@ def _entry(path: Path) -> list[Any]:
 
 
 def find_damage(folder: Path, care: Care) -> str | None:
-    """Return the first file that is not as it was recorded, with what is wrong; None if all are."""
+    """Return the first damaged file, with a description of the damage; None if all are intact."""
     manifests = [MANIFEST]
     for manifest in manifests:
         try:
@@ -82,7 +81,7 @@ def find_damage(folder: Path, care: Care) -> str | None:
 
 
 def _damage(path: str, care: Care, kind: str, *recorded: Any) -> str:
-    """Return what is wrong with a file or link; nothing if it is as it was recorded."""
+    """Return the damage of a file or link; empty if it matches the record."""
     try:
         if kind == "link":
             (target,) = recorded
@@ -111,12 +110,12 @@ def _damage(path: str, care: Care, kind: str, *recorded: Any) -> str:
 
 
 def restore(folder: Path, care: Care, make: Callable[[], None]) -> None:
-    """Let a folder of the cache be made if it is not there, or again if it is damaged.
+    """Build a folder of the cache if it does not exist or is damaged.
 
     Raises
     ------
     ToolchainError
-        If another user could write it, or it cannot be made.
+        If another user could write it, or it cannot be built.
     """
     require_own(folder)
     if find_damage(folder, care) is None:
@@ -126,7 +125,7 @@ def restore(folder: Path, care: Care, make: Callable[[], None]) -> None:
         if damage is None:
             return
         if os.path.lexists(folder):
-            logger.warning("%s is damaged (%s) and is being made again", folder, damage)
+            logger.warning("%s is damaged (%s) and is being rebuilt", folder, damage)
         make()
 
 
@@ -137,12 +136,12 @@ def _is_open_to_others(found: os.stat_result) -> bool:
 
 
 def cache_dir() -> Path:
-    """Return the cache folder: ``PYFLOWERS_CACHE``, or the platform's place for caches.
+    """Return the cache folder: ``PYFLOWERS_CACHE``, or the platform's folder for caches.
 
     Raises
     ------
     ToolchainError
-        If others could change what is in it, which is run.
+        If other users could change its contents, which are executed.
     """
     given = os.environ.get("PYFLOWERS_CACHE")
     folder = Path(given).expanduser() if given else user_cache_path("pyflowers")
@@ -152,7 +151,7 @@ def cache_dir() -> Path:
 
 
 def is_own(path: Path) -> bool:
-    """Whether nobody else could have written what is at `path`, or nothing is there."""
+    """Whether no other user could have written the file at `path`, or there is none."""
     try:
         require_own(path)
     except ToolchainError:
@@ -161,19 +160,19 @@ def is_own(path: Path) -> bool:
 
 
 def require_own(path: Path) -> None:
-    """Refuse a folder or file of the cache that another user owns or can write; it may be missing.
+    """Refuse a cached folder or file that another user owns or can write; it may be missing.
 
     Raises
     ------
     ToolchainError
-        With what to do about it.
+        If another user owns or can write it, with the remedy.
     """
     if not hasattr(os, "geteuid"):
         return
     try:
         found = path.lstat()
     except OSError:
-        return  # whoever needs it says what is wrong with it
+        return  # its user will report the error
     other = "set PYFLOWERS_CACHE to a folder of your own"
     if found.st_uid != os.geteuid():
         raise ToolchainError(
@@ -189,17 +188,17 @@ def require_own(path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of `folder` across processes; two at once do the work once.
+    """Hold the lock of `folder` across processes, so that the work is done only once.
 
     Raises
     ------
     ToolchainError
-        If the cache cannot be written, or its lock is another user's.
+        If the cache cannot be written, or the lock belongs to another user.
     """
     lock = folder.parent / f".{folder.name}.lock"
     remedy = "free space or set PYFLOWERS_CACHE to another folder"
     try:
-        # What another user's mask would allow is not meant for the cache.
+        # The cache must be private even if the umask is permissive.
         for parent in reversed((folder.parent, *folder.parent.parents)):
             if not parent.is_dir():
                 parent.mkdir(mode=0o700, exist_ok=True)
@@ -218,16 +217,17 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def appearing(folder: Path) -> Iterator[Path]:
-    """Yield a fresh folder to fill, which becomes `folder` in one step when the block succeeds.
+    """Yield an empty folder, which becomes `folder` in one step when the block succeeds.
 
-    Call it with the folder's lock held. What a kill left behind is finished or cleared first.
+    The caller must hold the folder's lock. Leftovers of killed processes are restored or removed
+    first.
     """
     recover(folder.parent)
     with staging(folder.parent) as aside:
         new = aside / "new"
         new.mkdir(mode=0o700)
         yield new
-        # Nobody else may write into it, whatever the user's mask allows.
+        # No other user may write into it, even if the umask is permissive.
         new.chmod(0o755)
         for path in new.rglob("*"):
             mode = path.lstat().st_mode

@@ -1,4 +1,4 @@
-"""The C++ compiler and make that CmdStan needs."""
+"""The C++ compiler and make, which CmdStan needs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pyflowers.errors import CompileError, ToolchainError
 from pyflowers.programs.source import Source
 from pyflowers.toolchain.processes import run
 
-# The shell's exit statuses for a command that it cannot run, and for one that a signal ended
+# The shell's exit statuses for a command that cannot be run, and for one ended by a signal
 _NO_WORDS = {126, 127, *range(128, 256), *range(-64, 0)}
 
 _PACKAGES = {"g++": "g++", "c++": "g++", "clang++": "clang", "make": "make"}
 
 
 def compiler() -> str:
-    """Return the C++ compiler's command: ``CXX``, or the platform's own."""
+    """Return the C++ compiler's command: ``CXX``, or the platform's default."""
     return os.environ.get("CXX") or ("clang++" if platform.system() == "Darwin" else "g++")
 
 
 def make() -> str:
-    """Return the make command: ``MAKE``, which CmdStanPy reads too, or make."""
+    """Return the make command: ``MAKE``, which CmdStanPy also reads, or make."""
     return os.environ.get("MAKE") or "make"
 
 
@@ -34,7 +34,7 @@ def require_toolchain() -> None:
     Raises
     ------
     ToolchainError
-        Naming the package to install.
+        If one is missing, with the package to install.
     """
     missing = [tool for tool in (compiler(), make()) if shutil.which(tool.split()[0]) is None]
     if not missing:
@@ -65,14 +65,14 @@ def _first_line(command: str) -> str:
 
 
 def check_syntax(source: Source, program: Path, stanc: Path) -> None:
-    """Let stanc check a program before it is compiled, for its clearer messages.
+    """Check a program with stanc before it is compiled, because its messages are clearer.
 
     Parameters
     ----------
     source : Source
         The program, named in messages.
     program : Path
-        Its file, with what it includes beside it.
+        Its file, with the included files in the same folder.
     stanc : Path
         The Stan compiler.
 
@@ -90,7 +90,7 @@ def check_syntax(source: Source, program: Path, stanc: Path) -> None:
         broken = error.strerror or str(error)
     if broken:
         raise ToolchainError(
-            f"{stanc}: the Stan compiler does not run ({broken}); install that CmdStan again, or "
+            f"{stanc}: the Stan compiler does not run ({broken}); reinstall that CmdStan, or "
             "use the embedded one with --cmdstan embedded"
         )
     if done.returncode != 0:

@@ -1,9 +1,9 @@
-"""The embedded CmdStan: made from one pinned wheel of a package index and pyflowers' own front end.
+"""The embedded CmdStan, built from one pinned wheel on a package index and pyflowers' front end.
 
-The wheel of httpstan 4.13.0 carries all of Stan 2.35.0 but CmdStan's front end: headers, libraries
-and stanc. It is fetched with pip, and its SHA-256 is checked. The front end in ``driver/`` is
-compiled in the user's cache against them. What is damaged is made again before it is used, and the
-links of its folder are relative, so that a cache that is copied or moved stays whole. See
+The wheel of httpstan 4.13.0 contains all of Stan 2.35.0 except CmdStan's front end: headers,
+libraries and stanc. It is fetched with pip, and its SHA-256 is checked. The front end in
+``driver/`` is compiled against it in the user's cache. Damaged parts are rebuilt before they are
+used. Links in the folder are relative, so that a cache can be copied or moved. See
 docs/decisions/0001-embedded-cmdstan.md.
 """
 
@@ -43,7 +43,7 @@ _LINUX = (
     "db96f12cacea0ae8efb6bddbf3061c3536b3503187befda936c6a36c1da7124d",
     "7b490d6c0e8b7048d1b58dfb79db561ae1879cb3bde3012d024ef374c0308469",
 )
-"""The index serves two builds under equal tags: headers and stanc are the same to the byte."""
+"""The pinned wheels. The index has two builds per tag, with identical headers and stanc."""
 
 _MACOS_14 = "c8f8d9129afbe03b05562700b3a9d3b0333ebaae75e32c7013300b7c884f2896"
 _MACOS_15 = "c12779e92582c041ab966c0dc0b72811e4516c99e15a66be998e40550506b090"
@@ -52,15 +52,15 @@ _MACOS_X86 = "d0c0807843d75629f61876319d5715e6a4efcc0c7b55fdbaa970baa86e7d2b09"
 
 @dataclass(frozen=True)
 class Pinned:
-    """The cp311 wheels that serve one kind of machine.
+    """The cp311 wheels for one kind of machine.
 
     Attributes
     ----------
     tag : str
-        The platform tag to ask for.
+        The platform tag.
     digests : tuple of str
-        SHA-256 of every wheel that will do. The first names the folders in the cache, so that the
-        same CmdStan comes of each.
+        SHA-256 of every accepted wheel. The first is part of the names of folders in the cache, so
+        that all wheels lead to the same CmdStan.
     """
 
     tag: str
@@ -68,22 +68,22 @@ class Pinned:
 
 
 def stan_folder(wheel: str | Path | None = None, care: Care = Care.RUN) -> Path:
-    """Return the folder with Stan's own ``include/``, ``lib/`` and ``stanc``, whole.
+    """Return the folder with Stan's ``include/``, ``lib/`` and ``stanc``, checked for damage.
 
-    It is unpacked from the wheel if it is not in the cache yet or is damaged; CmdStan's front end
+    It is unpacked from the wheel if it is not yet in the cache or is damaged. CmdStan's front end
     is not needed.
 
     Parameters
     ----------
     wheel : str or Path, optional
-        The wheel as a file, for a machine that reaches no package index.
+        The wheel as a file, for a machine without access to a package index.
     care : Care
-        How closely to look at what is there.
+        How thoroughly to check an existing folder.
 
     Raises
     ------
     ToolchainError
-        If the platform has no wheel, or the wheel cannot be had or is not the pinned one.
+        If the platform has no wheel, or the wheel cannot be downloaded or is not the pinned one.
     """
     pinned = wheel_for(platform.system(), platform.machine())
     folder = cache_dir() / f"stan-{VERSION}-{pinned.digests[0][:16]}"
@@ -99,7 +99,7 @@ def stan_folder(wheel: str | Path | None = None, care: Care = Care.RUN) -> Path:
 
 
 def wheel_for(system: str, machine: str) -> Pinned:
-    """Return the wheels that serve a kind of machine.
+    """Return the wheels for a kind of machine.
 
     Raises
     ------
@@ -124,8 +124,8 @@ def wheel_for(system: str, machine: str) -> Pinned:
 def download(pinned: Pinned, folder: Path) -> Path:
     """Fetch a wheel from the user's package index with pip into `folder`.
 
-    It is asked for by its digest: where an index has several files of one name and tag, pip would
-    otherwise take any of them.
+    It is requested by digest, because if an index has several files with the same name and tag, pip
+    could otherwise take any of them.
     """
     hashes = " ".join(f"--hash=sha256:{sha256}" for sha256 in pinned.digests)
     requirement = folder / "requirement.txt"
@@ -150,12 +150,12 @@ def download(pinned: Pinned, folder: Path) -> Path:
 
 
 def check_wheel(file: Path, pinned: Pinned) -> None:
-    """Refuse a file that is not one of the pinned wheels.
+    """Refuse a file that is not a pinned wheel.
 
     Raises
     ------
     ToolchainError
-        Naming its digest.
+        If it is not a pinned wheel, with its digest.
     """
     if not file.is_file():
         raise ToolchainError(f"--wheel {file}: no such file; check the path")
@@ -163,8 +163,8 @@ def check_wheel(file: Path, pinned: Pinned) -> None:
     if found not in pinned.digests:
         known = " or ".join(f"{sha256[:16]}…" for sha256 in pinned.digests)
         raise ToolchainError(
-            f"{file}: its SHA-256 is {found[:16]}…, not {known} of the pinned {REQUIREMENT} "
-            "wheel for this machine; fetch that one"
+            f"{file} has SHA-256 {found[:16]}…, not {known} of the pinned {REQUIREMENT} wheel for "
+            "this machine; fetch that wheel"
         )
 
 
@@ -174,8 +174,8 @@ def _unpack(file: Path, folder: Path) -> None:
         with stage("Unpacking Stan's headers and libraries", len(wanted)) as advance:
             for name in wanted:
                 extracted = archive.extract(name, staging)
-                # With the time that it has in the archive: to make, what was compiled with headers
-                # is then as good as before when they are unpacked again.
+                # With the time from the archive, so that make does not consider compiled files out
+                # of date when the headers are unpacked again.
                 time = calendar.timegm((*archive.getinfo(name).date_time, 0, 0, 0))
                 os.utime(extracted, (time, time))
                 advance(1)
@@ -192,16 +192,16 @@ DRIVER = Path(__file__).resolve().parent / "driver"
 def install_embedded(
     wheel: str | Path | None = None, jobs: int | None = None, care: Care = Care.RUN
 ) -> Path:
-    """Make the embedded CmdStan, or return the one already made; what is damaged is made again.
+    """Build the embedded CmdStan, or return the existing one after rebuilding damaged parts.
 
     Parameters
     ----------
     wheel : str or Path, optional
-        The wheel as a file, for a machine that reaches no package index.
+        The wheel as a file, for a machine without access to a package index.
     jobs : int, optional
-        Compilers to run at once; the usable cores by default.
+        Number of compilers that run at the same time. Default: the number of usable cores.
     care : Care
-        How closely to look at what is there.
+        How thoroughly to check an existing folder.
 
     Returns
     -------
@@ -211,8 +211,8 @@ def install_embedded(
     Raises
     ------
     ToolchainError
-        If the platform has no wheel, the wheel cannot be had or is not the pinned one, or the
-        front end does not compile.
+        If the platform has no wheel, the wheel cannot be downloaded or is not the pinned one, or
+        the front end does not compile.
     """
     pinned = wheel_for(platform.system(), platform.machine())
     require_toolchain()
@@ -226,12 +226,12 @@ def install_embedded(
 
 
 def embedded_home() -> Path | None:
-    """Return the folder of the embedded CmdStan, whole, if it was made before; else None.
+    """Return the folder of the embedded CmdStan, checked for damage, if it exists; else None.
 
     Raises
     ------
     ToolchainError
-        If it is damaged and cannot be made again.
+        If it is damaged and cannot be rebuilt.
     """
     try:
         pinned = wheel_for(platform.system(), platform.machine())
@@ -242,7 +242,7 @@ def embedded_home() -> Path | None:
 
 
 def _home(pinned: Pinned) -> Path:
-    """Name the front end by what it is made of: the wheel, our sources and the compiler."""
+    """Name the front end by its ingredients: the wheel, our sources and the compiler."""
     sources = [path.read_text(encoding="utf-8") for path in _driver_files()]
     identity = digest(pinned.digests[0], compiler(), compiler_version(), *sources)[:16]
     return cache_dir() / f"cmdstan-{VERSION}-{identity}"
@@ -253,14 +253,14 @@ def _driver_files() -> list[Path]:
 
 
 def _make_home(home: Path, stan: Path, jobs: int) -> None:
-    """Lay out the folder as the makefile expects it, and compile the front end."""
+    """Arrange the folder as the makefile expects, and compile the front end."""
     with appearing(home) as staging:
         for source in _driver_files():
             target = staging / "driver" / source.relative_to(DRIVER)
             if source.name == "makefile":
                 target = staging / "makefile"
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target)  # with its time, by which make decides
+            shutil.copy2(source, target)  # with its modification time, which make uses
         (staging / "bin").mkdir()
         _link(staging, stan)
         _compile_driver(staging, jobs)
@@ -269,7 +269,7 @@ def _make_home(home: Path, stan: Path, jobs: int) -> None:
 
 
 def _link(home: Path, stan: Path) -> None:
-    """Link what the makefile expects of Stan; a relative `stan` is seen from `home`."""
+    """Link the parts of Stan that the makefile expects; a relative `stan` starts at `home`."""
     above = Path() if stan.is_absolute() else Path("..")
     for link, target in (
         (home / "include", stan / "include"),

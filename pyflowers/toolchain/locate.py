@@ -1,4 +1,4 @@
-"""Which CmdStan: the one named, the newest installed, or the embedded one."""
+"""Finding CmdStan: a named one, the newest installed one, or the embedded one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyflowers.toolchain.cache import Care, cache_dir
 from pyflowers.toolchain.embedded import embedded_home, install_embedded
 
 OLDEST = (2, 33)
-"""Pathfinder and Laplace came with CmdStan 2.33."""
+"""The oldest supported version: Pathfinder and Laplace need CmdStan 2.33."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class CmdStan:
     Attributes
     ----------
     path : Path
-        Its folder, as CmdStanPy wants it.
+        Its folder, in the form that CmdStanPy expects.
     version : str
         Such as ``2.35.0``.
     origin : str
-        Why this one: ``--cmdstan``, ``CMDSTAN``, ``~/.cmdstan``, ``conda`` or ``embedded``.
+        How it was found: ``--cmdstan``, ``CMDSTAN``, ``~/.cmdstan``, ``conda`` or ``embedded``.
     """
 
     path: Path
@@ -42,7 +42,7 @@ class CmdStan:
 
     @property
     def identity(self) -> str:
-        """What tells this CmdStan from another of the same version, for cache keys."""
+        """Identity of this CmdStan among those of the same version, for cache keys."""
         if self.origin == "embedded":
             return self.path.name
         local = self.path / "make" / "local"
@@ -51,13 +51,13 @@ class CmdStan:
 
 
 def find_cmdstan(path: str | Path | None = None) -> CmdStan:
-    """Find the CmdStan to use, making the embedded one if there is no other.
+    """Find the CmdStan to use, and build the embedded one if there is no other.
 
     Parameters
     ----------
     path : str or Path, optional
-        A CmdStan folder, or ``"embedded"``. Without it: the environment variable ``CMDSTAN``; the
-        newest under ``~/.cmdstan``; the active conda environment's; else the embedded one.
+        A CmdStan folder, or ``"embedded"``. Default: the environment variable ``CMDSTAN``; the
+        newest under ``~/.cmdstan``; the one in the active conda environment; the embedded one.
 
     Raises
     ------
@@ -73,12 +73,12 @@ def find_cmdstan(path: str | Path | None = None) -> CmdStan:
 
 
 def whole(cmdstan: CmdStan, care: Care) -> CmdStan:
-    """Return a CmdStan after making again what is damaged of it, if it is the cache's own.
+    """Return a CmdStan; if it is in the cache, damaged parts are rebuilt first.
 
     Raises
     ------
     ToolchainError
-        If that cannot be done.
+        If they cannot be rebuilt.
     """
     if cmdstan.origin == "embedded" and cmdstan.path.parent == cache_dir():
         install_embedded(care=care)
@@ -86,12 +86,12 @@ def whole(cmdstan: CmdStan, care: Care) -> CmdStan:
 
 
 def available_cmdstan() -> CmdStan | None:
-    """Return the CmdStan that :func:`find_cmdstan` would use if it had to make none.
+    """Return the CmdStan that :func:`find_cmdstan` would use without building one.
 
     Raises
     ------
     ToolchainError
-        If one is installed and cannot be used.
+        If a CmdStan is installed but cannot be used.
     """
     found = _installed()
     if found is not None:
@@ -113,7 +113,7 @@ def _installed() -> CmdStan | None:
 
 
 def _open(path: Path, origin: str) -> CmdStan:
-    """Read the version of the CmdStan in `path`, which is how CmdStanPy tells one as well."""
+    """Read the version of the CmdStan in `path`, which also proves that it is one."""
     match = None
     with suppress(OSError, ValueError, RuntimeError):  # no path, no home, no permission
         path = path.expanduser().resolve()
@@ -134,7 +134,7 @@ def _open(path: Path, origin: str) -> CmdStan:
 
 
 def _newest(folder: Path) -> Path | None:
-    """Return the newest built release under `folder`, if there is one."""
+    """Return the newest release under `folder` that is built, if there is one."""
     releases = []
     for makefile in folder.glob("cmdstan-*/makefile"):
         numbers = re.fullmatch(r"cmdstan-(\d+)\.(\d+)\.(\d+)(-rc\d+)?", makefile.parent.name)

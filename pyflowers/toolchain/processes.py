@@ -1,9 +1,9 @@
-"""Children that end with their parent: make and its compilers, pip, stanc, Stan's own programs.
+"""Child processes that end with their parent: make and its compilers, pip, stanc, Stan programs.
 
-A child is started by a few lines of shell, which also keep watch: they wait for the end of a pipe
-whose other end this process alone holds. However this process ends, by itself, by a signal or by
-SIGKILL, the system closes that end, and the shell kills the child with all that it started. The
-same is done on purpose when a wait for the child is interrupted.
+A child is started by a few lines of shell, which then wait for the end of a pipe whose other end
+only this process holds. When this process ends, by itself, by a signal or by SIGKILL, the system
+closes that end, and the shell kills the child with all its children. If a wait for the child is
+interrupted, the end is closed on purpose.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ exec 2>/dev/null
 kill -KILL "$watch"; wait "$watch"
 exit "$status"
 """
-"""Descriptor 3 ends when the parent does. Killing 0 is killing the shell's own process group.
+"""Descriptor 3 ends when the parent ends. Killing 0 kills the shell's own process group.
 
-Until the watch is there the shell must outlive a signal, such as a Ctrl-C that goes to the whole
-group: the child would be left with nobody to kill it. The watch outlives every one.
+Until the watch is running, the shell must survive a signal, such as a Ctrl-C to the whole group;
+otherwise nothing would be left to kill the child. The watch survives all of these signals.
 """
 
 SECONDS_TO_DIE = 2.0
@@ -50,7 +50,7 @@ _has_shell = os.name == "posix"
 
 
 class _Lifeline:
-    """The end of a pipe that this process holds: cut it, and the child at the other end dies."""
+    """The end of a pipe that this process holds; if it is cut, the child at the other end dies."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
@@ -68,19 +68,19 @@ _lifelines: weakref.WeakSet[_Lifeline] = weakref.WeakSet()
 
 
 def end_children() -> None:
-    """Kill every child that this process has started here, and their children."""
+    """Kill all children that this process has started here, and their children."""
     for lifeline in list(_lifelines):
         lifeline.cut()
 
 
 if hasattr(os, "register_at_fork"):
-    # A forked worker must not keep the children of its parent alive.
+    # A forked worker must not keep its parent's children alive.
     os.register_at_fork(after_in_child=end_children)
 
 
 @contextmanager
 def ending_children() -> Iterator[None]:
-    """End all children when the block is interrupted, so that threads that wait for them go on."""
+    """End all children if the block is interrupted, so that threads waiting for them continue."""
     try:
         yield
     except Exception:
@@ -91,9 +91,9 @@ def ending_children() -> Iterator[None]:
 
 
 def interruptible(function: Callable[[], T]) -> T:
-    """Call a function that waits for children in its own way, in a thread that this one waits for.
+    """Call a function that waits for children, in another thread, and wait for it.
 
-    Ctrl-C then ends the children first, and the function with them.
+    Ctrl-C then ends the children first, and so the function.
     """
     with ThreadPoolExecutor(1) as executor, ending_children():
         return executor.submit(function).result()
@@ -105,12 +105,12 @@ def run(
     cwd: Path | None = None,
     timeout: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, and leave no process of it behind.
+    """Run a command to its end, and leave none of its processes behind.
 
     Returns
     -------
     CompletedProcess
-        With what it wrote to its output and its errors.
+        The command's standard output and standard error.
 
     Raises
     ------
@@ -128,16 +128,16 @@ def run(
 def started(
     command: Sequence[str | Path], *, cwd: Path | None = None, merged: bool = False
 ) -> Iterator[subprocess.Popen[str]]:
-    """Yield a running command, which has ended after the block: by itself, or killed on an error.
+    """Yield a running command, which has ended after the block; it is killed if there is an error.
 
     Parameters
     ----------
     command : sequence of str
         The command and its arguments.
     cwd : Path, optional
-        Where to run it.
+        Its working folder.
     merged : bool
-        Whether its errors go where its output goes.
+        Whether its standard error is merged into its standard output.
 
     Raises
     ------
@@ -169,12 +169,12 @@ def started(
     try:
         yield process
         if process.poll() is None:
-            process.communicate()  # nobody reads its output any more
+            process.communicate()  # no one reads its output any more
     finally:
         lifeline.cut()
         try:
             process.wait(SECONDS_TO_DIE)
-        except subprocess.TimeoutExpired:  # its watch did not kill it
+        except subprocess.TimeoutExpired:  # the watch did not kill it
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -184,22 +184,23 @@ def started(
 
 @contextmanager
 def mortal(executable: Path, folder: Path) -> Iterator[Path]:
-    """Yield a stand-in for an executable that others start, such as CmdStanPy.
+    """Yield a stand-in for an executable that other code starts, such as CmdStanPy.
 
-    What is started by it ends with the block and with this process.
+    Processes that it starts end with the block and with this process.
 
     Parameters
     ----------
     executable : Path
-        What is to be run.
+        The executable.
     folder : Path
-        An existing folder for the stand-in, which has the executable's name; not one that holds
-        something of that name.
+        An existing folder for the stand-in, which gets the executable's name. The folder must not
+        hold a file with that name.
 
     Yields
     ------
     Path
-        The stand-in, or the executable itself where there is no shell, or no place for one.
+        The stand-in, or the executable itself if there is no shell or the stand-in cannot be
+        written.
     """
     launcher, pipe = folder / "mortal" / executable.name, folder / "mortal" / ".alive"
     held = None
@@ -217,9 +218,9 @@ def mortal(executable: Path, folder: Path) -> Iterator[Path]:
 
 
 def _make_launcher(executable: Path, launcher: Path, pipe: Path) -> int | None:
-    """Write the stand-in and return the end of its pipe that is held here."""
+    """Write the stand-in and return this process's end of the pipe."""
     launcher.parent.mkdir()
-    # Opened for both first, which never waits for a writer: if that is gone, reading ends at once.
+    # First opened for both, which never waits for a writer; if that is gone, reading ends at once.
     quoted = shlex.quote(str(pipe))
     script = _WATCHED.format(
         listen=f"exec 4<>{quoted} 3<{quoted} 4<&- || exit 1",
@@ -229,6 +230,6 @@ def _make_launcher(executable: Path, launcher: Path, pipe: Path) -> int | None:
     launcher.write_text(f"#!/bin/sh\n{script}", encoding="utf-8")
     launcher.chmod(0o700)
     if not os.access(launcher, os.X_OK):
-        return None  # a file system that runs nothing
+        return None  # a file system on which nothing can be run
     os.mkfifo(pipe, 0o600)
     return os.open(pipe, os.O_RDWR | os.O_NONBLOCK)

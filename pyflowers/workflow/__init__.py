@@ -1,1 +1,1 @@
-"""The workflow around a fit: experiments, configuration files, replay, and the doctor."""
+"""The workflow around fits: experiments, configuration files, replay, and the doctor."""

@@ -1,4 +1,4 @@
-"""A batch as one small TOML file: which programs, which tables, which variants, what to keep.
+"""A batch as one small TOML file: programs, tables, variants, and the tables to keep.
 
 Its tasks are all combinations of program, table, variant and repeat. Paths are relative to the
 file, unknown keys are errors, and no executable is named, as in :mod:`pyflowers.workflow.config`.
@@ -26,7 +26,7 @@ from pyflowers.records import Record, read_toml, within_record
 from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, is_file, refuse_twice
 
 OF_A_FILE = ("sep", "decimal", "encoding")
-"""What says how a file becomes a table."""
+"""Keys that determine how a file is read as a table."""
 
 
 class BatchData(DataConfig):
@@ -35,9 +35,9 @@ class BatchData(DataConfig):
     Attributes
     ----------
     files : tuple of str
-        Patterns such as ``sites/*.csv``; a task for each file.
+        Patterns such as ``sites/*.csv``. There is one task per file.
     by : str or None
-        A column of `file`; a task for each of its labels.
+        A column of `file`. There is one task per label.
     """
 
     files: tuple[str, ...] = ()
@@ -46,14 +46,14 @@ class BatchData(DataConfig):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.files and (self.file is not None or self.by is not None):
-            raise ValueError("files: leave file and by out, or files")
+            raise ValueError("files excludes file and by; leave files or the others out")
         if self.by is not None and self.file is None:
-            raise ValueError("by: it is a column of file, which is missing")
+            raise ValueError("by is the name of a column in file, but file is missing")
         return self
 
 
 class Variant(Record):
-    """What one variant of the batch changes.
+    """The changes of one variant of the batch.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Variant(Record):
     priors : mapping of str to float
         Hyperparameters to change.
     sampler : mapping
-        Keys of the section ``sampler`` to change, but for ``seed`` and ``engine``.
+        Keys of the section ``sampler`` to change, except ``seed`` and ``engine``.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -80,29 +80,30 @@ class Variant(Record):
 
 
 class BatchConfig(Models):
-    """Everything that a batch's file says.
+    """The contents of a batch's file.
 
     Attributes
     ----------
     models : tuple of str
-        Names of shipped programs, paths of ``.stan`` files, and formulas; each is fitted to each
+        Names of shipped programs, paths of ``.stan`` files, and formulas. Each is fitted to each
         table.
     family : str or None
         The family of the formulas' response; ``gaussian`` by default.
     include_paths : tuple of path
-        Where files that the programs include are looked for.
+        Folders in which files that the programs include are searched.
     priors : mapping of str to mapping
         For each model the hyperparameters to change.
     data, sampler, variants : table
-        See the section of this name.
+        See the section with this name.
     keep : tuple of str
-        What to keep of each fit: ``summary``, ``draws``, ``draws:mu,sigma2``, ``module:function``.
+        The tables to keep from each fit: ``summary``, ``draws``, ``draws:mu,sigma2``,
+        ``module:function``.
     repeats : int
-        How often each combination is fitted, each time with another seed.
+        How many times each combination is fitted, each time with a different seed.
     time_limit : float or None
-        Seconds that a fit may take; by default any number.
+        Longest time of a fit in seconds. Default: no limit.
     retries : int
-        How often a fit is begun again whose process has ended under it.
+        How many times a fit is started again after its process has ended unexpectedly.
     folder : path or None
         The batch's folder; ``--out`` overrides it.
     """
@@ -137,7 +138,7 @@ class BatchConfig(Models):
         for name in self.priors:
             if name not in names.values():
                 raise ValueError(
-                    f"priors.{name}: it is none of the batch's models; name one of "
+                    f"priors.{name} names none of the batch's models; name one of "
                     f"{', '.join(names.values())}"
                 )
         for model, name in names.items():
@@ -148,7 +149,7 @@ class BatchConfig(Models):
 
 @dataclass(frozen=True)
 class Tasks:
-    """The tasks of a batch, made one by one."""
+    """The tasks of a batch, created one by one."""
 
     config: BatchConfig
     tables: Sequence[tuple[str, Any]]
@@ -179,7 +180,7 @@ class Tasks:
             *([str(repeat)] if config.repeats > 1 else []),
         ]
         reading = config.data.reading
-        if isinstance(data, Table):  # which has been read already
+        if isinstance(data, Table):  # already read
             reading = {name: how for name, how in reading.items() if name not in OF_A_FILE}
         return Task(
             model,
@@ -202,7 +203,7 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
     Raises
     ------
     ConfigError
-        In one sentence that names the file and the key.
+        If the file is wrong, in one sentence that names the file and the key.
     DataError
         If the file that is to be divided cannot be read.
     """
@@ -212,7 +213,7 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
 
 
 def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
-    """Return each table with its label."""
+    """Yield each table with its label."""
     if data.by is not None and data.file is not None:
         how = {name: how for name, how in data.reading.items() if name in OF_A_FILE}
         table = read_table(data.file, **how)
@@ -229,7 +230,7 @@ def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
 
 
 def _matching(pattern: str, folder: Path) -> Iterator[Path]:
-    """Find files by a pattern relative to a folder, whose own name may hold any characters."""
+    """Find files by a pattern relative to a folder, whose name may contain any characters."""
     literal = glob.escape(str(Path.cwd() / folder))
     absolute = Path(os.path.normpath(Path(literal) / pattern))
     return Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor)))

@@ -1,8 +1,8 @@
 """A whole experiment as one small TOML file: data, models, priors, sampler and outputs.
 
-Paths in the file are relative to it. Unknown keys are errors. A ``run.json`` is a configuration,
-too: that of its one run. Executables are never named here: which CmdStan runs is for the command
-line and the environment to say.
+Paths in the file are relative to it. Unknown keys are errors. A ``run.json`` is also a
+configuration, for one run. Executables are never named here: only the command line and the
+environment determine which CmdStan is used.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ class DataConfig(Record):
     Attributes
     ----------
     file : path or None
-        The table; by default each program's own example.
+        The table. Default: the example of each program.
     group : str or None
-        The column that groups the rows; by default as the declaration names it.
+        The column that groups the rows. Default: the name in the declaration.
     time : str or None
-        The column that orders the rows of a group; likewise.
+        The column that orders the rows of a group. Default: the name in the declaration.
     value : str or None
-        The column that is observed; likewise.
+        The column that is observed. Default: the name in the declaration.
     columns : mapping of str to str
         The table's names of other columns of the declaration.
     sep : str or None
-        What separates the columns of a text file.
+        Separator of the columns of a text file.
     decimal : str or None
-        Its decimal mark.
+        Decimal mark of a text file.
     encoding : str or None
-        Its encoding.
+        Encoding of a text file.
     time_order : str
         How times are ordered: by ``value``, or by ``appearance`` in the rows.
     drop_missing : bool
-        Whether rows that lack a value of a column that is used are left out.
+        Whether rows without a value in a used column are left out.
     """
 
     file: Path | None = None
@@ -69,7 +69,7 @@ class DataConfig(Record):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """What :meth:`pyflowers.Program.read` takes beside the file, as far as it is given."""
+        """The arguments of :meth:`pyflowers.Program.read` that are given, except the file."""
         return self.model_dump(include={"columns", *TABLE_ROLES, *READING}, exclude_defaults=True)
 
 
@@ -77,23 +77,23 @@ def refuse_cmdstan(values: Any) -> Any:
     """Refuse an executable in a file, inside a pydantic validator."""
     if isinstance(values, dict) and "cmdstan" in values:
         raise ValueError(
-            "cmdstan is not named in a file, as it says which programs are run; use --cmdstan or "
-            "the environment variable CMDSTAN"
+            "cmdstan cannot be set in a file, because it is a path to executables; use --cmdstan "
+            "or the environment variable CMDSTAN"
         )
     return values
 
 
 def refuse_twice(names: Iterable[str], what: str, named: str) -> None:
-    """Refuse one name of two things, inside a pydantic validator.
+    """Refuse two things with the same name, inside a pydantic validator.
 
     Parameters
     ----------
     names : iterable of str
         The names.
     what : str
-        What has them, in the singular.
+        The things that have the names, in the singular.
     named : str
-        What is named after them.
+        The reason: which results are named after them.
     """
     counts = Counter(names)
     if counts and max(counts.values()) > 1:
@@ -101,15 +101,15 @@ def refuse_twice(names: Iterable[str], what: str, named: str) -> None:
 
 
 class SamplerConfig(SamplerOptions):
-    """How to sample; without a seed one is drawn and recorded.
+    """The sampler's options; without a seed, a new one is drawn and recorded.
 
     Attributes
     ----------
     centered : bool or mapping or None
-        The parametrisation of a program that has a choice, by the group where each has its own; by
-        default the program's own.
+        The parametrisation of a program that has a choice, by group if it differs between groups.
+        Default: the program's choice.
     engine : str
-        What samples.
+        The engine.
     """
 
     seed: Annotated[int | None, Field(ge=0, le=2**32 - 1, strict=True)] = None  # type: ignore[assignment]
@@ -117,13 +117,13 @@ class SamplerConfig(SamplerOptions):
     engine: EngineName = "auto"
 
     def options(self) -> SamplerOptions:
-        """Return the sampler's options, a seed drawn if there is none."""
+        """Return the sampler's options, with a new seed if there is none."""
         given = self.model_dump(exclude={"centered", "engine"}, exclude_unset=True)
         return SamplerOptions.of(**given)
 
 
 class Models(Record):
-    """What experiments and batches have in common: which programs, and how they are sampled."""
+    """The common part of experiments and batches: the programs, and how they are sampled."""
 
     models: Annotated[tuple[str, ...], Field(min_length=1)] = LECTURE
     family: str | None = None
@@ -149,16 +149,16 @@ class Models(Record):
     def _family_of_formula(self) -> Self:
         if self.family is not None:
             if not any(map(is_formula, self.models)):
-                raise ValueError("family: none of the models is a formula; leave it out")
+                raise ValueError("family: none of the models is a formula; leave family out")
             within_record(find_family, self.family)
         return self
 
     def names(self) -> dict[str, str]:
-        """Return the name of each model's program, by what is said in `models`."""
+        """Return the name of each model's program, by the entry in `models`."""
         return {model: _called(model, self.family or "gaussian") for model in self.models}
 
     def relative_to(self, folder: Path) -> Self:
-        """Resolve all paths against a folder; what is absolute stays as it is."""
+        """Resolve all relative paths against a folder."""
         resolved = _resolved(self, folder)
         models = (
             str(_resolved(Path(name), folder)) if is_file(name) else name for name in self.models
@@ -173,7 +173,7 @@ def _called(model: str, family: str) -> str:
 
 
 def is_file(model: str) -> bool:
-    """Whether a model is a ``.stan`` file, which paths are relative to and may include others."""
+    """Whether a model is a ``.stan`` file, which has a relative path and may include files."""
     return model.endswith(".stan") and not is_formula(model)
 
 
@@ -189,18 +189,18 @@ def _resolved(value: Any, folder: Path) -> Any:
 
 
 class OutputConfig(Record):
-    """Where the run folders go, one for each model, and what else is written.
+    """The place of the run folders, one for each model, and other results.
 
     Attributes
     ----------
     folder : path
-        Where the run folders are.
+        The folder that contains the run folders.
     plots : str
         The format of the figures in the run folders.
     report : path or None
-        An HTML report to write; by default none.
+        An HTML report to write. Default: none.
     check : bool
-        Whether diagnostics that fail give exit status 3.
+        Whether failed diagnostics give exit status 3.
     """
 
     folder: Path = Path("results")
@@ -210,7 +210,7 @@ class OutputConfig(Record):
 
 
 class Experiment(Models):
-    """Everything that a file says.
+    """The contents of an experiment's file.
 
     Attributes
     ----------
@@ -241,12 +241,13 @@ class Experiment(Models):
         return self
 
     def with_values(self, **sections: Any) -> Experiment:
-        """Return this experiment with some values changed, checked like those of a file.
+        """Return this experiment with some values changed, which are checked like a file.
 
         Parameters
         ----------
         **sections
-            For a section its new values, such as ``sampler={"seed": 2}``; others as they are.
+            New values, such as ``interval=0.9``; for a section, a mapping such as
+            ``sampler={"seed": 2}``.
 
         Raises
         ------
@@ -266,16 +267,16 @@ class Experiment(Models):
         priors: Mapping[str, float] | None = None,
         **options: Any,
     ) -> Experiment:
-        """Return this experiment with options of the command line in place of its values.
+        """Return this experiment with values replaced by options of the command line.
 
         Parameters
         ----------
         program : str, optional
-            Fit this program alone.
+            Fit only this program.
         priors : mapping of str to float, optional
             Hyperparameters to change in each model that has them.
         **options
-            As :func:`pyflowers.fit` takes them, and ``models``, ``out``, ``plots`` and ``check``.
+            Options of :func:`pyflowers.fit`, and ``models``, ``out``, ``plots`` and ``check``.
 
         Raises
         ------
@@ -293,17 +294,17 @@ class Experiment(Models):
         return changed.with_values(priors=changed._spread(priors)) if priors else changed
 
     def _of_program(self, program: str) -> Experiment:
-        """Return the experiment of one program, without what is for the file's other programs."""
+        """Return the experiment of one program, without the parts for the other programs."""
         alone = self.model_copy(update={"models": (program,)})
         others = set(self.names().values()) - set(alone.names().values())
         priors = {name: values for name, values in self.priors.items() if name not in others}
         output = self.output
-        if (program,) != self.models:  # a report of one model must not replace that of all
+        if (program,) != self.models:  # a report on one model must not replace the one on all
             output = output.model_copy(update={"report": None})
         return alone.model_copy(update={"priors": priors, "output": output})
 
     def programs(self) -> list[Program]:
-        """Open the models; only programs of one's own include files."""
+        """Open the models; only user programs include files."""
         how = {**self.data.reading, "centered": self.sampler.centered, "data": self.data.file}
         return [
             find_program(name, family=self.family, **how)
@@ -313,9 +314,9 @@ class Experiment(Models):
         ]
 
     def _spread(self, priors: Mapping[str, float]) -> dict[str, dict[str, float]]:
-        """Give each model those priors that it has, beside its own."""
+        """Add the given priors to each model that has them."""
         known = {name: priors.keys() for name in self.names().values()}
-        if len(known) > 1:  # a single one says itself what it does not have
+        if len(known) > 1:  # a single model reports itself which prior it lacks
             opened = self.programs()
             known = {program.name: program.declaration.priors.keys() for program in opened}
         for prior in priors:
@@ -335,12 +336,12 @@ _SECTIONS: dict[str, type[Record]] = {
 
 
 def read_config(path: str | Path) -> Experiment:
-    """Read an experiment from a TOML file, or that of a run from its ``run.json``.
+    """Read an experiment from a TOML file, or the experiment of a run from its ``run.json``.
 
     Raises
     ------
     ConfigError
-        In one sentence that names the file and the key.
+        If the file is wrong, in one sentence that names the file and the key.
     """
     path = Path(path)
     if path.suffix == ".json":

@@ -1,4 +1,4 @@
-"""What a bug report needs: the machine, the toolchain, the cache, the packages and a fit."""
+"""Information for a bug report: the machine, the toolchain, the cache, the packages and a fit."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PACKAGES = (
     *("pydantic", "scipy", "xarray"),
 )
 LITTLE_SPACE = 2 * 1024**3
-"""Bytes below which a CmdStan and its executables may not fit."""
+"""Free bytes below which CmdStan and its executables may not fit."""
 
 
 class Finding(NamedTuple):
-    """One line of the examination: what was looked at, what was found, and whether it is fine."""
+    """One line of the examination: the subject, the finding, and whether it is fine."""
 
     name: str
     value: str
@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
 
 def examine() -> Iterator[Finding]:
-    """Yield the findings one by one; what is broken is a finding and never an exception."""
+    """Yield the findings one by one; a defect is a finding and never an exception."""
     for probe in (_machine, _toolchain, _cache, _cmdstan, _packages, _fit):
         yield from _guarded(probe)
 
@@ -42,31 +42,31 @@ def examine() -> Iterator[Finding]:
 def _guarded(probe: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from probe()
-    except Exception as error:  # the doctor must not fail because of what it examines
+    except Exception as error:  # the doctor must not fail because of a defect that it examines
         what = "" if isinstance(error, PyflowersError) else f"{type(error).__name__}: "
         yield Finding(probe.__name__.strip("_"), f"{what}{error}", False)
 
 
 NUM_POINTS = 20
-"""At which densities are compared."""
+"""Number of points at which densities are compared."""
 
 TOLERANCE = 1e-10
-"""Of a density, and of a gradient relative to its largest element."""
+"""Tolerance for a density, and for a gradient relative to its largest element."""
 
 
 def compare_densities(
     program: str | Path, data: Any = None, family: str | None = None, **reading: Any
 ) -> Finding:
-    """Compare a program's log density and gradient by the interpreter with the compiled one's.
+    """Compare the log density and gradient of a program between interpreter and compiler.
 
     Parameters
     ----------
     program : str or Path
         A program's name or file, or a formula.
     data : path or DataFrame, optional
-        Its data; the example's by default.
+        The data. Default: the example of the program.
     family : str, optional
-        Of a formula.
+        The family of a formula.
     **reading
         How a table is read, and the names of its columns.
 
@@ -129,7 +129,7 @@ def _cmdstan() -> Iterator[Finding]:
 
     found = available_cmdstan()
     if found is None:
-        yield Finding("cmdstan", "none yet; pyflowers setup makes one, with g++ and make")
+        yield Finding("cmdstan", "none yet; pyflowers setup builds one, with g++ and make")
         return
     reasons = {
         "CMDSTAN": "because the environment variable CMDSTAN names it",
@@ -154,7 +154,7 @@ def _cache() -> Iterator[Finding]:
     yield Finding("cache", f"{folder}, {_megabytes(size)} with {len(executables)} executables")
     for made in sorted([*folder.glob("stan-*"), *folder.glob("cmdstan-*")]):
         damage = find_damage(made, Care.DIGESTS)
-        remedy = f"{damage}; pyflowers setup makes it again"
+        remedy = f"{damage}; pyflowers setup rebuilds it"
         yield Finding(made.name.rpartition("-")[0], remedy if damage else "whole", damage is None)
     libraries = sorted((folder / "libraries").glob("[!.]*"))
     built = [path / _program_of(path) for path in executables]
@@ -176,12 +176,13 @@ class Leftover(NamedTuple):
 
 
 def repair(folders: Sequence[Path]) -> Iterator[Leftover]:
-    """Finish or clear what killed commands left, and report what was done.
+    """Finish or remove the leftovers of killed commands, and report it.
 
     Parameters
     ----------
     folders : sequence of Path
-        Where results were written, besides the cache and the folder for temporary files.
+        Folders in which results were written, in addition to the cache and the folder for temporary
+        files.
     """
     from pyflowers.toolchain.cache import cache_dir
 
@@ -195,7 +196,7 @@ def repair(folders: Sequence[Path]) -> Iterator[Leftover]:
 
 
 def _program_of(folder: Path) -> str:
-    """Return a program's name, which the cache follows by a digest."""
+    """Return the program's name, which is followed by a digest in the cache."""
     return folder.name.rpartition("-")[0]
 
 

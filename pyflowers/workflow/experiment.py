@@ -1,4 +1,4 @@
-"""Run an experiment: fit what changed, reuse the run folders of what did not, and report why."""
+"""Run an experiment: refit models that changed, reuse the other runs, and report why."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyflowers.analysis.methods import Comparison
 
 MOST_ELEMENTS = 130
-"""Quantities up to which the methods are compared: the exact posterior takes its time."""
+"""The most quantities for which methods are compared, because the exact posterior is slow."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ModelOutcome:
     refused : str
         The reason for refusing.
     refitted : tuple of str
-        Why it was fitted now; empty if an earlier run was still valid.
+        The reasons for the fit; empty if an earlier run was still valid.
     """
 
     name: str
@@ -85,12 +85,12 @@ def run_experiment(
 ) -> list[ModelOutcome]:
     """Fit each model of an experiment, or reuse its earlier run if nothing changed.
 
-    Every run is saved as it ends: what fails later loses nothing of it.
+    Every run is saved as soon as it ends, so that a later failure does not lose it.
 
     Parameters
     ----------
     experiment : Experiment
-        Which models, data, priors, options and folders.
+        The models, data, priors, options and folders.
     cmdstan : str or Path, optional
         See :func:`pyflowers.toolchain.find_cmdstan`.
     refit_changed : bool
@@ -100,9 +100,9 @@ def run_experiment(
     show_progress : bool
         Whether to draw a bar for each chain.
     announce : callable, optional
-        Takes a line for each model: fitted and why, or taken from where.
+        Function that is called with a line for each model: why it is fitted, or which run is used.
     finished : callable, optional
-        Takes each outcome, its run folder written.
+        Function that is called with each outcome after its run folder is written.
 
     Raises
     ------
@@ -135,20 +135,20 @@ def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None
     Parameters
     ----------
     fit : Fit
-        What to write.
+        The fit.
     folder : Path
-        Where to.
+        The folder.
     plots : str
-        ``png``, ``svg`` or ``pdf``, or ``none``, which also saves importing what draws.
+        ``png``, ``svg``, ``pdf``, or ``none``, with which Matplotlib is not imported.
     overwrite : bool
-        Whether to replace a run of other inputs.
+        Whether to replace a run with other inputs.
 
     Raises
     ------
     ConfigError
-        If the folder holds something else or a run of other inputs, or cannot be written.
+        If the folder holds something else or a run with other inputs, or cannot be written.
     FitError
-        If a figure cannot be drawn; the run is saved without figures then.
+        If a figure cannot be drawn. The run is then saved without figures.
     """
     if plots == "none":
         fit.save(folder, overwrite=overwrite)
@@ -167,10 +167,10 @@ def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None
 
 
 def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
-    """Compare each fit with closed-form VB where its program has one, for a report.
+    """Compare each fit with closed-form VB if its program has that, for a report.
 
-    What cannot be compared has the reason instead. Stan's approximations are left to
-    ``pyflowers compare``: of most posteriors they show how they fail, which is for who asks.
+    A fit that cannot be compared has the reason instead. Stan's approximations are left to
+    ``pyflowers compare``, because for most posteriors they only show their own failures.
     """
     from pyflowers.analysis.methods import compare
 
@@ -190,7 +190,7 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
 
 
 def _tasks(experiment: Experiment) -> list[_Task]:
-    """Open, read and check everything before the first chain runs."""
+    """Open, read and check all programs and data before the first chain runs."""
     opened = experiment.programs()
     for name in experiment.priors.keys() - {program.name for program in opened}:
         find_program(name).resolve_priors(experiment.priors[name])
@@ -205,7 +205,7 @@ def _tasks(experiment: Experiment) -> list[_Task]:
 
 
 def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
-    """Find out whether a task can be fitted, and why it has to be."""
+    """Determine whether a task can be fitted, and why it must be."""
     try:
         task.program.fill(task.data, task.priors, centered=experiment.sampler.centered)
     except DataError as error:
@@ -229,16 +229,16 @@ def why_refit(
     priors: dict[str, float],
     loaded: LoadedProgram,
 ) -> tuple[str, ...]:
-    """Say what changed since a run was made; empty if it is still valid.
+    """Describe the changes since a run; empty if the run is still valid.
 
     Parameters
     ----------
     record : RunRecord
         The run's ``run.json``.
     experiment, program, data, priors
-        What is wanted now.
+        The current inputs.
     loaded : LoadedProgram
-        The program as its engine has it now.
+        The program, loaded by its engine.
     """
     if record.program.reference != program.reference:
         return (f"the folder holds a run of {record.program.name}",)
@@ -259,7 +259,7 @@ def why_refit(
 
 
 def _is_as_asked(record: RunRecord, program: Program, sampler: SamplerConfig) -> bool:
-    """Whether a run has the parametrisation that is asked for, or nothing is asked."""
+    """Whether a run has the requested parametrisation, or none is requested."""
     if sampler.centered is None:
         return True
     asked = program.parametrisation(sampler.centered).items()
@@ -267,10 +267,10 @@ def _is_as_asked(record: RunRecord, program: Program, sampler: SamplerConfig) ->
 
 
 def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
-    """Refuse to replace a run of another program, or any run but by the same one."""
+    """Refuse to replace a run of another program, and any run that is not the same."""
     if not task.reasons or not (task.folder / FILE).is_file():
         return
-    with suppress(DataError):  # a run that cannot be read may well be the experiment's
+    with suppress(DataError):  # a run that cannot be read may belong to the experiment
         refit_changed &= read_record(task.folder).program.reference == task.program.reference
     if not refit_changed:
         refuse_to_replace(task.folder, task.reasons)
@@ -290,7 +290,7 @@ def _run(
     if task.earlier is not None:
         announce(f"{name}: nothing changed, taken from {task.folder}")
         found = task.earlier.with_interval(experiment.interval)
-        if found is not task.earlier:  # the draws are the same, but not the summary and figures
+        if found is not task.earlier:  # the draws are the same, but the summary and figures differ
             save(found, task.folder, experiment.output.plots)
         return ModelOutcome(name, task.folder, found)
     announce(f"{name}: fitted, because {'; '.join(task.reasons)}")

@@ -1,4 +1,4 @@
-"""Repeat the fit of a run folder and say whether it gives the same posterior."""
+"""Repeat the fit of a run folder and test whether it gives the same posterior."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from pyflowers.programs.data import to_frame
 from pyflowers.programs.program import is_formula
 
 MOST_ROWS_NAMED = 5
-"""Rows of changed data that are named."""
+"""The most rows of changed data that are named."""
 
 QUANTILES = (0.05, 0.5, 0.95)
-"""What two runs are compared by, whichever interval their tables show."""
+"""Quantiles by which two runs are compared, regardless of the interval in their tables."""
 
 ALLOWED_ERRORS = 4.0
 """Monte Carlo standard errors by which two runs of one posterior may differ, see :func:`_limit`."""
 
 FALSE_ALARMS = 0.001
-"""Chance that two runs of one posterior are called different, from 4 × 1,000 draws on.
+"""Probability that two runs of one posterior are called different, with at least 4 × 1,000 draws.
 
-With fewer the errors themselves are uncertain: at 4 × 250 draws it is about 0.005.
+With fewer draws the standard errors are uncertain: with 4 × 250 draws it is about 0.005.
 """
 
 
 @dataclass(frozen=True)
 class Replay:
-    """How a second run compares with the first.
+    """The comparison of a second run with the first.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Replay:
     where : str
         The quantity with that difference.
     notes : tuple of str
-        What changed since the first run.
+        The changes since the first run.
     engine : str
         The engine of the second run; empty if there was none.
     """
@@ -88,11 +88,11 @@ def replay(
     Parameters
     ----------
     folder : str or Path
-        The run folder; it is only read.
+        The run folder, which is only read.
     engine : str, optional
         An engine to use instead of the recorded one.
     cmdstan : str or Path, optional
-        See :func:`~pyflowers.toolchain.find_cmdstan`; by default the embedded one if the run used
+        See :func:`~pyflowers.toolchain.find_cmdstan`. Default: the embedded CmdStan if the run used
         it.
     show_progress : bool
         Whether to draw a bar for each chain.
@@ -137,14 +137,14 @@ def replay(
 
 
 def compare_runs(first: Fit, second: Fit, notes: list[str] | None = None) -> Replay:
-    """Compare the draws of two fits that should have one posterior.
+    """Compare the draws of two fits that should have the same posterior.
 
     Parameters
     ----------
     first, second : Fit
         The fits.
     notes : list of str, optional
-        What is known to have changed between them.
+        Known changes between the fits.
     """
     notes = notes or []
     same_stats = first.stats.keys() == second.stats.keys() and all(
@@ -167,7 +167,7 @@ def compare_runs(first: Fit, second: Fit, notes: list[str] | None = None) -> Rep
 
 
 def _program_now(first: Fit) -> tuple[Program, list[str]]:
-    """Return the program to run: the file as it is now, or what the run kept of it."""
+    """Return the program to run: the current file, or the text that the run kept."""
     about = first.record.program
     if is_formula(about.reference):  # its text is in the run
         return first.program, []
@@ -182,7 +182,7 @@ def _program_now(first: Fit) -> tuple[Program, list[str]]:
 
 
 def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
-    """Return the data to run on, what changed in their file, and further notes."""
+    """Return the data for the run, the changes in their file, and further notes."""
     about = first.record.data
     kept = first.data
     if about.source is None:
@@ -203,31 +203,31 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
 
 
 def _differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return each quantile's difference in standard errors, shape (quantile × element,)."""
+    """Return the difference of each quantile in standard errors, shape (quantile × element,)."""
     found = []
     for quantile in QUANTILES:
         values = [np.quantile(draws, quantile, axis=(0, 1)) for draws in (first, second)]
         errors = [np.nan_to_num(mcse_quantile(draws, quantile)) for draws in (first, second)]
         apart = np.abs(values[0] - values[1])
         error = np.hypot(*errors)
-        # What never varies has no error: it is the same or it is not.
+        # A constant has no standard error: it is the same or it is not.
         still = np.where(apart > 0, np.inf, 0.0)
         found.append(np.divide(apart, error, out=still, where=error > 0))
     return np.concatenate(found)
 
 
 def _limit(num: int) -> float:
-    """Return the standard errors that the largest of `num` differences may have by chance."""
+    """Return the largest of `num` differences that may occur by chance, in standard errors."""
     from scipy.stats import norm
 
     return max(ALLOWED_ERRORS, float(norm.isf(FALSE_ALARMS / (2 * max(num, 1)))))
 
 
 def data_changes(before: Data, now: Data) -> list[str]:
-    """Name the rows that have changed, up to five; none if all are the same.
+    """Describe up to five rows that have changed; empty if all rows are the same.
 
-    Observations are told apart by group and time where the program has both, so that a row that
-    only moved is not a change of its value; elsewhere by their place.
+    Observations are identified by group and time if the program has both, so that a row that only
+    moved has not changed. Otherwise they are identified by their position.
     """
     if before.sha256 == now.sha256:
         return []
@@ -257,7 +257,7 @@ def data_changes(before: Data, now: Data) -> list[str]:
 
 
 def _by_key(data: Data) -> dict[tuple[str, ...], tuple[int, dict[Any, Any]]]:
-    """Return each row's position and cells by what tells it apart."""
+    """Return the position and cells of each row, by the key that identifies the row."""
     rows = to_frame(data).to_dict(orient="records")
     keys: list[tuple[str, ...]] = [(str(i),) for i in range(len(rows))]
     if data.by_group is not None and data.by_time is not None:

@@ -23,7 +23,7 @@ from synthetic_fits import synthetic_fit
 def peak_memory():
     """Return this process's largest resident memory in MB.
 
-    The system's ru_maxrss begins with that of the process that started this one.
+    The system's ru_maxrss would include the process that started this one.
     """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):

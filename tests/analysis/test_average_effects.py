@@ -1,4 +1,4 @@
-"""Average effects against definitions computed from the draws, and what is refused."""
+"""Average effects against definitions computed from the draws, and refused input."""
 
 import json
 import re
@@ -142,12 +142,12 @@ def test_slopes_are_derivatives(formula, family, column, derivative):
 
 
 def test_slopes_of_a_spline_stay_where_it_has_values():
-    """A cubic in a spline's span has the cubic's derivative, at the ends too."""
+    """A cubic in the span of a spline has the cubic's derivative, even at the ends."""
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"t": np.linspace(0, 1, 40)})
     frame["y"] = 1 + 2 * frame.t - 3 * frame.t**2 + rng.normal(0, 0.05, 40)
     fit = fit_of("y ~ bs(t, df=3)", frame=frame)
-    # Without inner knots it is a cubic in each draw: fit it to the predictions and differentiate.
+    # Without inner knots it is a cubic in each draw, which is fitted and differentiated here.
     values = np.asarray(pyflowers.predict(fit, frame).draws()).reshape(-1, 40)
     expected = [
         np.polynomial.Polynomial.fit(frame.t, row, 3).deriv()(frame.t).mean() for row in values
@@ -218,11 +218,11 @@ def test_a_column_of_two_numbers_is_compared_at_both():
         (("x", "sex"), {"between": (1, 2)}, "between compares two values of one column"),
         (("x",), {"between": ("low", "high")}, "between takes two numbers of x"),
         (("sex",), {"between": ("f", "x")}, "'x' is no level of sex; choose two of f, m"),
-        (("x",), {"step": "mean"}, "step takes a number or sd, was 'mean'"),
-        (("x",), {"step": 0}, "step takes a number or sd, was 0"),
+        (("x",), {"step": "mean"}, "step takes a number or sd, got 'mean'"),
+        (("x",), {"step": 0}, "step takes a number or sd, got 0"),
         (("sex",), {"slopes": True}, "effects: sex is a factor; leave --slopes out"),
         (("x",), {"slopes": True, "scale": "ratio"}, "slopes are derivatives"),
-        (("x",), {"scale": "log"}, "scale must be difference, ratio, odds ratio, was 'log'"),
+        (("x",), {"scale": "log"}, "scale must be difference, ratio, odds ratio, got 'log'"),
         (("x",), {"rope": (1, -1)}, "rope takes two numbers, the smaller first"),
         (("x",), {"groups": "some"}, "groups must be data, none, population"),
     ],
@@ -239,7 +239,7 @@ def test_scales_need_what_they_compare():
         pyflowers.effects(fit_of("y ~ x"), between=(-300, 300), scale="ratio")
     with pytest.raises(ConfigError, match="depends on no column but groups"):
         pyflowers.effects(fit_of("y ~ 1 + (1 | site)"))
-    with pytest.raises(DataError, match=r"colour: the fit does not use such a column.*--new"):
+    with pytest.raises(DataError, match=r"colour: the fit does not use this column.*--new"):
         pyflowers.effects(fit_of("y ~ x"), by="colour")
     # Beyond the data a spline has no values.
     with pytest.raises(DataError, match=r"row \d+: .*bs\(hours, df=4\) ends where its data ended"):
@@ -298,7 +298,7 @@ def test_figures_of_conditional_effects(theme):
     fit = fit_of("count ~ dose * x + offset(log(hours)) + (x | site)", "poisson")
     figure = plots.conditional_effects(fit, "x", by="dose", theme=theme)
     ax = figure.axes[0]
-    # The curve is the median at the means of the offset, without groups.
+    # The curve is the median at the mean of the offset, without groups.
     eta = (
         fit.draws["Intercept"][..., None]
         + b(fit, "x") * np.linspace(X.min(), X.max(), 61)
@@ -322,7 +322,7 @@ def test_figures_of_conditional_effects(theme):
         ({"by": "site"}, "by takes another column"),
         ({"by": "x"}, "by takes another column"),
         ({"by": "dose", "spread": "site"}, "each label has a curve for one level only"),
-        ({"spread": "dose"}, "spread takes a column of groups, site; it was 'dose'"),
+        ({"spread": "dose"}, "spread must be a column of groups (site), got 'dose'"),
     ):
         with pytest.raises(ConfigError, match=re.escape(words)):
             plots.conditional_effects(fit, "x", **options)
@@ -353,7 +353,7 @@ def test_command_and_report(tmp_path, capfd):
     page = tmp_path / "report.html"
     assert run("report", out, "--out", page) == 0
     html = page.read_text()
-    assert "on average over the 60 observations, each with the effects of its own group" in html
+    assert "on average over the 60 observations, each with the effects of the row's group" in html
     fit = pyflowers.Fit.load(out)
     median = pyflowers.effects(fit, "x").table()["median"].iloc[0]
     assert f'value="{float(median)!r}"' in html
@@ -381,7 +381,7 @@ def test_columns_of_offsets_and_of_like_names_have_figures(tmp_path, capfd):
 
 
 def test_a_report_says_why_it_has_no_effects(tmp_path):
-    """The rule of an edited program that disagrees with its density stops no report."""
+    """If the rule of an edited program disagrees with its density, there is still a report."""
     program = pyflowers.Program.from_formula("y ~ x", FRAME)
     path = tmp_path / "mine.stan"
     program.write(path)

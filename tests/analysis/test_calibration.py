@@ -1,6 +1,6 @@
-"""Simulation-based calibration: right programs pass, and planted bugs are seen.
+"""Simulation-based calibration: right programs pass, and planted bugs are detected.
 
-Of the prior, and of the posterior of one data set.
+Both for the prior and for the posterior of one data set.
 """
 
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_a_right_program_is_calibrated(tmp_path):
     assert found.num_draws == 50
     assert found.quantities == ["mu", "sigma2", "log_lik"]
     table = found.table()
-    # Standard deviation of the coverage of 120 fits: 0.046 and 0.027.
+    # The standard deviations of the coverages over 120 fits are 0.046 and 0.027.
     assert ((table["coverage_50"] - 0.5).abs() < 4 * 0.046).all()
     assert ((table["coverage_90"] - 0.9).abs() < 4 * 0.027).all()
     assert table.loc["mu", "contraction"] > 0.5
@@ -91,7 +91,7 @@ def planted(bug, folder):
     program = Program.open(path)
 
     def simulate(num, seed):
-        """Draw from the prior that is meant, by the shipped program."""
+        """Draw from the intended prior, with the shipped program."""
         made = pyflowers.prior(name, draws=num, seed=seed, priors=PRIORS[name])
         return replace(made, program=program)
 
@@ -155,11 +155,11 @@ def test_draws_of_a_prior_by_markov_chains_are_spread(tmp_path, own_program):
 def test_what_cannot_be_calibrated_is_refused(tmp_path, own_program):
     with pytest.raises(ConfigError, match="sigma2_plant has an improper prior"):
         pyflowers.sbc("multilevel_normal", out=tmp_path / "a", sims=4, engine="stanli")
-    with pytest.raises(ConfigError, match="sims must be a whole number of at least 1, was 0"):
+    with pytest.raises(ConfigError, match="sims must be a whole number of at least 1, got 0"):
         calibrated("iid_normal", "iid_normal", tmp_path / "a", 0)
     with pytest.raises(ConfigError, match="num_ranks must lie between 50 and the 1000 draws"):
         calibrated("iid_normal", "iid_normal", tmp_path / "a", 4, num_ranks=10)
-    # Thinning leaves fewer draws than ranks are wanted.
+    # Thinning leaves fewer draws than the requested ranks.
     with pytest.raises(ConfigError, match="num_ranks must lie between 50 and the 40 draws"):
         calibrated("iid_normal", "iid_normal", tmp_path / "a", 4, options={**QUICK, "thin": 25})
     bare = own_program("bare", "parameters { real x; } model { x ~ normal(0, 1); }")
@@ -169,7 +169,8 @@ def test_what_cannot_be_calibrated_is_refused(tmp_path, own_program):
 
 
 def test_failed_and_doubtful_fits_stay_in_the_record(tmp_path):
-    # So wide a prior implies counts that Stan cannot hold, and posteriors that are hard to sample.
+    # Such a wide prior implies counts that Stan cannot hold, and posteriors that are hard to
+    # sample.
     wide = {"mu_mean": 15, "mu_sd": 10}
     found = pyflowers.sbc(
         "multilevel_poisson",
@@ -254,7 +255,7 @@ def test_a_calibration_whose_fits_all_failed_says_why(tmp_path, own_program):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(PRIORS))
 def test_a_thousand_simulations(name, tmp_path):
-    """By one engine: scripts/calibration does it by both, for docs/calibration.md."""
+    """With one engine; scripts/calibration uses both, for docs/calibration.md."""
     found: Calibration = calibrated(
         name, name, tmp_path / "sbc", 1000, num_ranks=100, options={"adapt_delta": 0.95}
     )
@@ -275,7 +276,7 @@ def test_a_calibration_that_was_interrupted_is_written_again(tmp_path):
     found.save({"calibration.png": figure})
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "calibration.json").write_text("mine")
-    with pytest.raises(ConfigError, match=r"calibration\.json: it already exists"):
+    with pytest.raises(ConfigError, match=r"calibration\.json already exists"):
         calibrated("iid_normal", "iid_normal", tmp_path / "other", 2)
 
 
@@ -338,7 +339,7 @@ def test_new_observations_have_effects_of_their_own(tmp_path, own_program):
     assert (made.y_rep[..., :4] == [9, 0, 2, 3]).all()
     assert made.data["N"] == 8
     assert made.data["held_out"].tolist() == [0] * 8
-    # The first observation is far from its population; a new one at its place is not.
+    # The first observation is far from its population, but a new one in its place is not.
     old, new = (made.draws["b"][..., i].mean() for i in (0, 4))
     assert old > 0.3
     assert abs(new) < 4 * 0.5 / np.sqrt(200)
@@ -360,6 +361,6 @@ def test_data_that_cannot_grow_are_refused(tmp_path, own_program):
     square = OWN.replace("int<lower=0, upper=1> held_out;", "int held_out; matrix[2, N] x;")
     with pytest.raises(ConfigError, match="how x grows with N is not plain"):
         pyflowers.sbc(own_program("square", square), data, out=tmp_path / "a", sims=4, **POSTERIOR)
-    with pytest.raises(ConfigError, match="posterior: it simulates by itself"):
+    with pytest.raises(ConfigError, match="posterior and simulate exclude each other"):
         pyflowers.sbc("iid_normal", out=tmp_path / "a", sims=4, simulate=never, **POSTERIOR)
     assert not (tmp_path / "a").exists()

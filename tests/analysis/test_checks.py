@@ -1,4 +1,4 @@
-"""Predictive checks: data that break one flag it, and data that are the model's pass."""
+"""Predictive checks fail for data that break the model, and pass for data of the model."""
 
 import functools
 import re
@@ -91,7 +91,7 @@ def test_each_check_flags_data_that_break_it(kind, name, flagged):
 
 
 def test_the_mean_is_flagged_where_a_prior_forbids_it():
-    """A prior on the population that the data contradict: means are pulled away from them."""
+    """A prior on the population that contradicts the data and pulls means away from them."""
     tight = {"mu_mean": 0.0, "mu_sd": 0.01, "sigma2_nu": 1e6, "sigma2_scale": 0.05}
     found = checked("good", **tight)
     assert "mean" in failed(found)
@@ -103,7 +103,7 @@ def test_the_mean_is_flagged_where_a_prior_forbids_it():
 
 
 def test_one_wild_plant_shows_only_against_the_population():
-    """Its own mean fits whatever it is, so that the other statistics see nothing of it."""
+    """The model fits the plant's own mean perfectly, so the other statistics do not detect it."""
     assert failed(checked("wild_plant")) == {"group_outlier"}
     (outlier,) = checked("wild_plant").failed
     assert outlier.finding.startswith("plant p3, the most distant plant, is farther from the rest")
@@ -128,7 +128,7 @@ def test_p_values_of_the_models_own_data_are_seldom_extreme(name):
 
 @functools.cache
 def _p_values():
-    """P-values over 40 data sets whose posterior is drawn exactly enough by `synthetic_fit`."""
+    """P-values over 40 data sets; `synthetic_fit` draws from the posterior exactly enough."""
     found = {}
     for seed in range(40):
         rng = np.random.default_rng([5, seed])
@@ -187,7 +187,7 @@ def uneven(rng, shape):
 
 def test_what_varies_within_groups_is_pooled_over_them():
     groups, codes, y = uneven(np.random.default_rng(1), (3, 12))
-    y[:, codes == 2] = 0  # a group without counts says nothing of their dispersion
+    y[:, codes == 2] = 0  # a group without counts has no information on dispersion
     y[2] = 0
     of_measurements = replace(groups, counts=False)
     for row, sd, index in zip(y, of_measurements.within(y), groups.within(y), strict=True):
@@ -217,7 +217,7 @@ def test_autocorrelation_is_of_consecutive_times_within_a_group():
     times[codes == 2] = [5, 0, 1, 6]
     times[codes == 3] = [4, 3, 1, 0, 7]
     pairs = groups.consecutive(times)
-    expected = {(2, 0, 1), (2, 5, 6), (3, 0, 1), (3, 3, 4)}  # two rows are always opposite
+    expected = {(2, 0, 1), (2, 5, 6), (3, 0, 1), (3, 3, 4)}  # two rows are opposite
     assert {(codes[a], times[a], times[b]) for a, b in pairs.T} == expected
     assert np.all(codes[pairs[0]] == codes[pairs[1]])
     y[1, codes == 2] = 3.0  # a group that does not vary has no correlation
@@ -270,13 +270,13 @@ def raises(y):
         ("nowhere:f", "statistic 'nowhere:f': nowhere cannot be imported (ModuleNotFoundError"),
         ("math:nothing", "statistic 'math:nothing': math has no function nothing"),
         ("none.py:f", "statistic 'none.py:f': there is no file none.py; correct the path"),
-        (3, "statistic 3: it is neither a name nor a function of y; choose one of mean, sd"),
+        (3, "statistic 3 is neither a name nor a function of y; choose one of mean, sd"),
         (
             lambda y: y,
-            "it must return one finite number for a data set, and returned something else",
+            "must return one finite number for a data set, but returned something else",
         ),
-        (lambda y: np.nan, "it must return one finite number for a data set, and returned NaN"),
-        (raises, "statistic raises: it failed on a data set of 12 values (ValueError: no luck)"),
+        (lambda y: np.nan, "must return one finite number for a data set, but returned NaN"),
+        (raises, "statistic raises failed on a data set of 12 values (ValueError: no luck)"),
     ],
     ids=["name", "module", "function", "file", "type", "array", "nan", "raises"],
 )
@@ -296,7 +296,7 @@ def test_few_replicates_are_spread_over_the_draws():
     found = pyflowers.check(fit, replicates=100)
     assert found.num_replicates == 100
     assert found.checks[0].replicated.shape == (100,)
-    with pytest.raises(ConfigError, match="replicates must be a whole number of at least 2, was 1"):
+    with pytest.raises(ConfigError, match="replicates must be a whole number of at least 2, got 1"):
         pyflowers.check(fit, replicates=1)
 
 
@@ -311,7 +311,7 @@ def test_of_large_data_fewer_sets_have_new_groups(monkeypatch):
 
 
 def test_blocks_do_not_change_what_is_found(monkeypatch):
-    """Replicates that Stan has drawn are the same however memory divides them."""
+    """Replicates that Stan has drawn do not depend on the size of blocks in memory."""
     fit = pyflowers.fit(program_of("pumps"), table_of("pumps"), seed=1, **SAMPLER)
     whole = pyflowers.check(fit).table()
     monkeypatch.setattr(checks, "BLOCK_VALUES", 35)
@@ -348,7 +348,7 @@ def beta(a, b):
         (beta(2.0, 2.0), r"the counts of flowers vary less than the model predicts: \d% of them"),
         (beta(1.5, 1.0), r"predictions are too low: 6\d% of the counts of flowers are above"),
         (beta(1.0, 1.5), r"predictions are too high: 3\d% of the counts of flowers are above"),
-        # The mean and the spread of these are those of uniform values.
+        # These have the same mean and spread as uniform values.
         (
             0.5 + np.repeat([-1, 1], 150) * np.sqrt(1 / 12),
             "50% of the counts of flowers lie below their predicted 21% quantile$",
@@ -372,12 +372,35 @@ def test_the_shape_of_the_pits_says_what_is_wrong(u, words):
     ],
 )
 def test_large_k_hats_are_said_to_matter_or_not(num_bad, words):
-    """The check fails by the first 40 PITs."""
+    """The check fails because of the first 40 PITs."""
     u = np.concatenate([np.full(40, 1e-3), np.linspace(0.02, 0.98, 200)])
     k_hat = np.where(np.arange(240) < num_bad, 1.0, 0.1)
     found = _on_k_hat(LooPit(u, np.arange(240), 240, 2000, k_hat, 0.7))
     assert found.startswith(f"the PITs of {num_bad} of 240 observations are only approximate")
     assert found.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("program", "family", "advice"),
+    [
+        ("flowers ~ 1 + (1 | plant)", "poisson", "refit with --family negbinomial"),
+        (
+            "multilevel_poisson",
+            None,
+            'the formula "flowers ~ 1 + (1 | plant)" --family negbinomial',
+        ),
+    ],
+)
+def test_overdispersion_leads_to_a_family_with_dispersion(program, family, advice):
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(rng.gamma(1, 5, 40))
+    frame = pd.DataFrame(
+        {"plant": np.repeat(list("abcd"), 10), "month": [*range(10)] * 4, "flowers": counts}
+    )
+    fit = pyflowers.fit(program, frame, family=family, seed=1, engine="stanli", draws=300)
+    failed = [check for check in pyflowers.check(fit).verdict.data.checks if not check.passed]
+    assert failed
+    assert any(advice in check.advice for check in failed)
 
 
 def test_the_seed_repeats_a_check():
@@ -403,7 +426,7 @@ def test_a_pit_is_what_a_refit_without_the_observation_gives():
     y = np.random.default_rng(4).normal(3, 2, 24)
     rows = [("ab"[i % 2], i // 2, value) for i, value in enumerate(y)]
     data = from_frame(pd.DataFrame(rows, columns=["plant", "month", "flowers"]))
-    # The prior on sigma2 is nearly as flat as 1 / sigma2, the one on mu is flat.
+    # The prior on sigma2 is nearly 1 / sigma2, and the prior on mu is flat.
     priors = {"mu_sd": 1e6, "sigma2_nu": 1e-6}
     how = {"warmup": 500, "draws": 4000, "engine": "stanli"}
     pit = pyflowers.check(pyflowers.fit("iid_normal", data, seed=1, priors=priors, **how)).pit

@@ -1,4 +1,4 @@
-"""Simultaneous bands of uniform values: their coverage is exact, and what is not uniform leaves."""
+"""Simultaneous bands of uniform values have exact coverage; other values leave them."""
 
 import itertools
 from math import comb
@@ -50,7 +50,7 @@ def test_what_leaves_and_what_stays_make_one(num_draws):
 
 
 def test_a_p_value_is_accurate_far_in_the_tail():
-    """It was 1 minus a sum, and could be negative (issue 25, A6). Bounds are Bonferroni's."""
+    """It was 1 minus a sum, and could be negative (issue 25, A6). The bounds are Bonferroni's."""
     for num, at in ((50, 0.001), (403, 0.5)):
         values = np.full(num, at)
         points = band_points(num, 4000)
@@ -58,7 +58,7 @@ def test_a_p_value_is_accurate_far_in_the_tail():
         tails = np.minimum(binom.cdf(found, num, points), binom.sf(found - 1, num, points))
         p = p_value(values, num_draws=4000)
         assert 0 < tails.min() <= p <= 2 * points.size * tails.min() < 1e-10
-    assert p_value(np.zeros(403), num_draws=4000) == 0  # beyond all numbers, and not negative
+    assert p_value(np.zeros(403), num_draws=4000) == 0  # an underflow, but not negative
 
 
 @pytest.mark.parametrize("prob", [0.9, 0.95, 0.99])
@@ -96,7 +96,7 @@ def test_p_values_agree_with_bands_and_are_uniform(num_draws):
         if num_draws is not None:
             sample = from_ranks(rng.integers(0, num_draws + 1, 60), num_draws)
         values.append(p_value(sample, num_draws=num_draws))
-        if abs(values[-1] - 0.1) > 0.01:  # counts are whole: next to the limit they may differ
+        if abs(values[-1] - 0.1) > 0.01:  # counts are integers, and may differ next to the limit
             assert band.contains(sample) == (values[-1] > 0.1)
     for level in (0.1, 0.5):
         share = np.mean(np.asarray(values) <= level)
@@ -127,10 +127,10 @@ def test_ranks_at_the_ends_count():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: uniform_band(0), "a band needs at least one value, was given 0"),
-        (lambda: uniform_band(5, prob=1), "prob must lie between 0 and 1, was 1"),
-        (lambda: uniform_band(5, num_draws=0), "num_draws must be at least 1, was 0"),
-        (lambda: uniform_band(5).contains([0.5]), "one of 5 values, and there are 1"),
+        (lambda: uniform_band(0), "a band needs at least one value, got 0"),
+        (lambda: uniform_band(5, prob=1), "prob must lie between 0 and 1, got 1"),
+        (lambda: uniform_band(5, num_draws=0), "num_draws must be at least 1, got 0"),
+        (lambda: uniform_band(5).contains([0.5]), "for 5 values, but there are 1"),
         (lambda: p_value([0.5, 1.5]), "must lie between 0 and 1"),
         (lambda: p_value([0.5, np.nan]), "must lie between 0 and 1"),
         (lambda: from_ranks([11], 10), "must lie between 0 and 10"),

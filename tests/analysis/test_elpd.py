@@ -1,4 +1,4 @@
-"""PSIS-LOO against leaving each observation out in truth, by quadrature, and against ArviZ.
+"""PSIS-LOO against exact leave-one-out by quadrature, and against ArviZ.
 
 log p(y[n] | the others) = log p(y) − log p(the others): two evidences of the exact posterior.
 """
@@ -54,14 +54,14 @@ def fits(executables):
 def monte_carlo_error(fit):
     """The standard error of elpd, from the importance ratios 1 / p(y[n] | draw).
 
-    Terms are added as if they were wholly correlated, which is the most that they can be.
+    Terms are added as if they were perfectly correlated, which gives the largest error.
     """
     ratios = np.exp(-fit.log_likelihood())
     error = ratios.std((0, 1)) / np.sqrt(ess_mean(ratios))
     return float((error / ratios.mean((0, 1))).sum())
 
 
-# The variances of its plants give the second the heaviest ratios: the largest k-hat is near 0.7.
+# The second has the heaviest ratios, because of its plants' variances; its largest k-hat is 0.7.
 @pytest.mark.parametrize(
     ("name", "precision"),
     [
@@ -94,7 +94,7 @@ def test_other_draws_change_elpd_by_its_monte_carlo_error():
     mcse = np.mean([each.mcse for each in found])
     # The sd of 25 values is known to 14%, and the error of a small tail to less.
     assert 0.65 < spread / mcse < 1.5
-    # Negative control: it is neither the standard error nor one that forgets how draws add up.
+    # Negative control: it differs from the standard error, and from an error that ignores the sum.
     assert found[0].se > 5 * mcse
     assert loo([pyflowers.fit("iid_normal", FRAME, seed=1, engine="exact")]).best.mcse < (
         0.75 * mcse
@@ -120,7 +120,7 @@ def test_one_posterior_under_two_names_predicts_alike(fits):
 
 
 def test_counts_that_are_all_zero_are_compared_and_checked():
-    """Rates underflow to 0: nothing of them may be infinite, missing or a warning."""
+    """Rates underflow to 0, which must not lead to infinite or missing values or warnings."""
     frame = FRAME[:6].assign(plant=list("aabbcc"), flowers=0)
     fit = pyflowers.fit("multilevel_poisson", frame, seed=1, engine="exact")
     assert (fit.draws["mu_plant"] == 0).any()
@@ -218,7 +218,7 @@ def test_models_whose_rows_differ_are_compared_on_those_that_all_have(tmp_path):
 
 
 def test_a_users_log_lik_is_compared(executables):
-    """Of Pumps, whose pumps have one row each, leaving a pump out leaves its rate to the prior."""
+    """Each pump has a single row, so leaving a pump out leaves its rate to the prior."""
     fit = example_fit("pumps")
     (found,) = loo([fit]).models
     within = np.log(np.exp(fit.draws["log_lik"]).mean((0, 1))).sum()
@@ -248,7 +248,7 @@ def test_it_agrees_with_arviz(lecture_fits):
             warnings.simplefilter("ignore")
             pointwise = arviz().loo(lecture_fits[model.name].idata, pointwise=True)
         terms, k_hat = elpd_of_each(pointwise), pointwise.pareto_k.values.ravel()
-        # ArviZ 1 has one ratio more or less in the tail.
+        # The tail of ArviZ 1 differs by one ratio.
         assert model.terms == pytest.approx(terms, rel=1e-3 if IS_1 else 1e-10)
         assert model.k_hat == pytest.approx(k_hat, rel=1e-9, abs=0.05 if IS_1 else 1e-10)
         assert model.good_k == pointwise.good_k
@@ -291,14 +291,14 @@ FEW = "b: a large k-hat of a model of few parameters, here 3, points to outliers
             500,
             ["The difference to b is within its Monte Carlo error"],
         ),
-        # A missing error says nothing.
+        # A missing error has no information.
         ([model("a", 0), model("b", -9, mcse=np.nan)], 500, []),
         (
             [model("a", 0), model("b", -9, k_hat=0.8)],
             500,
             [
                 "b: k-hat of 1 of 500 observations is above 0.70, so its elpd is likely too high; "
-                "pyflowers loo fits again without each of them.",
+                "pyflowers loo refits the model without each of them.",
                 FEW,
             ],
         ),
@@ -322,7 +322,7 @@ FEW = "b: a large k-hat of a model of few parameters, here 3, points to outliers
             12,
             ["a: p_loo 3.4.* is above the number of its parameters, 3, so"],
         ),
-        # Above it by less than two standard errors, as every other good model is.
+        # It is larger by less than two standard errors, as for every second good model.
         ([model("a", 0, p_loo=3.1)], 12, []),
         ([model("a", 0)], 12, []),
     ],

@@ -1,4 +1,4 @@
-"""The four examples of BUGS leave out observations and groups: against answers made without them.
+"""Left-out observations and groups in the four examples of BUGS, against independent answers.
 
 Pumps and rats have evidences by quadrature, their effects integrated in closed form, so that
 log p(y_out | y_in) = log p(y) − log p(y_in). Seeds and epil are fitted to tables that lack the
@@ -58,9 +58,9 @@ def rats_evidence(kept):
     y, rat = frame["weight"].to_numpy(float), frame["rat"].to_numpy()
     log_tau = np.stack(
         np.meshgrid(
-            np.linspace(-4.6, -2.6, 41),  # of a weight: its sd is 6 g
-            np.linspace(-7.2, -3.6, 41),  # of the rats' weights: 15 g
-            np.linspace(-0.5, 4.0, 41),  # of their growth: 0.5 g a day
+            np.linspace(-4.6, -2.6, 41),  # precision of a weight, with an sd of 6 g
+            np.linspace(-7.2, -3.6, 41),  # of the rats' weights, 15 g
+            np.linspace(-0.5, 4.0, 41),  # of their growth, 0.5 g per day
             indexing="ij",
         ),
         -1,
@@ -103,7 +103,7 @@ def test_what_is_left_out_is_predicted_as_the_exact_posterior_does(name, evidenc
     elpd, mcse = (np.array([getattr(each, what) for each in found]) for what in ("elpd", "mcse"))
     assert mcse.max() < 0.15
     assert np.abs((elpd - terms) / mcse).max() < 3.5
-    # Negative control: each term is not another's.
+    # Negative control: the terms differ from each other.
     assert np.abs((elpd - np.roll(terms, 1)) / mcse).max() > 10
 
 
@@ -112,7 +112,7 @@ LOG_WEIGHTS = np.log(WEIGHTS / WEIGHTS.sum())
 
 
 def seeds_density(draws, rows):
-    """Log density of the rows at each draw, their plates' effects integrated."""
+    """Log density of the rows at each draw, with the effects of plates integrated out."""
     total = 0.0
     for row in rows.itertuples():
         x1, x2 = row.aegyptiaco_73, row.cucumber
@@ -127,7 +127,7 @@ def seeds_density(draws, rows):
 
 
 def epil_density(draws, rows):
-    """Log density of a patient's rows, that of an unknown patient's integrated effect included."""
+    """Log density of a patient's rows, with the effect of an unknown patient integrated out."""
     first = rows.iloc[0]
     log_base, treated = np.log(first["base"] / 4), first["treated"]
     center = draws["alpha0"] + draws["alpha_Base"] * log_base + draws["alpha_Trt"] * treated
@@ -174,7 +174,7 @@ def test_every_point_and_every_group_can_be_left_out(name):
     assert of_groups.terms.shape == (len(fit.data.by_group),)
     assert np.isfinite(of_groups.terms).all()
     if fit.data.num_obs == len(fit.data.by_group):
-        # A group is a point: both refit the same.
+        # Each group has one observation, so both refits are the same.
         same = of_groups.terms[model.refitted] == model.terms[model.refitted]
         assert same.all()
     assert sensitivity(fit).distances.shape[0] > 0

@@ -1,6 +1,6 @@
-"""Each question of the workflow, put to each of the four examples of BUGS from the command line.
+"""All commands of the workflow for each of the four examples of BUGS.
 
-What the answers have to be is tested beside each command; that refits agree with exact answers, in
+The right answers are tested together with each command; that refits agree with exact answers, in
 tests/analysis/test_examples_held_out.py.
 """
 
@@ -28,7 +28,7 @@ CONTRASTS = {
 
 
 def few_groups(name, folder):
-    """Write a table of the first six groups: each of them is fitted without."""
+    """Write a table of the first six groups; each of them is left out once."""
     frame = pd.read_csv(EXAMPLES / name / f"{name}.csv")
     group = {"epil": "patient", "pumps": "pump", "rats": "rat", "seeds": "plate"}[name]
     path = folder / "few.csv"
@@ -55,7 +55,7 @@ def test_every_question_has_an_answer(name, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "refits" in said
     sbc = [*SAMPLER, "--sims", "20", "--data", data, *priors]
-    # With hundreds of effects, one may be outside its band by chance: status 3 is an answer, too.
+    # With hundreds of effects, one may be outside its band by chance, so status 3 is accepted.
     assert run("sbc", program, *sbc, "--out", out / "sbc") in (0, 3)
     said = capsys.readouterr().out
     assert "tests its computation" in said

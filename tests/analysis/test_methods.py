@@ -1,4 +1,4 @@
-"""Methods side by side: each is what it says, and the table says what separates them."""
+"""Comparison of methods: each one is right, and the table shows their differences."""
 
 import json
 
@@ -40,7 +40,7 @@ def filled(name, given=None, centered=None):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_normal_posterior_is_found_by_every_method(compiled, tmp_path, method):
-    """Of a posterior that is normal on the unconstrained scale, but for ADVI's step size noise."""
+    """A posterior that is normal on the unconstrained scale is found, up to ADVI's noise."""
     done = approximate(compiled(tmp_path, "normal", NORMAL), {}, method, seed=2)
     x = done.draws["x"][0]
     assert x.shape == (4000, 2)
@@ -54,7 +54,7 @@ def test_a_normal_posterior_is_found_by_every_method(compiled, tmp_path, method)
         np.testing.assert_allclose(x.var(0), [0.8, 1.0], rtol=0.3)
         assert abs(np.corrcoef(x.T)[0, 1]) < 0.1
     if method == "advi_fullrank":
-        # A full covariance holds this posterior, up to the noise of stochastic ascent.
+        # A full covariance can represent this posterior, up to the noise of stochastic ascent.
         np.testing.assert_allclose(x.mean(0), [3, 3], atol=0.5)
         np.testing.assert_allclose(x.var(0), [4, 5], rtol=0.35)
         assert abs(np.corrcoef(x.T)[0, 1] - 4 / np.sqrt(20)) < 0.1
@@ -118,7 +118,7 @@ def log_joint(program, draws, data):
     ],
 )
 def test_what_the_programs_drop_is_accounted_for(executables, name, given):
-    """ADVI's log p is the whole log joint less :attr:`ClosedForm.log_constant`."""
+    """ADVI's log p is the log joint minus :attr:`ClosedForm.log_constant`."""
     multilevel = name.startswith("multilevel")
     program, data = filled(name, given, centered=True if multilevel else None)
     values = program.stan_values(data)
@@ -199,7 +199,7 @@ def test_nuts_agrees_with_the_exact_posterior(comparisons):
     for name, comparison in comparisons.items():
         exact = comparison.results["exact"].quantities
         assert worst_median(comparison.nuts.posterior, exact) < 4.5, name
-    # Negative control: another prior's exact answer is told apart.
+    # Negative control: the exact answer for a different prior is rejected.
     program, data = filled("multilevel_poisson", {"sigma2_scale": 3.0})
     posterior = comparisons["multilevel_poisson"].nuts.posterior
     wrong = of_functions(program.python.closed_form.exact(data), posterior)

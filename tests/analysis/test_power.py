@@ -1,7 +1,7 @@
-"""How often checks of grouped values fail: on tables that break the model, and on its own.
+"""How often checks of grouped values fail for tables that break the model, and for its own.
 
 Groups have the sizes of the 118 broods of 403 grouse chicks whose ticks Elston et al. (2001,
-Parasitology 122) counted, and rates as spread as theirs.
+Parasitology 122) counted, and rates with the same spread.
 """
 
 import numpy as np
@@ -12,10 +12,10 @@ import pyflowers
 from pyflowers.data import from_frame
 
 BROODS = {1: 18, 2: 24, 3: 31, 4: 11, 5: 16, 6: 11, 7: 5, 9: 1, 10: 1}
-"""How many broods there are of each size."""
+"""Number of broods of each size."""
 
 PHI = 4.0
-"""A negative binomial's, with which the dispersion within broods is that of the ticks, 2.6."""
+"""The negative binomial's phi with which the dispersion within broods is 2.6, as for the ticks."""
 
 
 def ticks(rng, *, phi=None):
@@ -45,7 +45,7 @@ def series(rng, *, rho, counts):
 
 
 def failures(name, tables, check):
-    """Fit each table by independent draws; return how often a check fails, and all others."""
+    """Fit each table with independent draws; return how often a check fails, and the others."""
     failed, any_other = 0, 0
     for seed, table in enumerate(tables):
         fit = pyflowers.fit(name, table, seed=seed, engine="exact", draws=250)

@@ -1,4 +1,4 @@
-"""Predictions against quadrature, and what a program must have to predict."""
+"""Predictions against quadrature, and the capabilities that they need."""
 
 import functools
 import re
@@ -40,7 +40,7 @@ def quadrature(name):
 
 
 def errors(draws, values, exact):
-    """How many standard errors apart the shares of draws and the exact probabilities are."""
+    """The differences between shares of draws and exact probabilities, in standard errors."""
     below = np.stack([draws <= value for value in values], axis=-1)
     assert convergence.ess_mean(below).min() > 400
     return (below.mean(axis=(0, 1)) - exact) / convergence.mcse_mean(below)
@@ -51,7 +51,7 @@ def part(fit, title, seed=None):
 
 
 def quantiles_of(draws):
-    """Values where the distribution is near the ends of the intervals, and at its median."""
+    """Values near the ends of the intervals, and at the median."""
     return np.quantile(draws, PROBS, method="inverted_cdf")
 
 
@@ -74,11 +74,11 @@ def test_predictions_are_those_of_quadrature(name, title, element, exact):
     probs = exact(quadrature(name))(values)
     assert np.abs(errors(draws, values, probs)).max() < 4
     if name == "iid_normal":
-        assert np.allclose(probs, PROBS, atol=0.03)  # the values are where they are meant to be
+        assert np.allclose(probs, PROBS, atol=0.03)  # the values are in the intended places
 
 
 def test_the_comparison_would_find_a_population_that_is_left_out():
-    """Negative control: a new plant at the population's mean, its variance forgotten."""
+    """Negative control: a new plant at the population mean, without its variance."""
     fit = lecture_fit("multilevel_poisson")
     rng = np.random.default_rng(1)
     draws = rng.poisson(np.exp(fit.draws["mu"]))
@@ -88,13 +88,14 @@ def test_the_comparison_would_find_a_population_that_is_left_out():
 
 
 def test_a_new_plant_of_multilevel_normal_under_a_proper_prior():
-    """Given mu and sigma2 the new plant is known in closed form: compared draw by draw."""
+    """Given mu and sigma2, a new plant has a closed form, which is compared draw by draw."""
     fit = lecture_fit("multilevel_normal", sigma2_plant_nu=5.0, sigma2_plant_scale=2.0)
     draws = part(fit, "new plant")[..., 0]
     rng = np.random.default_rng(2)
     mu, sigma2 = fit.draws["mu"], fit.draws["sigma2"]
     values = quantiles_of(draws)
-    # y = mu + N(0, sigma2) + t_5 × scale: the normal part integrated, the t part sampled densely.
+    # y = mu + N(0, sigma2) + t_5 × scale: the normal part is integrated, the t part sampled
+    # densely.
     steps = rng.standard_t(5, 2000) * 2.0
     thin = slice(None, None, 20)
     exact = [

@@ -134,14 +134,14 @@ def of_each_chain(values, weigh=None):
 
 
 def differs(one, other):
-    """Which averages over chains differ by more than 4 standard errors."""
+    """Return which averages over chains differ by more than 4 standard errors."""
     error = np.hypot(*(each.std(axis=0, ddof=1) / np.sqrt(len(each)) for each in (one, other)))
     return np.abs(one.mean(axis=0) - other.mean(axis=0)) > 4 * error + 1e-9
 
 
 @pytest.mark.parametrize("alpha", SHOWN)
 def test_conclusions_agree_with_refits_at_the_scaled_prior(alpha):
-    """N(m, s²)^alpha is N(m, s²/alpha); scaled-inv-χ²(nu, s²)^alpha is another one."""
+    """N(m, s²)^alpha is N(m, s²/alpha); scaled-inv-χ²(nu, s²)^alpha is also scaled-inv-χ²."""
     how = {"chains": 12, "draws": 2000, "engine": "stanli"}
     fit = pyflowers.fit("iid_normal", seed=1, priors={"mu_sd": 1.0, "sigma2_nu": 4.0}, **how)
     prior = fit.record.priors
@@ -159,13 +159,13 @@ def test_conclusions_agree_with_refits_at_the_scaled_prior(alpha):
         from_refit = of_each_chain(refit.draws[parameter])
         assert not differs(from_weights, from_refit).any()
         np.testing.assert_allclose(shown[parameter], from_weights.mean(axis=0), rtol=0.02)
-        # The control: the posterior that is not scaled is another one.
+        # Negative control: the unscaled posterior differs.
         assert differs(of_each_chain(fit.draws[parameter]), from_refit).any()
 
 
 @pytest.mark.parametrize("name", shipped_names())
 def test_lprior_of_a_shipped_program_is_that_of_its_generated_quantities(name, own_program):
-    """The same density in Stan, from the text that is handed out with the program."""
+    """The same density in Stan, from the text that ships with the program."""
     shipped = pyflowers.Program.open(pyflowers.programs.find_program(name).path)
     quantities = (shipped.path.parent / "quantities" / f"{name}.stan").read_text()
     declaration = shipped.path.with_suffix(".toml").read_text()
@@ -181,7 +181,7 @@ def test_lprior_of_a_shipped_program_is_that_of_its_generated_quantities(name, o
 
 
 def test_distances_equal_arvizs(lecture_fits):
-    """ArviZ takes 1/1.01 for 0.99, which the derivative hardly feels."""
+    """ArviZ uses 1/1.01 instead of 0.99, which hardly affects the derivative."""
     fit = lecture_fits["multilevel_poisson"]
     found = sensitivity(fit)
     idata = fit.idata.copy()
@@ -194,7 +194,7 @@ def test_distances_equal_arvizs(lecture_fits):
 
 
 def heavy(draws, stats):
-    """Plant draws whose prior density falls over hundreds of nats: no weights reach so far."""
+    """Plant draws whose prior density varies by hundreds of nats, too much for weights."""
     rng = np.random.default_rng(1)
     draws["mu"] = draws["mu"] + 2e5 * rng.standard_t(1, size=draws["mu"].shape)
 
@@ -280,8 +280,8 @@ SENSITIVE = {
     "rats": (set(), {"alpha_c", "beta_c", "tau_c", "alpha0"}),
     "seeds": ({"tau", "sigma"}, set()),
 }
-"""Quantities whose prior of BUGS matters, such as Gamma(0.001, 0.001) on the precision of few
-plates, and quantities whose does not."""
+"""Quantities for which the prior of BUGS matters, such as Gamma(0.001, 0.001) on the precision of
+few plates, and quantities for which it does not."""
 
 
 @pytest.mark.parametrize("name", SENSITIVE)

@@ -1,4 +1,4 @@
-"""Draws of the prior: their distribution, the design, what is refused, and the command."""
+"""Draws from the prior: their distribution, the design, refused input, and the command."""
 
 import json
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_numpy_draws_agree_with_stans_of_the_same_prior(own_program):
 
 @pytest.mark.parametrize("name", ["multilevel_poisson", "seeds"])
 def test_y_is_neither_read_nor_needed(name):
-    """The same draws for other values, for values that are no numbers, and without the column."""
+    """The draws are the same for other values, for invalid values, and without the column."""
     if name == "seeds":
         program, table = own(name)
         how = {"priors": {"coef_sd": 1, "tau_shape": 2, "tau_rate": 1}, "engine": "stanli"}
@@ -135,7 +135,7 @@ def test_an_improper_prior_is_refused_with_its_parameter_and_a_remedy(
 
 
 class NoEngine:
-    """An engine that must not be asked."""
+    """An engine that must not be used."""
 
     name = "none"
     uses = NUTS_USES
@@ -206,7 +206,7 @@ def test_statistics_of_ones_own_and_a_wrong_one():
     expected = np.ptp(made.y_rep, axis=2)
     np.testing.assert_array_equal(made.statistics["range"], expected)
     assert "range" in made.implied().index
-    with pytest.raises(pyflowers.ConfigError, match="statistic all: it must return a number for"):
+    with pytest.raises(pyflowers.ConfigError, match="statistic all must return a number for"):
         prior("iid_normal", seed=1, statistics={"all": lambda y: y})
 
 

@@ -74,7 +74,7 @@ def test_a_refit_predicts_a_point_as_the_exact_posterior_does(name):
     assert max(errors(found, terms)) < 3
     assert max(each.mcse for each in found) < 0.06
     assert all(each.passed for each in found)
-    # Negative control: the neighbour's term is another.
+    # Negative control: the term of the neighbour differs.
     assert max(errors(found, np.roll(terms, 1))) > 10
 
 
@@ -162,7 +162,7 @@ def test_a_program_of_ones_own_leaves_out_what_it_is_told(own_program):
 
 
 class Code(Kind):
-    """Positions of labels, as a kind of one's own gives them."""
+    """A user-defined kind that gives positions of labels."""
 
     code: str
 
@@ -175,7 +175,7 @@ class Code(Kind):
 
 
 def test_a_row_left_out_keeps_its_group_whatever_kind_of_column_names_it():
-    # Without the first row the labels appear in another order.
+    # Without the first row, the labels appear in a different order.
     frame = pd.DataFrame({"plant": list("abab"), "month": [1, 1, 2, 2], "flowers": [9, 1, 8, 2]})
     shipped = find_program("multilevel_poisson")
     data = {**shipped.declaration.data, "plant": Code(code="plant")}
@@ -199,7 +199,7 @@ def test_points_of_a_large_k_are_left_out_in_truth():
     assert 0 in model.refitted
     assert without.num_bad == model.refitted.size
     assert model.num_bad == 0
-    assert "pyflowers loo fits again" in " ".join(loo([fit]).cautions)
+    assert "pyflowers loo refits the model" in " ".join(loo([fit]).cautions)
     # Other draws would change a term that they alone estimate, and a refit's.
     assert np.isnan(without.mcse)
     assert 0.01 < model.mcse < 0.5
@@ -234,7 +234,7 @@ def test_a_program_that_cannot_be_refitted_keeps_its_estimates(own_program, tmp_
     assert run("loo", str(fit.save(tmp_path / "run"))) == 0
     output = capsys.readouterr().out
     assert caution in output
-    # The number of refits is a whole one.
+    # The number of refits is an integer.
     assert re.search(r"\nbare .* 0 \n", output)
 
 
@@ -244,7 +244,7 @@ def test_a_failed_refit_is_named_with_an_action_that_there_is():
     failed = comparison.models[0].failed
     assert failed
     (caution,) = [c for c in comparison.cautions if "failed their diagnostics" in c]
-    assert f"without plant {', '.join(failed)}; refits have the options" in caution
+    assert f"without plant {', '.join(failed)}; refits use the options" in caution
     assert "--adapt-delta" not in caution
 
 
@@ -279,7 +279,7 @@ def test_what_cannot_be_left_out_is_refused(own_program):
     iid = fitted("iid_normal")
     with pytest.raises(ConfigError, match="with all 12 observations left out, none remain"):
         hold_out(iid.program, iid.data, np.arange(12))
-    with pytest.raises(ConfigError, match=r"no column 'bed' of labels .* by: --column NAME"):
+    with pytest.raises(ConfigError, match=r"no column 'bed' of labels .*groups: --column NAME"):
         leave_one_group_out([iid], column="bed")
     one = pyflowers.fit("iid_normal", LECTURE[:4], **how)
     with pytest.raises(ConfigError, match="plant has a single group"):

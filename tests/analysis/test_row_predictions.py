@@ -1,4 +1,4 @@
-"""Rows of a table against definitions, quadrature and simulations; tables that cannot be read."""
+"""Predictions of rows against definitions, quadrature and simulations; unreadable tables."""
 
 import json
 import re
@@ -102,7 +102,7 @@ def test_the_datas_own_rows_give_the_density_and_the_replicates_of_the_fit(formu
     np.testing.assert_allclose(
         predictor.log_lik(fit.data.y), fit.log_likelihood(), rtol=1e-10, atol=1e-10
     )
-    # Replicates agree in distribution: their probability integral transforms are alike.
+    # Replicates have the same distribution: their probability integral transforms agree.
     own = np.asarray(pyflowers.predict(fit, kind="observation", seed=3).draws())
     theirs = fit.program.y_rep(fit.draws, fit.data, np.random.default_rng(4))
     num = own[..., 0].size
@@ -216,7 +216,7 @@ def test_population_is_the_mean_of_200_000_simulated_groups(formula, family):
 
 
 def test_population_refuses_what_is_not_linear_in_a_groups_effects():
-    """Such a linear predictor is not normal over the population, as the quadrature takes it."""
+    """Such a linear predictor is not normal over the population, as the quadrature assumes."""
     fit = fit_of("count ~ x + (1 | site)", "poisson")
     predictor = predictor_of(fit, NEW[["x"]], "population")
     rule = predictor.rule.model_copy(update={"linear_predictor": "Intercept + exp(r_site[site])"})
@@ -225,7 +225,7 @@ def test_population_refuses_what_is_not_linear_in_a_groups_effects():
 
 
 def test_an_observation_takes_no_more_than_its_own_rows_parameters(monkeypatch):
-    """The sd of another row is not evaluated, so that N rows do not cost N squared."""
+    """The sd of other rows is not evaluated, so that N rows do not cost N squared."""
     fit = pyflowers.fit("multilevel_normal", seed=1, chains=2, warmup=300, draws=100)
     sizes = []
     real = Predictor.parameter
@@ -317,7 +317,7 @@ def test_what_a_flat_prior_cannot_give_is_said():
 
 
 def test_a_program_of_ones_own_predicts_as_it_declares(tmp_path):
-    """Its rule must give the log likelihood that it computes."""
+    """The rule must give the log likelihood that the program computes."""
     program = pyflowers.Program.from_formula("y ~ x + (x | site)", FRAME)
     path = tmp_path / "mine.stan"
     program.write(path)
@@ -351,10 +351,10 @@ def test_a_program_of_ones_own_predicts_as_it_declares(tmp_path):
         ('linear_predictor = "Intercept + b"', "b"),
         ('linear_predictor = "Intercept + missing"', "names missing, which neither draws nor data"),
         ('linear_predictor = "Intercept +"', "cannot be read as an expression"),
-        ('linear_predictor = "__import__(1)"', "is not read; write quantities"),
-        ('linear_predictor = "Intercept.real"', "is not read; write quantities"),
-        ('linear_predictor = "[Intercept for x in X]"', "is not read; write quantities"),
-        ('linear_predictor = "Intercept + r_site[x]"', "x is no index of a column's labels"),
+        ('linear_predictor = "__import__(1)"', "is not supported; write quantities"),
+        ('linear_predictor = "Intercept.real"', "is not supported; write quantities"),
+        ('linear_predictor = "[Intercept for x in X]"', "is not supported; write quantities"),
+        ('linear_predictor = "Intercept + r_site[x]"', "x is not an index of a column's labels"),
     ],
 )
 def test_a_rule_that_cannot_be_followed_is_refused(rule, words, tmp_path):
@@ -375,7 +375,7 @@ def test_numbers_of_levels_and_groups_are_read_as_they_were():
     whole = pyflowers.predict(fit, frame).draws()
     one = pyflowers.predict(fit, frame[frame.year == 97]).draws()
     np.testing.assert_allclose(one, np.asarray(whole)[..., (frame.year == 97).to_numpy()])
-    # Of floats, as a table with a missing value elsewhere has them.
+    # Floats, as in a table with a missing value elsewhere.
     np.testing.assert_allclose(
         pyflowers.predict(fit, frame.assign(year=frame.year * 1.0)).draws(), whole
     )
@@ -447,8 +447,8 @@ def test_a_bad_table_is_refused_in_a_sentence_with_row_and_column(case):
 def test_other_mistakes_are_named():
     fit = fit_of("y ~ dose * x")
     for options, words in (
-        ({"kind": "mean"}, "kind must be expected, linear, observation, was 'mean'"),
-        ({"groups": "all"}, "groups must be data, none, population, was 'all'"),
+        ({"kind": "mean"}, "kind must be expected, linear, observation, got 'mean'"),
+        ({"groups": "all"}, "groups must be data, none, population, got 'all'"),
     ):
         with pytest.raises(ConfigError, match=words):
             pyflowers.predict(fit, NEW, **options)
@@ -497,7 +497,7 @@ def test_the_command_writes_rows_draws_and_figure(tmp_path, capfd):
     np.testing.assert_allclose(medians, [each["median"] for each in record["predictions"]])
     assert run("predict", out, "--draws") == 2
     assert "add --out" in capfd.readouterr().err
-    # A formula has no next observation: without options its rows are predicted.
+    # A formula has no next observation, so by default its rows are predicted.
     assert run("predict", out, "--json") == 0
     assert len(json.loads(capfd.readouterr().out)["predictions"]) == NUM
 

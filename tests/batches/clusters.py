@@ -30,7 +30,7 @@ class Processes:
             self.add_worker()
 
     def start_scheduler(self):
-        """Start the scheduler, at the same address each time."""
+        """Start the scheduler, always at the same address."""
         self.scheduler = self._started("dask_scheduler", "--port", str(self.port))
         end = time.monotonic() + 60
         while time.monotonic() < end:
@@ -50,7 +50,7 @@ class Processes:
         self._kill(self.workers.pop(index))
 
     def dismiss_worker(self, index=0):
-        """Tell a worker to leave; it says goodbye to the scheduler."""
+        """Let a worker leave; it signs off from the scheduler."""
         worker = self.workers.pop(index)
         worker.send_signal(signal.SIGTERM)
         worker.wait(60)

@@ -24,7 +24,7 @@ def studies():
 
 @pytest.fixture(scope="module")
 def pool(studies):
-    """Two workers that a module's tests share."""
+    """Two workers that the tests of a module share."""
     with Pool(2) as pool:
         yield pool
 

@@ -1,7 +1,7 @@
-"""Batches whose processes are killed at random moments, and what must be left of them.
+"""Batches whose processes are killed at random moments, and checks of the leftovers.
 
-The client is a process of its own. All that it starts inherits a mark in its environment, by which
-what it left behind is found whatever became of its parents.
+The client is a separate process. All of its children inherit a mark in the environment, by which
+leftover processes are found, even if their parents are gone.
 """
 
 import os
@@ -40,7 +40,7 @@ else:
 
 
 class Client:
-    """A batch in a process of its own, which is begun again when it has been killed."""
+    """A batch in a separate process, which is started again after it has been killed."""
 
     def __init__(self, program, out, number, folder, scheduler=""):
         self.out, self.number = out, number
@@ -72,7 +72,7 @@ class Client:
         return descendants(self.process.pid)
 
     def kill(self):
-        """Kill the process, see that all below it ends, and begin again."""
+        """Kill the process, check that its children end, and start again."""
         below = self.workers()
         kill(self.process.pid)
         self.process.communicate()
@@ -85,26 +85,26 @@ class Client:
         assert self.process.returncode == 0, output
 
     def num_done(self):
-        """Return how many tasks the ledger says are done."""
+        """Return the number of finished tasks in the ledger."""
         with suppress(ConfigError):
             return Batch(self.out).progress.done
         return 0
 
     def check_nothing_left(self):
-        """Check that no process, temporary file or half a result is left."""
+        """Check that no process, temporary file or partial result is left."""
         wait_for(lambda: not marked(self.mark), 10)
         assert not list(self.temporary.iterdir())
         assert [path.name for path in self.out.iterdir()] == ["ledger.sqlite"]
 
 
 def run_with_kills(client, kills, seed, kill_one):
-    """Run a batch to its end, with kills at random moments that are spread over all of it.
+    """Run a batch to its end, with kills at random moments spread over the whole run.
 
     ``kill_one(number of the kill, random numbers)`` kills something.
     """
     rng = random.Random(seed)
     for i in range(kills):
-        # By progress and not by the clock: a fast machine would be done before the last one.
+        # By progress and not by time, because a fast machine would finish before the last kill.
         due = round(0.8 * client.number * i / kills)
         wait_for(lambda due=due: client.num_done() >= due or not client.is_running, 300)
         time.sleep(rng.uniform(0, 0.2))
@@ -115,7 +115,7 @@ def run_with_kills(client, kills, seed, kill_one):
 
 
 def check_undisturbed(out, whole, number):
-    """Check that a batch has each task once, and the results of one that nobody disturbed."""
+    """Check that a batch has each task once, with the results of an undisturbed batch."""
     batch, whole = Batch(out), Batch(whole)
     ledger = batch.ledger()
     assert ledger.index.is_unique
@@ -132,7 +132,7 @@ def kill(pid):
 
 
 def descendants(pid):
-    """Return the processes below one."""
+    """Return the descendants of a process."""
     with suppress(psutil.Error):
         return [each.pid for each in psutil.Process(pid).children(recursive=True)]
     return []

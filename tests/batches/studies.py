@@ -1,4 +1,4 @@
-"""What the tests keep of a fit: functions that workers import."""
+"""Functions that compute the kept tables in the tests, and that workers import."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ COLUMNS = {"a": 1.0}
 
 
 def of_kills(program, number):
-    """Return tasks of some ten milliseconds each, for batches whose processes are killed."""
+    """Return tasks of about ten milliseconds, for batches whose processes are killed."""
     options = {"chains": 2, "warmup": 4000, "draws": 50}
     return [
         pyflowers.Task(
@@ -48,7 +48,7 @@ def slow(fit, seconds):
 
 
 def crash_once(fit, marker):
-    """End the worker by a signal, the first time only."""
+    """End the worker by a signal, but only the first time."""
     if not Path(marker).exists():
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -60,7 +60,7 @@ def crash(fit):
 
 
 def fitted_again(fit):
-    """Fit once more, by this process's own interpreter and from another thread."""
+    """Run a second fit, with the interpreter in this process and from another thread."""
 
     def again():
         options = fit.options.model_dump(exclude={"keep"})

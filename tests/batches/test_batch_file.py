@@ -1,4 +1,4 @@
-"""``pyflowers batch``: a file in, a batch and its status out."""
+"""``pyflowers batch``: from a file to a batch and its exit status."""
 
 import json
 
@@ -147,19 +147,19 @@ WRONG = [
     ("", "the key models is missing"),
     ('models = ["nosuch"]', "no program is named 'nosuch'"),
     ('models = ["iid_normal"]\nmodel = 1', "unknown key model; did you mean models?"),
-    ('models = ["iid_normal"]\nkeep = ["sumary"]', "keep: keep sumary: it must be one of"),
+    ('models = ["iid_normal"]\nkeep = ["sumary"]', "keep: keep sumary must be one of"),
     ('models = ["iid_normal"]\nrepeats = 0', "repeats must be at least 1"),
     ('models = ["iid_normal"]\n[data]\nfiles = ["*.none"]', "no file matches"),
-    ('models = ["iid_normal"]\n[data]\nby = "site"', "by: it is a column of file"),
-    ('models = ["iid_normal"]\n[data]\nfile = "t.csv"\nfiles = ["*"]', "leave file and by out"),
-    ('models = ["iid_normal"]\n[sampler]\ncmdstan = "/"', "cmdstan is not named in a file"),
+    ('models = ["iid_normal"]\n[data]\nby = "site"', "by is the name of a column in file"),
+    ('models = ["iid_normal"]\n[data]\nfile = "t.csv"\nfiles = ["*"]', "files excludes file"),
+    ('models = ["iid_normal"]\n[sampler]\ncmdstan = "/"', "cmdstan cannot be set in a file"),
     (
         'models = ["iid_normal"]\n[[variants]]\nname = "a"\nsampler = { seed = 1 }',
         "seed applies to the whole batch",
     ),
     (
         'models = ["iid_normal", "a/own.stan"]\n[priors.iid_norml]\nmu_sd = 5',
-        "priors.iid_norml: it is none of the batch's models; name one of iid_normal, own",
+        "priors.iid_norml names none of the batch's models; name one of iid_normal, own",
     ),
     (
         'models = ["iid_normal"]\n[priors.iid_normal]\nmu_std = 5',

@@ -1,4 +1,4 @@
-"""What is kept of a fit, and what a key depends on."""
+"""The tables that are kept from a fit, and the ingredients of a key."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ TWO_LEVELS = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])
 
 
 def returned(fit):
-    """Return what stands for the fit, as a function that keeps it would."""
+    """Return a stand-in for a table, as a function that keeps it would."""
     return fit
 
 
@@ -63,8 +63,8 @@ REFUSED = [
     ({1: [1.0], "1": [2.0]}, "2 of its columns, or of its index, are 1; rename them"),
     (FRAME.rename_axis("mean"), "2 of its columns, or of its index, are mean; rename them"),
     ({"a\0": [1]}, r"its column 'a\\x00' has a NUL character in its name; rename it"),
-    ({"a": ["b", "c\0d"]}, "its column a has a text with a NUL character; remove it"),
-    ({"a": "c\0d"}, "its column a has a text with a NUL character; remove it"),
+    ({"a": ["b", "c\0d"]}, "its column a contains a NUL character; remove it"),
+    ({"a": "c\0d"}, "its column a contains a NUL character; remove it"),
     ({"a": np.array([1, 2**63], "u8")}, f"its column a has a number above {2**63 - 1}; give it"),
     (FRAME["mean"], "it returned a Series; return a DataFrame or a mapping"),
 ]
@@ -140,7 +140,7 @@ def test_digests_are_the_same_in_another_process():
 def test_seeds_fill_their_range():
     seeds = np.array([seed_of(1, str(i)) for i in range(4000)], float)
     assert seeds.max() < 2**32
-    # The mean of uniform numbers has a standard error of 1 / sqrt(12 n): five of them.
+    # Five standard errors of the mean of uniform numbers, 1 / sqrt(12 n).
     assert abs(seeds.mean() / 2**32 - 0.5) < 5 / np.sqrt(12 * 4000)
     assert len(set(seeds)) >= 3998  # two equal ones are expected in 500 such samples
     assert seed_of(1, "a") != seed_of(2, "a")
@@ -180,7 +180,7 @@ WRONG = [
     ("no.such:function", "cannot be imported"),
     ("json:absent", "cannot be imported"),
     ("json:__doc__", "must be one of"),
-    (lambda fit: {}, "the workers cannot import it"),
+    (lambda fit: {}, "cannot be imported by the workers"),
     (Keep("summary", name="a b"), "letters, digits and underscores"),
 ]
 

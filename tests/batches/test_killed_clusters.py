@@ -1,4 +1,4 @@
-"""SIGKILL to Dask's workers, the processes that they own, the scheduler and the client."""
+"""SIGKILL to Dask's workers, their processes, the scheduler and the client."""
 
 import time
 from pathlib import Path
@@ -17,9 +17,9 @@ pytestmark = [
 
 
 def check(program, tmp_path, pool, number, num_workers, kills, seed, event):
-    """Run a batch on a cluster to which things happen, and compare it with one in peace.
+    """Run a batch on a disturbed cluster, and compare it with an undisturbed batch.
 
-    ``event(processes, client, number of the event, random numbers)`` is what happens.
+    ``event(processes, client, number of the event, random numbers)`` disturbs it.
     """
     environment = {MARK: str(tmp_path), "TMPDIR": str(tmp_path)}
     with Processes(tmp_path / "dask", num_workers, environment=environment) as processes:
@@ -59,7 +59,7 @@ def test_twenty_kills_in_two_thousand_tasks(normal, tmp_path, pool):
 
 
 def come_or_go(processes, client, i, rng):
-    """Let one of up to four workers come, or leave in either way."""
+    """Let a worker come or leave, among at most four, in any way."""
     processes.keep(0)
     num = len(processes.workers)
     if num == 4 or (num > 1 and rng.random() < 0.5):

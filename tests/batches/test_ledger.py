@@ -1,4 +1,4 @@
-"""The ledger: whole or not there, read by many while one writes, and where nobody may write."""
+"""The ledger is complete or absent, is read by many while one writes, and in read-only folders."""
 
 import os
 import sqlite3
@@ -21,7 +21,7 @@ from pyflowers.batches.task import Job, Outcome
 
 HERE = str(Path(__file__).resolve().parent)
 ODD = "a #?%41 é"
-"""A folder whose name would be something else in an address, were it not quoted."""
+"""A folder whose name must be quoted in an address."""
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
 TABLE = st.dictionaries(TEXT, st.sampled_from("fbiO"), min_size=1, max_size=4)
@@ -78,7 +78,7 @@ def finished(out, *outcomes):
 
 
 def seen(out):
-    """Return what reading could change: names, sizes and times."""
+    """Return everything that reading could change: names, sizes and times."""
     return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in out.iterdir()}
 
 
@@ -116,7 +116,7 @@ def test_texts_that_are_not_utf_8(tmp_path):
 
 @pytest.mark.parametrize("moment", ["done", "rows"])
 def test_a_row_and_its_tables_are_known_together(tmp_path, monkeypatch, moment):
-    """Whatever comes between them, as Ctrl-C may, and after which what was noted is written."""
+    """Even if Ctrl-C comes between them; the recorded outcomes are then written."""
     whole = Ledger._execute
 
     def broken(self, statement, *values):
@@ -146,7 +146,7 @@ def test_a_write_that_fails_may_be_tried_again(tmp_path):
         ledger._database.execute("PRAGMA max_page_count = 1")
         large = done(1, a=np.zeros(100_000))
         ledger.expect(job(1), again=False)
-        with pytest.raises(ConfigError, match=r"cannot be written .*it goes on where it stopped"):
+        with pytest.raises(ConfigError, match=r"cannot be written .*it resumes where it stopped"):
             ledger.take(large)
         ledger.write()
         assert Batch(tmp_path / "out").table("t")["a"].tolist() == [0.0]
@@ -284,7 +284,7 @@ def test_damage_is_a_sentence(tmp_path):
     assert len(raw) > 100_000
     raw[-50_000:] = b"\xff" * 50_000
     path.write_bytes(raw)
-    with pytest.raises(ConfigError, match=r"ledger\.sqlite: it cannot be read .*; check the disk"):
+    with pytest.raises(ConfigError, match=r"ledger\.sqlite cannot be read .*; check the disk"):
         batch.ledger()
     broken = Outcome("key 0", tables={"t": b"nonsense"})
     with pytest.raises(DataError, match=r"a table t is damaged .*; run the batch in a new folder"):

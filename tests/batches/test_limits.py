@@ -1,4 +1,4 @@
-"""Full disks and memory: what a batch does where there is no more."""
+"""The behaviour of a batch if disk or memory is full."""
 
 import os
 import resource
@@ -40,7 +40,7 @@ def client(program, out, limit=0):
 
 
 def check_resumed(normal, out):
-    """Check that a batch which stopped goes on, and has lost nothing that it had."""
+    """Check that a stopped batch resumes and has lost no results."""
     done = Batch(out).ledger().query("outcome == 'done'")
     assert 0 < len(done) < 300
     again = client(normal, out)
@@ -56,9 +56,7 @@ def check_resumed(normal, out):
 def test_files_that_may_not_grow(normal, tmp_path):
     stopped = client(normal, tmp_path / "out", 150_000)
     assert stopped.returncode == 1
-    assert stopped.stderr.startswith(
-        f"error: batch folder {tmp_path / 'out'}: it cannot be written"
-    )
+    assert stopped.stderr.startswith(f"error: batch folder {tmp_path / 'out'} cannot be written")
     check_resumed(normal, tmp_path / "out")
 
 
@@ -72,8 +70,8 @@ def test_a_full_disk(normal, tmp_path):
     try:
         stopped = client(normal, disk / "out")
         assert stopped.returncode == 1
-        assert "it cannot be written" in stopped.stderr
-        assert "it goes on where it stopped" in stopped.stderr
+        assert "cannot be written" in stopped.stderr
+        assert "it resumes where it stopped" in stopped.stderr
         subprocess.run(["mount", "-o", "remount,size=40m", disk], check=True)
         check_resumed(normal, disk / "out")
     finally:
@@ -81,7 +79,7 @@ def test_a_full_disk(normal, tmp_path):
 
 
 def resident(pid):
-    """Return the resident memory of a process and what it has started, in MB."""
+    """Return the resident memory of a process and its children in MB."""
     pids, found = [pid], 0.0
     while pids:
         each = pids.pop()
@@ -97,12 +95,12 @@ def own(pid):
 
 
 def num_open(pids):
-    """Return how many handles processes have open."""
+    """Return the number of open handles of processes."""
     return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)
 
 
 def check_memory(normal, out, number, after, growth):
-    """Check the memory and the handles of the client and of the workers from one task on."""
+    """Check the memory and the handles of the client and of the workers after a given task."""
     sizes, handles = {"client": [], "workers": []}, []
     close_workers()
     before = num_open([os.getpid()])

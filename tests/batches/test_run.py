@@ -1,4 +1,4 @@
-"""Tasks in, a ledger and tables out; what a caller may put into a task."""
+"""From tasks to a ledger and tables; valid and invalid tasks."""
 
 import json
 import random
@@ -98,7 +98,7 @@ def test_a_worker_is_its_own_interpreter(run, tasks, tmp_path):
     assert not len(again.failures), again.failures.iloc[0]
     found = again.table("fitted_again")
     assert found["same"].tolist() == [True, True]
-    # Another thread has an interpreter's process of its own: no two threads share one.
+    # Another thread has a separate process of the interpreter, because threads do not share one.
     assert found["processes"].tolist() == [0, 1]
 
 
@@ -143,7 +143,7 @@ FAILURES = [
     ({"keep": ["studies:fails"]}, "keep fails: ZeroDivisionError: on purpose"),
     ({"keep": ["studies:ragged"]}, "keep ragged: ValueError: its columns have [2, 3] rows"),
     ({"keep": ["studies:no_memory"]}, "not enough memory"),
-    ({"keep": ["draws:z"]}, "z is no quantity of normal"),
+    ({"keep": ["draws:z"]}, "z is not a quantity of normal"),
     ({"keep": ["studies:absent"]}, "cannot be imported"),
     ({"options": {"chains": 0}}, "chains"),
     ({"priors": {"tau": 1}}, "normal declares no priors"),
@@ -302,7 +302,7 @@ OPTIONS = [
     ({"workers": 0}, "workers must be"),
     ({"seed": -1}, "seed"),
     ({"engine": "none"}, "engine must be"),
-    ({"executor": Pool(1), "workers": 1}, "workers: it applies to this machine"),
+    ({"executor": Pool(1), "workers": 1}, "workers applies to this machine"),
 ]
 
 
@@ -317,7 +317,7 @@ def test_folders_that_are_refused(run, tasks, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match="something other than a batch"):
         run(tasks(1), tmp_path)
-    with pytest.raises(ConfigError, match="it is a file"):
+    with pytest.raises(ConfigError, match="is a file"):
         run(tasks(1), tmp_path / "notes.txt")
     with pytest.raises(ConfigError, match="holds no ledger"):
         Batch(tmp_path).ledger()
@@ -335,7 +335,7 @@ def test_folders_that_are_refused(run, tasks, tmp_path):
             run(tasks(1), other)
     killed = tmp_path / "killed"
     killed.mkdir()
-    (killed / FILE).touch()  # a client that was killed before it made its tables
+    (killed / FILE).touch()  # a client that was killed before it created its tables
     assert run(tasks(1), killed).progress.done == 1
 
 
@@ -351,7 +351,7 @@ def test_two_clients_at_one_batch(run, tasks, tmp_path):
 
 
 def test_numbers_of_numpy_name_and_seed_tasks(run, normal, tmp_path):
-    """As the keys of a group-by and a generator's integers are."""
+    """Such as the keys of a group-by and the integers of a generator."""
     tasks = [
         Task(normal, {"m": 1.0}, name=np.int64(i), seed=np.int64(5), repeat=i, options=QUICK)
         for i in range(2)
@@ -373,19 +373,19 @@ def test_initial_values_count_by_what_is_in_their_file(run, normal, tmp_path):
     assert run([task], tmp_path / "out").ledger()["key"].tolist() != keys[0]
     inits.write_text("{")
     (reason,) = run([task], tmp_path / "out").failures
-    assert "inits.json: it is not a JSON file" in reason
+    assert "inits.json is not a JSON file" in reason
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"options": {"seed": 1}}, "the seed is not one of them; give it to the task itself"),
+        ({"options": {"seed": 1}}, "seed is not a sampler option; give it to the task itself"),
         (
             {"data": "x.csv", "time_order": "name"},
             "time_order must be value or appearance",
         ),
-        ({"time_limit": "60"}, "time_limit must be a number of seconds above 0, was '60'"),
-        ({"time_limit": np.nan}, "time_limit must be a number of seconds above 0, was nan"),
+        ({"time_limit": "60"}, "time_limit must be a number of seconds above 0, got '60'"),
+        ({"time_limit": np.nan}, "time_limit must be a number of seconds above 0, got nan"),
     ],
 )
 def test_a_mistaken_task_is_a_row_and_the_others_are_fitted(
@@ -399,7 +399,7 @@ def test_a_mistaken_task_is_a_row_and_the_others_are_fitted(
 
 
 def test_a_table_is_read_anew_for_each_program_whatever_its_address(tmp_path, monkeypatch):
-    """A program that is gone leaves its address, and so its id, to the next one."""
+    """After a program is deleted, the next one may have the same address, and so the same id."""
     monkeypatch.setattr("pyflowers.batches.task.id", lambda _: 1, raising=False)
     rng, path = np.random.default_rng(1), tmp_path / "table.csv"
     pd.DataFrame({name: rng.normal(size=20) for name in "yxz"}).to_csv(path, index=False)

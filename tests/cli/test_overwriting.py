@@ -102,7 +102,7 @@ def test_nothing_but_the_same_inputs_replaces_a_run(project, sampled, earlier):
     for name in VARIANTS:
         if name == earlier != "unseeded":
             continue
-        with pytest.raises(ConfigError, match=r"it holds another run .*--overwrite") as caught:
+        with pytest.raises(ConfigError, match=r"holds another run .*--overwrite") as caught:
             fit(project, name, run)
         assert "\n" not in str(caught.value)
         assert not sampled  # refused before the hours of sampling

@@ -1,4 +1,4 @@
-"""Tables in, labelled columns out; each bad table is one sentence."""
+"""Reading tables as labelled columns; each bad table gives an error of one sentence."""
 
 import datetime
 import gzip
@@ -23,7 +23,7 @@ HEADER = "plant,month,flowers\n"
 
 
 def read(table):
-    """A table as the shipped programs read it: two columns of labels and one of numbers."""
+    """A table for the shipped programs: two columns of labels and one of numbers."""
     return find_program("iid_normal").read(table)
 
 
@@ -34,7 +34,7 @@ def column(values, name="x"):
 
 
 def output(call, *values, **options):
-    """The one sentence that a call ends with."""
+    """The sentence of the error that a call raises."""
     with pytest.raises(DataError) as caught:
         call(*values, **options)
     sentence = str(caught.value)
@@ -90,8 +90,8 @@ BAD_TABLES = [
     ("plant|month|flowers\na|1|4\n", "add --sep '|'"),
     (HEADER + 'a,1,"4,5"\n', "add --decimal ','"),
     ((HEADER + "é,1,4\n").encode("latin-1"), "not UTF-8 text; name its encoding with --encoding"),
-    ((HEADER + "a,1,4\n").encode("utf-16"), "it is UTF-16 text; add --encoding utf-16"),
-    ((HEADER + "a,1,4\n").encode("utf-16-le"), "it is not text; save it as CSV in UTF-8"),
+    ((HEADER + "a,1,4\n").encode("utf-16"), "is UTF-16 text; add --encoding utf-16"),
+    ((HEADER + "a,1,4\n").encode("utf-16-le"), "is not text; save it as CSV in UTF-8"),
 ]
 
 
@@ -108,7 +108,7 @@ WHOLE = gzip.compress(flowers_csv().read_bytes(), mtime=0)
 BAD_FILES = [
     ("absent.csv", None, "no such file; check the path"),
     ("absent.xls", None, "cannot tell the format"),
-    ("folder.csv", "a folder", "it is not a file"),
+    ("folder.csv", "a folder", "is not a file"),
     ("bad\0name.csv", None, "bad\x00name.csv"),
     ("t.json", b'{"plant": "a"}', "list of records"),
     ("t.json", b"[1, 2]", "list of records"),
@@ -118,15 +118,15 @@ BAD_FILES = [
     ("t.json.gz", gzip.compress(b"[]", mtime=0), "cannot tell the format"),
     ("t.parquet", b"PAR1 and no more", "cannot be read as PARQUET"),
     *(
-        ("t.csv.gz", content, "no whole gzip file")
+        ("t.csv.gz", content, "not a complete gzip file")
         for content in (HEADER.encode(), WHOLE[:-20], WHOLE[:30] + b"x" * 30, b"\x1f\x8b")
     ),
     (
         "t.csv.gz",
         gzip.compress("plant;é\n1;2\n".encode("latin-1"), mtime=0),
-        "it is not UTF-8 text",
+        "is not UTF-8 text",
     ),
-    *(("t.xlsx", content, "it is not an Excel file") for content in (b"", b"PK", b"plant,month\n")),
+    *(("t.xlsx", content, "is not an Excel file") for content in (b"", b"PK", b"plant,month\n")),
 ]
 
 
@@ -147,7 +147,7 @@ def test_a_format_whose_package_is_missing(tmp_path, monkeypatch, suffix, packag
     path = tmp_path / f"t.{suffix}"
     pd.DataFrame({"x": [1]}).to_parquet(path)
     monkeypatch.setitem(sys.modules, package, None)
-    assert f"needs {package}; install it with pip install 'pyflowers[{suffix}]'" in output(
+    assert f"needs {package} to be read; run pip install 'pyflowers[{suffix}]'" in output(
         read_table, path
     )
 
@@ -228,11 +228,11 @@ def test_a_table_with_decimal_commas_is_read_as_told(tmp_path, name, sep, encodi
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("t.csv", {"sep": ";;"}, "--sep must be one character or 'tab', was ';;'"),
-        ("t.csv", {"decimal": ";"}, "--decimal must be '.' or ',', was ';'"),
+        ("t.csv", {"sep": ";;"}, "--sep must be one character or 'tab', got ';;'"),
+        ("t.csv", {"decimal": ";"}, "--decimal must be '.' or ',', got ';'"),
         ("t.csv", {"encoding": "utf-99"}, "cannot be read as CSV: unknown encoding: utf-99"),
-        ("t.csv", {"encoding": "ascii"}, "it is not ascii text; name its encoding"),
-        ("t.csv", {"encoding": "utf-16"}, "it is not utf-16 text"),
+        ("t.csv", {"encoding": "ascii"}, "is not ascii text; name its encoding"),
+        ("t.csv", {"encoding": "utf-16"}, "is not utf-16 text"),
         ("t.json", {"sep": ";"}, "--sep applies to CSV and TSV files only; leave it out"),
         ("t.json", {"decimal": ","}, "--decimal applies to CSV and TSV files only"),
         ("t.parquet", {"encoding": "utf-8"}, "--encoding applies to text files only"),
@@ -270,7 +270,7 @@ def test_labels_are_kept_as_written_and_in_order_of_appearance(tmp_path):
         (["t10s", "t9s"], ["t9s", "t10s"]),
         (["M09", "M10", "M1"], ["M1", "M09", "M10"]),
         (["x" + "9" * 5000, "x1" + "0" * 5000, "x7"], ["x7", "x" + "9" * 5000, "x1" + "0" * 5000]),
-        # Times of no common kind stay as they appear, and a note says so.
+        # Times of different kinds stay in order of appearance, with a note.
         *((["June", "April"], None), (["2", "1", "late"], None), (["KW 27", "week 9"], None)),
         *((["2024-10-01", "9"], None), (["a2b3", "a1b4"], None), (["2", "inf"], None)),
     ],
@@ -353,7 +353,7 @@ OTHER_TYPES = [
 @pytest.mark.parametrize(
     ("values", "row", "end"),
     [
-        # Each has a float that pandas would find.
+        # pandas would convert each of them to a float.
         *(([1.5, value], 2, "not a finite number; correct it") for value in NOT_NUMBERS),
         *((series, 1, "not a finite number; make it numbers") for series in OTHER_TYPES),
         *(
@@ -436,13 +436,13 @@ def test_the_digest_tells_tables_apart():
     frame = pd.DataFrame({"plant": ["a", "b"], "month": [1, 1], "flowers": [1, 2]})
     changed = [frame.assign(flowers=[1, 3]), frame.assign(plant=["a", "c"]), frame.iloc[::-1]]
     assert len({read(f).sha256 for f in [frame, *changed]}) == 4
-    # Labels are what is written, numbers are what they are worth.
+    # Labels count by their text, numbers by their value.
     numbered = frame.assign(plant=["1", "2"])
     spelled = [numbered.assign(plant=plants) for plants in (["1.0", "2.0"], ["01", "02"])]
     assert len({read(f).sha256 for f in [numbered, *spelled]}) == 3
     assert read(numbered).sha256 == read(frame.assign(plant=[1, 2])).sha256
     assert read(frame.assign(flowers=["1.0", "2"])).sha256 == read(frame).sha256
-    # A column that is not read is no part of it.
+    # A column that is not read is not part of it.
     assert read(frame.assign(gardener="x")).sha256 == read(frame).sha256
 
 

@@ -24,5 +24,5 @@ def test_a_stale_table_is_renewed():
     stale = renewed(f"{named}| key |\n| `gone` |\n\nafter\n")
     assert "gone" not in stale
     assert stale == renewed(f"{named}\nafter\n")
-    assert "| `by` | text | `null` | A column of `file`; a task for each of its labels. |" in stale
+    assert "| `by` | text | `null` | A column of `file`. There is one task per label. |" in stale
     assert stale.endswith("\n\nafter\n")

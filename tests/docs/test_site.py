@@ -56,14 +56,13 @@ def inventory(site):
 
 
 def test_every_public_name_is_described(site):
-    described = {name.rsplit(".", 1)[1] for name in inventory(site) if "." in name}
-    pages = {path.stem: path.read_text("utf-8") for path in (site / "reference/api").glob("*.html")}
-    missing = []
-    for name in public_names():
-        package, last = name.rsplit(".", 1)
-        if last not in described or package not in pages or last not in pages[package]:
-            missing.append(name)
-    assert not missing
+    described = inventory(site)
+    names = [name for section in extension("api").sections().values() for name in section]
+    assert len(names) > 150
+    assert not [name for name in names if name not in described]
+    assert not [name for name in names if not (site / f"reference/api/{name}.html").is_file()]
+    last = {name.rsplit(".", 1)[1] for name in described if "." in name}
+    assert not [name for name in public_names() if name.rsplit(".", 1)[1] not in last]
 
 
 def test_links_anchors_and_alternative_texts(site):
@@ -82,7 +81,7 @@ def test_a_dead_link_is_found(tmp_path):
 
 @pytest.fixture(scope="module")
 def address(site):
-    """The site behind a web server of its own."""
+    """The site behind its own web server."""
     handler = functools.partial(Quiet, directory=str(site))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -141,16 +140,44 @@ def test_pages_fit_and_complain_of_nothing(site, address, browser, width):
     assert not [url for url in outside if not url.startswith("data:")]
 
 
+def first_result(page, address, query):
+    """The page of the first search result that is not a mere object of the same name."""
+    page.goto(f"{address}/search.html?q={query}")
+    page.wait_for_selector("#search-results li a", timeout=10_000)
+    page.wait_for_function("!document.querySelector('#search-progress')?.textContent.includes('…')")
+    return page.locator("#search-results li a").first.get_attribute("href")
+
+
 @pytest.mark.browser
-def test_search_finds_every_public_name(address, browser):
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("install", "tutorials/installation.html"),
+        ("prior", "how-to/choosing-priors.html"),
+        ("overdispersion", "tutorials/regression.html"),
+        ("new data", "how-to/predictions.html"),
+        ("95%25", "how-to/reading-the-report.html"),
+        ("notebook", "how-to/notebooks.html"),
+        ("cite", "help.html"),
+    ],
+)
+def test_search_finds_the_right_page_first(address, browser, query, expected):
+    page = browser.new_page()
+    found = first_result(page, address, query)
+    page.close()
+    assert expected in found
+
+
+@pytest.mark.browser
+def test_search_finds_every_name_of_pyflowers(address, browser):
     page = browser.new_page()
     missing = []
-    for name in public_names():
-        last = name.rsplit(".", 1)[1]
+    for last in pyflowers.__all__:
         page.goto(f"{address}/search.html?q={last}")
         try:
-            page.wait_for_selector("#search-results li a[href*='reference/api']", timeout=10_000)
+            target = f"#search-results li a[href*='reference/api/pyflowers.{last}.html']"
+            page.wait_for_selector(target, timeout=10_000)
         except Exception:
-            missing.append(name)
+            missing.append(last)
     page.close()
     assert not missing

@@ -17,7 +17,7 @@ def test_a_tutorial_runs_as_printed(page, tmp_path):
 
 def test_a_cell_that_ends_otherwise_than_printed_is_an_error(tmp_path):
     page = "```{run-shell}\nexit 3\n```\n"
-    with pytest.raises(cells.CellError, match="exit status 3 in place of 0"):
+    with pytest.raises(cells.CellError, match="exit status 3 instead of 0"):
         cells.run_page(cells.cells_of(page), tmp_path / "a", tmp_path / "b", tmp_path / "c")
     right = page.replace("\nexit", "\n:status: 3\nexit")
     cells.run_page(cells.cells_of(right), tmp_path / "a", tmp_path / "b", tmp_path / "c")

@@ -1,4 +1,4 @@
-"""Which engine is taken, and what happens when it cannot do what is asked."""
+"""Which engine is used, and what happens if it lacks something."""
 
 import logging
 
@@ -29,7 +29,7 @@ def test_without_one_the_interpreter_is_taken_and_says_so(no_cmdstan, caplog):
 @pytest.mark.parametrize(
     ("name", "cmdstan", "output"),
     [
-        ("nuts", None, "engine must be one of auto, cmdstan, stanli, exact, was 'nuts'"),
+        ("nuts", None, "engine must be one of auto, cmdstan, stanli, exact, got 'nuts'"),
         ("stanli", "embedded", "--cmdstan: the engine stanli does not use CmdStan"),
         ("exact", "embedded", "--cmdstan: the engine exact does not use CmdStan"),
     ],

@@ -27,14 +27,14 @@ def data_of(program, data=None):
 
 
 def both(program, data, options, keep=None, seed=None):
-    """Return what CmdStan and the interpreter sample, this with its own seed if that is given."""
+    """Return draws of CmdStan and of the interpreter, which may have a separate seed."""
     own = options if seed is None else options.model_copy(update={"seed": seed})
     for engine, cmdstan, given in (("cmdstan", "embedded", options), ("stanli", None, own)):
         yield find_engine(engine, cmdstan).load(program).sample(data, given, keep=keep)
 
 
 def sampled(name, **options):
-    """Return the quantities that a chain samples, whatever is computed from them."""
+    """Return the quantities that a chain samples, without quantities computed from them."""
     program = find_program(name)
     keep = list(program.source.blocks.parameters)
     return both(program, data_of(program), SamplerOptions(**options), keep)
@@ -70,18 +70,18 @@ def test_both_keep_the_same_draws(executables, warmup, draws, thin):
 
 def test_every_shape_is_the_same(cmdstan):
     program = Program.open(PROGRAMS / "shapes.stan")
-    # A few short steps without adaptation: rounding has no time to grow.
+    # A few short steps without adaptation, so that rounding errors cannot grow.
     few = SamplerOptions(seed=1, chains=2, warmup=0, draws=3, max_treedepth=1)
     found = [each.draws for each in both(program, {"Z": 0}, few)]
     assert found[0].keys() == found[1].keys()
     for name in found[0]:
         assert found[0][name].shape == found[1][name].shape, name
-        # An unequal order of elements would show: means differ by element.
+        # A different order of elements would be detected, because means differ by element.
         assert np.allclose(found[0][name], found[1][name], rtol=1e-6, atol=1e-9), name
 
 
 def test_a_simplex_has_the_same_shape_and_distribution(cmdstan, tmp_path):
-    """Stan 2.35 breaks sticks; the interpreter's later Stan has another transform."""
+    """Stan 2.35 breaks sticks; the later Stan of the interpreter has a different transform."""
     text = "parameters { array[2] simplex[3] s; } model { s[1] ~ dirichlet([1, 2, 3]'); }"
     (tmp_path / "simplex.stan").write_text(text)
     program = Program.open(tmp_path / "simplex.stan")
@@ -91,7 +91,7 @@ def test_a_simplex_has_the_same_shape_and_distribution(cmdstan, tmp_path):
 
 
 def written_programs(folder):
-    """Write programs of kinds that the others lack, with data."""
+    """Write programs with features that the others lack, and their data."""
     rng = np.random.default_rng(2)
     x = np.linspace(0, 3, 8)
     data = {
@@ -145,7 +145,7 @@ def programs_with_data():
 
 
 def literal_data(path, table):
-    """Fill the lecture's literal programs, which take a matrix of plants."""
+    """Fill the data of the lecture's original programs, which take a matrix of plants."""
     values = {}
     for name, variable in read_source(path).blocks.data.items():
         if variable.ndim == 2:
@@ -161,7 +161,7 @@ def literal_data(path, table):
 
 
 QUICK = {"stan/iid_normal", "stan/multilevel_normal", "stan/multilevel_poisson"}
-"""Programs whose libraries other tests compile, too; the others take half a minute each."""
+"""Programs whose libraries other tests also compile; the others take half a minute each."""
 
 
 def cases():
@@ -179,7 +179,8 @@ def test_density_and_gradient_are_those_of_the_compiled_program(path, data):
 @pytest.mark.slow
 def test_density_and_gradient_of_other_kinds_of_programs(tmp_path):
     for path, data in written_programs(tmp_path):
-        # Stan 2.35 keeps the constant of the inverse Wishart; the interpreter's later one does not.
+        # Stan 2.35 keeps the constant of the inverse Wishart; the interpreter's later Stan does
+        # not.
         assert_same_density(path, data, up_to_constant=path.stem == "wishart")
 
 

@@ -103,7 +103,7 @@ COUNTERS = [
 
 @pytest.mark.parametrize(("before", "is_refused"), COUNTERS, ids=range(len(COUNTERS)))
 def test_a_counter_of_the_transformed_data_is_not_used_again(load, before, is_refused):
-    """The interpreter would sample another density: 3 y[2] for the sum of y."""
+    """The interpreter would sample a different density: 3 y[2] instead of the sum of y."""
     text = f"data {{ vector[3] y; }}\n{before}\n{LOOP}"
     data = {"y": np.array([0.0, 30.0, 60.0])}
     if is_refused:
@@ -115,7 +115,7 @@ def test_a_counter_of_the_transformed_data_is_not_used_again(load, before, is_re
 
 
 def test_draws_without_generated_quantities_are_refused(load):
-    """The interpreter warns, and would return the parameters alone."""
+    """The interpreter warns, and would return only the parameters."""
     loaded = load(MODEL + "generated quantities { vector[0] a; real z = m; a[1] = m; }")
     with pytest.raises(EngineLacksError, match="generated quantities are unavailable"):
         loaded.sample(DATA, QUICK)
@@ -196,7 +196,7 @@ def test_kills_at_random_moments_are_errors_and_the_next_fit_works(load):
 
 def test_rejections_are_not_counted_as_none(load):
     program = load("parameters { real s; } model { s ~ normal(1, 1); 3.0 ~ normal(0, s); }")
-    # The interpreter rejects where s is negative, and says nothing of it.
+    # The interpreter silently rejects negative s.
     assert program.sample({}, QUICK).messages is None
 
 
@@ -214,7 +214,7 @@ for _ in range(20):
     try:
         moment.start()
         pyflowers.fit("iid_normal", seed=1, draws=3_000_000, engine="stanli")
-        sys.exit("it was not interrupted")
+        sys.exit("was not interrupted")
     except KeyboardInterrupt:
         moment.join()
     assert np.array_equal(pyflowers.fit("iid_normal", **quick).draws["mu"], expected)
@@ -224,7 +224,7 @@ print("as before", 20)
 
 
 def test_interrupts_at_random_moments_pass_and_the_next_fit_works(tmp_path):
-    # In a process of its own: pytest's is not to be interrupted.
+    # In a separate process, because pytest's must not be interrupted.
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED],
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -245,7 +245,7 @@ def kill_workers():
 
 SCRIPT = """
 import pyflowers
-# Python loses an interrupt that falls into a callback of its own imports: have them done.
+# Python loses an interrupt during a callback of its import system, so import everything first.
 pyflowers.fit("iid_normal", seed=1, warmup=10, draws=10, engine="stanli")
 print("ready", flush=True)
 pyflowers.fit("iid_normal", seed=1, draws=3_000_000, engine="stanli")
@@ -313,7 +313,7 @@ def test_importing_the_engines_imports_no_engine():
 
 
 def test_what_a_worker_prints_at_its_start_neither_stops_it_nor_counts():
-    """More than a pipe holds, as with PYTHONVERBOSE, or a line of the system's linker."""
+    """Output longer than a pipe holds, as with PYTHONVERBOSE, or a line of the system's linker."""
     worker = workers.Worker("pyflowers.engines.stanli.worker", PYTHONVERBOSE="1")
     worker.send(None)
     with pytest.raises(workers.WorkerEndedError):

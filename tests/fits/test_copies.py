@@ -21,7 +21,7 @@ WAYS = {"pickle": lambda given: pickle.loads(pickle.dumps(given)), "deepcopy": c
 
 @pytest.fixture(scope="module")
 def fits(tmp_path_factory):
-    """A shipped program, one that has closed forms, and one of the user's own."""
+    """A shipped program, a program with closed forms, and a user program."""
     path = tmp_path_factory.mktemp("own") / "trial.stan"
     path.write_text(TRIAL)
     path.with_suffix(".toml").write_text(DECLARATION)

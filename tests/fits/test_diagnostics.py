@@ -1,4 +1,4 @@
-"""The verdict and the summary: each check fails on draws made to fail it, and only there."""
+"""The verdict and the summary: each check fails only for draws that should fail it."""
 
 import itertools
 import json
@@ -46,14 +46,14 @@ def computation(draws=None, options=None, **stats):
 
 
 def noise(seed=2, *, chain=0.0, num_chains=4):
-    """Draws of which the last chain lies elsewhere by so much."""
+    """Return draws in which the last chain is shifted."""
     draws = np.random.default_rng(seed).normal(size=(num_chains, 1000, 2))
     draws[-1] += chain
     return draws
 
 
 def slow_chains(share):
-    """Chains that share so much of their noise from draw to draw."""
+    """Return chains with the given autocorrelation."""
     steps = noise(3)
     draws = steps.copy()
     for t in range(1, 1000):
@@ -85,7 +85,7 @@ SIZES = {"bulk ESS", "tail ESS"}
         (noise(), {"treedepth__": ONE_HIT}, {"treedepth hits"}),
         (noise(), {"options": {"max_treedepth": 12}, "treedepth__": ONE_HIT}, set()),
         (noise(), {"energy__": WALK}, {"E-BFMI"}),
-        (changed(noise(6), (..., 1), 1.0), {}, set()),  # a constant beside parameters
+        (changed(noise(6), (..., 1), 1.0), {}, set()),  # a constant among parameters
         (slow_chains(0.98), {}, {"R-hat", *SIZES}),
         (np.zeros((4, 1000, 2)), {}, {"R-hat"}),
         (changed(noise(5), (1, 3, 0), np.nan), {}, {"R-hat", *SIZES}),
@@ -153,7 +153,7 @@ def test_a_longer_run_is_advised_by_as_much_as_is_missing():
 
 
 def test_no_failure_waits_for_another_that_waits_for_it():
-    """Whatever fails together, at least one failure has advice of its own."""
+    """For any combination of failures, at least one failure has its own advice."""
     for chain, depth, divergent in itertools.product((0, 0.4, 5), (0, 1), (0, 1)):
         stats = {"treedepth__": DEEP * depth, "divergent__": NONE + divergent}
         given = list(advice(computation(noise(chain=chain), **stats)).values())
@@ -183,7 +183,7 @@ def test_a_failed_value_is_printed_with_the_digits_that_show_it(
 # --- The verdict's three parts --------------------------------------------------------------------
 
 
-def part(name, *passed, claim="it holds"):
+def part(name, *passed, claim="holds"):
     checks = tuple(
         Check(f"c{i}", 1.0, 2.0, "≤" if ok else "≥", ok, "", "a source", f"advice {i}")
         for i, ok in enumerate(passed)
@@ -192,7 +192,7 @@ def part(name, *passed, claim="it holds"):
 
 
 def test_only_three_parts_that_passed_can_be_trusted():
-    """All 27 combinations: what is said, and what counts as passed and as trusted."""
+    """All 27 combinations: the sentence, and whether the fit passed and is trusted."""
     kinds = {"passed": (True, True), "failed": (True, False), "not examined": ()}
     for statuses in itertools.product(kinds, repeat=3):
         names = ("computation", "prior", "data")
@@ -245,7 +245,7 @@ def test_a_verdict_is_plain_json():
         "status": "not examined",
         "checks": [],
         "note": "why not",
-        "claim": "it holds",
+        "claim": "holds",
     }
 
 
@@ -273,7 +273,7 @@ def test_what_never_varies_has_no_ess():
 
 
 def test_moments_are_missing_element_by_element():
-    """One element's moments, and not those of its neighbours, are blank; the note names it."""
+    """Only the moments of one element are blank, and the note names it."""
     draws = np.random.default_rng(1).normal(size=(4, 200, 5))
     named = {"v": ((*CHAINS, "plant"), draws), "w": (CHAINS, draws[..., 0])}
     found = xr.Dataset(named, {"plant": list("abcde")})
@@ -410,7 +410,7 @@ def test_draws_that_are_not_those_of_the_posterior_acquit_no_prior():
 
 
 def test_the_remedy_is_one_for_the_parameter_that_fails(masses):
-    """sigma2_plant under a prior of its own, which is on the scale of flowers."""
+    """sigma2_plant with its own prior, which is on the scale of flowers."""
     priors = {"mu_mean": 4200, "mu_sd": 2000, "sigma2_scale": 800}
     of_plant = {"sigma2_plant_nu": 3, "sigma2_plant_scale": 1}
     (failed,) = fit_masses("multilevel_normal", masses, **priors, **of_plant).verdict.prior.failed
@@ -454,7 +454,7 @@ def test_a_program_without_declared_priors_is_not_examined(masses):
 
 
 def test_a_long_vector_raises_no_more_alarms_than_a_number():
-    """The limit of the most extreme of K medians is a quantile at a level divided by K."""
+    """The limit for the most extreme of K medians is a quantile at a level divided by K."""
     summary = pd.DataFrame(
         {"median": np.zeros(1001)}, index=["mu", *map("x[{}]".format, range(1000))]
     )

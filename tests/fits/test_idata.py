@@ -37,7 +37,7 @@ def test_the_groups_carry_the_users_labels(lecture_fits):
 
 
 def trial_groups(own_program):
-    """The groups of a program of one's own, its draws made up."""
+    """The groups of a user program with invented draws."""
     program = own_program("trial", TRIAL, DECLARATION)
     whole, _ = program.fill(program.read(visits()), program.resolve_priors())
     rng, shape = np.random.default_rng(1), (2, 3)
@@ -98,7 +98,7 @@ def test_groups_come_back_from_bytes(own_program, tmp_path):
     assert data.by_time.codes.tolist() == whole.by_time.codes.tolist()
     assert data.coords == whole.coords
     pd.testing.assert_frame_equal(to_frame(data), to_frame(whole), check_dtype=False)
-    with pytest.raises(DataError, match="its data cannot be read"):
+    with pytest.raises(DataError, match="the data cannot be read"):
         idata.data_of({}, program, record, path)
 
 

@@ -1,4 +1,4 @@
-"""Every command on a saved run of an own program, whatever columns and labels are called."""
+"""Every command on a saved run of a user program, for unusual names of columns and labels."""
 
 import json
 import unicodedata
@@ -65,7 +65,7 @@ NAMES = (
     *("real", "for", "class", "chain", "draw", "obs", "x", "y", "row", "tau", "alpha", "lp__"),
     *("log_lik", "y_rep", "site_index", "site", "held_out", "-", "%", "ä ö", "index", "花 🌸"),
 )
-"""Names that a column may have, and that mean something to others or are hard to keep."""
+"""Names of columns that have a meaning elsewhere or are hard to store."""
 
 LABELS = (
     *("red rose", "a, b", "it's", 'so "called"', "x=1", "]", "[1]", "a] - alpha[b", "1", "01"),
@@ -88,14 +88,14 @@ def run(*words):
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
-    """The program's file: compiled once, declared anew for each table."""
+    """The program's file, which is compiled once and declared for each table."""
     path = tmp_path_factory.mktemp("own") / "own.stan"
     path.write_text(PROGRAM)
     return path
 
 
 def table(first):
-    """A table and its declaration, the columns called by names from `first` on."""
+    """A table and its declaration, with column names from `first` on."""
     group, time, value, treated, base, age = (NAMES[(first + 6 * k) % len(NAMES)] for k in range(6))
     groups, times = (
         [LABELS[(at + k) % len(LABELS)] for k in range(4)] for at in (first, first + 7)
@@ -114,7 +114,7 @@ def table(first):
             "age": {"column": age, "per": group},
             **{switch: {"value": 0} for switch in ("prior_only", "held_out")},
         },
-        # There "obs" is the rows and "x" the matrix; without a word, the sizes say which it is.
+        # There "obs" stands for the rows and "x" for the matrix; by default, the sizes decide.
         "dims": {} if group in ("obs", "x") else {"alpha": [group], "y_new": [group]},
         "table": {"group": group, "time": time},
     }
@@ -209,7 +209,7 @@ def test_parameters_may_be_called_as_something_else_is(own_program, tmp_path):
     above = fit.draws["class"][..., 0] > fit.draws["lambda"]
     expected = [(fit.draws["lambda"] > 0).mean(), above.mean()]
     np.testing.assert_allclose(shares["probability"], expected)
-    # By Stan's name as well as by that of the posterior
+    # By Stan's name and by the posterior's name
     one, other = (pyflowers.contrast(back, f"{name} > 0") for name in ("draw", "draw_"))
     share = (fit.draws["draw"] > 0).mean()
     np.testing.assert_allclose([c.conditions()["probability"] for c in (one, other)], share)

@@ -1,4 +1,4 @@
-"""The models are right: NUTS against quadrature, and the programs against the lecture's."""
+"""NUTS agrees with quadrature, and the programs agree with the lecture's."""
 
 import json
 import subprocess
@@ -66,7 +66,7 @@ def test_quantiles_agree_with_quadrature(long_fits, name, label):
 
 
 def test_the_check_above_can_fail(long_fits):
-    """Negative control: a posterior for a prior scale of 2.2 instead of 2 is told apart."""
+    """Negative control: a posterior for a prior scale of 2.2 instead of 2 is rejected."""
     wrong = pyflowers.fit(
         "multilevel_poisson",
         table(THREE_PLANTS),
@@ -81,7 +81,8 @@ def test_the_check_above_can_fail(long_fits):
 def log_prob(executable, data, points, folder):
     """Log density and gradient at unconstrained points, through CmdStan's log_prob.
 
-    One point a run: CmdStan 2.35.0, and so our driver, mixes up several points of one params_r.
+    There is one point per run, because CmdStan 2.35.0, and so our driver, mixes up several points
+    of one params_r.
     """
     (folder / "data.json").write_text(json.dumps(data))
     rows = []
@@ -117,7 +118,7 @@ def test_the_programs_are_the_lectures_up_to_one_constant(executables, tmp_path,
     points = np.random.default_rng(3).uniform(-2, 2, (100, dim))
     want, want_grad = log_prob(by_path["lecture", name], literal, points, tmp_path)
     computed, data = block(name, table(THREE_PLANTS), None if name == "iid_normal" else True)
-    # table() shuffles the rows: labels appear in another order, points follow it.
+    # table() shuffles the rows, so labels appear in another order, and points follow it.
     order = np.argsort([int(label) for label in data.by_group.names])
     shuffled = points.copy()
     for start in {"iid_normal": [], "multilevel_normal": [2, 5], "multilevel_poisson": [2]}[name]:
@@ -131,7 +132,7 @@ def test_the_programs_are_the_lectures_up_to_one_constant(executables, tmp_path,
 
 @pytest.mark.parametrize("name", ["multilevel_normal", "multilevel_poisson"])
 def test_both_parametrisations_are_one_density(executables, tmp_path, name):
-    """p(z) = p(x) sigma^P where x = mu + sigma z are the plants' means."""
+    """p(z) = p(x) sigma^P, where x = mu + sigma z are the means of the plants."""
     executable = executables[find_program(name).path]
     dim = {"multilevel_normal": 8, "multilevel_poisson": 5}[name]
     z = np.random.default_rng(4).uniform(-1.5, 1.5, (100, dim))
@@ -144,7 +145,7 @@ def test_both_parametrisations_are_one_density(executables, tmp_path, name):
 
 
 def test_a_plants_total_may_exceed_the_largest_integer(executables):
-    """Two plants with counts near 2³¹: the rate is their mean, to Monte Carlo error."""
+    """For two plants with counts near 2³¹, the rate is their mean, up to Monte Carlo error."""
     count = 2**31 - 5
     data = table([[count, count, count, count], [10, 11, 9, 12]])
     fit = pyflowers.fit("multilevel_poisson", data, seed=5, cmdstan="embedded")
@@ -154,7 +155,7 @@ def test_a_plants_total_may_exceed_the_largest_integer(executables):
 
 
 def test_the_fourth_program_is_the_first_in_other_symbols(executables):
-    """``semiconjugate_normal`` and ``iid_normal`` are one posterior: the same draws."""
+    """``semiconjugate_normal`` and ``iid_normal`` have the same posterior and draws."""
     priors = {"mu0": 1.0, "tau0": 5.0, "nu0": 3.0, "sigma0": 1.5}
     names = {"mu0": "mu_mean", "tau0": "mu_sd", "nu0": "sigma2_nu", "sigma0": "sigma2_scale"}
     how = {"seed": 7, "draws": 200, "cmdstan": "embedded"}

@@ -1,4 +1,4 @@
-"""``run.json``: what it keeps, and one sentence for each way in which it can be damaged."""
+"""``run.json``: its contents, and an error of one sentence for each kind of damage."""
 
 import copy
 import json
@@ -53,60 +53,60 @@ def edited(folder, path, value):
 
 
 DAMAGES = [
-    ("format", ..., "its format is None and this pyflowers reads 2; fit again"),
-    ("format", 1, "its format is 1 and this pyflowers reads 2; fit again"),
-    ("format", "2", "its format is '2' and this pyflowers reads 2"),
-    ("format", 3, "its format is 3 and this pyflowers reads 2"),
-    ("program", ..., "the key program is missing; fit again"),
+    ("format", ..., "has format None, but this pyflowers reads 2; refit the model"),
+    ("format", 1, "has format 1, but this pyflowers reads 2; refit the model"),
+    ("format", "2", "has format '2', but this pyflowers reads 2"),
+    ("format", 3, "has format 3, but this pyflowers reads 2"),
+    ("program", ..., "the key program is missing; refit the model"),
     ("program", [], "program must be a"),
-    ("program.name", 3, "program.name must be a string, was 3; fit again"),
+    ("program.name", 3, "program.name must be a string, got 3; refit the model"),
     ("program.reference", ..., "the key program.reference is missing"),
     ("program.declaration", None, "program.declaration must be a table"),
-    ("program.declaration", {"data": 3}, "program.declaration: data must be a table, was 3"),
+    ("program.declaration", {"data": 3}, "program.declaration: data must be a table, got 3"),
     ("program.declaration", {"zzz": 3}, "program.declaration: unknown key zzz"),
     ("program.files", {}, "program.files must name at least one"),
     ("program.files", {"a.stan": 3}, "program.files.a.stan must be a string"),
     ("data", None, "data must be a"),
     ("data.columns", [], "data.columns must be a table"),
-    ("data.columns", {}, "its data cannot be read"),
+    ("data.columns", {}, "the data cannot be read"),
     ("data.rows", "many", "data.rows must be a whole number"),
     ("engine", "cmdstan", "engine must be a"),
     ("engine.versions", {"stan": 2.35}, "engine.versions.stan must be a string"),
     ("options", ..., "the key options is missing"),
-    ("options.seed", -1, "options.seed must be at least 0, was -1"),
-    ("options.chains", True, "options.chains must be a whole number, was True"),
+    ("options.seed", -1, "options.seed must be at least 0, got -1"),
+    ("options.chains", True, "options.chains must be a whole number, got True"),
     ("options.zzz", 1, "unknown key options.zzz"),
     ("options", [[[[]]]], "options must be a"),
     ("priors", None, "priors must be a table"),
-    ("priors.mu_sd", None, "priors.mu_sd must be a number, was None"),
-    ("priors.mu_sd", float("nan"), "priors.mu_sd must be a finite number, was nan"),
-    ("priors.mu_sd", "wide", "priors.mu_sd must be a number, was 'wide'"),
-    ("centered", "x", "centered must be a boolean, was 'x'"),
+    ("priors.mu_sd", None, "priors.mu_sd must be a number, got None"),
+    ("priors.mu_sd", float("nan"), "priors.mu_sd must be a finite number, got nan"),
+    ("priors.mu_sd", "wide", "priors.mu_sd must be a number, got 'wide'"),
+    ("centered", "x", "centered must be a boolean, got 'x'"),
     ("times", {}, "the key times.wall_seconds is missing"),
     ("messages", {"a": "b"}, "messages.a must be a whole number"),
-    ("notes", 3, "notes must be a list, was 3"),
+    ("notes", 3, "notes must be a list, got 3"),
     ("packages", None, "packages must be a table"),
     ("zzz", 1, "unknown key zzz"),
 ]
 
 
-NO_RECORD = "it is not a run folder (run.json: "
+NO_RECORD = "is not a run folder (run.json: "
 TEXTS = [
     ("", NO_RECORD),
     ("{", NO_RECORD),
     (b"\xff\xfe\x00", NO_RECORD),
     ("[" * 100_000, NO_RECORD),
     ('{"format": ' + "1" * 5000 + "}", NO_RECORD),
-    ("[]", "its format is None and this pyflowers reads 2"),
-    ("3", "its format is None"),
-    ("null", "its format is None"),
-    ("{}", "its format is None"),
+    ("[]", "has format None, but this pyflowers reads 2"),
+    ("3", "has format None"),
+    ("null", "has format None"),
+    ("{}", "has format None"),
     ('{"format": 2}', "the key program is missing"),
 ]
 
 
 def refusal(folder, target, text):
-    """What is said of the run with another ``run.json``."""
+    """Return the message for the run with a different ``run.json``."""
     shutil.copytree(folder, target)
     (target / "run.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(DataError) as caught:
@@ -121,7 +121,7 @@ def refusal(folder, target, text):
 def test_a_damaged_record_is_one_sentence(folder, tmp_path, path, value, message):
     output = refusal(folder, tmp_path / "run", edited(folder, path, value))
     assert message in output
-    assert output.endswith("fit again")
+    assert output.endswith("refit the model")
 
 
 @pytest.mark.parametrize(("text", "message"), TEXTS, ids=lambda text: str(text)[:12])
@@ -138,7 +138,7 @@ def test_deep_nesting_in_a_record_is_one_sentence(folder, tmp_path):
 
 def test_a_folder_that_is_not_there(tmp_path):
     for path in (tmp_path, tmp_path / "absent", tmp_path / "a\0b", tmp_path / ("x" * 300)):
-        with pytest.raises(DataError, match="it is not a run folder"):
+        with pytest.raises(DataError, match="is not a run folder"):
             pyflowers.Fit.load(path)
 
 

@@ -1,4 +1,4 @@
-"""Fits: labels, seeds, options, errors, and programs of the user's own."""
+"""Fits: labels, seeds, options, errors, and user programs."""
 
 import json
 import logging
@@ -54,11 +54,11 @@ def test_a_file_is_read_as_the_command_reads_it(tmp_path):
     fit = pyflowers.fit("iid_normal", path, seed=1, chains=1, engine="exact", **roles, **how)
     assert fit.data.y.tolist() == [4.5, 3.5, 2.0]
     assert fit.record.data.reading == how
-    with pytest.raises(ConfigError, match="sep: it describes a file"):
+    with pytest.raises(ConfigError, match="sep is only valid with a file"):
         pyflowers.fit("iid_normal", frame(), sep=";")
     compared = pyflowers.compare("iid_normal", path, approximations=False, **roles, **how)
     assert compared.nuts.record.data.reading == how
-    with pytest.raises(ConfigError, match="sep: the fit is finished; leave it out"):
+    with pytest.raises(ConfigError, match="sep: the fit is finished; leave this argument out"):
         pyflowers.compare("iid_normal", nuts=fit, sep=";")
 
 
@@ -100,22 +100,22 @@ def test_drawn_seeds_cover_the_whole_range():
 
 
 BAD_OPTIONS = [
-    ({"seed": -1}, "options: seed must be at least 0, was -1"),
-    ({"seed": 2**32}, "options: seed must be at most 4294967295, was 4294967296"),
-    ({"seed": True}, "options: seed must be a whole number, was True"),
-    ({"seed": 1.0}, "options: seed must be a whole number, was 1.0"),
-    ({"chains": 0}, "options: chains must be at least 1, was 0"),
-    ({"chains": "4"}, "options: chains must be a whole number, was '4'"),
-    ({"draws": 0}, "options: draws must be at least 1, was 0"),
-    ({"warmup": -5}, "options: warmup must be at least 0, was -5"),
-    ({"thin": 1.5}, "options: thin must be a whole number, was 1.5"),
-    ({"thin": 0}, "options: thin must be at least 1, was 0"),
-    ({"adapt_delta": 1.0}, "options: adapt_delta must be less than 1, was 1.0"),
-    ({"adapt_delta": 0}, "options: adapt_delta must be greater than 0, was 0"),
-    ({"adapt_delta": float("nan")}, "options: adapt_delta must be a finite number, was nan"),
-    ({"adapt_delta": "high"}, "options: adapt_delta must be a number, was 'high'"),
-    ({"max_treedepth": 0}, "options: max_treedepth must be at least 1, was 0"),
-    ({"max_treedepth": 31}, "options: max_treedepth must be at most 30, was 31"),
+    ({"seed": -1}, "options: seed must be at least 0, got -1"),
+    ({"seed": 2**32}, "options: seed must be at most 4294967295, got 4294967296"),
+    ({"seed": True}, "options: seed must be a whole number, got True"),
+    ({"seed": 1.0}, "options: seed must be a whole number, got 1.0"),
+    ({"chains": 0}, "options: chains must be at least 1, got 0"),
+    ({"chains": "4"}, "options: chains must be a whole number, got '4'"),
+    ({"draws": 0}, "options: draws must be at least 1, got 0"),
+    ({"warmup": -5}, "options: warmup must be at least 0, got -5"),
+    ({"thin": 1.5}, "options: thin must be a whole number, got 1.5"),
+    ({"thin": 0}, "options: thin must be at least 1, got 0"),
+    ({"adapt_delta": 1.0}, "options: adapt_delta must be less than 1, got 1.0"),
+    ({"adapt_delta": 0}, "options: adapt_delta must be greater than 0, got 0"),
+    ({"adapt_delta": float("nan")}, "options: adapt_delta must be a finite number, got nan"),
+    ({"adapt_delta": "high"}, "options: adapt_delta must be a number, got 'high'"),
+    ({"max_treedepth": 0}, "options: max_treedepth must be at least 1, got 0"),
+    ({"max_treedepth": 31}, "options: max_treedepth must be at most 30, got 31"),
     ({"drwas": 10}, "options: unknown key drwas; did you mean draws?"),
 ]
 
@@ -134,7 +134,7 @@ def test_numbers_of_numpy_are_options_too():
 
 
 def test_thinning_keeps_each_nth_draw(executables):
-    """Of 50 iterations the 1st, 8th and so on are kept: 8, and the record says 50 and 7."""
+    """Of 50 iterations the 1st, 8th and so on are kept: 8. The record holds 50 and 7."""
     fit = pyflowers.fit("iid_normal", frame(), seed=1, thin=7, draws=50, cmdstan="embedded")
     whole = pyflowers.fit("iid_normal", frame(), seed=1, draws=50, cmdstan="embedded")
     assert fit.num_draws == 8
@@ -155,11 +155,11 @@ def test_bad_input_is_refused_before_anything_is_compiled(monkeypatch):
 
 @pytest.mark.parametrize("cores", ["2", 0, -1, 1.5, True])
 def test_cores_are_a_whole_number(cores, executables):
-    with pytest.raises(ConfigError, match="cores must be a whole number of at least 1, was"):
+    with pytest.raises(ConfigError, match="cores must be a whole number of at least 1, got"):
         pyflowers.fit("iid_normal", frame(), cores=cores, **QUICK)
 
 
-# --- Programs of one's own ------------------------------------------------------------------------
+# --- User programs --------------------------------------------------------------------------------
 
 OWN = """
 data { int<lower=0> N; array[N] int<lower=0, upper=1> y; }
@@ -194,7 +194,7 @@ def test_a_program_with_a_data_block_takes_the_same_path(own_program, tmp_path):
     assert "m[1,2]" in fit.summary().index
     mapped = pyflowers.fit(program, {"N": 4, "y": [1, 0, 1, 1]}, seed=3, cmdstan="embedded")
     assert same(mapped, fit)
-    # The same as a table, which needs no declaration: names and sizes say it all.
+    # The same data as a table, which needs no declaration, because names and sizes are enough.
     tidy = pyflowers.fit(program, pd.DataFrame({"y": [1, 0, 1, 1]}), seed=3, cmdstan="embedded")
     assert same(tidy, fit)
     assert same(pyflowers.Fit.load(fit.save(tmp_path / "run")), fit)
@@ -204,7 +204,7 @@ def test_a_program_with_a_data_block_takes_the_same_path(own_program, tmp_path):
 
 @pytest.fixture(scope="module")
 def trial_fit(tmp_path_factory):
-    """A program of one's own on a table, by its declaration."""
+    """A user program on a table, with its declaration."""
     path = tmp_path_factory.mktemp("trial") / "trial.stan"
     path.write_text(TRIAL)
     path.with_suffix(".toml").write_text(DECLARATION)
@@ -246,7 +246,7 @@ def test_keyword_arguments_are_a_declaration(trial_fit, tmp_path):
 
 
 def test_a_prior_given_in_the_data_block_is_used(trial_fit, tmp_path):
-    """As a mapping: tau_scale is data like any other there."""
+    """In a mapping, tau_scale is data like any other variable."""
     values = {k: v for k, v in trial_fit.data.values.items() if k != "tau_scale"}
     program = trial_fit.program
     one, other = (
@@ -322,7 +322,7 @@ model {
 
 
 def test_one_failed_chain_of_several_is_an_error_too(own_program):
-    """Four chains of which one comes past a limit that the other three stay below."""
+    """One of the four chains passes a limit that the other three do not reach."""
     program = own_program("luck", LUCK)
     how = {"seed": 11, "warmup": 200, "draws": 200, "cmdstan": "embedded", "chains": 4}
     fine = pyflowers.fit(program, {"limit": 1e9}, **how)
@@ -388,7 +388,7 @@ generated quantities {
 
 def test_failed_generated_quantities_are_not_rejected_proposals(own_program, tmp_path):
     program = own_program("failing_gq", FAILING_QUANTITIES)
-    # An initial value of s is above 3 once in four, so that Stan rejects some of eight.
+    # One in four initial values of s is above 3, so Stan rejects some of eight.
     fit = pyflowers.fit(program, seed=1, draws=100, chains=8, cmdstan="embedded")
     assert list(fit.record.messages) == ["s is large"]
     assert np.isfinite(fit.draws["x"]).all()
@@ -426,7 +426,7 @@ def test_programs_and_data_of_the_user_that_are_wrong(cmdstan, tmp_path):
     with pytest.raises(CompileError, match=r"broken\.stan"):
         pyflowers.fit(tmp_path / "broken.stan", {}, **how)
     (tmp_path / "data.json").write_text("{")
-    with pytest.raises(DataError, match="it is not JSON"):
+    with pytest.raises(DataError, match="is not JSON"):
         pyflowers.fit(tmp_path / "broken.stan", tmp_path / "data.json", **how)
     with pytest.raises(DataError, match="no such file"):
         pyflowers.fit(tmp_path / "broken.stan", tmp_path / "absent.json", **how)
@@ -439,7 +439,7 @@ def test_initial_values_that_are_none(executables, inits):
 
 
 def test_initial_values_of_a_file_are_used(executables, tmp_path):
-    """Whatever its name: CmdStan takes one that does not end in .json for R's, and skips it."""
+    """For any name, although CmdStan takes a file not ending in .json for R's, and skips it."""
     path = tmp_path / "start.txt"
     path.write_text('{"mu": 900, "sigma2": 1}')
     how = {"seed": 1, "warmup": 0, "draws": 1, "chains": 1, "cmdstan": "embedded"}
@@ -468,7 +468,7 @@ def test_large_groups_are_left_to_their_methods(lecture_fits, monkeypatch, tmp_p
 
 
 def test_threads_leave_the_environment_and_the_log_as_they_were(executables, monkeypatch, caplog):
-    """Two fits at once, of different lengths, under a foreign CMDSTAN."""
+    """Two simultaneous fits of different lengths, with a foreign CMDSTAN."""
     import os
 
     monkeypatch.setenv("CMDSTAN", "/nowhere")
@@ -497,7 +497,7 @@ def test_threads_leave_the_environment_and_the_log_as_they_were(executables, mon
 def test_a_fit_shows_itself_in_short(lecture_fits):
     fit = replace(lecture_fits["iid_normal"])
     begin = "<pyflowers.Fit of iid_normal: 4 chains × 1000 draws of mu, sigma2; "
-    assert repr(fit) == f"{begin}seed 1>"  # what is not known is not computed
+    assert repr(fit) == f"{begin}seed 1>"  # unknown quantities are not computed
     assert fit.diagnostics.passed
     assert repr(fit) == f"{begin}diagnostics passed; seed 1>"
     html = fit._repr_html_()

@@ -1,4 +1,4 @@
-"""Each example is run once, small, for all tests."""
+"""Each example is run once, with small sizes, for all tests."""
 
 import functools
 

@@ -1,7 +1,7 @@
-"""What each example must find, on its quick run, and what it must not find.
+"""The findings of the quick run of each example, and negative controls.
 
 Agreement is within five combined Monte Carlo standard errors; each comparison that must succeed has
-one beside it that must fail.
+a counterpart that must fail.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ def table(lecture, index=0):
 
 
 def agreements(lecture):
-    """Return how many comparisons of a lecture agree; none may disagree."""
+    """Return the number of comparisons of a lecture; all must agree."""
     assert not [finding for finding in lecture.findings if "DISAGREE" in finding]
     return len([finding for finding in lecture.findings if " agree in " in finding])
 
@@ -209,7 +209,7 @@ def test_the_finite_chain_is_reversible_and_forgets_its_start(example):
     assert (distance[:, -1] < 1e-3).all()
     limit = bound(results["pi"], results["rate"], NUM_STEPS)
     assert (distance <= limit + 1e-12).all()
-    # the bound is not idle: a rate a little smaller breaks it
+    # the bound is tight: a slightly smaller rate breaks it
     assert (distance > bound(results["pi"], 0.95 * results["rate"], NUM_STEPS)).any()
     # 9 degrees of freedom: 27.9 is exceeded with probability 0.001
     assert results["chi_square"] < 27.9

@@ -1,4 +1,4 @@
-"""What every example gives: findings, tables, figures, a record; and the command that runs it."""
+"""The results of every example: findings, tables, figures, a record; and its command."""
 
 import json
 from importlib import import_module

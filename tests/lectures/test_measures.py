@@ -1,4 +1,4 @@
-"""Agreement and efficiency: right where the answer is known, and able to fail."""
+"""Agreement and efficiency are right if the answer is known, and can fail."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def means(seed=1, num_draws=500):
 
 
 def permuted(draws, chain, order, first=0):
-    """Give the components of a chain other numbers, from one draw on."""
+    """Renumber the components of a chain from one draw on."""
     draws[chain, first:] = draws[chain, first:][:, order]
     return draws
 

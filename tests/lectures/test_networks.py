@@ -1,4 +1,4 @@
-"""Networks in NumPy equal the definition, scipy and the Stan program."""
+"""Networks in NumPy agree with the definition, scipy and the Stan program."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What the race makes of its measurements: judgements, sentences, table and resumption."""
+"""The race: judgements, sentences and table from measurements, and resuming."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT))  # the benchmarks are no part of the package
+sys.path.append(str(ROOT))  # the benchmarks are not part of the package
 
 from benchmarks.peers import agreement, figure, page, processes, race  # noqa: E402
 from benchmarks.peers.methods import METHODS, chosen  # noqa: E402
@@ -60,17 +60,17 @@ def test_a_win_is_told_with_its_ratio_and_that_of_nuts():
         result("pymc", ess=50, first=9.0),
     )
     assert (
-        "**200 × 48.** Least ESS per second: *pyflowers, exact* wins, 40.0 times that of *nutpie*"
-        in text
+        "**200 × 48.** Least ESS per second: *pyflowers, exact* wins, at 40.0 times the rate of "
+        "*nutpie*" in text
     )
-    assert "(by NUTS, *pyflowers, stanli*: 20.0 times)" in text
-    assert "*pyflowers, exact* wins, 8 times as fast as *nutpie*" in text
+    assert "(with NUTS, *pyflowers, stanli*: 20.0 times)" in text
+    assert "*pyflowers, exact* wins, at 8 times the speed of *nutpie*" in text
 
 
 def test_a_peer_that_wins_is_told():
     text = told(result("pyflowers-exact", ess=100, first=3.0), result("nutpie", ess=400, first=1.5))
-    assert "Least ESS per second: **nutpie wins**, by 4 times over *pyflowers, exact*." in text
-    assert "Time to the first posterior: **nutpie wins**, by 2 times" in text
+    assert "ESS per second: **nutpie wins**, by a factor of 4 over *pyflowers, exact*." in text
+    assert "Time to the first posterior: **nutpie wins**, by a factor of 2" in text
     assert "of pyflowers' 3 s, 0.5 s are Python's start and imports" in text
 
 
@@ -85,15 +85,15 @@ OTHER = {"agreement": {"agrees": False, "z": 9.0, "of": "mu", "statistic": "mean
 def test_a_peer_with_another_posterior_is_raced_all_the_same():
     peer = result("rstanarm", ess=400, **OTHER)
     text = told(result("pyflowers-exact", ess=800), peer, result("pymc", ess=10))
-    assert "exact* wins, 2 times that of *rstanarm*, whose posterior differs." in text
+    assert "exact* wins, at 2 times the rate of *rstanarm*, whose posterior differs." in text
     text = told(result("pyflowers-exact", ess=100), peer)
-    assert "**rstanarm wins** with a posterior that differs, by 4 times over" in text
+    assert "**rstanarm wins** with a posterior that differs, by a factor of 4 over" in text
 
 
 def test_an_engine_of_ours_with_another_posterior_wins_nothing():
     wrong = result("pyflowers-exact", ess=900, **OTHER)
     text = told(wrong, result("pyflowers-stanli", ess=200), result("pymc", ess=10))
-    assert "*pyflowers, stanli* wins, 20.0 times that of *PyMC*" in text
+    assert "*pyflowers, stanli* wins, at 20.0 times the rate of *PyMC*" in text
 
 
 def test_estimates_are_compared_by_time_alone():
@@ -233,7 +233,7 @@ def test_what_is_there_is_not_run_again(tmp_path):
 
 
 def test_runs_are_read_as_they_were_written(tmp_path):
-    """Whatever a run gave: a posterior that agrees or differs, estimates, nothing."""
+    """For any result of a run: a posterior that agrees or differs, estimates, nothing."""
     differs = OTHER["agreement"] | {"bound": 4.5, "r_hat": 1.02}
     runs = [
         result("nutpie", size="3x4", versions="nutpie 0.16.8, pymc 5.28.5", commit="0ba87ee-dirty"),
@@ -463,7 +463,7 @@ def test_looking_at_a_run_takes_little_of_it(tmp_path, monkeypatch):
         overdue=lambda _: False,
         measured=lambda: True,
     )
-    # One look every 2.5 s, and the first; ten a second would take half of a core.
+    # One reading every 2.5 s, and the first; ten per second would take half of a core.
     assert len(looks) <= 2 + (time.perf_counter() - started) / 2.5
 
 

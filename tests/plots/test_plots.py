@@ -1,4 +1,4 @@
-"""Every figure draws what it says, in its own style, and says what it leaves out."""
+"""Every figure draws what its text states, in the right style, and states what it leaves out."""
 
 import io
 import re
@@ -41,7 +41,7 @@ def three():
 
 @pytest.fixture(scope="module")
 def sixty():
-    """Sixty plants over two years, some months missing."""
+    """Sixty plants over two years, with some missing months."""
     plants = [f"$x_{i}$ <花>&\x1b" for i in range(60)]
     return synthetic_fit("multilevel_poisson", table(plants, 24, missing=0.1))
 
@@ -59,7 +59,7 @@ def texts_of(figure):
 
 
 def missed(fit):
-    """How many observed frequencies or points the predictive figure misses, and of how many."""
+    """The number of observed frequencies or points that the figure misses, and their total."""
     output = re.search(r"(\d+) of (\d+) observed", plots.alt_text(plots.predictive(fit)))
     return int(output[1]), int(output[2])
 
@@ -175,8 +175,8 @@ def test_of_many_parameters_the_worst_are_chosen_and_the_rest_counted():
 def test_sixty_plants_with_hostile_labels_draw(sixty, figure):
     texts = texts_of(getattr(plots, figure)(sixty))
     labels = [text for text in texts if "$" in text]
-    # `$` is no mathematics, and a control character is shown by its picture. Where a pair plot has
-    # no room for a label, which the fonts decide, its middle is left out.
+    # `$` is not mathematics, and a control character is shown by its symbol. If a label does not
+    # fit into a pair plot, which depends on the fonts, its middle is left out.
     assert all(re.search(r"\$x_\d+(\$ <花>|…).*␛", text) for text in labels)
     assert labels or figure in ("trace_first_chain", "prior_posterior", "predictive")
 
@@ -207,7 +207,7 @@ def test_an_axis_of_observations_begins_at_0_where_that_is_near(values, at_zero)
 
 
 def test_rows_of_panels_are_evenly_spaced():
-    """Labels above an empty place do not push the last row down."""
+    """Labels above an empty place do not move the last row down."""
     figure = plots.observations(read("iid_normal", table([f"p{i}" for i in range(18)], 4)))
     figure.draw_without_rendering()
     tops = [ax.get_position().y1 for ax in figure.axes[::4]]
@@ -262,7 +262,7 @@ def test_shrinkage_shows_the_medians_and_the_extremes(three, sixty):
 
 
 def test_draws_that_are_missing_or_infinite_are_drawn_around(tmp_path):
-    """Generated quantities may have some; without the figures the whole run would be lost."""
+    """Generated quantities may have some; if the figures failed, the whole run would be lost."""
 
     def spoil(draws, stats):
         draws["mu"][0, :100] = np.nan
@@ -284,7 +284,7 @@ def test_what_never_varies_is_not_drawn():
     names = ["mu", "sigma2", "mu_plant[2]", "mu_plant[3]"]
     assert [element.name for element in choose(fit, 8)[0]] == names
     assert "of 4 parameters" in choose(fit, 3)[1]
-    ((alone,), _) = choose(fit, 8, ["mu_plant[1]"])  # what is asked for by name
+    ((alone,), _) = choose(fit, 8, ["mu_plant[1]"])  # requested by name
     assert alone.name == "mu_plant[1]"
 
 
@@ -383,7 +383,7 @@ def every_figure(fit):
 
 
 WIDE = [f"{'W' * 60}{i}" for i in range(7)]
-LAID_OUT = {  # fits whose labels leave a figure little room: program, draws, table
+LAID_OUT = {  # fits whose labels leave little room in a figure: program, draws, table
     "lecture": ("multilevel_normal", 500, table(["1", "2", "3"], 4)),
     "long": ("multilevel_normal", 500, table(LONG_NAMES, 12, missing=0.2, columns=LONG)),
     "widest": ("multilevel_normal", 500, table(WIDE, 12, columns=("G" * 70, "M" * 70, "V" * 70))),
@@ -433,7 +433,7 @@ def test_a_label_is_cut_to_its_room_and_no_more():
     ],
 )
 def test_the_panels_of_a_table_are_told_apart(plants, column, titles):
-    """Of ``Beet Süd`` and ``Beet Beet Süd`` in a column ``Beet`` neither reads as the other."""
+    """``Beet Süd`` and ``Beet Beet Süd`` in a column ``Beet`` are not confused."""
     data = read("iid_normal", table(plants, 4, columns=(column, "week", "y")))
     drawn = [axes.get_title(loc="left") for axes in plots.observations(data).axes]
     assert len(set(drawn)) == len(plants)
@@ -448,7 +448,7 @@ def test_the_panels_of_a_table_are_told_apart(plants, column, titles):
     params=[*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)],
 )
 def own(request, executables):
-    """A program of a user's own, fitted to a table of their own."""
+    """A user program, fitted to the user's table."""
     return example_fit(request.param)
 
 

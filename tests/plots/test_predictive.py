@@ -1,4 +1,4 @@
-"""Figures of checks, predictions and forests: what they show, and that no text collides."""
+"""Figures of checks, predictions and forests: their contents, and that no texts overlap."""
 
 import re
 
@@ -112,7 +112,7 @@ def test_a_failed_check_is_seen_in_its_panel():
     ],
 )
 def test_bars_of_counts_and_shares_hold_equally_many_values(values, step):
-    """Bins of another width than theirs make a comb of shares and spikes of counts (section C)."""
+    """Bins of a different width would give a comb of shares and spikes of counts (section C)."""
     check = PredictiveCheck("x", "x", 0.5, 0.0, float(values[0]), values.astype(float))
     _, (ax,) = panels(1, 1, 1.5, plots.LIGHT)
     statistic_panel(ax, check, plots.LIGHT)

@@ -1,4 +1,4 @@
-"""What a figure's texts do to each other when it is drawn: overlap, or run off the figure."""
+"""Detecting texts in a drawn figure that overlap or run off the figure."""
 
 import itertools
 
@@ -6,18 +6,18 @@ from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.transforms import Affine2D, Bbox
 
 SLACK = 1.0
-"""Pixels, at 100 an inch, by which two boxes may overlap: they are larger than their letters."""
+"""Pixels, at 100 per inch, by which two boxes may overlap, as they are larger than the letters."""
 
 
 class _Recorder(RendererAgg):
-    """Draws as Agg does, and keeps the box of each line of text that it draws."""
+    """A renderer like Agg that also keeps the box of each line of text."""
 
     def __init__(self, width, height, dpi):
         super().__init__(width, height, dpi)
         self.texts = []
 
     def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None):
-        """Draw a line of text, and keep what it says and where its letters are."""
+        """Draw a line of text, and keep the text and the box of its letters."""
         if s.strip():
             width, height, descent = self.get_text_width_height_descent(s, prop, ismath)
             around = Affine2D().rotate_deg(angle).translate(x, self.height - y)
@@ -27,7 +27,7 @@ class _Recorder(RendererAgg):
 
 
 def drawn_texts(figure):
-    """Return (what it says, its box) of each line of text that is drawn, and the figure's box."""
+    """Return (text, box) of each line of text that is drawn, and the box of the figure."""
     figure.set_dpi(100)
     width, height = figure.get_size_inches() * 100
     recorder = _Recorder(width, height, 100)

@@ -1,7 +1,7 @@
 """Simulation-based calibration (Talts et al. 2018): the ranks of true values among draws.
 
 Parameters are drawn from the prior, data from the model, and each parameter is ranked among
-independent draws from its posterior given these data. If the draws are right the ranks are uniform.
+independent draws from its posterior given these data. If the draws are right, ranks are uniform.
 """
 
 import functools
@@ -39,7 +39,7 @@ def all_of(sampler, rng):
 
 @functools.lru_cache(maxsize=4096)
 def poisson_sampler(totals, counts, prior):
-    """Remember samplers: small counts come again and again."""
+    """Cache samplers, because small counts are repeated often."""
     return PoissonSampler(np.array(totals), np.array(counts), prior)
 
 
@@ -74,7 +74,7 @@ def normal(rng, drawn=None):
 
 
 def one_normal(rng, drawn=None):
-    """Rank one simulation of `semiconjugate_normal`, and of `iid_normal`, which is the same."""
+    """Rank one simulation of `semiconjugate_normal` and `iid_normal`, which are the same."""
     mean = rng.normal(ONE.mu0, ONE.tau0)
     var = scaled_inv_chi2(ONE.nu0, ONE.sigma0, rng)
     x = rng.normal(mean, np.sqrt(var), 5)

@@ -1,8 +1,8 @@
-"""Mean fields: against mpmath, the exact evidence, each factor's definition and Monte Carlo.
+"""Mean fields against mpmath, the exact evidence, the definition of each factor and Monte Carlo.
 
-Each check takes what it checks, so that the negative controls below can hand it a planted bug.
+Each check takes its subject as an argument, so that negative controls can pass a planted bug.
 """
-# A factor is a Distribution, and which one the test knows.
+# A factor is a Distribution; the test knows its class.
 # mypy: disable-error-code="attr-defined"
 
 from dataclasses import replace
@@ -167,7 +167,7 @@ def mpmath_fixed_points(x, prior):
         m0, a, nu0 = mp.mpf(prior.mu0), 1 / mp.mpf(prior.tau0) ** 2, mp.mpf(prior.nu0)
         known = nu0 * mp.mpf(prior.sigma0) ** 2 + mp.fsum((v - mean) ** 2 for v in data)
         nu, d2 = nu0 + n, (mean - m0) ** 2
-        # With lambda = y nu / known the coefficients are of one size.
+        # With lambda = y nu / known, the coefficients have similar sizes.
         b, e = a * known / nu, d2 * nu / known
         cubic = [
             nu * n**2,
@@ -202,7 +202,7 @@ def check_fixed_point(fit):
 
 
 def check_degrees_of_freedom(fit):
-    """nu0 + n: theta's prior does not depend on sigma2, so theta is no observation of it."""
+    """nu0 + n: the prior on theta does not depend on sigma2, so theta does not count."""
     assert fit(LECTURE, NormalPrior(nu0=3.0))["sigma2"].dof == 15
 
 
@@ -339,7 +339,7 @@ def test_one_observation_and_constant_data():
 
 @pytest.mark.parametrize("exponent", [-498, -300, -20, 20, 300, 495])
 def test_units_do_not_matter(exponent):
-    """A power of two in data and prior scales everything, and shifts the ELBO by n of its logs."""
+    """Scaling data and prior by a power of two scales everything, and shifts the ELBO by n logs."""
     unit, prior = 2.0**exponent, NormalPrior(1.0, 2.0, 3.0, 4.0)
     q, one = fit_normal(LECTURE, prior), NormalPrior(unit, 2 * unit, 3.0, 4 * unit)
     scaled = fit_normal(LECTURE * unit, one)

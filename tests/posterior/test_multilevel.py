@@ -72,7 +72,7 @@ def sinh_grid(scale, reach, num):
 
 
 def brute_force(groups, prior, likelihood, x_scale):
-    """Posterior of (mu, log sigma2) and of each plant's x, on plain grids; no adaptation at all."""
+    """Posterior of (mu, log sigma2) and of each plant's x, on plain grids without adaptation."""
     mu, mu_weight = sinh_grid(x_scale, 6, 241)
     x, x_weight = sinh_grid(x_scale, 9, 1201)
     u = np.linspace(-4.5, 24, 150)
@@ -162,7 +162,7 @@ def test_negative_control_jacobian_of_sigma2(monkeypatch):
 
 
 def gibbs(y, prior, num_chains, num_iter, rng):
-    """The conjugate Gibbs sampler of BDA3 section 11.6, many chains at once."""
+    """The conjugate Gibbs sampler of BDA3 section 11.6, with many parallel chains."""
     mean, ss, num = y.mean(axis=1), ((y - y.mean(axis=1, keepdims=True)) ** 2).sum(1), y.shape[1]
     mu, sigma2 = np.full(num_chains, y.mean()), np.full(num_chains, 5.0)
     plant_var = np.tile(ss / num + 1, (num_chains, 1))
@@ -233,7 +233,7 @@ def test_a_plant_without_data_is_predicted():
 
 
 def test_narrow_priors_pool_completely():
-    """With sigma2 near zero there is one mean: plants are samples of different variance."""
+    """With sigma2 near zero there is one mean, and plants are samples with different variances."""
     posterior = fit_normal_model(LECTURE, MultilevelPrior(sigma2_nu=1e3, sigma2_scale=5e-3))
     assert_close(posterior.quantile("mu_plant", P)[:, 1], posterior.quantile("mu", P))
 
@@ -318,7 +318,7 @@ def test_quantiles(case):
 
 
 def test_hyperparameters_jointly():
-    """E[tanh(mu) tanh(log sigma2)] and the like, which see a correlation, against the grid."""
+    """E[tanh(mu) tanh(log sigma2)] and similar, which detect a correlation, against the grid."""
     for case in ("normal, unbalanced", "poisson, zeros", "poisson, one month"):
         posterior, draws = quadrature(case), draw(case).draws
         grid = posterior.grid
@@ -348,7 +348,7 @@ def ranks_of_rates(draws, groups):
 
 
 def check_ranks(ranks, others):
-    """Uniform, and correlated neither with each other nor with what was given."""
+    """Uniform, and correlated neither with each other nor with the conditioning variables."""
     for column in ranks.T:
         assert stats.kstest(column, "uniform").pvalue > 1e-4
     columns = np.column_stack([ranks, *others])
@@ -362,7 +362,7 @@ def test_plants_given_mu_and_sigma2():
     draws = draw("poisson, zeros", 4000).draws
     others = (draws["mu"], draws["sigma2"])
     check_ranks(ranks_of_rates(draws, ZERO_ROWS), others)
-    # Negative control: plants of the previous draw have the right marginals and fail.
+    # Negative control: plants of the previous draw have the right marginals, but fail.
     lagged = draws | {"mu_plant": np.roll(draws["mu_plant"], 1, axis=0)}
     with pytest.raises(AssertionError):
         check_ranks(ranks_of_rates(lagged, ZERO_ROWS), others)
@@ -391,7 +391,7 @@ def test_draws_are_independent_of_each_other(case):
         assert np.all(np.abs(lagged) <= 4 / np.sqrt(NUM))
 
 
-# Planted bugs: the same check must see them.
+# Planted bugs, which the same check must detect.
 
 
 def planted(monkeypatch, target, name, bug):
@@ -421,7 +421,7 @@ def _with_root(hyper):
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_negative_control_of_draws(bug, monkeypatch):
-    case = "poisson, zeros"  # where plants' rates depend on sigma2
+    case = "poisson, zeros"  # where rates of plants depend on sigma2
     posterior = quadrature(case)
     planted(monkeypatch, *BUGS[bug])
     draws = draw(case).draws
@@ -505,7 +505,7 @@ def test_blocks_are_the_draws():
 
 
 def check_many(draws, rate, se):
-    """The plants' posterior means recover what was simulated: z scores of unit variance."""
+    """Posterior means of plants recover the simulated values, with z scores of unit variance."""
     z = (np.log(draws["mu_plant"]).mean(axis=0) - np.log(rate)) / se(draws)
     assert abs(np.mean(z)) <= 4 / np.sqrt(z.size)
     assert abs(np.var(z) - 1) <= 4 * np.sqrt(2 / z.size)
@@ -526,7 +526,7 @@ def test_many_plants_cover_the_truth():
 
 
 def test_many_plants_against_few_scouts(monkeypatch):
-    """The same draws, whether the region is found by all plants or by some."""
+    """The draws are the same if the region is found from all plants or from some."""
     totals, counts = simulated(400, 3)
     some = PoissonSampler(totals, counts)
     monkeypatch.setattr("pyflowers.posterior.hyper._SCOUTS", 10_000)
@@ -538,7 +538,7 @@ def test_many_plants_against_few_scouts(monkeypatch):
 
 
 def test_an_outlier_among_many_plants():
-    """One plant a thousand times as rich as all others."""
+    """A single plant has a thousand times as many flowers as all others."""
     totals, counts = simulated(300, 4)
     totals[17] = 4e6
     draws = PoissonSampler(totals, counts).draw(500, np.random.default_rng(1)).draws
@@ -571,7 +571,7 @@ ERRORS = [
      "plant 1: 2 observations leave sigma2_plant without a proper posterior"),
     (lambda: exact_multilevel_normal(SufficientStatistics([4], [0], [0]), plants=["rose"]),
      DataError, "plant rose: all observations are equal"),
-    (lambda: exact_multilevel_normal(SufficientStatistics(4, 0, 1)), DataError, "entry a plant"),
+    (lambda: exact_multilevel_normal(SufficientStatistics(4, 0, 1)), DataError, "entry per plant"),
     (lambda: exact_multilevel_poisson([1, 2.5], [1, 1]), DataError, r"y\[1\] is 2.5, but must be"),
     (lambda: exact_multilevel_poisson([1, -2], [1, 1]), DataError, r"y\[1\] is -2.0"),
     (lambda: exact_multilevel_poisson([1, np.nan], [1, 1]), DataError, r"y\[1\] is nan"),
@@ -580,8 +580,8 @@ ERRORS = [
     (lambda: fit_poisson_model(LECTURE, DEFAULT).mean("sigma2_plant"), ConfigError,
      "no parameter 'sigma2_plant', it has mu, sigma2, mu_plant"),
     (lambda: fit_poisson_model(LECTURE, DEFAULT).quantile("mu", 2), ConfigError, "p is 2"),
-    (lambda: PoissonSampler([1, 2], [1]).draw(5, rng()), DataError, "one entry a plant"),
-    (lambda: PoissonSampler([], []).draw(5, rng()), DataError, "one entry a plant"),
+    (lambda: PoissonSampler([1, 2], [1]).draw(5, rng()), DataError, "one entry per plant"),
+    (lambda: PoissonSampler([], []).draw(5, rng()), DataError, "one entry per plant"),
     (lambda: PoissonSampler([1, 2.5], [1, 1]).draw(5, rng()), DataError,
      r"totals\[1\] is 2.5, but must be a whole number"),
     (lambda: PoissonSampler([1, 2], [1, -1]).draw(5, rng()), DataError, r"counts\[1\]"),

@@ -1,4 +1,4 @@
-"""The two-parameter posterior against integrators that share nothing with it."""
+"""The two-parameter posterior against independent integrators."""
 
 import functools
 import math
@@ -41,8 +41,8 @@ def log_joint(x, prior, theta, u):
 def mpmath_moments(x, prior):
     """Evidence and moments by tanh-sinh over sigma2's logarithm, the theta integral by Gauss.
 
-    Written with the other order of the algebra: theta's conditional normal by completing squares
-    of the raw data.
+    The algebra is in a different order: the conditional normal of theta comes from completing the
+    square with the raw data.
     """
     with mp.workdps(20):
         data = [mp.mpf(float(v)) for v in x]
@@ -91,7 +91,7 @@ def test_evidence_and_moments_against_mpmath():
 
 
 def test_negative_control_one_observation_too_many(monkeypatch):
-    """The n + 1 trap: theta's prior taken to depend on sigma2."""
+    """The n + 1 trap: a prior on theta that depends on sigma2."""
     right = NormalExact._log_joint
     monkeypatch.setattr(NormalExact, "_log_joint", lambda self, u: right(self, u) - u / 2)
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""Plants' integrals against rules in extended precision, and their draws against dense grids."""
+"""Integrals of plants against rules in extended precision, and draws against dense grids."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def integrate(f, edges):
 
 
 def reach(fall, scale, sign):
-    """How far from the mode the integrand has fallen by e^-50."""
+    """The distance from the mode at which the integrand has fallen by e^-50."""
     with np.errstate(over="ignore"):
         distance = scale
         while fall(sign * distance) < 50:
@@ -74,7 +74,7 @@ def test_poisson(num, total):
 
 
 def test_poisson_keeps_its_digits_where_counts_are_large():
-    """The log likelihood is about 1e10 at its best; differences from that matter."""
+    """The maximum of the log likelihood is about 1e10, and differences from it matter."""
     plants = PoissonPlants(PROPER, np.array([100.0]), np.array([1e9]))
     best = np.log(1e7)
     mu = best + np.array([[-1.0, 0.0, 0.5]])
@@ -259,7 +259,7 @@ def test_log_precisions(a):
 
 
 def test_both_ways_of_drawing_agree(monkeypatch):
-    """The hat of cells alone, where usually the gamma serves."""
+    """Only the hat of cells, where usually the gamma is used."""
     right = normal_plants._gamma_hat
 
     def none(kernel):
@@ -300,5 +300,5 @@ def test_gamma_draws_of_small_shapes_do_not_underflow():
 
 def test_rejection_without_end_is_refused(monkeypatch):
     monkeypatch.setattr("pyflowers.posterior.plants._MAX_ROUNDS", 10)
-    with pytest.raises(FitError, match="2 draws of plants' parameters were rejected"):
+    with pytest.raises(FitError, match="2 draws of plant parameters were rejected"):
         until_accepted(lambda index: (np.zeros(2)[index], np.zeros(2, bool)[index]))

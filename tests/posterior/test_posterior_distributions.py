@@ -1,4 +1,4 @@
-"""The two families against SciPy's and numerical integrals; sufficient statistics."""
+"""The two families against SciPy and numerical integrals; sufficient statistics."""
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_normal_is_scipys():
 
 
 def check_draws(sample):
-    """Kolmogorov-Smirnov at the 1e-4 level, which sees location and spread alike."""
+    """Kolmogorov-Smirnov at the 1e-4 level, which detects errors of location and spread."""
     rng = np.random.default_rng(20240101)
     for i in range(4):
         draws = sample(SIGMA2, rng, 4000)[:, i]

@@ -1,4 +1,4 @@
-"""Counts of large groups are Poisson counts, in no order."""
+"""Counts of large groups are Poisson counts in random order."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ RATES = np.array([0.0, 0.3, 4.0, 49.9, 51.0, 3e18])
 
 
 def chi_square(counts, rate):
-    """P-value of Pearson's test of counts against their distribution, 20 bins at most."""
+    """P-value of Pearson's test of counts against their distribution, with at most 20 bins."""
     edges = np.unique(poisson(rate).ppf(np.linspace(0.05, 0.95, 19)))
     expected = np.diff(poisson(rate).cdf(edges), prepend=0, append=1) * counts.size
     found = np.bincount(np.searchsorted(edges, counts.ravel()), minlength=expected.size)

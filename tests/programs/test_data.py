@@ -1,4 +1,4 @@
-"""A table as the data block of a program, by every kind of source."""
+"""Reading a table as the data block of a program, with every kind of source."""
 
 import json
 from dataclasses import replace
@@ -46,7 +46,7 @@ def test_a_table_fills_the_data_block(trial):
 def test_labels_are_kept_and_positions_are_stans(trial):
     data = trial.read(visits())
     assert data.by_group.names == ("Ann", "Bob")
-    # Visit 10 comes after visit 2, though Ann's visit 2 comes first in the table.
+    # Visits are ordered by number: 10 comes after 2, and 1 first, although 2 is first in the table.
     assert data.by_time.names == ("1", "2", "10")
     assert trial.read(visits(), time_order="appearance").by_time.names == ("2", "1", "10")
     assert data.coords == {"x": ("treated", "base")}
@@ -80,7 +80,7 @@ def test_columns_of_other_names(trial):
 
 
 def test_a_variable_that_was_renamed_is_found_by_its_own_name(own_program):
-    """An undeclared column is that of the variable's name, under the user's."""
+    """An undeclared column has the variable's name, or the user's name for it."""
     program = own_program("plain", "data { int N; vector[N] y; } parameters { real mu; }")
     data = program.read(pd.DataFrame({"weight": [1, 2.5]}), columns={"y": "weight"})
     assert data.y.tolist() == [1, 2.5]
@@ -134,7 +134,7 @@ parameters { real mu; }
 def test_times_that_the_model_reads_are_not_left_out(own_program):
     program = own_program("trend", TREND, '[table]\ngroup = "plot"\ntime = "week"')
     frame = pd.DataFrame({"y": [1, 2.0], "plot": ["a", "a"], "week": [1, 1]})
-    with pytest.raises(ConfigError, match="week cannot be told from the table"):
+    with pytest.raises(ConfigError, match="week has no matching column"):
         program.read(frame.drop(columns="week"))
     with pytest.raises(DataError, match=r"leave time out of \[table\] in the declaration"):
         program.read(frame)
@@ -222,7 +222,7 @@ def test_a_lower_bound_of_the_text_or_of_the_declaration(own_program):
     declaration = '[data]\ny = { column = "y", lower = 0.8 }'
     with pytest.raises(DataError, match=r"row 2: y is 0\.7, but must be at least 0\.8"):
         own_program("bound", text, declaration).read(frame.assign(y=[1, 0.7]))
-    # A bound that is a variable is for Stan to judge.
+    # Stan checks a bound that is a variable.
     text = "data { int N; real a; vector<lower=a>[N] y; } parameters { real b; }"
     assert own_program("named", text, "[priors]\na = 3").read(frame).num_obs == 2
 
@@ -264,7 +264,7 @@ def test_a_new_kind_of_source_is_one_class(own_program):
         program.read(frame.assign(v=[3, "a"]), columns={"w": "weight"})
 
 
-# --- A data block as it is ------------------------------------------------------------------------
+# --- A data block instead of a table --------------------------------------------------------------
 
 
 def test_json_and_a_mapping_are_the_data_block(trial, tmp_path):
@@ -287,12 +287,12 @@ def test_json_and_a_mapping_are_the_data_block(trial, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "it is not JSON"),
-        ("", "it is not JSON"),
+        ("{", "is not JSON"),
+        ("", "is not JSON"),
         ("3", "CmdStan JSON is an object, such as"),
         ('"a"', "this is a str"),
-        ('{"a":' * 100_000, "it is not JSON \\(nested too deeply\\)"),
-        ('{"N": ' + "1" * 5000 + "}", "it is not JSON"),
+        ('{"a":' * 100_000, "is not JSON \\(nested too deeply\\)"),
+        ('{"N": ' + "1" * 5000 + "}", "is not JSON"),
     ],
     ids=lambda text: text[:12],
 )
@@ -307,15 +307,15 @@ def test_json_that_is_no_data_block(trial, tmp_path, text, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"y": "a"}, "data y: it holds text"),
-        ({"y": ["a"]}, "data y: it holds text, and a data block holds numbers"),
-        ({"y": [[1], [1, 2]]}, "data y: it is not an array of numbers"),
-        ({"y": [None]}, "data y: it is not an array of numbers"),
-        ({"y": [1, None]}, "data y: it is not an array of numbers"),
-        ({"y": np.array(["2024-01-01"], "datetime64[D]")}, "data y: it holds datetime64"),
-        ({"y": np.array([3], "timedelta64[D]")}, "data y: it holds timedelta64"),
-        ({"y": {1, 2}}, "data y: it is not an array of numbers"),
-        ({"y": object()}, "data y: it is not an array of numbers"),
+        ({"y": "a"}, "data y holds text"),
+        ({"y": ["a"]}, "data y holds text, but a data block holds numbers"),
+        ({"y": [[1], [1, 2]]}, "data y is not an array of numbers"),
+        ({"y": [None]}, "data y is not an array of numbers"),
+        ({"y": [1, None]}, "data y is not an array of numbers"),
+        ({"y": np.array(["2024-01-01"], "datetime64[D]")}, "data y holds datetime64"),
+        ({"y": np.array([3], "timedelta64[D]")}, "data y holds timedelta64"),
+        ({"y": {1, 2}}, "data y is not an array of numbers"),
+        ({"y": object()}, "data y is not an array of numbers"),
         ([1, 2], "data: a list is not a table; give a file, a DataFrame or a mapping"),
         (3, "data: a int is not a table"),
         (np.zeros(3), "data: a ndarray is not a table"),
@@ -350,17 +350,17 @@ def test_no_option_of_a_table_is_ignored_without_one(trial):
     values = {"N": 1, "y": [3]}
     for options in ({"columns": {"group": "a"}}, {"sep": ";"}, {"time_order": "appearance"}):
         name = next(iter(options.get("columns", options)))
-        with pytest.raises(ConfigError, match=f"{name}: it describes a table, and trial is given"):
+        with pytest.raises(ConfigError, match=f"{name} is only valid with a table, but trial"):
             trial.read(values, **options)
         read = trial.read(visits())
         assert isinstance(read, Data)
         assert trial.read(read) is read
-        with pytest.raises(ConfigError, match=f"{name}: the data have been read already"):
+        with pytest.raises(ConfigError, match=f"{name}: the data are already read"):
             trial.read(read, **options)
     for table in (visits(), from_frame(visits())):
-        with pytest.raises(ConfigError, match="sep: it describes a file, and"):
+        with pytest.raises(ConfigError, match="sep is only valid with a file, and"):
             trial.read(table, sep=";")
-    with pytest.raises(ConfigError, match="time_order must be value or appearance, was 'name'"):
+    with pytest.raises(ConfigError, match="time_order must be value or appearance, got 'name'"):
         trial.read(visits(), time_order="name")
 
 
@@ -386,7 +386,7 @@ model { tau ~ std_normal(); }
 
 
 def test_dimensions_have_names_that_nothing_else_has(own_program):
-    """The column obs is labels, and its dimension is not that of the rows; ratings stay values."""
+    """The column obs has labels, and its dimension is not the rows; ratings stay values."""
     program = own_program("ratings", RATINGS, "[data]\nK = { value = 5 }\n[dims]\ntau = ['tau']")
     frame = pd.DataFrame({"y": [5, 3, 5], "obs": ["b", "a", "b"]})
     data = program.read(frame)

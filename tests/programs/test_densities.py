@@ -1,4 +1,4 @@
-"""Declared priors as densities: each integrates to one and has the sd that it says."""
+"""Declared priors as densities: each integrates to one and has the stated sd."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""``pyflowers new``: copies of shipped programs, drafted declarations, and nothing overwritten."""
+"""``pyflowers new`` copies shipped programs, drafts declarations, and overwrites nothing."""
 
 import tomllib
 
@@ -60,7 +60,7 @@ def test_a_copy_computes_in_stan_what_is_in_python_for_the_shipped_program(name,
     status, printed = new(tmp_path / "mine", "--from", name)
     assert status == 0
     lost = "exact" if name == "multilevel_poisson" else "exact and vb"
-    assert f"{lost} are written in Python for {name}" in printed
+    assert f"written in Python for {name}, and not copied: {lost}" in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.stan", "mine.toml"]
     copy, shipped = find_program(tmp_path / "mine.stan"), find_program(name)
     assert copy.can(Capability.LOG_LIK)
@@ -79,7 +79,7 @@ def test_a_draft_says_what_is_known_and_marks_the_rest(new, tmp_path):
     assert status == 0
     assert (tmp_path / "bees.toml").read_text() == DRAFT
     assert "fill in the marked lines" in printed
-    # Without gaps it says so, and the program can be read.
+    # If there are no gaps, this is reported, and the program can be read.
     (tmp_path / "bees.toml").unlink()
     text = PROGRAM.replace("vector[2] weights;", "").replace("real<lower=0> beta_sd;", "")
     text = text.replace("vector<lower=0>[N] sun;", "").replace("beta * sun", "beta * plot[1]")
@@ -95,12 +95,12 @@ def test_a_header_over_two_lines_stays_in_its_comment():
 
 
 def test_places_and_names_that_cannot_be(new, tmp_path):
-    """Nothing is overwritten, and nothing is written where one file cannot be."""
+    """Nothing is overwritten, and nothing is written if one of the files cannot be."""
     (tmp_path / "mine.toml").write_text("mine")
     (tmp_path / "bees.csv").write_text(TABLE)
     for words, message in (
-        (("mine", "--from", "iid_normal"), "mine.toml: it already exists; choose another name"),
-        (("mine.toml/a", "--from", "iid_normal"), "mine.toml/a.stan: it cannot be written ("),
+        (("mine", "--from", "iid_normal"), "mine.toml already exists; choose another name"),
+        (("mine.toml/a", "--from", "iid_normal"), "mine.toml/a.stan cannot be written ("),
         (("b", "--from", "multilevel_poison"), "did you mean multilevel_poisson?"),
         (("gone.stan", "--data", tmp_path / "bees.csv"), "gone.stan: no such Stan program"),
     ):

@@ -1,4 +1,4 @@
-"""A program: its capabilities, what to add for those that it lacks, its priors."""
+"""Programs: capabilities, remedies for missing ones, and priors."""
 
 from pathlib import Path
 from typing import Any
@@ -133,16 +133,16 @@ parameters { real mu; }
 
 BAD_PRIORS = [
     ({"tau": 1.0}, "prior tau: priors has no such prior; it has any, typed, least, more"),
-    ({"least": 0.4}, "prior least: it must be a finite number and at least 0.5, was 0.4"),
-    ({"more": 0}, "prior more: it must be a finite number and above 0, was 0"),
-    ({"typed": -1}, "prior typed: it must be a finite number and at least 0, was -1"),
-    ({"any": np.inf}, "prior any: it must be a finite number, was inf"),
-    ({"any": np.nan}, "prior any: it must be a finite number, was nan"),
-    ({"any": "1"}, "prior any: it must be a finite number, was '1'"),
-    ({"any": True}, "prior any: it must be a finite number, was True"),
-    ({"any": None}, "prior any: it must be a finite number, was None"),
-    ({"any": 1j}, "prior any: it must be a finite number, was 1j"),
-    ({"any": [1.0]}, "prior any: it must be a finite number, was [1.0]"),
+    ({"least": 0.4}, "prior least must be a finite number and at least 0.5, got 0.4"),
+    ({"more": 0}, "prior more must be a finite number and above 0, got 0"),
+    ({"typed": -1}, "prior typed must be a finite number and at least 0, got -1"),
+    ({"any": np.inf}, "prior any must be a finite number, got inf"),
+    ({"any": np.nan}, "prior any must be a finite number, got nan"),
+    ({"any": "1"}, "prior any must be a finite number, got '1'"),
+    ({"any": True}, "prior any must be a finite number, got True"),
+    ({"any": None}, "prior any must be a finite number, got None"),
+    ({"any": 1j}, "prior any must be a finite number, got 1j"),
+    ({"any": [1.0]}, "prior any must be a finite number, got [1.0]"),
 ]
 
 
@@ -158,12 +158,12 @@ def test_priors_have_defaults_and_take_numbers_of_any_type(own_program):
     assert program.resolve_priors() == {"any": 1.0, "least": 1.0, "more": 1.0, "typed": 2.0}
     given = {"any": np.float32(-2), "least": np.int64(3), "more": 1e-9, "typed": 0}
     assert program.resolve_priors(given) == {"any": -2, "least": 3, "more": 1e-9, "typed": 0}
-    # Those of a data block are checked, too.
+    # Hyperparameters in a data block are also checked.
     values = {"N": 1, "y": [1.0], "any": 5, "typed": np.array(3)}
     priors = program.resolve_priors(None, program.read(values))
     assert priors == {"any": 5.0, "least": 1.0, "more": 1.0, "typed": 3.0}
     assert {type(value) for value in priors.values()} == {float}
-    for wrong, message in (({"typed": -1}, "typed: it must be a fin"), ({"any": [1, 2]}, "any: ")):
+    for wrong, message in (({"typed": -1}, "typed must be a fin"), ({"any": [1, 2]}, "any ")):
         with pytest.raises(ConfigError, match=f"prior {message}"):
             program.resolve_priors(None, program.read({**values, **wrong}))
     with pytest.raises(ConfigError, match="bare declares no priors; list those of its data block"):
@@ -176,10 +176,10 @@ def test_a_prior_that_counts_is_a_whole_number(own_program):
     whole, _ = program.fill(program.read({}), program.resolve_priors({"degree": 4.0}))
     assert type(whole["degree"]) is int
     for given, message in (
-        (2.5, "it must be a whole number, was 2.5"),
-        (0, "at least 1, was 0"),
+        (2.5, "must be a whole number, got 2.5"),
+        (0, "at least 1, got 0"),
     ):
-        with pytest.raises(ConfigError, match=f"prior degree: .*{message}"):
+        with pytest.raises(ConfigError, match=f"prior degree.* {message}"):
             program.resolve_priors({"degree": given})
 
 
@@ -196,7 +196,7 @@ def test_the_declared_prior_of_a_parameter(trial):
     ("reference", "error", "message"),
     [
         ("multilevel_poison", ConfigError, "did you mean multilevel_poisson?"),
-        ("zzz", ConfigError, "no program is named 'zzz': choose one of iid_normal"),
+        ("zzz", ConfigError, "no program is named 'zzz'; choose one of iid_normal"),
         ("absent.stan", ConfigError, "no such Stan program; check the path"),
         ("a\0b.stan", ConfigError, "not a path that can be opened"),
         ("x" * 300 + ".stan", ConfigError, "not a path that can be opened|no such Stan program"),
@@ -216,7 +216,7 @@ def test_files_that_are_no_program(tmp_path):
     (tmp_path / "folder.stan").mkdir()
     with pytest.raises(ConfigError, match="no such Stan program"):
         Program.open(tmp_path / "folder.stan")
-    with pytest.raises(ConfigError, match="--include: iid_normal includes no files; leave it out"):
+    with pytest.raises(ConfigError, match="iid_normal includes no files; leave --include out"):
         find_program("iid_normal", ("lib",))
 
 
@@ -236,7 +236,7 @@ def test_an_include_is_never_written_outside_of_the_folder(tmp_path, include):
     assert [p for p in tmp_path.rglob("*.stan") if p.parent not in (models, tmp_path)] == [path]
     assert outside.stat().st_mtime_ns == before
     assert "real mu;" in path.read_text()
-    # A folder of a run that somebody sent names its files itself.
+    # The folder of a run that another user sent names its files itself.
     sent = Source(Path("m.stan"), {str(tmp_path / "overwritten.stan"): b"model { }"})
     assert sent.write(target).parent == target
     assert not (tmp_path / "overwritten.stan").exists()

@@ -1,4 +1,4 @@
-"""What ships: priors, checks, likelihoods and moments; and how little adding a program takes."""
+"""Shipped programs: priors, checks, likelihoods and moments; and adding a program."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ EVERY = shipped_names()
 
 
 def table(rows):
-    """Rows of plants as a tidy frame, labelled from 0."""
+    """Return rows of plants as a tidy frame, with labels from 0."""
     cells = [(p, t, y) for p, row in enumerate(rows) for t, y in enumerate(row)]
     return pd.DataFrame(cells, columns=["plant", "month", "flowers"])
 
@@ -31,7 +31,7 @@ def filled(name, rows, priors=None):
 
 
 def missing(name, rows, priors=None):
-    """What is said of each quantity whose moments are missing."""
+    """Return the record of each quantity whose moments are missing."""
     data, _ = filled(name, rows, priors)
     return {m.parameter: m for m in find_program(name).missing_moments(data)}
 
@@ -91,7 +91,7 @@ def test_counts_that_are_all_zero_leave_mu_to_its_prior():
     [
         ({"sigma2_plant_nu": 1.0}, "needs both above 0"),
         ({"sigma2_plant_scale": 1.0}, "needs both above 0"),
-        ({"sigma2_plant_nu": -3.0}, "at least -2, was -3"),
+        ({"sigma2_plant_nu": -3.0}, "at least -2, got -3"),
     ],
 )
 def test_half_of_a_prior_is_refused(priors, message):
@@ -132,7 +132,7 @@ SHAPES = [
 @pytest.mark.parametrize("name", LECTURE)
 @pytest.mark.parametrize("rows", SHAPES, ids=len)
 def test_missing_moments_are_those_of_the_exact_posterior(name, rows):
-    """The summary and the quadrature say the same of every mean and variance."""
+    """The summary and the quadrature agree on the existence of every mean and variance."""
     program = find_program(name)
     data, _ = filled(name, rows)
     exact = set(program.python.closed_form.exact(data).missing_moments)
@@ -164,7 +164,7 @@ def test_sigma2_plant_says_which_moments_it_lacks(num_months, lacks_mean):
 
 
 def test_only_the_plants_that_lack_a_moment_are_said_to():
-    """One plant of few months among others of many: the others keep their mean and sd."""
+    """With one plant of few months among others of many, the others keep mean and sd."""
     rows = [[1, 2, 4, 3, 6, 2, 5, 1]] * 5
     rows[2] = [1, 5, 3, 4]
     rows[4] = [1, 5, 3, 4, 9]
@@ -267,7 +267,7 @@ CAPABILITIES = Capabilities(
 
 
 def test_three_files_make_a_shipped_program(cmdstan, tmp_path):
-    """A copy of the package with a ``.stan``, a ``.toml`` and a module, and no edit elsewhere."""
+    """A copy of the package with a new ``.stan``, ``.toml`` and module, and no other change."""
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("pyflowers", "stan", "data"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
@@ -322,7 +322,7 @@ def test_the_largest_count_and_real_values_are_allowed():
     assert filled("iid_normal", [[-1.5, 2e9]])[1] == []
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of means of nothing
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from NumPy, on means of nothing
 @pytest.mark.parametrize(
     "block",
     [

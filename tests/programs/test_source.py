@@ -43,7 +43,7 @@ PROGRAMS = sorted(
         ("tuple(real, vector[N]) t;", ("tuple", (), None, None)),
         ("array[N] tuple(int, array[2] real) t;", ("tuple", ("N",), None, None)),
         ("int\n  N\n;", ("int", (), None, None)),
-        # Of later Stans than stanc's here.
+        # From later versions of Stan than this stanc.
         ("row_stochastic_matrix[3, 2] p;", ("row_stochastic_matrix", ("3", "2"), None, None)),
         ("column_stochastic_matrix[3, 2] p;", ("column_stochastic_matrix", ("3", "2"), None, None)),
         ("sum_to_zero_matrix[3, 2] p;", ("sum_to_zero_matrix", ("3", "2"), None, None)),
@@ -57,7 +57,7 @@ def test_a_declaration(declaration, expected):
 
 
 def test_only_the_top_level_of_a_block_declares():
-    """Not what nested blocks, comments and strings hold; an array in braces is no nested block."""
+    """Nested blocks, comments and strings are skipped; an array in braces is not a nested block."""
     blocks = read_blocks("""
     functions { real data_of(data real x, int n) { real local; return x; } }
     // data { int a; }
@@ -101,7 +101,7 @@ def test_only_the_top_level_of_a_block_declares():
     ["", "data {", "data { int", "data { array[", "data { int<lower=0 N; }", "}{", "data { ; }"],
 )
 def test_text_that_is_no_program_declares_nothing(text):
-    """Whether it is one is for stanc to say."""
+    """Only stanc decides whether it is one."""
     assert not read_blocks(text).data
 
 

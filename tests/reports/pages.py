@@ -1,4 +1,4 @@
-"""A report as its reader sees it: parsed by the standard's algorithm, its prose read for faults."""
+"""A report, parsed by the algorithm of the HTML standard, and checks of its prose."""
 
 import re
 
@@ -15,13 +15,13 @@ NAMESPACE = "{http://www.w3.org/1999/xhtml}"
 
 
 class Page:
-    """A report, parsed by the standard's algorithm; any parse error fails."""
+    """A report, parsed by the algorithm of the HTML standard; any parse error fails."""
 
     def __init__(self, html):
         self.tree = html5lib.HTMLParser(strict=True).parse(html)
 
     def nodes(self, *names, under=None):
-        """Return all elements of some names, in order, of the page or of an element or its id."""
+        """Return all elements with given names, in order, of the page or of an element."""
         wanted = {NAMESPACE + name for name in names}
         top = self.by_id(under) if isinstance(under, str) else self.tree if under is None else under
         return [node for node in top.iter() if node.tag in wanted]
@@ -37,12 +37,12 @@ class Page:
 
     @property
     def sections(self):
-        """The sections' ids."""
+        """The ids of the sections."""
         return [node.get("id") for node in self.nodes("section")]
 
     @property
     def alts(self):
-        """The images' alternative texts."""
+        """The alternative texts of the images."""
         return [node.get("alt") for node in self.nodes("img")]
 
 
@@ -51,7 +51,7 @@ def text_of(node):
 
 
 def report(*fits, **how):
-    """Return the report of fits, whose English has no faults."""
+    """Return the report on fits, after checking its English."""
     page = Page(render_report(fits, **how))
     assert [name for name in page.sections if name != "methods"] == REPORTED
     assert faults(page) == []
@@ -72,7 +72,7 @@ _FAULTY = (
 
 
 def faults(page):
-    """Return (what is wrong, where) of every paragraph, caption and item of the page's prose."""
+    """Return (error, place) for every paragraph, caption and item of the page's prose."""
     found = []
     for node in page.nodes("p", "li", "figcaption"):
         text = text_of(node)

@@ -67,7 +67,7 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """Open a file and record what it complains about and asks for."""
+    """Open a file and record its complaints and requests."""
     contexts = []
 
     def opened(path, *, width=1280, scheme="light"):
@@ -117,7 +117,7 @@ def test_the_lectures_report_opens(open_page, report, width, scheme):
 
 
 def test_a_figure_is_dark_on_a_dark_page(open_page, report):
-    """The figure's background is the page's, in either scheme."""
+    """The figure has the page's background, in both colour schemes."""
     for scheme in ("light", "dark"):
         page, _ = open_page(report, scheme=scheme)
         image = page.locator("img").first
@@ -152,7 +152,7 @@ def test_no_label_is_executed_and_all_are_shown(open_page, tmp_path, place):
     }[place]
     for i, (plants, months, columns) in enumerate(batches):
         data = labelled(plants, months, columns)
-        # The Poisson model has no comparison with VB, which takes longest and shows no label.
+        # The Poisson model is not compared with VB, which takes longest and shows no label.
         fit = synthetic_fit("multilevel_poisson", data, draws=50)
         path = pyflowers.report([fit], tmp_path / f"{i}.html")
         page, seen = open_page(path)
@@ -172,7 +172,7 @@ def labelled(plants, months, columns):
 
 
 def test_the_injections_would_work_unescaped(open_page, tmp_path):
-    """A page that did not escape would be caught: the negative control of the test above."""
+    """A page without escaping would be detected: the negative control of the test above."""
     path = tmp_path / "bad.html"
     path.write_text(f"<!DOCTYPE html><title>x</title><p>{INJECTIONS[0]}", encoding="utf-8")
     page, _ = open_page(path)

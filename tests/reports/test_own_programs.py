@@ -1,4 +1,4 @@
-"""The report of programs of a user's own: their names, their quantities, and plain English."""
+"""Reports on user programs: their names, their quantities, and plain English."""
 
 import json
 import os
@@ -77,7 +77,7 @@ unit = "{value} per {time}"
         ("Under <code>m</code>, it is None.", "a value of the program's"),
         ("It stands.. there.", "punctuation"),
         ("It is is there.", "a word twice"),
-        ("it is there.", "no capital"),
+        ("is there.", "no capital"),
         ("It is there", "no full stop"),
     ],
 )
@@ -94,7 +94,7 @@ def test_faulty_english_would_be_seen(text, fault):
     params=[*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)],
 )
 def example(request, executables, tmp_path_factory):
-    """A fit of an example, as its run folder gives it back, and its report."""
+    """A fit of an example, loaded from its run folder, and its report."""
     folder = tmp_path_factory.mktemp("run") / request.param
     fit = Fit.load(example_fit(request.param).save(folder))
     return fit, report(fit)
@@ -144,9 +144,9 @@ def test_the_answer_names_each_single_number_with_its_meaning(example):
 
 
 def test_the_answer_states_each_vector(example):
-    """Short ones whole, long ones by their lowest and highest median, and the longest not at all.
+    """Short ones in full, long ones by their lowest and highest median, and the longest not.
 
-    The answer names twelve quantities, the shortest ones; of epil's fourteen it leaves two out.
+    The answer names the twelve shortest quantities; of the fourteen in epil it leaves two out.
     """
     fit, page = example
     summary, answer = fit.summary(), page.output("answer")
@@ -212,7 +212,7 @@ def test_what_does_not_apply_is_not_there(example):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder of two programs: one with a declaration, ``log_lik`` and ``y_rep``, one bare."""
+    """A folder with two programs: one with declaration, ``log_lik`` and ``y_rep``, one without."""
     path = tmp_path_factory.mktemp("mine")
     (path / "rate.stan").write_text(RATE)
     (path / "rate.toml").write_text(OF_FLOWERS)
@@ -256,11 +256,11 @@ def test_data_without_groups_or_times(folder):
     assert "What do the data say about y?" in page.output("answer")
     assert "6 observations, between 1 and 5.5, on average 3.00." in page.output("data")
     assert "mu: " in page.output("answer")
-    assert len(page.alts) == 3  # no figure of the data, nor of what the program lacks
+    assert len(page.alts) == 3  # no figures of the data, or of capabilities that the program lacks
 
 
 def test_groups_without_times(folder):
-    """Rows of a group are replicates; one of a kind is said in the singular."""
+    """Rows of a group are replicates; a single one is in the singular."""
     frame = pd.DataFrame({"bed": ["Süd"] * 3 + ["Nord"], "flowers": [3, 4, 5, 2]})
     (folder / "beds.stan").write_text(RATE)
     (folder / "beds.toml").write_text(OF_FLOWERS.replace('time = "month"\n', ""))
@@ -319,9 +319,9 @@ print(seen)
 
 
 def test_the_report_only_reads(lecture_fits, tmp_path):
-    """It starts no program, makes no CmdStan, opens no connection and leaves no file.
+    """It starts no program, does not build CmdStan, opens no connection and leaves no file.
 
-    Forks of itself, which draw the figures, are no programs.
+    Its forks, which draw the figures, do not count as programs.
     """
     folders = [str(fit.save(tmp_path / name)) for name, fit in lecture_fits.items()]
     home = tmp_path / "home"

@@ -1,4 +1,4 @@
-"""The report holds what was computed, says so when it is bad, and is valid, accessible HTML."""
+"""The report holds the results, warns if they are bad, and is valid, accessible HTML."""
 
 import base64
 import csv
@@ -37,7 +37,7 @@ def runs(lecture_fits, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def compared(runs):
-    """The methods compared on each run."""
+    """The comparison of methods for each run."""
     return compare_all([Fit.load(folder) for folder in runs.values()])
 
 
@@ -58,7 +58,7 @@ def test_methods_may_be_compared_while_figures_are_drawn(runs, compared, html):
 
 @pytest.fixture(scope="module")
 def html(runs, compared):
-    """The report of the lecture's run folders, the methods compared."""
+    """The report on the lecture's run folders, with the comparison of methods."""
     return report_of(runs, compared)
 
 
@@ -97,7 +97,7 @@ def test_every_number_is_the_one_in_the_run_folder(page, runs):
         file, row, column = place
         written = sources[file][row][column]
         value = float("nan") if written in ("", None) else float(written)
-        # Draws read back from a file are added up in another order: the last bit may differ.
+        # Draws from a file are added up in a different order, so the last bit may differ.
         assert float(node.get("value")) == pytest.approx(value, rel=1e-12, nan_ok=True), place
         if file.endswith(".csv"):
             assert text_of(node) == format_cell(column, value), place
@@ -118,7 +118,7 @@ def test_no_number_of_a_summary_table_is_untraceable(page):
     for node in page.nodes("td", under="models"):
         numbers = page.nodes("data", under=node)
         if not numbers:
-            # The priors' tables hold options, which run.json and the last section hold, too.
+            # The tables of priors hold options, which are also in run.json and the last section.
             assert re.fullmatch(r"-?[\d.]+|default|[a-zσχ].*", text_of(node)), text_of(node)
         for number in numbers:
             assert number.get("data-file"), text_of(node)
@@ -188,7 +188,7 @@ def shift(draws, stats):
 REFUSED = "it has no data; give it some with --data FILE"
 FINDING = "the counts of flowers are smaller on average than the model predicts (mean"
 GOOD = {"iid_normal": None}
-VERDICTS = [  # defects of fits, models refused, kind of banner, texts in it, texts in the verdict
+VERDICTS = [  # defects of fits, refused models, kind of banner, texts in it, texts in the verdict
     (GOOD, [], "pass", ["This fit can be trusted. All 6 diagnostics pass."], []),
     (
         *(GOOD | {"multilevel_poisson": stick}, ["multilevel_normal"], "fail"),
@@ -305,6 +305,27 @@ def test_the_command_repeats_the_run(page):
     assert command == "pyflowers report --seed 1 --engine cmdstan --out report.html"
 
 
+def test_the_methods_paragraph_has_what_the_run_records(page, lecture_fits):
+    (said,) = (text_of(quote) for quote in page.nodes("blockquote", under="provenance"))
+    best = lecture_fits["multilevel_poisson"]
+    worst = {check.name: check.number for check in best.verdict.computation.checks}
+    assert "The 12 observations of flowers" in said
+    assert "mu_mean = 0, mu_sd = 100" in said
+    assert f"R-hat was at most {worst['R-hat']}" in said
+    assert f"at least {worst['bulk ESS']} in bulk and {worst['tail ESS']} in the tails" in said
+    assert re.search(r"conclusions about (.*) moved", said)[1] == "mu, sigma2"
+    assert said.count("(PSIS-LOO)") == 2
+
+
+def test_a_fit_that_did_not_converge_has_no_methods_paragraph():
+    def diverge(_, stats):
+        stats["divergent__"][:, :9] = 1
+
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 4), change=diverge)
+    said = text_of(Page(render_report([fit])).nodes("blockquote", under="provenance")[0])
+    assert said == "The sampling did not converge, so there is no result to report."
+
+
 def test_fits_with_options_of_their_own_have_a_command_each():
     data = table(["a", "b", "c"], 4)
     fits = [synthetic_fit("iid_normal", data, seed=1)]
@@ -337,7 +358,7 @@ def test_fits_that_make_no_report_are_refused(fits, message):
 def test_a_report_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     fit = synthetic_fit("iid_normal", table(["a", "b"], 4))
-    with pytest.raises(ConfigError, match=r"report .*page\.html: it cannot be written"):
+    with pytest.raises(ConfigError, match=r"report .*page\.html cannot be written"):
         report([fit], tmp_path / "file" / "page.html")
 
 
@@ -348,7 +369,7 @@ def test_figures_follow_light_and_dark():
     svg = to_svg(plots.shrinkage(fit))
     root = ET.fromstring(svg)
     texts = ["".join(node.itertext()) for node in root.iter() if node.tag.endswith("text")]
-    assert {"#0072b2", "var(--ink)", "</style>"} <= set(texts)  # labels are left alone
+    assert {"#0072b2", "var(--ink)", "</style>"} <= set(texts)  # labels are unchanged
     drawn = [node.get("style", "") for node in root.iter()]
     assert any("var(--model)" in style for style in drawn)
     assert not any(plots.LIGHT.model in style for style in drawn)
@@ -374,7 +395,7 @@ def test_contrast_is_aa():
 
 
 def calibration_of(fit, tmp_path, *, right):
-    """A calibration of a fit's program whose ranks are drawn here: uniform, or all too high."""
+    """A calibration of a fit's program with ranks drawn here: uniform, or all too high."""
     rng = np.random.default_rng(1)
     ranks = rng.integers(0, 51, 200)
     of_mu = {"parameter": "mu", "rank": ranks if right else ranks // 2}
@@ -422,7 +443,7 @@ def test_calibrations_are_a_section_and_part_of_the_verdict(tmp_path):
     assert verdict.index("No.") < verdict.index("The calibration fails.")
     assert "iid_normal: the ranks of mu are not uniform over 200 simulated data sets" in verdict
 
-    # Beside a model that is not calibrated the answer may still rest on another.
+    # Even if one model is not calibrated, the answer may rest on another model.
     other = synthetic_fit("multilevel_poisson", data)
     both = render_report([fit, other], calibrations=[calibration_of(fit, tmp_path, right=False)])
     page = Page(both)
@@ -436,7 +457,7 @@ def test_a_calibration_of_something_else_is_refused(tmp_path):
     data = table(["a", "b", "c"], 4)
     fit, other = (synthetic_fit(name, data) for name in ("iid_normal", "multilevel_poisson"))
     found = calibration_of(fit, tmp_path, right=True)
-    with pytest.raises(ConfigError, match="it is of iid_normal, and the report is of multilevel_p"):
+    with pytest.raises(ConfigError, match="is for iid_normal, but the report is on multilevel_p"):
         render_report([other], calibrations=[found])
     with pytest.raises(ConfigError, match="iid_normal has changed since; run pyflowers sbc again"):
         render_report([fit], calibrations=[dataclasses.replace(found, sha256="0")])

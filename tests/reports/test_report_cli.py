@@ -20,7 +20,7 @@ def sections(path):
 
 
 def command_of(html):
-    """The command that makes the report again, as the page shows it."""
+    """The command on the page that reproduces the report."""
     (command,) = re.findall(r'aria-label="Command">(.*?)</pre>', html, re.DOTALL)
     return unescape(re.sub(r"<[^>]*>", "", command))
 
@@ -37,7 +37,7 @@ def test_a_table_becomes_a_report_and_its_runs_are_used_again(tmp_path, executab
     html = out.read_text(encoding="utf-8")
     second = run("report", *QUICK, "--out", out)
     assert second.output.count("nothing changed, taken from") == 3
-    # Reading draws back may change the last bit of a sum; what is printed is the same.
+    # Loading draws may change the last bit of a sum; the printed numbers are the same.
     assert re.sub(r' value="[^"]*"', "", out.read_text(encoding="utf-8")) == re.sub(
         r' value="[^"]*"', "", html
     )
@@ -72,8 +72,8 @@ def test_run_folders_become_a_report(lecture_fits, tmp_path):
             "--prior: a report of run folders takes no fitting options",
         ),
         (["--prior", "mu_std=1"], "prior mu_std: none of iid_normal, multilevel_normal"),
-        (["--model", "iid_norml"], "no program is named 'iid_norml': did you mean iid_normal"),
-        (["--chains", "0"], "sampler.chains must be at least 1, was 0"),
+        (["--model", "iid_norml"], "no program is named 'iid_norml'; did you mean iid_normal"),
+        (["--chains", "0"], "sampler.chains must be at least 1, got 0"),
         (["{run}", "{run}"], "report: two fits are of iid_normal"),
     ],
 )
@@ -96,5 +96,5 @@ def test_a_calibration_goes_from_its_folder_into_the_report(lecture_fits, tmp_pa
     html = out.read_text(encoding="utf-8")
     assert "is calibrated: over 20 data sets all 3 quantities stay inside the 99.99% band" in html
     assert "--calibration sbc" in command_of(html)
-    with pytest.raises(ConfigError, match="it holds no finished calibration; name the folder"):
+    with pytest.raises(ConfigError, match="holds no finished calibration; name the folder"):
         run("report", folder, "--calibration", tmp_path / "run", "--out", out)

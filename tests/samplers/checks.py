@@ -1,6 +1,6 @@
-"""What a right sampler does, and two targets that the lectures do not have: skewed and correlated.
+"""Checks of samplers, and two targets that the lectures lack: skewed and correlated.
 
-The tests call a check on what pyflowers has, and on planted bugs, which it must find.
+The tests call a check for pyflowers' samplers, and for planted bugs, which it must detect.
 """
 
 import numpy as np
@@ -31,14 +31,14 @@ class Gaussian:
 
 
 class LogGamma(Gamma):
-    """y = log x of gamma coordinates x: skewed, and on the whole line, as Stan would sample it."""
+    """y = log x for gamma coordinates x: skewed, and on the whole line, as Stan would sample it."""
 
     def __init__(self, shape, rate):
         super().__init__(shape, rate)
         self.mean, self.variance = digamma(self.shape) - np.log(self.rate), polygamma(1, self.shape)
 
     def log_density(self, y):
-        """Return the gamma's at exp(y) and the Jacobian, which makes a of a − 1."""
+        """Return the gamma density at exp(y) times the Jacobian, which turns a − 1 into a."""
         return (self.shape * y - self.rate * np.exp(y)).sum(axis=-1) + self._log_constant
 
     def log_density_gradient(self, y):
@@ -58,17 +58,18 @@ LINE = LinearRegression(_X, -1 + 2 * _X + 0.5 * np.random.default_rng(5).standar
 
 MAX_TESTS = 50
 FALSE_ALARM_RATE = 1e-5 / MAX_TESTS
-"""At most so many exactness tests run in this folder, and together they raise a false alarm once in
+"""The largest number of exactness tests in this folder. Together they raise a false alarm once in
 100,000 runs with fresh seeds."""
 
 
 def is_exact(kernel, target, seed=1, alarms=FALSE_ALARM_RATE, num_chains=10_000, num_steps=20):
-    """Tell whether the target is stationary: the sequential two-sample test of Gandy and Scott.
+    """Test whether the target is stationary, by the sequential two-sample test of Gandy and Scott.
 
-    Start chains from exact draws and make some transitions: if the kernel leaves the target
-    unchanged, the ends are exact draws too, and no test tells them from fresh ones. p-values are
-    combined by Bonferroni. With β = α/k and γ = β^(1/k): at each of k looks, fail if the p-value is
-    at most β, pass if it is above β + γ, else look again at fresh draws, with β/γ for β.
+    Chains start from exact draws and make some transitions. If the kernel leaves the target
+    unchanged, the ends are also exact draws, and no test distinguishes them from fresh ones.
+    p-values are combined by Bonferroni. With β = α/k and γ = β^(1/k): at each of k looks, fail if
+    the p-value is at most β, pass if it is above β + γ, else look again at fresh draws, with β/γ
+    for β.
 
     References
     ----------
@@ -97,14 +98,14 @@ def is_exact(kernel, target, seed=1, alarms=FALSE_ALARM_RATE, num_chains=10_000,
 
 
 def _statistics(target, x):
-    """Return what is compared, shape (num, d): x, log π(x), and how coordinates go together."""
+    """Return the compared quantities, shape (num, d): x, log π(x), and products of coordinates."""
     centred = (x - target.mean) / np.sqrt(target.variance)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.column_stack([x, centred[:, :-1] * centred[:, 1:], target.log_density(x)])
 
 
 def check_gradient(target, x, tolerance=1e-5, has_edge=True):
-    """Hold ∇ log π against central differences, and its log π against log_density."""
+    """Compare ∇ log π with central differences, and its log π with log_density."""
     log_density, gradient = target.log_density_gradient(x)
     assert np.array_equal(log_density, target.log_density(x))
     step = np.cbrt(np.finfo(float).eps)
@@ -129,7 +130,7 @@ class Flipped:
 
 
 def check_state_is_fresh(kernel, target):
-    """Hold what the state keeps of the target against the target at the position."""
+    """Compare the target's values in the state with the target at the position."""
     rng = np.random.default_rng(4)
     state = kernel.init(CORRELATED.sample(rng, 50))
     for _ in range(10):
@@ -142,7 +143,7 @@ def check_state_is_fresh(kernel, target):
 
 
 def check_chains_are_independent(kernel, target):
-    """Hold that chains accept one by one: their number is binomial, not one coin for all."""
+    """Check that chains accept independently: their number is binomial, not one coin for all."""
     rng = np.random.default_rng(5)
     num_chains, num_steps = 500, 300
     state = kernel.init(target.sample(rng, num_chains))
@@ -156,7 +157,7 @@ def check_chains_are_independent(kernel, target):
 
 
 class FullDrift(MALA):
-    """Drift ε where Langevin has ε/2: Metropolis–Hastings corrects any drift, but not to HMC."""
+    """Drift ε instead of ε/2: Metropolis–Hastings corrects any drift, but it is not HMC."""
 
     def _drifted(self, state):
         return state.position + self.step_size * self.mass.velocity(state.gradient)

@@ -1,6 +1,6 @@
 """Every Metropolis-type kernel leaves its target unchanged, at a total false-alarm rate of 1e-5.
 
-Beside them stand kernels with a planted bug, each of which the same test must find.
+There are also kernels with a planted bug, each of which the same test must detect.
 """
 
 from typing import Any
@@ -100,7 +100,7 @@ class StaleLogDensity(Metropolis):
 
 
 class ForgottenRatio(MultiplicativeStep):
-    """Taken for symmetric: the Jacobian x′/x is left out."""
+    """Treated as symmetric: the Jacobian x′/x is left out."""
 
     def log_ratio(self, x, proposed):
         return 0 * super().log_ratio(x, proposed)
@@ -149,14 +149,14 @@ class FrozenMomentum(Mass):
 
 
 class MomentumLeftOut(Mass):
-    """The kinetic energy does not count in the ratio."""
+    """The kinetic energy is missing in the ratio."""
 
     def kinetic_energy(self, momentum):
         return np.zeros(len(momentum))
 
 
 class Uncorrected(MALA):
-    """Accepts by π(x′)/π(x): Langevin's proposal taken for symmetric."""
+    """Accepts by π(x′)/π(x), as if Langevin's proposal were symmetric."""
 
     def _log_proposal(self, to, given):
         return np.zeros(len(to.position))
@@ -208,7 +208,7 @@ def test_kernel_leaves_its_target_unchanged(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_kernel_moves_and_rejects(name):
-    """A kernel that never moves is exact too: so is one that cannot be told from it."""
+    """A kernel that never moves is also exact, and so is one that is indistinguishable from it."""
     kernel, target = CASES[name]
     rng = np.random.default_rng(1)
     _, info = kernel(rng, kernel.init(target.sample(rng, 2_000)))
@@ -226,7 +226,7 @@ def test_what_the_bugs_are_planted_in_is_exact(mass):
 
 
 class Shifted:
-    """Draws exactly from the target, or beside it by `shift` sds."""
+    """Draws exactly from the target, or shifted by `shift` sds."""
 
     def __init__(self, target, shift):
         self.target, self.shift = target, shift
@@ -253,7 +253,7 @@ def test_a_tenth_of_an_sd_is_seen(shift, exact):
 
 
 def test_full_drift_is_exact_all_the_same():
-    """Why the draws alone cannot tell it: Metropolis–Hastings corrects any drift."""
+    """The draws alone cannot show it, because Metropolis–Hastings corrects any drift."""
     assert is_exact(FullDrift(SKEWED, 0.3, SKEWED_MASS), SKEWED)
 
 

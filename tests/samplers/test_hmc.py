@@ -39,13 +39,13 @@ MATRIX = np.array([[2.0, 0.9], [0.9, 1.0]])
 
 
 def leapfrog_with_a_full_kick(target, mass, point, step_size):
-    """Kick in full where half is due."""
+    """A full kick instead of half a kick."""
     kicked = point.momentum + 0.5 * step_size * point.gradient
     return leapfrog(target, mass, point._replace(momentum=kicked), step_size)
 
 
 def global_error(point):
-    """Return the distance of `point` from where Hamilton's equations are at time 1."""
+    """Return the distance of `point` from the solution of Hamilton's equations at time 1."""
 
     def flow(_time, state):
         gradient = SKEWED.log_density_gradient(state[None, :2])[1][0]
@@ -91,7 +91,7 @@ def test_order_as_fitted(integrator, order, right):
     "integrator", [leapfrog, euler, modified_euler, leapfrog_without_second_half]
 )
 def test_reversibility(integrator):
-    """Run forwards, flip the momentum, run as far again: the start is back, to 1e-10."""
+    """Running forwards, flipping the momentum and running back reaches the start to 1e-10."""
     rng = np.random.default_rng(6)
     missed = 0.0
     for target, mass in ((CORRELATED, CORRELATED_MASS), (SKEWED, SKEWED_MASS)):
@@ -133,7 +133,7 @@ def test_euler_gains_energy_by_its_factor():
     ("integrator", "error"), [(euler, np.inf), (modified_euler, 0.3), (leapfrog, 0.05)]
 )
 def test_energy_over_a_long_path(integrator, error):
-    """Euler's leaves every bound; that of the other two oscillates, without a drift."""
+    """Euler's error leaves every bound; the errors of the other two oscillate without a drift."""
     begin = phase_point(OSCILLATOR, [[1.0]], [[1.0]])
     path = trajectory(integrator, OSCILLATOR, UNIT, begin, 0.3, 5_000)
     energy = np.array([hamiltonian(UNIT, point)[0] for point in path])
@@ -146,7 +146,7 @@ def test_energy_over_a_long_path(integrator, error):
 
 
 def test_leapfrog_keeps_the_oscillators_modified_energy():
-    """On N(0, 1), p² + q² (1 − ε²/4) is kept exactly, as one multiplies out."""
+    """On N(0, 1), p² + q² (1 − ε²/4) is conserved exactly."""
     begin = phase_point(OSCILLATOR, [[1.0]], [[0.4]])
     path = trajectory(leapfrog, OSCILLATOR, UNIT, begin, 0.9, 50)
     kept = [(point.momentum**2 + point.position**2 * (1 - 0.9**2 / 4)).item() for point in path]
@@ -191,7 +191,7 @@ def test_mass(mass, matrix):
     ],
 )
 def test_one_step_is_mala(num_steps, mala, same):
-    """HMC of one leapfrog step ε is MALA of ε², from the same random numbers."""
+    """HMC with one leapfrog step ε is MALA with ε², for the same random numbers."""
     hmc = HMC(SKEWED, 0.8, num_steps, mala.mass)
     position = SKEWED.sample(np.random.default_rng(7), 200)
     one, two = (run(kernel, np.random.default_rng(8), position, 20) for kernel in (hmc, mala))
@@ -215,7 +215,7 @@ def test_malas_first_proposal_has_the_drift_and_the_variance():
 
 
 def test_the_proposal_is_its_own_inverse():
-    """With the momentum flipped at the end, proposing twice comes home."""
+    """With the momentum flipped at the end, proposing twice returns to the start."""
     hmc = HMC(SKEWED, 0.3, 12, SKEWED_MASS)
     back = hmc.propose(hmc.propose(BEGIN, 0.3), 0.3)
     assert np.allclose(back.position, BEGIN.position, rtol=0, atol=1e-12)

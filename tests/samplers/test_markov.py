@@ -1,4 +1,4 @@
-"""Finite chains: detailed balance, the limit, and how fast."""
+"""Finite chains: detailed balance, the limit, and the rate of convergence."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def upside_down(weights, proposal):
 
 
 def without_staying(weights, proposal):
-    """Spread a rejected move over the other states, where it should count the state again."""
+    """Spread a rejected move over the other states, instead of counting the state again."""
     matrix = metropolis_matrix(weights, proposal)
     np.fill_diagonal(matrix, 0)
     return matrix / matrix.sum(axis=1, keepdims=True)
@@ -79,7 +79,7 @@ def test_stationary_distribution_is_the_target():
 
 @pytest.mark.parametrize("start", range(6))
 def test_convergence_from_any_start(start):
-    """Within Diaconis and Stroock's bound at every step, and to the limit at last."""
+    """Within Diaconis and Stroock's bound at every step, and converging to the limit."""
     history = distributions(MATRIX, np.eye(6)[start], 300)
     distance = total_variation(history, PI)
     bound = 0.5 * np.sqrt((1 - PI[start]) / PI[start]) * convergence_rate(MATRIX) ** np.arange(301)
@@ -89,7 +89,7 @@ def test_convergence_from_any_start(start):
 
 
 def test_equal_weights_on_an_even_ring_alternate_for_ever():
-    """Nothing is ever rejected, so the chain knows odd steps from even: no convergence."""
+    """Nothing is ever rejected, so odd and even steps differ, and there is no convergence."""
     matrix = metropolis_matrix(np.ones(6), ring_walk(6))
     assert convergence_rate(matrix) == pytest.approx(1)
     history = distributions(matrix, np.eye(6)[0], 400)

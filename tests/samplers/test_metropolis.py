@@ -39,7 +39,7 @@ def test_accept_the_better_and_reject_the_impossible():
 
 
 def test_acceptance_rate_against_quadrature():
-    """E min(1, π(x′)/π(x)) of a uniform step on N(0, 1)."""
+    """E min(1, π(x′)/π(x)) for a uniform step on N(0, 1)."""
 
     def moved(step, x):
         return np.exp(-(x**2) / 2) * min(1.0, np.exp((x**2 - (x + step) ** 2) / 2))
@@ -87,7 +87,7 @@ def test_hastings_with_a_symmetric_proposal_is_metropolis():
 
 
 def test_handouts_proposal_only_moves_right():
-    """Uncorrected, no chain comes back: each ends beyond the target's 99.9th percentile."""
+    """Without a correction, no chain comes back: each ends beyond the 99.9th percentile."""
     handout = Metropolis(TARGET, OneSidedStep(5.0))
     draws = run(handout, np.random.default_rng(6), np.zeros((100, 1)), 2_000).draws
     assert np.all(np.diff(draws, axis=1) >= 0)

@@ -10,13 +10,13 @@ from pyflowers.samplers import ball_acceptance_rate, propose_in_cube, uniform_in
 
 
 def by_polar_coordinates(rng, num_draws):
-    """Draw a uniform radius, which crowds the middle; √U would be right."""
+    """Draw a uniform radius, which gives too many points in the middle; √U would be right."""
     radius, angle = rng.random(num_draws), rng.uniform(0, 2 * np.pi, num_draws)
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
 
 
 def test_uniform_in_the_disc():
-    """|x|² and the angle are uniform, but not by polar coordinates."""
+    """|x|² and the angle are uniform, although polar coordinates are not used."""
     for sample in (uniform_in_ball, by_polar_coordinates):
         x = sample(np.random.default_rng(13), 20_000)
         angle = np.arctan2(x[:, 1], x[:, 0]) / (2 * np.pi) + 0.5

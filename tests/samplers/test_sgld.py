@@ -11,14 +11,14 @@ NORMAL = Gaussian([0.0], [[2.0]])
 
 
 class FullDrift(SGLD):
-    """Drift ε where Langevin has ε/2."""
+    """Drift ε instead of Langevin's ε/2."""
 
     def gradient(self, rng, x):
         return 2 * super().gradient(rng, x)
 
 
 def variance_error(kernel, expected, num_chains=100_000):
-    """Return how far the variance in the limit is from what is expected, in standard errors."""
+    """Return the difference of the limiting variance from its expectation, in standard errors."""
     state = kernel.init(NORMAL.sample(np.random.default_rng(9), num_chains))
     rng = np.random.default_rng(10)
     # (1 − ε/(2σ²))² to this power forgets the start to 1e-6
@@ -31,7 +31,7 @@ def variance_error(kernel, expected, num_chains=100_000):
 
 @pytest.mark.parametrize("step_size", [0.25, 1.0, 3.0])
 def test_stationary_variance(step_size):
-    """σ² / (1 − ε/(4σ²)) with full gradients, and nothing else."""
+    """σ² / (1 − ε/(4σ²)) with full gradients."""
     expected = 2 / (1 - step_size / 8)
     assert variance_error(SGLD(NORMAL, step_size), expected) < 5
     if step_size == 3:
@@ -42,13 +42,13 @@ def test_stationary_variance(step_size):
 
 
 def test_handouts_noise_makes_draws_too_narrow():
-    """Its variance settles at ε σ² / (1 − ε/(4σ²)): the factor √ε in width."""
+    """Its variance converges to ε σ² / (1 − ε/(4σ²)), a factor of √ε in width."""
     kernel = SGLD(NORMAL, 0.1, noise_sd=handout_noise_sd)
     assert variance_error(kernel, 0.1 * 2 / (1 - 0.1 / 8)) < 5
 
 
 class Unscaled(SGLD):
-    """The mini-batch stands for itself, not for N/n times as many."""
+    """The mini-batch counts once instead of N/n times."""
 
     def gradient(self, rng, x):
         prior = self.target.log_prior_gradient(x)
@@ -68,7 +68,7 @@ def test_mini_batches_are_unbiased(kernel, unbiased):
 
 
 def test_mini_batches_find_the_regression():
-    """With decaying steps, the weighted mean and sd of each chain are near the posterior's."""
+    """With decaying steps, the weighted mean and sd of each chain are close to the posterior's."""
     kernel = SGLD(LINE, DecayingSteps(0.004, 10.0, 0.51), 6)
     start = np.tile(LINE.mean, (200, 1))
     result = run(kernel, np.random.default_rng(3), start, 4_000, 500)

@@ -1,4 +1,4 @@
-"""StanDensity: the log density that CmdStan has, as a target for samplers."""
+"""StanDensity has the same log density as CmdStan, as a target for samplers."""
 
 import gc
 import json
@@ -69,7 +69,7 @@ DATA = {"N": 3, "y": [0.5, 1.5, -0.2], "which": 2}
 
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory):
-    """Write a program of the user's own, with an included file."""
+    """Write a user program with an included file."""
     folder = tmp_path_factory.mktemp("my programs ü")
     (folder / "twice.stan").write_text("real twice(real x) {\n  return 2 * x;\n}\n")
     (folder / "my model.stan").write_text(MINE)
@@ -77,7 +77,7 @@ def mine(tmp_path_factory):
 
 
 def shipped(name, **choices):
-    """A shipped program on its example, as StanDensity takes them: the file and its data block."""
+    """The file of a shipped program and the data block of its example, for StanDensity."""
     program = find_program(name)
     data, _ = program.fill(program.read(), program.resolve_priors(), **choices)
     return program.path, program.stan_values(data)
@@ -85,7 +85,7 @@ def shipped(name, **choices):
 
 @pytest.fixture(scope="module")
 def densities(mine):
-    """Compile everything that is tested here, several at once."""
+    """Compile all programs of these tests in parallel."""
     wanted = {
         "iid_normal": shipped("iid_normal"),
         "multilevel_poisson": shipped("multilevel_poisson", centered=False),
@@ -167,10 +167,10 @@ def test_shapes_are_the_programs_own(densities):
         "z": (2, 5, 2),
         "two_s": (2, 5),
     }
-    # Stan's own names say which coordinate is which element
+    # Stan's names show which coordinate is which element
     at = {name: draws[..., i] for i, name in enumerate(target.names)}
     assert np.allclose(values["a"][..., 0, 2], at["a.1.3"])
-    # but of an array of vectors Stan names the coordinates in another order
+    # but for an array of vectors, Stan names the coordinates in a different order
     assert np.allclose(values["b"][..., 1, 0], draws[..., 8])
     assert not np.allclose(values["a"][..., 0, 2], at["a.2.3"])
     assert np.allclose(values["s"], np.exp(at["s"]))

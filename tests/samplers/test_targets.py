@@ -37,7 +37,7 @@ def test_gradient_agrees_with_central_differences(name):
 
 
 class NoJacobian(LogGamma):
-    """The gamma's density at exp(y), without exp(y) for the change of variables."""
+    """The gamma density at exp(y), without the Jacobian exp(y)."""
 
     def log_density(self, y):
         return super().log_density(y) - y.sum(axis=-1)
@@ -51,7 +51,7 @@ def test_a_wrong_gradient_is_seen(wrong):
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_exact_draws_have_the_moments(name):
-    """To 5 standard errors."""
+    """Agreement within 5 standard errors."""
     target = TARGETS[name]
     draws = target.sample(np.random.default_rng(3), 100_000)
     assert draws.shape == (100_000, target.dim)
@@ -62,13 +62,13 @@ def test_exact_draws_have_the_moments(name):
 
 
 def check_normalised(target):
-    """Integrate π: mass 1, and the mean and variance it says."""
+    """Integrating π gives mass 1, and the stated mean and variance."""
 
     def integrand(x, power):
         with np.errstate(over="ignore", under="ignore"):
             return float(x**power * np.exp(target.log_density(np.array([[x]]))[0]))
 
-    # in two pieces, so that quad does not step over the mass; 40 sds leave nothing out
+    # in two pieces, so that quad does not miss the mass; 40 sds contain everything
     centre, reach = target.mean[0], 40 * np.sqrt(target.variance[0])
     mass, first, second = (
         sum(

@@ -1,4 +1,4 @@
-"""Executables: content-addressed, whole or not there, and never beside the program."""
+"""Executables: content-addressed, complete or absent, and never in the program's folder."""
 
 import stat
 import subprocess
@@ -24,7 +24,7 @@ def runs(executable):
 
 @pytest.fixture
 def small_cache(monkeypatch, tmp_path, cmdstan):
-    """An empty cache for executables; the CmdStan stays that of the session."""
+    """An empty cache for executables, with the CmdStan of the session."""
     monkeypatch.setenv("PYFLOWERS_CACHE", str(tmp_path / "a cache ü"))
     return tmp_path / "a cache ü"
 
@@ -100,7 +100,8 @@ def test_stans_header_comes_precompiled(cmdstan, tmp_path):
         text=True,
         check=True,
     )
-    # GCC's -H marks with "!" a precompiled header that it takes, with "x" one that it cannot.
+    # GCC's -H marks a precompiled header that it uses with "!", and one that it cannot use with
+    # "x".
     assert "! build/default/precompiled/stan/model/model_header.hpp.gch" in done.stderr
 
 

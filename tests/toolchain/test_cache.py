@@ -1,4 +1,4 @@
-"""The cache is its user's own, or it is not used."""
+"""The cache must belong to the user, or it is not used."""
 
 import os
 from pathlib import Path

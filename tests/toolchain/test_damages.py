@@ -1,6 +1,6 @@
-"""A damaged cache is repaired before it is used, or named with the remedy.
+"""A damaged cache is repaired before it is used, or reported with the remedy.
 
-Slow but for a first look: the caches are whole copies, and parts of CmdStan are made again.
+Most tests are slow, because caches are copied completely, and parts of CmdStan are rebuilt.
 """
 
 import json
@@ -106,7 +106,7 @@ LIBRARY = [
 ]
 
 
-# What is seen, and at which care
+# Detected damage, by care
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_copy_is_whole_and_gets_its_times_back(folder, tmp_path):
     assert copied.stat().st_mtime_ns == original.stat().st_mtime_ns
 
 
-# What is made again
+# Rebuilt parts
 
 
 def named(damages):
@@ -190,7 +190,7 @@ def named(damages):
 
 
 def copied(cmdstan, folder):
-    """Copy a CmdStan with its Stan: never damage, nor link to, what others use."""
+    """Copy a CmdStan with its Stan, because the original must be neither damaged nor linked."""
     for name in (cmdstan.path.name, (cmdstan.path / "lib").resolve().parent.name):
         shutil.copytree(cmdstan.path.parent / name, folder / name, symlinks=True)
     folder.chmod(0o700)
@@ -199,7 +199,7 @@ def copied(cmdstan, folder):
 
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory):
-    """The wheel as the only thing that pip finds."""
+    """The wheel as the only package that pip finds."""
     folder = tmp_path_factory.mktemp("wheel")
     pinned = stan.wheel_for(platform.system(), platform.machine())
     stan.check_wheel(stan.download(pinned, folder), pinned)
@@ -208,7 +208,7 @@ def offline(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cache(cmdstan, offline, tmp_path_factory):
-    """A copy of the cache, with the wheel at hand, for all tests that damage it."""
+    """A copy of the cache, with the wheel available, for all tests that damage it."""
     folder = copied(cmdstan, tmp_path_factory.mktemp("cache") / "a copy ü")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYFLOWERS_CACHE", str(folder))
@@ -218,7 +218,7 @@ def cache(cmdstan, offline, tmp_path_factory):
 
 
 def works(cache, program):
-    """Check that a program compiles and runs, with nothing but what is in this cache."""
+    """Check that a program compiles and runs with only the contents of this cache."""
     executable = compile_program(program, cmdstan=find_cmdstan("embedded"))
     done = subprocess.run([executable.path, "info"], capture_output=True, check=False)
     assert done.returncode == 0
@@ -238,7 +238,7 @@ def test_damaged_stan_is_unpacked_again(cache, tmp_path, caplog, name, how):
     (tmp_path / "x.stan").write_text(PROGRAM.format(f"{name} {how.__name__[:16]}"))
     with caplog.at_level(logging.WARNING, "pyflowers"):
         works(cache, tmp_path / "x.stan")
-    assert "is being made again" in caplog.text or (name, how) == ("", deleted)
+    assert "is being rebuilt" in caplog.text or (name, how) == ("", deleted)
 
 
 @pytest.mark.slow
@@ -249,7 +249,7 @@ def test_a_damaged_cmdstan_is_made_again(cache, tmp_path, caplog, name, how):
     (tmp_path / "x.stan").write_text(PROGRAM.format(f"{name} {how.__name__[:16]}"))
     with caplog.at_level(logging.WARNING, "pyflowers"):
         works(cache, tmp_path / "x.stan")
-    assert "is being made again" in caplog.text
+    assert "is being rebuilt" in caplog.text
 
 
 @pytest.mark.slow
@@ -269,7 +269,7 @@ def test_without_the_wheel_the_damage_and_the_remedy_are_named(cache, offline, m
 
 @pytest.fixture(scope="module")
 def built(cmdstan, tmp_path_factory):
-    """An executable and a library in a cache of their own."""
+    """An executable and a library in a separate cache."""
     folder = tmp_path_factory.mktemp("built")
     (folder / "x.stan").write_text(PROGRAM.format("built"))
     with pytest.MonkeyPatch.context() as patch:

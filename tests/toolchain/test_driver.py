@@ -1,4 +1,4 @@
-"""The driver writes what CmdStan does, and where that is silent: errors, names, what is better.
+"""The driver writes the same output as CmdStan; tests of errors, names and improvements.
 
 Every test runs a real executable, which the session fixture `driver_program` compiles from
 `tests/conformance/programs`.
@@ -18,7 +18,7 @@ CONFORMANCE = Path(__file__).resolve().parents[1] / "conformance"
 DATA = CONFORMANCE / "data"
 EXPECTED = CONFORMANCE / "expected"
 
-# sysexits, as `driver/errors.hpp` has them
+# sysexits, as in `driver/errors.hpp`
 OK, USAGE, BAD_INPUT, NO_INPUT, SOFTWARE, CANNOT_CREATE, IO_ERROR, CONFIG = (
     0, 64, 65, 66, 70, 73, 74, 78,
 )  # fmt: skip
@@ -34,10 +34,10 @@ Program = Callable[[str], Path]
 
 @pytest.fixture
 def run(driver_program: Program, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a command line in an empty folder; `{data}` and `{expected}` stand for ours."""
+    """Runs a command line in an empty folder; `{data}` and `{expected}` stand for our folders."""
 
     def run(arguments: str, program: str = "counts") -> subprocess.CompletedProcess[str]:
-        # Split before the paths come in: they may contain spaces.
+        # Split before the paths are inserted, because they may contain spaces.
         words = [word.format(data=DATA, expected=EXPECTED) for word in arguments.split()]
         return subprocess.run(
             [str(driver_program(program)), *words],
@@ -58,7 +58,7 @@ def settings(file: Path) -> dict[str, str]:
     return {name.strip(): value for name, value in (line.split(" = ", 1) for line in comments)}
 
 
-# What is wrong with a command line, the exit status it ends in, and what it must say.
+# A wrong command line, its exit status, and its message.
 ERRORS = [
     # the command line itself
     ("data file={data}/counts.json", USAGE, "no method is named"),
@@ -153,7 +153,7 @@ def test_full_disk_is_an_error(run, tmp_path) -> None:
     assert "o.csv is incomplete" in done.stderr
 
 
-# Programs without parameters: what can be done, and what cannot.
+# Programs without parameters: methods that work, and methods that do not.
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -170,7 +170,7 @@ def test_program_without_parameters(run, arguments, code, message) -> None:
     assert message in done.stdout + done.stderr
 
 
-# Which files a command line leaves behind.
+# The files that a command line writes.
 @pytest.mark.parametrize(
     ("arguments", "files"),
     [
@@ -183,7 +183,7 @@ def test_program_without_parameters(run, arguments, code, message) -> None:
         (FIT.replace("o.csv", "o.csv diagnostic_file=d"), {"o.csv", "d.csv"}),
         (FIT.replace("o.csv", "o"), {"o.csv"}),
         (FIT.replace("o.csv", "o.csv save_cmdstan_config=1"), {"o.csv", "o_config.json"}),
-        # Static HMC has no metric to hand out: no file, rather than CmdStan's empty one.
+        # Static HMC has no metric, so there is no file, instead of CmdStan's empty file.
         (FIT + " adapt save_metric=1 algorithm=hmc engine=static", {"o.csv"}),
         (
             "random seed=1 data file={data}/counts.json output file=o.csv pathfinder num_paths=2"
@@ -286,7 +286,7 @@ def test_generate_quantities_reads_each_chain(run, tmp_path) -> None:
     for chain in (1, 2):
         fitted, generated = draws(tmp_path / f"f_{chain}.csv"), draws(tmp_path / f"g_{chain}.csv")
         assert len(generated) == len(fitted)
-        # log_lik depends on the parameters alone. (CmdStan 2.35 writes parameters in its place.)
+        # log_lik depends only on the parameters. (CmdStan 2.35 writes parameters instead.)
         column = {name: i for i, name in enumerate(generated[0].split(","))}["log_lik.1"]
         original = {name: i for i, name in enumerate(fitted[0].split(","))}["log_lik.1"]
         for before, after in zip(fitted[1:], generated[1:], strict=True):
@@ -324,10 +324,10 @@ def test_no_arguments_show_usage(run) -> None:
     assert "Usage:" in done.stdout
 
 
-# What CmdStan 2.35.0 wrote for 34 command lines, to the last digit printed
+# The output of CmdStan 2.35.0 for 34 command lines, to the last printed digit
 
 CASES = json.loads((CONFORMANCE / "cases.json").read_text())["cases"]
-# Their values name a moment, a duration or a place, not a result.
+# Their values are a moment, a duration or a place, not a result.
 PATHS = re.compile(
     r"^# *(stanc_version|diagnostic_file|file|profile_file|metric_file|mode|init|fitted_params"
     r"|constrained_params|unconstrained_params)\b.*= *"

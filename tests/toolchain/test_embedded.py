@@ -1,6 +1,6 @@
-"""Making the embedded CmdStan: from the wheel alone, once, and again after any interruption.
+"""Building the embedded CmdStan: only from the wheel, once, and again after any interruption.
 
-What is slow compiles the front end, in caches of its own.
+The slow tests compile the front end, in separate caches.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ SETUP = [sys.executable, "-m", "pyflowers", "setup"]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The pinned wheel as a file, as an air-gapped machine has it."""
+    """The pinned wheel as a file, as on a machine without a network."""
     pinned = stan.wheel_for(platform.system(), platform.machine())
     file = stan.download(pinned, tmp_path_factory.mktemp("wheel"))
     stan.check_wheel(file, pinned)
@@ -33,7 +33,7 @@ def wheel(tmp_path_factory):
 
 
 def environment(cache, **more):
-    # What a killed process leaves in its temporary folder goes with pytest's own.
+    # Leftovers of a killed process in its temporary folder are removed with pytest's folder.
     temporary = cache.parent / "tmp"
     temporary.mkdir(exist_ok=True)
     return {**os.environ, "PYFLOWERS_CACHE": str(cache), "TMPDIR": str(temporary), **more}
@@ -56,7 +56,7 @@ def interrupt_when(condition, wheel, cache, how):
 
 
 def staging(cache, *below):
-    """Whether a folder being filled has got as far as `below`."""
+    """Whether a folder that is being filled already contains `below`."""
     return any(cache.glob("/".join([".pyflowers-*", "new", *below])))
 
 
@@ -77,7 +77,7 @@ def test_interrupted_anywhere_it_starts_over_cleanly(wheel, tmp_path):
     assert compiling == 130
     assert list(cache.glob("stan-*"))
     assert not list(cache.glob("cmdstan-*"))
-    # No network is needed: an index that does not exist is never asked. Two at once do it once.
+    # No network is needed: an index that does not exist is never used. Two processes do it once.
     offline = environment(cache, PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull)
     with ThreadPoolExecutor() as executor:
         runs = [
@@ -155,7 +155,7 @@ TAGS = (
 
 @pytest.fixture
 def wheels(tmp_path):
-    """Make two wheels whose names differ in the order of their tags only."""
+    """Build two wheels whose names differ only in the order of their tags."""
     files = []
     for tag in TAGS:
         name = f"httpstan-4.13.0-cp311-cp311-{tag}.whl"
@@ -174,7 +174,7 @@ def sha256(file):
 
 
 def serve(files, folder, monkeypatch):
-    """Make a package index of `files`, in this order, the only one that pip sees."""
+    """Build a package index of `files`, in this order, the only one that pip sees."""
     page = folder / "simple" / "httpstan" / "index.html"
     page.parent.mkdir(parents=True)
     links = (f'<a href="{file.as_uri()}#sha256={sha256(file)}">{file.name}</a>' for file in files)
@@ -209,7 +209,7 @@ def test_either_build_is_taken_from_a_file_and_no_other(wheels):
     both = stan.Pinned("manylinux2014_x86_64", tuple(map(sha256, wheels)))
     for file in wheels:
         stan.check_wheel(file, both)
-    with pytest.raises(ToolchainError, match="its SHA-256 is"):
+    with pytest.raises(ToolchainError, match="has SHA-256"):
         stan.check_wheel(wheels[0], stan.Pinned(both.tag, both.digests[1:]))
 
 

@@ -5,6 +5,7 @@ Slow: each fresh environment takes its packages from the package index.
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import venv
 import zipfile
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -27,6 +30,29 @@ def blocks(section):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     body = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
     return re.findall(r"^```(\w+)\n(.*?)^```", body, flags=re.MULTILINE | re.DOTALL)
+
+
+def commands_of(console):
+    """Return the commands of a block, as words, without their comments."""
+    lines = console.replace("\\\n", "").splitlines()
+    return [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ ")]
+
+
+def _write_grouse(folder):
+    """Write tables with the columns of lme4's `grouseticks`, which is not in the package."""
+    rng = np.random.default_rng(1)
+    brood = np.repeat(np.arange(501, 531), 4)
+    frame = pd.DataFrame(
+        {
+            "brood": brood,
+            "location": brood // 3,
+            "year": [f"y{95 + b % 3}" for b in brood],
+            "height": 400 + brood % 100,
+            "ticks": rng.poisson(rng.gamma(1, 3, brood.size)),
+        }
+    )
+    frame.to_csv(folder / "grouseticks.csv", index=False)
+    frame.tail(8).assign(brood=600).to_csv(folder / "birds.csv", index=False)
 
 
 def run(command, **how):
@@ -51,7 +77,7 @@ def distributions(tmp_path_factory):
 
 
 def install(distribution, folder):
-    """Install the file with its dependencies in an environment of its own."""
+    """Install the file with its dependencies in a separate environment."""
     venv.create(folder, with_pip=True)
     pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-compile"]
     probe = subprocess.run([*pip, "--dry-run", "hatchling"], capture_output=True, cwd=folder)
@@ -91,14 +117,17 @@ def test_the_quick_start_runs_outside_a_checkout(distributions, kind, compiler, 
         environment["PYFLOWERS_CACHE"] = str(tmp_path / "cache")
         assert shutil.which("g++", path=environment["PATH"]) is None
     how = {"cwd": work, "env": environment}
+    _write_grouse(work)
     of_language = dict(blocks("Quick start"))
     console, code = of_language["console"], of_language["python"]
-    pip, *commands = re.findall(r"^\$ ([^#\n]+)", console, flags=re.MULTILINE)
-    assert pip.startswith("pip install")
-    assert len(commands) >= 3
-    for command in commands:
-        name, *arguments = command.split()
+    pip, *commands = commands_of(console)
+    assert pip[:2] == ["pip", "install"]
+    for name, *arguments in commands + commands_of(
+        dict(blocks("A regression from a formula"))["console"]
+    ):
+        assert name == "pyflowers"
         run([bin_folder / name, *arguments], **how)
+    assert (work / "ticks.toml").is_file()
     run([bin_folder / "python", "-c", code], **how)
     assert (work / "report.html").is_file()
     engine = "import json; print(json.load(open('runs/flowers/run.json'))['engine']['name'])"

@@ -1,4 +1,4 @@
-"""Which CmdStan is used, and what is said when none can be."""
+"""Which CmdStan is used, and the error if none can be used."""
 
 import platform
 
@@ -10,7 +10,7 @@ from pyflowers.toolchain import compiler, embedded, find_cmdstan
 
 @pytest.fixture
 def homes(monkeypatch, tmp_path):
-    """An empty home without any CmdStan; making the embedded one is only recorded."""
+    """An empty home without any CmdStan; building the embedded one is only recorded."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CMDSTAN", raising=False)
     monkeypatch.delenv("CONDA_PREFIX", raising=False)

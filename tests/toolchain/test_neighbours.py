@@ -1,4 +1,4 @@
-"""PyMC 6, Bambi 0.21, ArviZ 1 and the wheel in one environment, and run folders between them."""
+"""PyMC 6, Bambi 0.21, ArviZ 1 and the wheel in one environment, with shared run folders."""
 
 import json
 import os
@@ -42,7 +42,7 @@ print(json.dumps({"groups": sorted(tree.children), "best": compared.index[0],
 
 
 def newer_python():
-    """A Python that ArviZ 1 runs on, of those that are installed."""
+    """An installed Python that can run ArviZ 1."""
     names = [f"python3.{minor}" for minor in (14, 13, 12)]
     found = [path for name in names if (path := shutil.which(name))]
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
@@ -77,7 +77,7 @@ def test_pymc_6_and_bambi_take_the_same_arviz(tmp_path):
     names = {"posterior", "posterior_predictive", "log_likelihood", "sample_stats"}
     assert set(said["groups"]) == {*names, "observed_data", "constant_data"}
     assert (tmp_path / "again-forest.png").stat().st_size > 5000
-    # What was written under ArviZ 1 is read here, and equal.
+    # A run that was written with ArviZ 1 is read here, and is equal.
     back = pyflowers.Fit.load(tmp_path / "again")
     assert back.draws.keys() == fit.draws.keys()
     assert all(np.array_equal(back.draws[name], its) for name, its in fit.draws.items())

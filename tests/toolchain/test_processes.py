@@ -1,4 +1,4 @@
-"""Children end with their parent, however it ends, and so do their children."""
+"""Children, and their children, end with their parent, for any end of the parent."""
 
 import os
 import secrets
@@ -20,7 +20,7 @@ SECONDS_TO_DIE = 2
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are seen in /proc")
 
-# make and its compilers: a child that waits for children of its own
+# make and its compilers: a child that waits for its own children
 FAMILY = "sleep 300.{mark} & sleep 300.{mark} & wait"
 PARENT = {
     "run": "processes.run(['sh', '-c', '{family}'])",
@@ -39,7 +39,7 @@ def mark():
 
 
 def alive(mark):
-    """Return the processes whose command line holds a mark, zombies left out."""
+    """Return the processes whose command line contains a mark, without zombies."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -71,7 +71,7 @@ def wait_until(condition, seconds=SECONDS_TO_DIE, pause=0.02):
 
 
 def start_parent(kind, mark, folder):
-    """Start a Python process that starts the family, and wait until that is there."""
+    """Start a Python process that starts the family, and wait until the family exists."""
     call = PARENT[kind].format(family=FAMILY.format(mark=mark), mark=mark, folder=folder)
     code = (
         "import subprocess; from pathlib import Path; from pyflowers.toolchain import processes\n"
@@ -107,7 +107,7 @@ def test_nothing_outlives_a_killed_parent(mark, tmp_path, kind, whom, signum):
 
 
 def test_a_signal_at_the_very_start_leaves_nothing(mark, tmp_path):
-    """A Ctrl-C between the start of a child and that of its watch, which takes many attempts."""
+    """A Ctrl-C between the starts of a child and of its watch, which takes many attempts."""
     for attempt in range(150):
         folder = tmp_path / str(attempt)
         folder.mkdir()
@@ -123,7 +123,7 @@ def test_a_signal_at_the_very_start_leaves_nothing(mark, tmp_path):
 
 
 def test_a_plain_child_does_outlive_it(mark):
-    """Negative control: what the version before did is seen."""
+    """Negative control: the defect of the previous version is detected."""
     code = f"import subprocess; subprocess.run(['sh', '-c', '{FAMILY.format(mark=mark)}'])"
     parent = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     assert wait_until(lambda: len(alive(mark)) >= 3, 30)

@@ -1,4 +1,4 @@
-"""An experiment as a file: what it says, what is wrong with it, and what it comes back as."""
+"""An experiment as a file: its contents, errors in it, and reading it back."""
 
 from pathlib import Path
 
@@ -49,28 +49,28 @@ def test_an_empty_file_is_the_default(write):
             "unknown key data.zzz; the keys here are file, group, time, value, columns",
         ),
         ("[smapler]\nseed = 1", "unknown key smapler; did you mean sampler?"),
-        ("models = []", "models must name at least one, was []"),
-        ("models = 'x'", "models must be a list, was 'x'"),
+        ("models = []", "models must name at least one, got []"),
+        ("models = 'x'", "models must be a list, got 'x'"),
         ("models = ['iid_normal', 'iid_normal']", "models: a model appears twice; name each once"),
         ("models = ['a/x.stan', 'b/x.stan']", "models: a model appears twice; name each once (run"),
         (
             "models = ['iid_norml']",
-            "models: no program is named 'iid_norml': did you mean iid_normal",
+            "models: no program is named 'iid_norml'; did you mean iid_normal",
         ),
         ("[priors.iid]\nmu_sd = 1", "no program is named 'iid'"),
         ("[priors.iid_normal]\nmu_std = 1", "prior mu_std: iid_normal has no such prior"),
-        ("[priors.iid_normal]\nmu_sd = 0", "prior mu_sd: it must be a finite number and"),
-        ("models = [3]", "models.0 must be a string, was 3"),
-        ("include_paths = 'lib'", "include_paths must be a list, was 'lib'"),
-        ("[sampler]\nchains = 0", "sampler.chains must be at least 1, was 0"),
-        ("[sampler]\nchains = 2.5", "sampler.chains must be a whole number, was 2.5"),
-        ("[sampler]\nchains = true", "sampler.chains must be a whole number, was True"),
-        ("[sampler]\nseed = -1", "sampler.seed must be at least 0, was -1"),
+        ("[priors.iid_normal]\nmu_sd = 0", "prior mu_sd must be a finite number and"),
+        ("models = [3]", "models.0 must be a string, got 3"),
+        ("include_paths = 'lib'", "include_paths must be a list, got 'lib'"),
+        ("[sampler]\nchains = 0", "sampler.chains must be at least 1, got 0"),
+        ("[sampler]\nchains = 2.5", "sampler.chains must be a whole number, got 2.5"),
+        ("[sampler]\nchains = true", "sampler.chains must be a whole number, got True"),
+        ("[sampler]\nseed = -1", "sampler.seed must be at least 0, got -1"),
         ("[sampler]\nseed = 4294967296", "sampler.seed must be at most 4294967295"),
-        ("[sampler]\nadapt_delta = 1.0", "sampler.adapt_delta must be less than 1, was 1.0"),
-        ("[sampler]\nadapt_delta = nan", "sampler.adapt_delta must be a finite number, was nan"),
-        ("sampler = 3", "sampler must be a table, was 3"),
-        ("[data]\nfile = 3", "data.file must be a path, was 3"),
+        ("[sampler]\nadapt_delta = 1.0", "sampler.adapt_delta must be less than 1, got 1.0"),
+        ("[sampler]\nadapt_delta = nan", "sampler.adapt_delta must be a finite number, got nan"),
+        ("sampler = 3", "sampler must be a table, got 3"),
+        ("[data]\nfile = 3", "data.file must be a path, got 3"),
         (
             "[output]\nplots = 'gif'",
             "output.plots must be 'png', 'svg', 'pdf' or 'none'",
@@ -79,15 +79,15 @@ def test_an_empty_file_is_the_default(write):
             "[sampler]\nengine = 'pystan'",
             "sampler.engine must be 'auto', 'cmdstan', 'stanli' or 'exact'",
         ),
-        ("[sampler]\ncentered = 'x'", "sampler.centered must be a boolean, was 'x'"),
+        ("[sampler]\ncentered = 'x'", "sampler.centered must be a boolean, got 'x'"),
         ("[data]\ntime_order = 'name'", "data.time_order must be 'value' or 'appearance'"),
-        ("[data]\ncolumns = ['a']", "data.columns must be a table, was ['a']"),
-        ("[priors.iid_normal]\nmu_sd = 'a'", "priors.iid_normal.mu_sd must be a number, was 'a'"),
+        ("[data]\ncolumns = ['a']", "data.columns must be a table, got ['a']"),
+        ("[priors.iid_normal]\nmu_sd = 'a'", "priors.iid_normal.mu_sd must be a number, got 'a'"),
         (
             "[sampler]\ncmdstan = 'x'",
-            "sampler: cmdstan is not named in a file, as it says which programs",
+            "sampler: cmdstan cannot be set in a file, because it is a path",
         ),
-        ("models = [", "it is not valid TOML: "),
+        ("models = [", "is not valid TOML: "),
     ],
 )
 def test_what_is_wrong_is_one_sentence_with_file_and_key(write, text, message):
@@ -95,12 +95,12 @@ def test_what_is_wrong_is_one_sentence_with_file_and_key(write, text, message):
     with pytest.raises(ConfigError) as caught:
         read_config(path)
     printed = str(caught.value)
-    assert printed.startswith(f"{path}: {message}")
+    assert printed.startswith((f"{path}: {message}", f"{path} {message}"))
     assert "\n" not in printed
 
 
 def test_a_missing_file_is_one_sentence(tmp_path):
-    with pytest.raises(ConfigError, match=r"no\.toml: it cannot be read \(No such file"):
+    with pytest.raises(ConfigError, match=r"no\.toml cannot be read \(No such file"):
         read_config(tmp_path / "no.toml")
 
 

@@ -1,4 +1,4 @@
-"""The doctor reports what is broken instead of breaking."""
+"""The doctor reports defects instead of failing."""
 
 import json
 
@@ -31,7 +31,7 @@ def test_a_missing_compiler_is_a_finding_with_its_remedy(monkeypatch):
 def test_the_doctor_makes_no_cmdstan(monkeypatch):
     monkeypatch.setattr("pyflowers.toolchain.available_cmdstan", lambda: None)
     (finding,) = doctor._guarded(doctor._cmdstan)
-    assert finding == ("cmdstan", "none yet; pyflowers setup makes one, with g++ and make", True)
+    assert finding == ("cmdstan", "none yet; pyflowers setup builds one, with g++ and make", True)
 
 
 def test_no_exception_ends_the_examination():

@@ -1,4 +1,4 @@
-"""Only what changed is fitted again, and the reason is said."""
+"""Only models that changed are refitted, and the reason is reported."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ MODEL = "iid_normal"
 
 @pytest.fixture(scope="module")
 def earlier(lecture_fits, cmdstan):
-    """A finished run, and what would make it again."""
+    """A finished run, and the inputs that would reproduce it."""
     fit = lecture_fits[MODEL]
     model = find_program(MODEL)
     loaded = CmdStanEngine(cmdstan).load(model)
@@ -46,7 +46,7 @@ def earlier(lecture_fits, cmdstan):
 def test_nothing_changed_is_no_reason(earlier):
     fit, experiment, _, why = earlier
     assert why() == ()
-    # A file without a seed takes the one that was drawn.
+    # A file without a seed uses the seed that was drawn.
     assert why(experiment=experiment.with_values(sampler={"seed": None})) == ()
     assert why(experiment=from_record(fit.record)) == ()
 
@@ -127,7 +127,7 @@ def test_fit_config_refits_what_changed_and_says_why(write, tmp_path, executable
     assert f"{MODEL}: nothing changed, taken from {folder}" in second.output
     assert (folder / "draws.nc").read_bytes() == draws
 
-    # Figures of another format are drawn of the same draws.
+    # Figures of another format are drawn from the same draws.
     other = run("fit", "--config", write(), "--plots", "png")
     assert "nothing changed" in other.output
     assert {path.suffix for path in (folder / "plots").iterdir()} == {".png"}
@@ -189,7 +189,7 @@ def test_no_option_of_fit_is_ignored_beside_a_file(write):
 
 
 def test_check_makes_a_failing_fit_fail(write, executables):
-    # Sixteen draws cannot pass: their effective sample size is far below 100 a chain.
+    # Sixteen draws cannot pass, because their effective sample size is far below 100 per chain.
     words = ("fit", "--config", write(), "--draws", "4", "--warmup", "100")
     assert run(*words).exit_code == 0
     result = CliRunner().invoke(cli, [*map(str, words), "--check"], standalone_mode=False)
@@ -214,7 +214,7 @@ def test_an_unreadable_run_is_fitted_again(write, tmp_path, executables, cmdstan
     folder = tmp_path / "out" / MODEL
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"it contains run\.json, which no earlier run wrote"):
+    with pytest.raises(ConfigError, match=r"contains run\.json, which no earlier run wrote"):
         run_experiment(experiment, cmdstan="embedded")
     (folder / "run.json").write_text('{"format": 0, "options": {}}')
     (outcome,) = run_experiment(experiment, cmdstan="embedded")
@@ -235,9 +235,7 @@ def test_an_experiment_does_not_replace_the_run_of_another_program(write, own_pr
         "--engine",
         "stanli",
     )
-    with pytest.raises(
-        ConfigError, match=r"it holds another run \(the folder holds a run of iid_n"
-    ):
+    with pytest.raises(ConfigError, match=r"holds another run \(the folder holds a run of iid_n"):
         CliRunner().invoke(cli, words, catch_exceptions=False)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [MODEL]
     assert Fit.load(folder).data.y.tolist() == [2]
@@ -258,7 +256,7 @@ model { mu ~ normal(0, 1); reject("never fitted"); }
 
 
 def test_a_fit_that_fails_loses_nothing_of_those_before(write, own_program, tmp_path, executables):
-    """Each run is saved as it ends: the third that fails leaves the first two."""
+    """Each run is saved when it ends: after the third one fails, the first two remain."""
     own_program("broken", BROKEN, '[data]\ny = { column = "flowers" }')
     seen = []
     experiment = read_config(write(models=[MODEL, "multilevel_poisson", "broken.stan"]))
@@ -271,7 +269,7 @@ def test_a_fit_that_fails_loses_nothing_of_those_before(write, own_program, tmp_
 
 
 def test_programs_of_ones_own_are_part_of_an_experiment(write, own_program, tmp_path, executables):
-    """A namesake of the shipped program, on the same table; then its declaration changes."""
+    """A program with the name of a shipped one, on the same table; then its declaration changes."""
     text = """
     data { int N; array[N] int y; int P; array[N] int<lower=1, upper=P> plant; }
     parameters { vector[P] log_rate; }

@@ -1,4 +1,4 @@
-"""A run folder, run again: bitwise equal, statistically equal, or different and why."""
+"""A replayed run folder: bitwise equal, statistically equal, or different with the reason."""
 
 import shutil
 
@@ -26,7 +26,7 @@ from pyflowers.workflow.replay import (
 
 @pytest.fixture
 def run(tmp_path, executables):
-    """A run of the lecture's data in a file of its own; `edit` changes the file afterwards."""
+    """A run of the lecture's data in a separate file; `edit` changes the file afterwards."""
     shutil.copy(flowers_csv(), tmp_path / "flowers.csv")
     fit = pyflowers.fit(
         "multilevel_poisson", tmp_path / "flowers.csv", seed=5, draws=200, cmdstan="embedded"
@@ -89,7 +89,7 @@ def largest_differences(rng, num, correlation):
     """The largest difference between two runs of one posterior, for `num` pairs of runs.
 
     Each run has four chains of 1,000 draws of five quantities, an autoregressive process of order
-    one: 15 differences of quantiles a pair.
+    one, which gives 15 differences of quantiles per pair.
     """
     runs = []
     for _ in range(2):
@@ -104,19 +104,19 @@ def largest_differences(rng, num, correlation):
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 def test_two_runs_of_one_posterior_differ_by_chance_as_rarely_as_is_claimed(correlation):
-    """A false alarm in one of a thousand pairs of runs: 2,000 pairs, with binomial error."""
+    """One in a thousand pairs of runs is a false alarm: 2,000 pairs, with binomial error."""
     rng = np.random.default_rng(17)
     limit = replay_module._limit(15)
     largest = np.concatenate([largest_differences(rng, 250, correlation) for _ in range(8)])
     alarms = int((largest > limit).sum())
     most = int(binom.ppf(1 - 1e-4, largest.size, FALSE_ALARMS))
     assert alarms <= most
-    # Negative control: standard errors a quarter too small would be seen.
+    # Negative control: standard errors that are a quarter too small would be detected.
     assert (largest > 0.75 * limit).sum() > most
 
 
 def test_the_limit_grows_with_the_number_of_differences():
-    """Bonferroni: each of n differences may pass it with a chance of 0.001 / n."""
+    """Bonferroni: each of n differences may exceed it with probability 0.001 / n."""
     for num in (30, 1000, 100_000):
         assert 2 * num * norm.sf(replay_module._limit(num)) == pytest.approx(FALSE_ALARMS)
     assert replay_module._limit(1) == 4
@@ -216,7 +216,7 @@ def test_another_engine_is_not_taken_in_silence(run):
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(DataError, match="it is not a run folder"):
+    with pytest.raises(DataError, match="is not a run folder"):
         replay(tmp_path)
 
 

@@ -1,12 +1,12 @@
-"""What every Python runner of the race shares: its command line, its clock and its files.
+"""Parts shared by all Python runners of the race: command line, clock and files.
 
-A runner says how to prepare a sampler and how to read mu, sigma2 and mu_plant from what that
-returns. It is run as ``python -m benchmarks.peers.runners.NAME --data FILE --out FOLDER …`` by the
-Python of the peer's own environment, so this module needs NumPy and nothing else.
+A runner defines how to prepare a sampler and how to read mu, sigma2 and mu_plant from its result.
+It is run as ``python -m benchmarks.peers.runners.NAME --data FILE --out FOLDER …`` by the Python of
+the peer's environment, so this module needs only NumPy.
 
-``timings.json`` is written twice, after the first posterior and after the further one, so that a
-run that is stopped between them still has its first. ``draws.bin`` follows: doubles in C order,
-(chain, draw, element), the elements mu, sigma2 and each mu_plant.
+``timings.json`` is written twice, after the first posterior and after the further one, so that the
+first time is available even if a run is stopped in between. Then ``draws.bin`` is written: doubles
+in C order, (chain, draw, element), where the elements are mu, sigma2 and each mu_plant.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 500
-"""Plants that are written at once: all draws at once could be more than memory holds."""
+"""Number of plants that are written at a time, because all draws may not fit into memory."""
 
 PRIORS = {"mu_mean": 0.0, "mu_sd": 100.0, "sigma2_nu": 1.0, "sigma2_scale": 2.0}
 """mu ~ N(0, 100²) and sigma2 ~ scaled-inv-χ²(1, 2²), as in stan/multilevel_poisson.toml."""
@@ -38,20 +38,20 @@ SIGMA2_RATE = PRIORS["sigma2_nu"] * PRIORS["sigma2_scale"] ** 2 / 2
 
 @dataclass(frozen=True)
 class Job:
-    """What a runner is asked for.
+    """The input of a runner.
 
     Attributes
     ----------
     num_plants : int
         Number of plants.
     plant : array, shape (N,)
-        Of each observation, from 0.
+        The plant of each observation, from 0.
     y : array, shape (N,)
-        Flowers of each observation.
+        The flowers of each observation.
     chains, warmup, draws, cores, seed : int
         As for ``pyflowers.fit``.
     scratch : Path
-        A folder for what the runner compiles; empty when it starts.
+        A folder for files that the runner compiles; empty when it starts.
     """
 
     num_plants: int
@@ -69,8 +69,8 @@ class Job:
 class Posterior:
     """Draws of the parameters, shaped (chain, draw) and (chain, draw, plant).
 
-    ``summary`` takes the place of mu_plant where a sampler only summarises it: columns as
-    :func:`pyflowers.convergence.statistics` names them, a row for each plant.
+    ``summary`` replaces mu_plant if a sampler only summarises it: it has a row for each plant, and
+    columns with the names of :func:`pyflowers.convergence.statistics`.
     """
 
     mu: NDArray[np.floating]
@@ -81,7 +81,7 @@ class Posterior:
 
 
 Sampler = Callable[[int], Any]
-"""Takes a seed, and returns when all draws are in memory."""
+"""Function of a seed that returns when all draws are in memory."""
 
 
 def race(
@@ -90,18 +90,18 @@ def race(
     packages: Sequence[str],
     *arguments: str,
 ) -> None:
-    """Sample twice, timing both, then write the second's draws.
+    """Sample twice, measure both times, then write the draws of the second run.
 
     Parameters
     ----------
     prepare : callable
-        Builds the model; its time is part of the first posterior's.
+        Function that builds the model; its time counts towards the first posterior.
     posterior : callable
-        Reads the parameters from what the sampler returned; not timed.
+        Function that reads the parameters from the sampler's result; not timed.
     packages : sequence of str
         Distributions whose versions are recorded.
     *arguments : str
-        Instead of the command line's.
+        Arguments that replace those of the command line.
     """
     begun = time.time()
     given = command_line().parse_args(arguments or None)
@@ -120,13 +120,13 @@ def race(
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Return the options that every runner has, those in R included."""
+    """Return the options of all runners, including those in R."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     for name in ("chains", "warmup", "draws", "cores", "seed"):
         parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--option", default="", help="what the method hands to its runner")
+    parser.add_argument("--option", default="", help="option that the method passes on")
     return parser
 
 
@@ -154,14 +154,14 @@ def plant_totals(job: Job) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def save(found: Posterior, out: Path) -> None:
-    """Write ``draws.bin`` and, last, ``posterior.json``, which says how to read it."""
+    """Write ``draws.bin`` and then ``posterior.json``, which describes its layout."""
     num_chains, num_draws = found.mu.shape
     kept = 0 if found.mu_plant is None else found.mu_plant.shape[-1]
     shape = (num_chains, num_draws, 2 + kept)
     draws = np.memmap(out / "draws.bin", dtype="<f8", mode="w+", shape=shape)
     draws[..., 0], draws[..., 1] = found.mu, found.sigma2
     for start in range(0, kept, BLOCK):
-        assert found.mu_plant is not None  # kept counts its plants
+        assert found.mu_plant is not None  # kept is their number
         stop = min(start + BLOCK, kept)
         draws[..., 2 + start : 2 + stop] = found.mu_plant[..., start:stop]
     draws.flush()
@@ -172,7 +172,7 @@ def save(found: Posterior, out: Path) -> None:
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON that is there whole or not at all."""
+    """Write a JSON file completely, or not at all."""
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(content), encoding="utf-8")
     unfinished.replace(path)

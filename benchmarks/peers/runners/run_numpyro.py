@@ -1,4 +1,4 @@
-"""NumPyro's NUTS, chains in parallel on as many of JAX's devices, in double precision."""
+"""NumPyro's NUTS in double precision, with chains in parallel, one per device of JAX."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from benchmarks.peers.runners.common import (
 
 
 def rates(num_plants: int) -> Any:
-    """Draw the plants' rates, their logarithms centred."""
+    """Draw the rates of the plants, with centred logarithms."""
     mu = numpyro.sample("mu", dist.Normal(PRIORS["mu_mean"], PRIORS["mu_sd"]))
     sigma2 = numpyro.sample("sigma2", dist.InverseGamma(SIGMA2_SHAPE, SIGMA2_RATE))
     with numpyro.plate("plants", num_plants):
@@ -40,7 +40,7 @@ def model(num_plants: int, plant: Any, y: Any) -> None:
 
 
 def model_of_totals(num_plants: int, months: Any, total: Any) -> None:
-    """State the same model for the plants' totals, which are sufficient."""
+    """State the same model for the totals of the plants, which are sufficient."""
     rate = rates(num_plants)
     with numpyro.plate("totals", num_plants):
         numpyro.sample("y", dist.Poisson(months * rate), obs=total)
@@ -48,13 +48,13 @@ def model_of_totals(num_plants: int, months: Any, total: Any) -> None:
 
 def prepare(job: Job, *, by_totals: bool = False) -> Sampler:
     """Return NumPyro's sampler, which compiles in its first call."""
-    numpyro.enable_x64()  # like all the others; JAX's own default is single precision
+    numpyro.enable_x64()  # like all other methods; the default of JAX is single precision
     numpyro.set_host_device_count(job.chains)
     density, data = (
         (model_of_totals, plant_totals(job)) if by_totals else (model, (job.plant, job.y))
     )
     mcmc = MCMC(
-        # Data that are part of the model, not handed to run(), let it be compiled only once.
+        # The data are part of the model, not arguments of run(), so that it is compiled only once.
         NUTS(partial(density, job.num_plants, *map(jax.numpy.asarray, data))),
         num_warmup=job.warmup,
         num_samples=job.draws,

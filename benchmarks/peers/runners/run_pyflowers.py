@@ -17,7 +17,7 @@ CMDSTAN_DELTA = 0.8
 
 
 def prepare(engine: str, job: Job) -> Sampler:
-    """Return ``pyflowers.fit`` of the table; what it compiles it keeps in its cache."""
+    """Return ``pyflowers.fit`` for the table; its cache keeps compiled programs."""
     month = np.arange(len(job.y)) - np.searchsorted(job.plant, job.plant)
     table = pd.DataFrame({"plant": job.plant + 1, "month": month + 1, "flowers": job.y})
     sizes: dict[str, Any] = {"chains": job.chains, "draws": job.draws}
@@ -45,7 +45,7 @@ def prepare_lecture(job: Job) -> Sampler:
 
 
 def posterior(fit: pyflowers.Fit) -> Posterior:
-    """Read a fit, of which mu_plant may only have been summarised."""
+    """Read a fit, in which mu_plant may only be summarised."""
     summary = None
     if fit.streamed is not None:
         rows = fit.streamed.loc[[str(row).startswith("mu_plant") for row in fit.streamed.index]]

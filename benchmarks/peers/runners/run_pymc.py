@@ -1,6 +1,6 @@
 """PyMC's own NUTS. With ``--option nutpie``, nutpie's NUTS on the same model, by Numba.
 
-``nutpie-totals`` gives it the plants' totals in place of their observations.
+``nutpie-totals`` gives it the totals of the plants instead of the observations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.peers.runners.common import (
 
 
 def model(job: Job, *, by_totals: bool = False) -> pm.Model:
-    """Return the model, the plants' log rates centred as PyMC's users write them first."""
+    """Return the model with centred log rates, as most users of PyMC would first write it."""
     with pm.Model() as built:
         mu = pm.Normal("mu", PRIORS["mu_mean"], PRIORS["mu_sd"])
         sigma2 = pm.InverseGamma("sigma2", SIGMA2_SHAPE, SIGMA2_RATE)
@@ -44,7 +44,7 @@ def prepare(job: Job) -> Sampler:
     built = model(job)
 
     def sample(seed: int) -> Any:
-        # PyMC's convergence checks are left out: none of the others makes them here.
+        # PyMC's convergence checks are left out, because no other method runs such checks here.
         return pm.sample(
             draws=job.draws,
             tune=job.warmup,

@@ -10,8 +10,19 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
+UNSEARCHED = ("decisions/", "reference/internals/", "changelog", "coverage", "release-checklist")
+"""Pages for developers, which hold every word and would hide the pages for users."""
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect the parts in the order in which a build needs them."""
     for part in (api, commands, execute, directives, gallery, links):
         part.setup(app)
+    app.connect("env-updated", _leave_out_of_search)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _leave_out_of_search(_app: Sphinx, env: Any) -> None:
+    for name in env.found_docs:
+        if name.startswith(UNSEARCHED):
+            env.metadata[name]["nosearch"] = ""

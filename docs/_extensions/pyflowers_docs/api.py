@@ -1,6 +1,6 @@
-"""One page of API reference for each package that has ``__all__``, written before the build.
+"""The API reference: a page for each public object, grouped by task, written before the build.
 
-A name that ``pyflowers`` itself exports is described there; the page of its package links to it.
+The packages that users do not call are described on a page each, for developers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,32 @@ if TYPE_CHECKING:
 MODULES = ("pyflowers.exact", "pyflowers.vb")
 """Modules that are public as packages are."""
 
-# Figures of comparisons are a public module of pyflowers.plots.
-EXTRA_MODULES = {"pyflowers.plots.methods": "pyflowers.plots"}
+TASKS = {
+    "Fit": "fit Fit Verdict approximate",
+    "Data": "read_table from_frame Table Data",
+    "Programs": "Program Capabilities NewData Pointwise PriorModel ClosedForm",
+    "Check": "check sensitivity Sensitivity prior PriorPredictive sbc Calibration",
+    "Predict": "predict effects contrast",
+    "Compare": "loo leave_one_group_out compare",
+    "Many fits": "batch Batch Task Keep",
+    "Report": "report",
+    "Errors": "PyflowersError DataError ConfigError ToolchainError CompileError FitError",
+}
+"""The names of ``pyflowers`` itself, by the task that they serve."""
+
+PACKAGES = {
+    "Results": "pyflowers.analysis",
+    "Figures": "pyflowers.plots",
+    "Convergence": "pyflowers.convergence",
+    "Variational Bayes": "pyflowers.vb",
+    "Exact posteriors": "pyflowers.exact",
+    "Samplers": "pyflowers.samplers",
+    "Lectures": "pyflowers.lectures",
+}
+"""The other packages that users import."""
+
+METHOD_FIGURES = "method_marginals interval_forest elbo_trace coordinate_ascent comparison_figures"
+"""Functions of ``pyflowers.plots.methods``, a separate module, because it is slow to import."""
 
 _DIRECTIVES = {
     "Functions": "autofunction",
@@ -61,83 +85,109 @@ def public_names() -> Iterator[str]:
         yield from (f"{package}.{name}" for name in module.__all__)
 
 
+def sections() -> dict[str, list[str]]:
+    """Return the sections of the user's reference, each with the full names of its objects."""
+    found = {task: [f"pyflowers.{name}" for name in names.split()] for task, names in TASKS.items()}
+    described = {id(resolve(name)) for names in found.values() for name in names}
+    for title, package in PACKAGES.items():
+        names = [f"{package}.{name}" for name in importlib.import_module(package).__all__]
+        found[title] = [name for name in names if id(resolve(name)) not in described]
+    found["Figures"] += [f"pyflowers.plots.methods.{name}" for name in METHOD_FIGURES.split()]
+    return found
+
+
+def resolve(name: str) -> Any:
+    """Return the object of a full name."""
+    package, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(package), last)
+
+
 def write_pages(folder: Path) -> None:
     """Write the pages and their index."""
     folder.mkdir(parents=True, exist_ok=True)
+    index = ["API", "===", "", "Every public name, by the task that it serves.", ""]
     described: dict[int, str] = {}
+    for title, names in sections().items():
+        page = "section-" + title.lower().replace(" ", "-")
+        lines = [title, "=" * len(title), ""]
+        if title in PACKAGES:
+            module = importlib.import_module(PACKAGES[title])
+            lines += [f".. py:module:: {PACKAGES[title]}", "", *_documentation(module), ""]
+        table = _table(names)
+        # The page of each object is found by its name; the lists of them would hide it.
+        listed = [":nosearch:", "", *lines, *table, "", *_toctree(names)]
+        _write(folder / f"{page}.rst", "\n".join(listed))
+        index += [title, "-" * len(title), "", *table, ""]
+        for name in names:
+            described[id(resolve(name))] = name
+            _write(folder / f"{name}.rst", _page(name))
+    index += _toctree(["section-" + t.lower().replace(" ", "-") for t in sections()])
+    _write(folder / "index.rst", "\n".join(index))
+    _write_internals(folder.parent / "internals", described)
+
+
+def _table(names: list[str]) -> list[str]:
+    rows = [
+        line
+        for name in names
+        for line in (f"   * - :py:obj:`{name}`", f"     - {_summary(resolve(name))}")
+    ]
+    return [".. list-table::", "   :widths: 40 60", "", *rows]
+
+
+def _toctree(pages: list[str]) -> list[str]:
+    return [".. toctree::", "   :hidden:", "", *(f"   {page}" for page in pages), ""]
+
+
+def _page(name: str) -> str:
+    value = resolve(name)
+    package, _, last = name.rpartition(".")
+    extra = ""
+    if name == "pyflowers.lectures.run_example":
+        examples = (
+            example.replace("-", "_") for example in importlib.import_module(package).EXAMPLES
+        )
+        extra = "\n".join(
+            line
+            for example in examples
+            for line in _entry("autofunction", f"{package}.{example}.{example}")
+        )
+    return "\n".join([last, "=" * len(last), "", *_entry(_DIRECTIVES[_kind(value)], name), extra])
+
+
+def _write_internals(folder: Path, described: dict[int, str]) -> None:
+    """Write a page for each package that users need not import."""
+    folder.mkdir(parents=True, exist_ok=True)
     names = []
     for package, module in packages():
+        if package == "pyflowers" or package in PACKAGES.values():
+            continue
         names.append(package)
-        _write(folder / f"{package}.rst", _page(package, module, described))
-    index = ["API", "===", "", "Every public name of every package. ", ""]
-    index += [".. list-table::", "   :widths: 30 70", ""]
-    for package, module in sorted(packages()):
-        index += [f"   * - :doc:`{package} <{package}>`", f"     - {_summary(module)}"]
-    index += ["", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in sorted(names)), ""]
+        lines = [":nosearch:", "", package, "=" * len(package), "", *_documentation(module), ""]
+        lines += [f".. py:module:: {package}", ""]
+        for name in module.__all__:
+            value, full = getattr(module, name), f"{package}.{name}"
+            known = None if isinstance(value, str | int | float) else described.get(id(value))
+            described[id(value)] = known or full
+            if known:
+                lines += [f"* :py:obj:`{full} <{known}>`", ""]
+            else:
+                lines += _entry(_DIRECTIVES[_kind(value)], full)
+        _write(folder / f"{package}.rst", "\n".join(lines))
+    index = ["Internal packages", "=" * 17, "", "For those who change pyflowers itself.", ""]
+    rows = [
+        line
+        for name in sorted(names)
+        for line in (f"   * - :doc:`{name}`", f"     - {_summary(importlib.import_module(name))}")
+    ]
+    index += [".. list-table::", "   :widths: 30 70", "", *rows, "", *_toctree(sorted(names))]
     _write(folder / "index.rst", "\n".join(index))
 
 
-def _page(package: str, module: ModuleType, described: dict[int, str]) -> str:
-    lines = [package, "=" * len(package), "", *inspect.getdoc(module).splitlines(), ""]  # type: ignore[union-attr]
-    lines.insert(0, "")
-    kinds: dict[str, list[str]] = {kind: [] for kind in _DIRECTIVES}
-    elsewhere, aliases = [], []
-    for name in module.__all__:
-        value = getattr(module, name)
-        full = f"{package}.{name}"
-        if not isinstance(value, str | int | float) and id(value) in described:
-            known = described[id(value)]
-            if known.rpartition(".")[0] == package:
-                aliases += [
-                    f".. py:data:: {full}",
-                    "",
-                    f"   Another name of :py:obj:`{known}`.",
-                    "",
-                ]
-            else:
-                elsewhere.append(f"* :py:obj:`{full} <{known}>`")
-            continue
-        described[id(value)] = full
-        kinds[_kind(value)].append(full)
-    lines += [f".. py:module:: {package}", ""]
-    for kind, found in kinds.items():
-        if found:
-            lines += [kind, "-" * len(kind), ""]
-        for full in found:
-            lines += _entry(_DIRECTIVES[kind], full)
-    lines += aliases
-    if package == "pyflowers.lectures":
-        lines += ["Examples", "--------", ""]
-        for example in (name.replace("-", "_") for name in module.EXAMPLES):
-            lines += _entry("autofunction", f"{package}.{example}.{example}")
-    for extra, home in EXTRA_MODULES.items():
-        if home == package:
-            lines += _module_section(extra)
-    if elsewhere:
-        lines += [
-            "Also here",
-            "---------",
-            "",
-            "Described with :doc:`pyflowers` itself:" if package != "pyflowers" else "",
-            "",
-            *elsewhere,
-            "",
-        ]
-    return "\n".join(lines)
-
-
-def _module_section(name: str) -> list[str]:
-    module = importlib.import_module(name)
-    lines = [name, "-" * len(name), "", *(inspect.getdoc(module) or "").splitlines(), ""]
-    for member, value in vars(module).items():
-        own = inspect.isfunction(value) and value.__module__ == name
-        if own and not member.startswith("_"):
-            lines += _entry("autofunction", f"{name}.{member}")
-    return lines
-
-
 def _entry(directive: str, full: str) -> list[str]:
-    options = ["   :members:", "   :show-inheritance:"] if directive == "autoclass" else []
+    # What a class has from a base that is not public is described with it.
+    members = ["   :members:", "   :inherited-members: object, str, tuple, dict, BaseModel"]
+    options = [*members, "   :show-inheritance:"] if directive == "autoclass" else []
     options += ["   :no-value:"] if directive == "autodata" else []
     return [f".. {directive}:: {full}", *options, ""]
 
@@ -148,8 +198,15 @@ def _kind(value: Any) -> str:
     return "Functions" if inspect.isfunction(value) else "Data"
 
 
-def _summary(module: ModuleType) -> str:
-    return (inspect.getdoc(module) or "").split("\n\n")[0].replace("\n", " ")
+def _documentation(module: ModuleType) -> list[str]:
+    return (inspect.getdoc(module) or "").splitlines()
+
+
+def _summary(value: Any) -> str:
+    """Return the first paragraph of a docstring; a constant has none that Python keeps."""
+    documented = inspect.ismodule(value) or inspect.isclass(value) or inspect.isfunction(value)
+    text = (inspect.getdoc(value) or "") if documented else f"``{type(value).__name__}``"
+    return _outside_literals(text.split("\n\n")[0].replace("\n", " "))
 
 
 def _write(path: Path, text: str) -> None:
@@ -163,7 +220,11 @@ def _plain(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
 
     Everywhere else a name without a target is a warning, hence an error.
     """
-    return contnode if node.get("refdoc", "").startswith("reference/api/") else None
+    return (
+        contnode
+        if node.get("refdoc", "").startswith(("reference/api/", "reference/internals/"))
+        else None
+    )
 
 
 def _escape(
@@ -171,18 +232,21 @@ def _escape(
 ) -> None:
     """Keep bars and lone stars of formulas, and citations of the module's references, as text."""
     text = "\n".join(lines)
-    for position, line in enumerate(lines):
-        if not re.match(r"\*+\w+( :|$|,)", line):
-            line = _outside_literals(line)
-        lines[position] = re.sub(
-            r"\[(\d+)\]_", lambda m: m[0] if f".. [{m[1]}]" in text else f"[{m[1]}]", line
-        )
+    escaped = _outside_literals(text)
+    cited = re.sub(
+        r"\[(\d+)\]_", lambda m: m[0] if f".. [{m[1]}]" in text else f"[{m[1]}]", escaped
+    )
+    lines[:] = cited.split("\n")
 
 
-def _outside_literals(line: str) -> str:
-    parts = line.split("`")
+def _outside_literals(text: str) -> str:
+    parts = re.split(r"(``.+?``|`[^`]+`)", text, flags=re.DOTALL)
     for position in range(0, len(parts), 2):
         part = parts[position].replace("|", "\\|")
-        emphasised = re.search(r"\w\*(\W|$)", part)
-        parts[position] = part if emphasised else re.sub(r"(?<!\*)\*(?=\w)", r"\\*", part)
-    return "`".join(parts)
+        # Stars of **emphasis** and of parameters such as **options stay.
+        lines = part.split("\n")
+        for number, line in enumerate(lines):
+            kept = re.search(r"\w\*(\W|$)", line) or re.match(r"\*+\w+( :|$|,)", line)
+            lines[number] = line if kept else re.sub(r"(?<!\*)\*(?=\w)", r"\\*", line)
+        parts[position] = "\n".join(lines)
+    return "".join(parts)

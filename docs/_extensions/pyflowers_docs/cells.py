@@ -1,6 +1,6 @@
 """The executable cells of a page, and running them in a folder of their own.
 
-A page says ``{write-file} NAME``, ``{run-shell}``, ``{run-python}`` and ``{show-image} PATH`` as
+A page has ``{write-file} NAME``, ``{run-shell}``, ``{run-python}`` and ``{show-image} PATH`` as
 MyST fences. All cells of a page share one folder, and its Python cells share one process. The build
 and the tests of the tutorials both run pages through :func:`run_page`, so what is tested is what is
 printed.
@@ -30,12 +30,12 @@ _FENCE = re.compile(
     re.MULTILINE,
 )
 _OPTION = re.compile(r"^:([a-z-]+):[ ]*(.*)$")
-# The site is built by the interpreter of Stan, as on a machine without a compiler.
+# The site is built with the interpreter of Stan, as on a machine without a compiler.
 _COMPILER = re.compile(r"(.*-)?(g\+\+|gcc|cc|c\+\+|clang|clang\+\+|g?make)(-[0-9.]+)?")
 
 
 class CellError(Exception):
-    """A cell did not do what the page says: names the page's folder, the line and the output."""
+    """A cell did not do what its page states; the message has the line and the output."""
 
 
 class Cell(NamedTuple):
@@ -86,7 +86,7 @@ def run_page(cells: Sequence[Cell], folder: Path, images: Path, home: Path) -> l
     Raises
     ------
     CellError
-        If a cell ends with another status than the page says.
+        If a cell does not end with the status that its page states.
     """
     folder.mkdir(parents=True, exist_ok=True)
     images.mkdir(parents=True, exist_ok=True)
@@ -139,12 +139,16 @@ def _shell(cell: Cell, folder: Path, environment: dict[str, str]) -> str:
     )
     output = done.stdout.decode("utf-8", errors="replace")
     if done.returncode != expected:
-        raise CellError(f"exit status {done.returncode} in place of {expected}\n{output}")
+        raise CellError(f"exit status {done.returncode} instead of {expected}\n{output}")
     return _tidied(output, folder)
 
 
 def _tidied(output: str, folder: Path) -> str:
-    """Leave the build's own folder and trailing blanks out of what is printed."""
+    """Leave the build's own folder and trailing blanks out of what is printed.
+
+    The advice to build a CmdStan is left out as well: every fit of the site would print it.
+    """
+    output = re.sub(r"(?m)^There is no CmdStan yet.*\n?", "", output)
     output = output.replace(f"{folder}/", "").replace(str(folder), ".")
     return "\n".join(line.rstrip() for line in output.strip("\n").splitlines())
 

@@ -1,7 +1,10 @@
-"""The page of commands, from the click tree."""
+"""The page of commands, from the click tree: by task, with the options that they share once."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +23,39 @@ Every command explains itself with `--help`; this page is made from the same tex
 | exit status | meaning |
 |---|---|
 | 0 | done |
-| 1 | an error, said in one line |
+| 1 | an error, in one line; for `doctor`: a problem was found |
 | 2 | wrong usage |
-| 3 | done, and something failed: with `--check`, and of `check`, `sbc`, `batch` and `replay` |
+| 3 | done, but something failed: with `fit --check`, and for `check`, `sbc`, `batch` and `replay` |
 """
+
+TASKS = {
+    "Fit": "fit vb batch models new",
+    "Check": "check sensitivity prior sbc replay doctor",
+    "Predict": "predict effects contrast",
+    "Compare": "loo compare",
+    "Report": "report",
+    "Learn": "lecture",
+    "Set up": "setup compile",
+}
+"""The commands, by the task that they serve."""
+
+SHARED = {
+    "Options of every command": "--json --quiet --help",
+    "Data options": "--data --group --time --value --column --sep --decimal --encoding "
+    "--time-order --drop-missing --family",
+    "Row options": "--new --groups --by --weights",
+    "Model options": "--prior --include --centered",
+    "Engine options": "--engine --cmdstan --workers",
+    "Sampler options": "--seed --chains --warmup --draws --thin --adapt-delta --max-treedepth "
+    "--metric --keep",
+    "Output options": "--interval --plots --out --overwrite",
+}
+"""The options that several commands share, by section; the first is not linked to."""
+
+Row = tuple[str, str]
+"""How an option is written, and its help."""
+
+_CODE = re.compile(r'("[^"]+"|(?<![^\s(])--?[a-z][a-z-]*)')
 
 
 def setup(app: Sphinx) -> None:
@@ -37,44 +69,101 @@ def _write_page(app: Sphinx) -> None:
 
 def write_page(srcdir: Path) -> None:
     """Write ``reference/commands.md``."""
-    context = click.Context(cli, info_name="pyflowers")
-    parts = [_HEAD, "## Options before any command\n", _options(cli, context)]
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
+    root = click.Context(cli, info_name="pyflowers", **cli.context_settings)
+    contexts = {}
+    for name in cli.list_commands(root):
+        command = cli.get_command(root, name)
         assert command is not None
-        parts += [*_command(name, command, context)]
+        contexts[name] = click.Context(command, info_name=name, parent=root)
+    listed = [name for names in TASKS.values() for name in names.split()]
+    assert sorted(listed) == sorted(contexts), "TASKS does not list every command once"
+    shared = _shared(contexts.values())
+    every, *linked = SHARED
+    own = [row for row in _rows(root).values() if row not in shared.values()]
+    parts = [_HEAD, "## Options before any command\n", _table(own)]
+    parts += _section(every, shared)
+    for task, names in TASKS.items():
+        parts.append(f"## {task}\n")
+        for name in names.split():
+            parts += _command(name, contexts[name], shared)
+    for title in linked:
+        parts += _section(title, shared)
     _write(srcdir / "reference" / "commands.md", "\n".join(parts))
 
 
-def _command(name: str, command: click.Command, parent: click.Context) -> list[str]:
-    context = click.Context(command, info_name=name, parent=parent)
-    usage = " ".join(["pyflowers", name, *command.collect_usage_pieces(context)])
-    prose = "\n\n".join(
-        " ".join(part.split()) for part in (command.help or "").replace("\b", "").split("\n\n")
-    )
+def _rows(context: click.Context) -> dict[str, Row]:
+    """Return the options of a command by name."""
+    found = {}
+    for parameter in context.command.get_params(context):
+        row = parameter.get_help_record(context)
+        if isinstance(parameter, click.Option) and row is not None:
+            found[max(parameter.opts, key=len)] = row
+    return found
+
+
+def _shared(contexts: Iterable[click.Context]) -> dict[str, Row]:
+    """Return by name the options that several commands have with the same help, as most of them."""
+    counts = Counter(option for context in contexts for option in _rows(context).items())
+    found: dict[str, Row] = {}
+    for (name, row), count in counts.most_common():
+        if count > 1:
+            found.setdefault(name, row)
+    placed = [name for names in SHARED.values() for name in names.split()]
+    assert sorted(placed) == sorted(found), "SHARED does not list every shared option once"
+    return found
+
+
+def _section(title: str, shared: dict[str, Row]) -> list[str]:
+    rows = [shared[name] for name in SHARED[title].split()]
+    return [f"({_label(title)})=", f"## {title}\n", _table(rows)]
+
+
+def _command(name: str, context: click.Context, shared: dict[str, Row]) -> list[str]:
+    usage = " ".join(["pyflowers", name, *context.command.collect_usage_pieces(context)])
+    rows = _rows(context)
+    own = [row for option, row in rows.items() if shared.get(option) != row]
     return [
         f"(command-{name})=",
-        f"## pyflowers {name}\n",
+        f"### pyflowers {name}\n",
         f"```text\n{usage}\n```\n",
-        f"{_escape(prose)}\n",
-        _options(command, context),
+        *(f"{_paragraph(part)}\n" for part in (context.command.help or "").split("\n\n")),
+        *([_table(own)] if own else []),
+        *_links(rows, shared),
+        "",
     ]
 
 
-def _options(command: click.Command, context: click.Context) -> str:
-    rows = []
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is not None:
-            names, meaning = record
-            rows.append(
-                f"| `{names.replace('|', chr(0x2223))}` | {_escape(' '.join(meaning.split()))} |"
-            )
-    return "\n".join(["| option | meaning |", "|---|---|", *rows]) + "\n"
+def _paragraph(text: str) -> str:
+    """Return a paragraph of a help text in Markdown, its examples as they are typed."""
+    if text.startswith("\b"):
+        _, _, *lines = text.splitlines()
+        return "\n".join(["```console", *(f"$ {line.strip()}" for line in lines), "```"])
+    return _markdown(text)
 
 
-def _escape(text: str) -> str:
-    """Keep what is literal in a help text literal in Markdown."""
-    for character in "\\*_[]<>|#`":
-        text = text.replace(character, f"\\{character}")
-    return text
+def _links(rows: dict[str, Row], shared: dict[str, Row]) -> Iterator[str]:
+    """Name the shared options of a command, with links to the sections that explain them."""
+    for title in list(SHARED)[1:]:
+        names = [name for name in SHARED[title].split() if rows.get(name) == shared[name]]
+        if names:
+            options = ", ".join(f"`{name}`" for name in names)
+            yield f"- [{title}](#{_label(title)}): {options}"
+
+
+def _label(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def _table(rows: Iterable[Row]) -> str:
+    lines = [
+        f"| `{names.replace('|', chr(0x2223))}` | {_markdown(meaning)} |" for names, meaning in rows
+    ]
+    return "\n".join(["| option | meaning |", "|---|---|", *lines]) + "\n"
+
+
+def _markdown(text: str) -> str:
+    """Return a help text with options and quotations as code, and the rest literal."""
+    parts = _CODE.split(" ".join(text.split()))
+    parts[::2] = [re.sub(r"[\\*_\[\]<>|#`]", r"\\\g<0>", part) for part in parts[::2]]
+    parts[1::2] = [f"`{part}`" for part in parts[1::2]]
+    return "".join(parts)

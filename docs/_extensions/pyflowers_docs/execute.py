@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,14 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sphinx.errors import ExtensionError
-from sphinx.util import logging
 
 from pyflowers_docs.cells import CellError, cells_of, run_page
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-
-logger = logging.getLogger(__name__)
 
 _ROOT = Path(__file__).resolve().parents[3]
 _FROM_A_CHECKOUT = "from-a-checkout: true"
@@ -83,7 +81,8 @@ def _run_one(path: Path, name: str, results: Path, state: str, home: Path) -> st
     except CellError as error:
         return f"{path}, {error}"
     known.write_text(json.dumps({"key": key, "outputs": outputs}), encoding="utf-8")
-    logger.info("ran %s: %d cells in %.1f s", name, len(cells), time.monotonic() - start)
+    # Shown under -q as well: the pages take minutes.
+    sys.stderr.write(f"ran {name}: {len(cells)} cells in {time.monotonic() - start:.0f} s\n")
     return ""
 
 

@@ -6,9 +6,11 @@ A cell with ``:gallery: TITLE`` is one. Its figure is followed by links to the f
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from docutils import nodes
+from PIL import Image
 from sphinx.util.docutils import SphinxDirective
 
 if TYPE_CHECKING:
@@ -76,7 +78,10 @@ def _fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 def _card(app: Sphinx, docname: str, picture: Picture) -> nodes.Element:
     target = f"{app.builder.get_relative_uri(docname, picture.docname)}#{picture.anchor}"
-    image = nodes.image(uri=picture.uri, alt=picture.alt, candidates={"*": picture.uri})
+    with Image.open(Path(app.srcdir) / picture.uri) as drawn:
+        is_tall = drawn.height > 0.6 * drawn.width
+    look = {"classes": ["tall"] if is_tall else [], "candidates": {"*": picture.uri}}
+    image = nodes.image(uri=picture.uri, alt=picture.alt, **look)
     link = nodes.reference("", "", image, refuri=target, internal=True)
     text = nodes.reference("", picture.title, refuri=target, internal=True)
     return nodes.container(

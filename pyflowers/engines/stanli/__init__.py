@@ -1,7 +1,7 @@
-"""The engine ``stanli``: an interpreter of Stan with Stan's own NUTS, in a process of its own.
+"""The engine ``stanli``: a Stan interpreter with Stan's own NUTS, in a separate process.
 
-It needs no compiler. It is alpha software by one author, so it is pinned and never runs in the
-caller's process; what it cannot do is left to CmdStan.
+It needs no compiler. It is alpha software by one author, so its version is pinned and it never runs
+in the caller's process. Anything that it cannot do is left to CmdStan.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from pyflowers.resources import version
 MODULE = "pyflowers.engines.stanli.worker"
 
 UNAVAILABLE = "transformed parameters and generated quantities are unavailable"
-"""What the interpreter warns of where it would return the parameters alone."""
+"""The interpreter's warning if it would return only the parameters."""
 
 Question: TypeAlias = tuple[str, str, str, dict[str, Any]]
-"""What is wanted, a program's text, its digest, and what is wanted with."""
+"""The method of the interpreter, a program's text, its digest, and the method's arguments."""
 
 Answer: TypeAlias = tuple[dict[str, Any], str]
-"""The result, and what the interpreter said of a failure."""
+"""The result, and the interpreter's message for a failure."""
 
 _here: Callable[[Question], Answer] | None = None
-"""The interpreter of this process itself, if it has one."""
+"""The interpreter in this process, if there is one."""
 
 
 class ChainProgress(NamedTuple):
@@ -66,7 +66,7 @@ class ChainProgress(NamedTuple):
 def ask(
     kind: str, source: Source, *, worker: Worker | None = None, bars: int = 0, **values: Any
 ) -> Answer:
-    """Ask the interpreter about a program, in this process if it may crash of it.
+    """Call the interpreter for a program, in this process if a crash is acceptable here.
 
     Parameters
     ----------
@@ -75,11 +75,11 @@ def ask(
     source : Source
         The program.
     worker : Worker, optional
-        One that remembers what it was asked.
+        A worker that keeps its state between calls.
     bars : int
-        Number of chains to draw a bar of progress for.
+        Number of chains with a progress bar.
     **values
-        As the interpreter's method takes them.
+        The arguments of the interpreter's method.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def ask(
         If the worker ends before it answers.
     """
     question = kind, source.text, source.sha256, values
-    # The interpreter is called by one thread of a process, and by the same one each time.
+    # Only one thread of a process calls the interpreter, always the same one.
     is_main = threading.current_thread() is threading.main_thread()
     if worker is None and _here is not None and is_main:
         return _here(question)
@@ -105,7 +105,7 @@ def ask(
 
 
 def interpret_here() -> None:
-    """Answer the main thread in this process from now on, so that a crash of it ends this one."""
+    """From now on run the interpreter in this process, so that its crash ends this process."""
     from pyflowers.engines.stanli.worker import Interpreter
 
     global _here
@@ -114,7 +114,7 @@ def interpret_here() -> None:
 
 @contextmanager
 def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
-    """Yield what shows each :class:`ChainProgress`: a bar for each chain."""
+    """Yield a function that shows each :class:`ChainProgress` in a bar for each chain."""
     if not chains:
         yield lambda _: None
         return
@@ -137,24 +137,24 @@ def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
 
 @cache
 def stanli_is_installed() -> bool:
-    """Whether this platform has the interpreter."""
+    """Whether the interpreter is installed on this platform."""
     return find_spec("stanli") is not None
 
 
 @dataclass(frozen=True)
 class StanliEngine:
-    """Programs interpreted."""
+    """The engine that interprets programs."""
 
     name: str = "stanli"
     uses: frozenset[str] = NUTS_USES
 
     def load(self, program: Program) -> StanliProgram:
-        """Check a program and make it ready; see :func:`interpreted`."""
+        """Check and load a program; see :func:`interpreted`."""
         return interpreted(program.source)
 
 
 def interpreted(source: Source) -> StanliProgram:
-    """Check a program's text and make it ready.
+    """Check a program's text and load it.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def interpreted(source: Source) -> StanliProgram:
         message = error.replace("'string'", source.path.name).strip()
         raise lack(source, error) or CompileError(f"{source.path} does not compile:\n{message}")
     reused = source.reused_counters()
-    if reused:  # stanli 0.24 takes a loop's variable for the int, and samples another density
+    if reused:  # stanli 0.24 mistakes the loop variable for the int, and samples another density
         raise EngineLacksError(
             f"the interpreter stanli confuses the loop variable {reused[0]} of "
             f"{source.path.name} with the int of that name in its transformed data; CmdStan does "
@@ -190,7 +190,7 @@ def interpreted(source: Source) -> StanliProgram:
 
 @dataclass(frozen=True)
 class StanliProgram:
-    """A program that the interpreter can run."""
+    """An interpreted program, ready to sample."""
 
     source: Source
     build: str
@@ -198,7 +198,7 @@ class StanliProgram:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Versions of the interpreter and of what it was built from."""
+        """Versions of the interpreter and of its components."""
         return {"stanli": version("stanli"), "build": self.build}
 
     @cached_property
@@ -264,21 +264,21 @@ class StanliProgram:
 
 
 def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
-    """Return initial values, or the radius to draw them in, as the interpreter takes them.
+    """Return initial values, or the radius within which they are drawn, for the interpreter.
 
     Raises
     ------
     ConfigError
-        If they are none of the forms that CmdStanPy takes.
+        If they are in none of the forms that CmdStanPy accepts.
     EngineLacksError
-        If some parameters have no value.
+        If only some parameters have values.
     """
     found = read_inits(inits)
     if found is None:
         return {"inits": None}
     if isinstance(found, Real) and not isinstance(found, bool):
         if not (np.isfinite(float(found)) and float(found) >= 0):
-            raise ConfigError(f"inits: a radius is a number of at least 0, was {inits!r}")
+            raise ConfigError(f"inits: a radius must be a number of at least 0, got {inits!r}")
         return {"inits": None, "init_radius": float(found)}
     each = found if isinstance(found, list) else [found]
     if len(each) not in (1, chains):
@@ -300,7 +300,7 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
 
 
 def lack(source: Source, printed: str) -> EngineLacksError | None:
-    """Return the error for something the interpreter cannot do; None for any other message."""
+    """Return the error for a feature that the interpreter lacks; None for other messages."""
     if not any(sign in printed for sign in ("unsupported", "partial inits:", UNAVAILABLE)):
         return None
     first = printed.strip().splitlines()[0]

@@ -1,6 +1,6 @@
 """The process that runs the interpreter: ``python -m pyflowers.engines.stanli.worker``.
 
-Its main thread alone calls the interpreter.
+Only its main thread calls the interpreter.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pyflowers.engines.stanli import UNAVAILABLE, Answer, ChainProgress, Questio
 from pyflowers.engines.workers import serve
 
 MOST_PROGRAMS = 64
-"""Programs that are remembered."""
+"""Number of programs that stay loaded."""
 
 NEVER = 2**31 - 1
-"""Iterations between reports when none are wanted: the times at the end are still printed."""
+"""Iterations between reports that suppress them; the times at the end are still printed."""
 
 _PROGRESS = re.compile(r"Chain \[(\d+)\] Iteration: +(\d+) / (\d+) \[ *\d+%\] +\((\w+)\)")
 
@@ -33,7 +33,7 @@ class Interpreter:
     Parameters
     ----------
     report : callable
-        Takes each :class:`~pyflowers.engines.stanli.ChainProgress`.
+        Function that is called with each :class:`~pyflowers.engines.stanli.ChainProgress`.
     """
 
     def __init__(self, report: Callable[[ChainProgress], None] = lambda _: None) -> None:
@@ -42,7 +42,7 @@ class Interpreter:
         self._opened: Any = None
 
     def answer(self, question: Question) -> Answer:
-        """Return the result, or what the interpreter said of a failure."""
+        """Return the result, or the interpreter's message for a failure."""
         kind, text, key, values = question
         try:
             return getattr(self, f"_{kind}")(self._program(text, key), **values), ""
@@ -50,7 +50,7 @@ class Interpreter:
             return {}, str(error) or type(error).__name__
 
     def _program(self, text: str, key: str) -> str:
-        """Return a program's intermediate form, translated at most once."""
+        """Return the intermediate form of a program, which is translated at most once."""
         import stanli
 
         if key not in self._programs:
@@ -86,10 +86,10 @@ class Interpreter:
         stream = _Lines(self._report if refresh else None)
         with contextlib.redirect_stdout(stream):
             fit = model.sample(refresh=refresh or NEVER, **options)
-        # Stan has names of its own for words of C++, such as class.
+        # Stan renames variables that are keywords of C++, such as class.
         names = [name.removeprefix("_stan_") for name in fit.names]
         kept = [i for i, name in enumerate(names) if keep is None or _variable(name) in keep]
-        # The first column is a parameter, which is a number unless the whole row was given up.
+        # The first column is a parameter, which is NaN only if the whole row failed.
         first = fit.draws()[:, :, :1] if model.n_unconstrained else np.empty(0)
         return {
             "names": [names[i] for i in kept],
@@ -101,7 +101,7 @@ class Interpreter:
         }
 
     def _open_density(self, mir: str, data: str, seed: int) -> dict[str, Any]:
-        """Open a log density, which the other requests of its worker are about."""
+        """Open a log density, to which the later requests of the worker refer."""
         import stanli
 
         from pyflowers.engines.bridge import Bridge
@@ -116,7 +116,7 @@ class Interpreter:
 
 
 class _Lines(io.TextIOBase):
-    """Turns the interpreter's lines of progress into messages, and keeps its times."""
+    """Turns the interpreter's progress lines into messages, and keeps the times."""
 
     def __init__(self, report: Callable[[ChainProgress], None] | None) -> None:
         self._report = report
@@ -145,7 +145,7 @@ class _Lines(io.TextIOBase):
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return initial values in Stan's own order, the first index fastest."""
+    """Return initial values in Stan's order, in which the first index changes fastest."""
     return {
         name: np.asarray(value).ravel(order="F") if np.ndim(value) > 1 else value
         for name, value in values.items()

@@ -1,6 +1,6 @@
-"""Families of a response's distribution: each a module with `FAMILY`, in Stan and in NumPy.
+"""Families of response distributions; each is a module with a `FAMILY`, in Stan and in NumPy.
 
-A module that is added here is a family, found by its name; nothing else names it.
+A module that is added here becomes a family with its name; no other code needs to be changed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from pyflowers.errors import ConfigError
 
 FloatArray = NDArray[np.float64]
 Values = Mapping[str, Any]
-"""Auxiliary parameters by name, shaped (chain, draw, 1) or (chain, draw, J - 1, 1), and trials."""
+"""Auxiliary parameters by name, shape (chain, draw, 1) or (chain, draw, J - 1, 1), and trials."""
 
 LARGEST_LOG_RATE = 20.0
-"""Log of a rate beyond which a count exceeds what Stan's integers hold; it is cut there."""
+"""Largest log of a rate; beyond it, counts would exceed Stan's integers."""
 
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """A parameter of a family beside the linear predictor.
+    """A parameter of a family in addition to the linear predictor.
 
     Attributes
     ----------
@@ -37,10 +37,10 @@ class Auxiliary:
     declared : str
         Its type in Stan.
     prior : str
-        A distribution of Stan's, whose hyperparameters are named after it: ``{scale}`` of `sigma`
-        is the data variable ``sigma_scale``.
+        A distribution in Stan, whose hyperparameters are named after the parameter: ``{scale}`` of
+        `sigma` is the data variable ``sigma_scale``.
     values : mapping of str to float or None
-        The defaults of the hyperparameters; None is the scale of the data.
+        The defaults of the hyperparameters; None stands for the scale of the data.
     description : str
         Its meaning.
     """
@@ -54,14 +54,15 @@ class Auxiliary:
 
 @dataclass(frozen=True)
 class Totals:
-    """What a likelihood needs of rows that share their linear predictor, if these are sums.
+    """The sums from which the likelihood of rows with the same linear predictor is computed.
 
     Attributes
     ----------
     stan : str
-        Statements of the transformed data that sum what a cell needs over its rows ``kept``.
+        Statements of the transformed data that compute the sums of each cell over its rows that
+        are not ``held_out``.
     statement : str
-        The likelihood in Stan, ``eta`` the linear predictor of each cell.
+        The likelihood in Stan, where ``eta`` is the linear predictor of each cell.
     """
 
     stan: str
@@ -77,37 +78,37 @@ class Family:
     name : str
         Its name.
     equation : str
-        The model of one observation, for a reader; ``eta`` is the linear predictor.
+        The model of one observation, for the reader; ``eta`` is the linear predictor.
     link : str
         ``identity``, ``log`` or ``logit``.
     response : str
-        The response's type in Stan, with its bounds and ``[N]``.
+        The type of the response in Stan, with its bounds and ``[N]``.
     stan : str
-        The distribution in Stan without ``_lpdf``, ``{eta}`` the linear predictor, such as
-        ``normal({eta}, sigma)``. A name that Stan lacks is defined in `functions`.
+        The distribution in Stan without ``_lpdf``, such as ``normal({eta}, sigma)``, where
+        ``{eta}`` is the linear predictor. A name that Stan lacks is defined in `functions`.
     rng : str
-        The random number in Stan, of one `{eta}`.
+        The random number generator in Stan for one `{eta}`.
     log_lik : callable
-        (y, eta, values) to log p(y | eta), arrays with rows last.
+        Function of (y, eta, values) that returns log p(y | eta); in all arrays, rows come last.
     draw : callable
-        (eta, values, rng) to random responses of the shape of `eta`.
+        Function of (eta, values, rng) that returns random responses in the shape of `eta`.
     mean : callable
-        (eta, values) to the expected response.
+        Function of (eta, values) that returns the expected response.
     auxiliary : tuple of Auxiliary
         Its other parameters.
     scale : str
-        What the scale of priors is taken from: ``y``, ``log`` of y, or ``fixed``, as for odds.
+        The source of the scale of priors: ``y``, ``log`` of y, or ``fixed``, as for odds.
     has_trials : bool
-        Whether an observation is a number of successes of ``| trials(n)``.
+        Whether an observation is a number of successes in ``| trials(n)``.
     is_positive : bool
-        Whether a response must be above 0, which its type in Stan cannot say.
+        Whether a response must be above 0, which its type in Stan cannot express.
     is_ordinal : bool
-        Whether its thresholds take the place of an intercept.
+        Whether thresholds replace the intercept.
     functions : str
-        Stan's functions that it needs. A density among them is of one observation: the likelihood
-        is then a loop.
+        Functions in Stan that it needs. A density among them takes one observation, so the
+        likelihood is a loop.
     totals : Totals or None
-        Its sums.
+        The sums of its likelihood, if they are sufficient.
     """
 
     name: str
@@ -129,12 +130,12 @@ class Family:
 
     @property
     def is_looped(self) -> bool:
-        """Whether the density in Stan is of one observation only."""
+        """Whether the density in Stan takes only one observation."""
         return f"{self.stan.partition('(')[0]}_lpmf(" in self.functions
 
     @property
     def is_discrete(self) -> bool:
-        """Whether the response is whole numbers."""
+        """Whether the response is an integer."""
         return self.response.startswith("array")
 
 
@@ -149,19 +150,19 @@ def find_family(name: str) -> Family:
     Raises
     ------
     ConfigError
-        If there is none of that name.
+        If there is no family with that name.
     """
     names = family_names()
     if name not in names:
         near = difflib.get_close_matches(str(name).lower(), names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(names)}"
-        raise ConfigError(f"family {name!r}: there is none of that name; {hint}")
+        raise ConfigError(f"family {name!r} does not exist; {hint}")
     found: Family = import_module(f"{__name__}.{name}").FAMILY
     return found
 
 
 def rate(eta: FloatArray) -> FloatArray:
-    """Return exp(eta), cut where counts exceed what Stan's integers hold."""
+    """Return exp(eta), limited where counts would exceed Stan's integers."""
     return np.asarray(np.exp(np.minimum(eta, LARGEST_LOG_RATE)))
 
 

@@ -15,7 +15,7 @@ def _mean(eta: FloatArray, values: Values) -> FloatArray:
 
 
 def _shapes(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
-    """Return m phi and (1 - m) phi, the second without a difference that cancels."""
+    """Return m phi and (1 - m) phi, the second without cancellation."""
     return _mean(eta, values) * values["phi"], _mean(-eta, values) * values["phi"]
 
 
@@ -34,7 +34,7 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 _SMALLEST = np.finfo(np.float64).tiny
-"""What is closer to 0 is drawn as this, and what is as close to 1 as the number before 1."""
+"""The smallest draw; values closer to 0 or 1 are moved to it, or to the number before 1."""
 
 PHI = Auxiliary(
     "phi",

@@ -41,9 +41,11 @@ FAMILY = Family(
         """
 vector[D] y_num = zeros_vector(D); // trials of each cell
 vector[D] y_total = zeros_vector(D); // its successes
-for (k in kept) {
-  y_num[cell[k]] += trials[k];
-  y_total[cell[k]] += y[k];
+for (n in 1 : N) {
+  if (held_out[n] == 0) {
+    y_num[cell[n]] += trials[n];
+    y_total[cell[n]] += y[n];
+  }
 }""",
         "target += dot_product(y_total, eta) - dot_product(y_num, log1p_exp(eta));",
     ),

@@ -34,7 +34,7 @@ def _mean(eta: FloatArray, values: Values) -> FloatArray:
     return np.asarray(1.0 + above.sum(axis=0))
 
 
-# Stan has ordered_logistic_rng, and the interpreter has not.
+# Stan has ordered_logistic_rng, but the interpreter does not.
 _RATING = """
 int rating_rng(real eta, vector threshold) {
   real latent = logistic_rng(eta, 1);

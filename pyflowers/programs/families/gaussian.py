@@ -20,19 +20,23 @@ def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def totals(y: str) -> Totals:
-    """Return the sums of a normal likelihood of `y`, an expression of Stan's for row k."""
+    """Return the sums of a normal likelihood for `y`, an expression in Stan for row n."""
     return Totals(
         f"""
 vector[D] y_num = zeros_vector(D); // rows of each cell
 vector[D] y_mean = zeros_vector(D); // their mean
 vector[D] y_square = zeros_vector(D); // their sum of squares about it
-for (k in kept) {{
-  y_num[cell[k]] += 1;
-  y_mean[cell[k]] += {y};
+for (n in 1 : N) {{
+  if (held_out[n] == 0) {{
+    y_num[cell[n]] += 1;
+    y_mean[cell[n]] += {y};
+  }}
 }}
 y_mean = y_mean ./ fmax(y_num, 1);
-for (k in kept) {{
-  y_square[cell[k]] += square({y} - y_mean[cell[k]]);
+for (n in 1 : N) {{
+  if (held_out[n] == 0) {{
+    y_square[cell[n]] += square({y} - y_mean[cell[n]]);
+  }}
 }}""",
         """
 real squares = sum(y_square) + dot_product(y_num, square(y_mean - eta));
@@ -52,5 +56,5 @@ FAMILY = Family(
     mean=lambda eta, values: eta,
     auxiliary=(SIGMA,),
     scale="y",
-    totals=totals("y[k]"),
+    totals=totals("y[n]"),
 )

@@ -7,7 +7,7 @@ import numpy as np
 from pyflowers.programs.families import SIGMA, Family
 from pyflowers.programs.families import gaussian as normal
 
-_TOTALS = normal.totals("log(y[k])")
+_TOTALS = normal.totals("log(y[n])")
 
 FAMILY = Family(
     name="lognormal",

@@ -13,14 +13,14 @@ def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     from scipy.special import betaln
 
     shape, count = values["shape"], np.maximum(y, 1)
-    # Γ(y + shape) / (Γ(shape) y!), without the cancellation of log Γ where the shape is large.
+    # Γ(y + shape) / (Γ(shape) y!), without the cancellation of log Γ if the shape is large.
     choices = np.where(y > 0, -np.log(count) - betaln(count, shape), 0.0)
     log_total = np.logaddexp(eta, np.log(shape))
     return np.asarray(choices + y * (eta - log_total) - shape * np.log1p(np.exp(eta) / shape))
 
 
 def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
-    """Draw a rate for each count, and the count."""
+    """Draw a rate for each count, then the count."""
     shape = np.broadcast_to(values["shape"], eta.shape)
     rates = rng.gamma(shape, rate(eta) / shape)
     return rng.poisson(np.minimum(rates, 2**31 - 1)).astype(np.float64)

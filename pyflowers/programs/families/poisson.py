@@ -35,9 +35,11 @@ FAMILY = Family(
         """
 vector[D] y_num = zeros_vector(D); // rows of each cell
 vector[D] y_total = zeros_vector(D); // the sum of their counts
-for (k in kept) {
-  y_num[cell[k]] += 1;
-  y_total[cell[k]] += y[k];
+for (n in 1 : N) {
+  if (held_out[n] == 0) {
+    y_num[cell[n]] += 1;
+    y_total[cell[n]] += y[n];
+  }
 }""",
         "target += dot_product(y_total, eta) - dot_product(y_num, exp(eta));",
     ),

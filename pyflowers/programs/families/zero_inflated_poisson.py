@@ -9,7 +9,7 @@ from pyflowers.programs.families import ZI, Family, FloatArray, Values, poisson
 
 
 def log_lik(counts: FloatArray, y: FloatArray, zi: FloatArray) -> FloatArray:
-    """Return the log probability of y, from that of it as a count."""
+    """Return the log probability of y, given its log probability as a count."""
     mixed = np.log1p(-zi) + counts
     return np.where(y == 0, np.logaddexp(np.log(zi), mixed), mixed)
 
@@ -20,7 +20,7 @@ def draw(counts: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def functions(name: str, count: str, types: str, arguments: str) -> str:
-    """Return Stan's function of a zero-inflated distribution of counts."""
+    """Return the function in Stan of a zero-inflated distribution of counts."""
     return f"""
 real {name}_lpmf(int y, real eta{types}, real zi) {{
   real mixed = log1m(zi) + {count}_lpmf(y | eta{arguments});

@@ -1,4 +1,4 @@
-"""A formula in, an ordinary Stan program with its declaration out.
+"""Writing an ordinary Stan program and its declaration from a formula.
 
 >>> import pandas as pd, pyflowers
 >>> frame = pd.read_csv("data/flowers.csv")
@@ -6,8 +6,9 @@
 >>> print(program.source.text.splitlines()[1])
  * flowers ~ 1 + (1 | plant)
 
-The way of a formula: `grammar` takes it apart, `model` meets it with the table, `writer` writes the
-program and `declared` its declaration; `checks` say what a reader should know before sampling.
+A formula passes through these modules: `grammar` parses it, `model` combines it with the table,
+`writer` writes the program and `declared` its declaration; `checks` reports what a reader should
+know before sampling.
 """
 
 from __future__ import annotations
@@ -44,19 +45,19 @@ def write_formula(
     text : str
         The formula.
     table : Table
-        The table, whose scales the priors take.
+        The table, which determines the scales of the priors.
     family : str
         The family of the response.
     drop_missing : bool
         Whether rows with missing values are left out, and noted.
     centered : bool or mapping of str to bool, optional
-        The parametrisation of the groups' effects, of all or by the group; chosen by the data by
-        default.
+        The parametrisation of the group effects, for all groups or by group. Default: the data
+        choose.
 
     Returns
     -------
     name : str
-        A file name for the program, without an ending.
+        A file name for the program, without extension.
     text : str
         The program.
     declaration : dict
@@ -65,9 +66,9 @@ def write_formula(
     Raises
     ------
     ConfigError
-        For a formula that cannot be read.
+        If the formula cannot be read.
     DataError
-        For data that it cannot be fitted to.
+        If the formula cannot be fitted to the data.
     """
     formula = parse(text)
     if isinstance(centered, bool):
@@ -84,17 +85,17 @@ def write_formula(
 
 
 _SIGNS = {"||": "apart", "*": "times", ":": "by", "/": "over", "-": "minus"}
-"""Words for what tells formulas apart that have the same columns."""
+"""Words for the marks that distinguish formulas with the same columns."""
 
 
 def digest_of(program: str, rule: PredictionRule | None) -> str:
-    """Return the digest by which a program and its ``[prediction]`` are known to be as written."""
+    """Return the digest that shows whether a program and its ``[prediction]`` are unedited."""
     how = rule.model_dump_json() if rule is not None else ""
     return hashlib.sha256(f"{program}\0{how}".encode()).hexdigest()
 
 
 def name_of(text: str, family: str) -> str:
-    """Return the name of a formula's program: its words, and the family's if not gaussian."""
+    """Return the name of a formula's program: its words, and the family if not gaussian."""
     for sign, word in _SIGNS.items():
         text = text.replace(sign, f" {word} ")
     name = "_".join(re.findall(r"[A-Za-z0-9]+", text))

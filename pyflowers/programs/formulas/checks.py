@@ -1,4 +1,4 @@
-"""What a formula's data are unfit for, and what a reader should know of them before sampling."""
+"""Checks of a formula's data: errors, and notes for the reader before sampling."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pyflowers.programs.terms import read_terms
 
 FEWEST_GROUPS = 5
 MOST_EFFECTS = 10
-"""Correlated effects of a group term; they have 45 correlations."""
+"""The most correlated effects of a group term; they have 45 correlations."""
 
 
 def check_model(model: Model) -> list[str]:
-    """Refuse a model that its data cannot tell apart; return notes on the rest.
+    """Refuse a model that is not identified by its data; return notes on other problems.
 
     Raises
     ------
     DataError
-        With one sentence.
+        If the model is refused, in one sentence.
     """
-    largest, _ = model.y.max(), model.trials  # both refuse what the family cannot take
+    largest, _ = model.y.max(), model.trials  # both refuse values that the family does not allow
     if model.family.is_ordinal and largest < 2:
         raise DataError(
             f"{model.table.source}: {model.formula.response} has one rating; family "
@@ -35,19 +35,19 @@ def check_model(model: Model) -> list[str]:
     if has_residual and len(model.y) > 1 and np.ptp(model.y) == 0:
         raise DataError(
             f"{model.table.source}: {model.formula.response} is {model.y[0]:.15g} in every row, so "
-            "that its sd has no lower limit; choose another response"
+            "that nothing keeps its sd away from 0; choose another response"
         )
     return check_design(model)
 
 
 def check_design(model: Model) -> list[str]:
-    """Do so without a look at the responses' range, as of data that are to be simulated."""
+    """Check everything except the range of the responses, for data that will be simulated."""
     _refuse_redundant(model)
     return [*_about_dates(model), *_about_groups(model), *_about_separation(model)]
 
 
 def _refuse_redundant(model: Model) -> None:
-    """Refuse columns of the design that others make up, naming them."""
+    """Refuse columns of the design that are combinations of others, naming them."""
     matrix, names = model.population_design
     if model.has_intercept:
         matrix, names = np.hstack([np.ones((len(matrix), 1)), matrix]), ("Intercept", *names)
@@ -74,7 +74,7 @@ def _refuse_redundant(model: Model) -> None:
 
 
 def _about_dates(model: Model) -> Iterator[str]:
-    """Note factors whose levels are dates."""
+    """Yield notes on factors whose levels are dates."""
     for name, its in model.cells.items():
         if isinstance(its, pd.Categorical) and are_dates(list(its.categories)):
             yield (
@@ -117,7 +117,7 @@ def _about_groups(model: Model) -> Iterator[str]:
 
 
 def _about_labels(model: Model) -> Iterator[str]:
-    """Note labels of an inner group that stand in several outer ones."""
+    """Yield notes on labels of an inner group that occur in several outer groups."""
     groups = [term.group for term in model.formula.groups]
     for outer in groups:
         for inner in groups:
@@ -145,7 +145,7 @@ def _about_labels(model: Model) -> Iterator[str]:
 
 
 def _about_separation(model: Model) -> Iterator[str]:
-    """Note a column of the design by which the successes and failures are separated."""
+    """Yield notes on columns of the design that separate successes and failures."""
     family = model.family
     if family.link != "logit" or not family.is_discrete or family.is_ordinal:
         return

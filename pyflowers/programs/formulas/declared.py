@@ -1,4 +1,4 @@
-"""A model's declaration: where its data come from, the numbers of its priors, what it means."""
+"""The declaration of a model: the sources of its data, its priors, and meanings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyflowers.programs.formulas.writer import (
 
 
 def declaration_of(model: Model, sha256: str) -> dict[str, Any]:
-    """Return the declaration of a model's program, whose text has this digest."""
+    """Return the declaration of a model's program, given the digest of its text."""
     formula, family = model.formula, model.family
     found: dict[str, Any] = {
         "title": f"{formula.text} ({family.name})",
@@ -76,7 +76,7 @@ def prediction_of(model: Model) -> dict[str, Any]:
 
 
 def _story(model: Model) -> str:
-    """Return the model in sentences."""
+    """Return a description of the model in sentences."""
     family, formula = model.family, model.formula
     parts = [f"{formula.response} has the family {family.name}, with the {family.link} link."]
     if model.population:
@@ -108,7 +108,7 @@ def _omitted(model: Model) -> list[str]:
 
 
 def _data(model: Model) -> dict[str, dict[str, Any]]:
-    """Return where each variable of the data block comes from."""
+    """Return the source of each variable of the data block."""
     formula, found = model.formula, dict[str, dict[str, Any]]()
     per = {"per": model.cell} if model.cell else {}
 
@@ -153,13 +153,13 @@ def _data(model: Model) -> dict[str, dict[str, Any]]:
 
 
 def _with_ones(text: str, effects: tuple[str, ...]) -> str:
-    """Return a bracket's terms with the intercept that it has without saying so."""
+    """Return the terms of a bracket with their implicit intercept."""
     says = re.match(r"\s*[01]\s*\+", text)
     return text if says or effects[0] != "Intercept" else f"1 + {text}"
 
 
 def _parameters(model: Model) -> dict[str, dict[str, Any]]:
-    """Return what the quantities mean, and their priors."""
+    """Return the meanings of the quantities, and their priors."""
     family, found = model.family, dict[str, dict[str, Any]]()
     y = model.formula.response
     of_y = {
@@ -236,5 +236,5 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a string as TOML writes it: as JSON does, but for the delete character."""
+    """Return a string in TOML's notation, which is JSON's except for the delete character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,9 +1,9 @@
-"""A formula's text in, its parts out: response, population, groups; nothing is evaluated.
+"""Parsing the text of a formula into response, population and groups; nothing is evaluated.
 
     response ~ population + (effects | group) + (effects || group)
 
-Brackets with a bar are cut out here. What is left, and what each bracket holds before its bar, is
-a sum of terms for :mod:`pyflowers.programs.terms`.
+Brackets with a bar are extracted here. The remainder, and the part of each bracket before its bar,
+are sums of terms for :mod:`pyflowers.programs.terms`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class GroupTerm:
     Attributes
     ----------
     effects : str
-        What varies, as a sum of terms.
+        The effects, as a sum of terms.
     group : str
-        The column; several joined by a colon for their combinations.
+        The column, or several columns joined by a colon for their combinations.
     correlated : bool
         Whether the effects of a label are correlated.
     is_merged : bool
-        Whether it was written as several terms.
+        Whether the term was written as several terms.
     """
 
     effects: str
@@ -78,15 +78,15 @@ class Formula:
 
 
 def parse(text: str) -> Formula:
-    """Take a formula apart.
+    """Parse a formula.
 
     Raises
     ------
     ConfigError
-        If it is none, naming the part.
+        If it is not a formula; the message names the part.
     """
     if len(text) > LONGEST:
-        raise ConfigError(f"formula: it has more than {LONGEST} characters; shorten it")
+        raise ConfigError(f"formula has more than {LONGEST} characters; shorten it")
     text = re.sub(rf"({_QUOTES})|\s+", lambda match: match[1] or " ", text).strip()
     if not text.isprintable():
         raise ConfigError(
@@ -96,7 +96,7 @@ def parse(text: str) -> Formula:
     signs = _outside_quotes(text).count("~")
     if signs != 1:
         num = "more than one ~; leave one" if signs else "no ~ between response and terms; add it"
-        raise ConfigError(f"formula {text!r}: it has {num}")
+        raise ConfigError(f"formula {text!r} has {num}")
     at = _outside_quotes(text).index("~")
     left, right = text[:at], text[at + 1 :]
     if not right.strip(" +"):
@@ -122,7 +122,7 @@ def parse(text: str) -> Formula:
 
 
 def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]]:
-    """Return the sum of terms without the group terms, and those."""
+    """Return the sum of terms without the group terms, and the group terms."""
     rest, groups, start = "", list[GroupTerm](), 0
     for begin, end in _top_brackets(right):
         inside = right[begin + 1 : end]
@@ -150,10 +150,10 @@ def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]
     rest = re.sub(r"^\s*\+", "", rest + right[start:]).strip()
     if "|" in re.sub(_QUOTES, "", rest):
         raise ConfigError(
-            f"formula {text!r}: a group term stands in brackets of its own, such as (1 | group)"
+            f"formula {text!r}: a group term needs separate brackets, such as (1 | group)"
         )
     if rest.endswith("+"):
-        raise ConfigError(f"formula {text!r}: it ends with +; add a term or leave the + out")
+        raise ConfigError(f"formula {text!r} ends with +; add a term or leave the + out")
     return rest or "1", _merged(text, groups)
 
 
@@ -209,7 +209,7 @@ def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
 
 
 def _refuse_unbalanced(text: str, right: str) -> None:
-    """Refuse brackets that are not closed, which would end a term elsewhere."""
+    """Refuse unbalanced brackets, which would end a term at the wrong place."""
     open_: list[str] = []
     for mark in _outside_quotes(right):
         if mark in "([{":
@@ -221,12 +221,12 @@ def _refuse_unbalanced(text: str, right: str) -> None:
 
 
 def _outside_quotes(text: str) -> str:
-    """Return a text of the same length, with blanks for what stands in quotes."""
+    """Return a text of the same length in which quoted parts are blanks."""
     return re.sub(_QUOTES, lambda match: " " * len(match[0]), text)
 
 
 def _top_brackets(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each bracket that is in no other begins and ends."""
+    """Yield the positions at which each outermost bracket begins and ends."""
     depth = begin = 0
     for i, mark in enumerate(_outside_quotes(text)):
         if mark in "([{":
@@ -239,7 +239,7 @@ def _top_brackets(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _first_bar(inside: str) -> int | None:
-    """Return where the bar is that stands in no further bracket."""
+    """Return the position of the bar that is not in an inner bracket."""
     depth = 0
     for i, mark in enumerate(_outside_quotes(inside)):
         depth += (mark in "([{") - (mark in ")]}")
@@ -249,5 +249,5 @@ def _first_bar(inside: str) -> int | None:
 
 
 def _bare(name: str) -> str:
-    """Return a column's name without the backticks around it."""
+    """Return the name of a column without backticks."""
     return name.strip().strip("`")

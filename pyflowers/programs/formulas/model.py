@@ -1,10 +1,10 @@
-"""A formula and a table in, everything that a program says of them out.
+"""The model of a formula and a table, from which its program and declaration are written.
 
 References
 ----------
 Bürkner (2017), brms: An R package for Bayesian multilevel models using Stan, Journal of Statistical
 Software 80(1), for the priors on the scale of the data. Gabry and Goodrich, rstanarm's vignette on
-prior distributions, for that of coefficients. Papaspiliopoulos, Roberts and Sköld (2007),
+prior distributions, for the prior on coefficients. Papaspiliopoulos, Roberts and Sköld (2007),
 Statistical Science 22(1), section 2, for the parametrisations; DerSimonian and Laird (1986),
 Controlled Clinical Trials 7(3), for the variance between groups.
 """
@@ -40,12 +40,13 @@ _OF_STAN = """for in while if else return break continue true false target funct
     complex tuple lower upper offset multiplier simplex ordered print reject profile jacobian"""
 _PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z)_"
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
-"""What no group may be called in a program: its other variables, and Stan's own words."""
+"""Names that a group in a program cannot have: its other variables, and Stan's keywords."""
 
 KNOWN, WELL_KNOWN = 2.0, 10.0
-"""Variance between groups over the squared error of one, above which a term is centred.
+"""Ratio of the variance between groups to the squared error of a group above which a term is
+centred.
 
-The second is for a term with other groups within its own; decision 16 has the simulations.
+The second ratio is for a term with other groups nested in its groups, see decision 16.
 """
 
 
@@ -58,17 +59,17 @@ class Effects:
     term : GroupTerm
         The term.
     name : str
-        What the program calls the group.
+        The name of the group in the program.
     effects : tuple of str
-        What varies.
+        The effects that vary.
     centered : bool
         The parametrisation.
     anchored : frozenset of str
-        The effects that are sampled as sums with the population's, if the term is centred: their
-        mean and the population's coefficient could hardly be told apart otherwise.
+        The effects that are sampled as sums with the population's coefficients, if the term is
+        centred. Otherwise their mean and that coefficient would be nearly unidentified.
     within : str
-        The coarser group, as the program calls it, with whose effects these are sampled as sums if
-        the term is centred; empty if there is none.
+        The program's name of a coarser group. If the term is centred, its effects are sampled as
+        sums with the effects of that group. Empty if there is none.
     """
 
     term: GroupTerm
@@ -92,7 +93,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class Model:
-    """A formula, its family and the table's columns that it names.
+    """A formula, its family and the columns of the table that it names.
 
     Attributes
     ----------
@@ -101,9 +102,9 @@ class Model:
     family : Family
         Its family.
     table : Table
-        The rows that it is fitted to.
+        The rows to which it is fitted.
     parametrisations : mapping of str to bool
-        Whether a group term is centred, for those that the data are not to decide.
+        Whether a group term is centred, for terms that are not decided by the data.
     """
 
     formula: Formula
@@ -112,7 +113,7 @@ class Model:
     parametrisations: Mapping[str, bool]
 
     def __post_init__(self) -> None:
-        """Refuse columns and families that do not fit."""
+        """Refuse unsuitable columns and families."""
         formula, family = self.formula, self.family
         for terms in self.sums:
             refuse_unknown(terms, self.table.cells)
@@ -136,7 +137,7 @@ class Model:
             )
         if family.is_ordinal and not read_terms(formula.population).has_intercept:
             raise ConfigError(
-                f"formula {formula.text!r}: family {family.name} has thresholds in place of an "
+                f"formula {formula.text!r}: family {family.name} has thresholds instead of an "
                 "intercept; leave 0 out"
             )
         for term in formula.groups:
@@ -159,35 +160,35 @@ class Model:
 
     @cached_property
     def population(self) -> str:
-        """The population's terms, without ones: those are the intercept."""
+        """The terms of the population without the ones, which are the intercept."""
         terms = read_terms(self.formula.population)
         return "" if terms.is_empty else terms.text.removeprefix("1 + ")
 
     @property
     def has_intercept(self) -> bool:
-        """Whether the population has an intercept; thresholds are one."""
+        """Whether the population has an intercept; thresholds count as one."""
         return self.family.is_ordinal or read_terms(self.formula.population).has_intercept
 
     @property
     def offsets(self) -> tuple[str, ...]:
-        """What the offsets hold."""
+        """The expressions of the offsets."""
         return read_terms(self.formula.population).offsets
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the table that the linear predictor names."""
+        """The columns of the table that the linear predictor uses."""
         own = itertools.chain.from_iterable(read_terms(terms).columns for terms in self.sums)
         groups = itertools.chain.from_iterable(term.columns for term in self.formula.groups)
         return tuple(dict.fromkeys((*own, *groups)))
 
     @cached_property
     def cells(self) -> dict[str, Any]:
-        """The numbers or the factor of each column that terms name."""
+        """The numbers or the factor of each column in the terms."""
         own = itertools.chain.from_iterable(read_terms(terms).columns for terms in self.sums)
         return {name: self.table.numbers_or_factor(name) for name in dict.fromkeys(own)}
 
     def levels(self, terms: str) -> dict[str, tuple[str, ...]]:
-        """Return the levels of the factors that a sum of terms makes."""
+        """Return the levels of the factors in a sum of terms."""
         found = {}
         for name in read_terms(terms).columns:
             its = self.cells[name]
@@ -198,31 +199,31 @@ class Model:
         return found
 
     def state(self, terms: str) -> dict[str, Any]:
-        """Return what a sum of terms takes from all rows, such as the mean in ``center(x)``."""
+        """Return the values that terms compute from all rows, such as the mean in ``center(x)``."""
         cells = {name: self.cells[name] for name in read_terms(terms).columns}
         return {} if read_terms(terms).is_empty else state_of(terms, cells)
 
     def design(self, terms: str) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return the design matrix of a sum of terms, and what its columns are called."""
+        """Return the design matrix of a sum of terms, and its column names."""
         cells = {name: self.cells[name] for name in read_terms(terms).columns}
         if read_terms(terms).is_empty:
             return np.ones((len(self.table), 1)), ("Intercept",)
         return design(terms, cells, refuse=self._refusal)
 
     def _refusal(self, sentence: str) -> DataError:
-        """Return the error of a sentence about the table."""
+        """Return the error for a sentence about the table."""
         return DataError(f"{self.table.source}: {sentence}")
 
     @cached_property
     def population_design(self) -> tuple[FloatArray, tuple[str, ...]]:
-        """The design matrix of the population, and what its columns are called."""
+        """The design matrix of the population, and its column names."""
         if not self.population:
             return np.empty((len(self.table), 0)), ()
         return self.design(self.population)
 
     @cached_property
     def offset(self) -> FloatArray:
-        """What the offsets add to each row."""
+        """The sum of the offsets for each row."""
         values = np.zeros(len(self.table))
         for expression in self.offsets:
             cells = {name: self.cells[name] for name in read_terms(f"0 + {expression}").columns}
@@ -293,8 +294,8 @@ class Model:
 
     @cached_property
     def cell(self) -> str:
-        """The columns whose combinations share their linear predictor; empty without totals."""
-        is_joined = any(":" in name for name in self.columns)  # as the columns of a cell are
+        """The columns whose combinations have the same linear predictor; empty without totals."""
+        is_joined = any(":" in name for name in self.columns)  # a cell's name has colons
         if self.family.totals is None or not self.columns or is_joined:
             return ""
         name = ":".join(self.columns)
@@ -324,8 +325,8 @@ class Model:
                 centered = ratio * _lower_limit(len(means)) > least
             spread.append(between / len(means))
             found.append(Effects(term, name, effects, bool(centered)))
-        # One term takes each coefficient: the one whose mean the data know least. Groups within
-        # those of another term are about these, and take none.
+        # Each coefficient is added to one term, the one whose mean is known least from the data.
+        # Groups that are nested in those of another term are centred on these, and get none.
         outer = [self._outer(its.term) for its in found]
         order = [i for i in np.argsort(spread)[::-1] if outer[i] is None]
         own = ["Intercept"] if self.has_intercept and not self.family.is_ordinal else []
@@ -337,24 +338,24 @@ class Model:
         for i, place in enumerate(outer):
             if place is not None and found[i].is_intercept and found[place].is_intercept:
                 found[i] = replace(found[i], within=found[place].name)
-        # What others are about comes first.
+        # Terms on which others are centred come first.
         num = {its.name: int(self._codes[its.term.group].max()) for its in found if its.within}
         return tuple(sorted(found, key=lambda its: num.get(its.name, 0)))
 
     @cached_property
     def _codes(self) -> dict[str, NDArray[np.int64]]:
-        """The position of each row's label, by the group."""
+        """The position of the label of each row, by group."""
         groups = [term.group for term in self.formula.groups]
         return {group: self.table.labels(group).codes for group in groups}
 
     def _outer(self, term: GroupTerm) -> int | None:
-        """Return the term of the finest group in which each label of a term's group has a place."""
+        """Return the term of the finest group in which the groups of a term are nested."""
         codes, own = list(self._codes.values()), self._codes[term.group]
         outer = [i for i, other in enumerate(codes) if _lies_within(own, other)]
         return max(outer, key=lambda i: codes[i].max(), default=None)
 
     def _inner(self, term: GroupTerm) -> list[NDArray[np.int64]]:
-        """Return the positions of the other groups whose labels each lie within one of a term's."""
+        """Return the positions of the other groups that are nested in the groups of a term."""
         own = self._codes[term.group]
         return [codes for codes in self._codes.values() if _lies_within(codes, own)]
 
@@ -362,7 +363,7 @@ class Model:
 
     @cached_property
     def linked(self) -> FloatArray:
-        """The response on the scale of the linear predictor, roughly, without the offset."""
+        """The response approximately on the scale of the linear predictor, without the offset."""
         y, link = self.y, self.family.link
         if self.family.is_ordinal:
             values = (y - y.mean()) / (y.std() or 1.0)
@@ -378,7 +379,7 @@ class Model:
 
     @cached_property
     def scale(self) -> float:
-        """Scale of the response for priors: 2.5, or its median absolute deviation if larger."""
+        """The scale of the response for priors: 2.5, or its median absolute deviation if larger."""
         if self.family.scale == "fixed":
             return 2.5
         mad = 1.4826 * float(np.median(np.abs(self.linked - np.median(self.linked))))
@@ -386,7 +387,7 @@ class Model:
 
     @cached_property
     def priors(self) -> dict[str, tuple[float, str]]:
-        """The hyperparameters: value, and meaning."""
+        """The hyperparameters, each with value and meaning."""
         found: dict[str, tuple[float, str]] = {}
         fixed = self.family.scale == "fixed"
         if self.has_intercept and not self.family.is_ordinal:
@@ -415,15 +416,16 @@ class Model:
 
     @cached_property
     def _fitted(self) -> FloatArray:
-        """The population's fit to the linked response, by least squares."""
+        """The least-squares fit of the population to the linked response."""
         fixed = np.hstack([np.ones((len(self.table), 1)), self.population_design[0]])
         return np.asarray(fixed @ np.linalg.lstsq(fixed, self.linked, rcond=None)[0])
 
     def _smallest_ratio(self, term: GroupTerm, matrix: FloatArray) -> float:
-        """Return how well the data know the effects of a term's groups, of that known least.
+        """Return how precisely the data determine the effects of a term, for the least precise one.
 
-        Each group's effects and their errors are those of one step of weighted least squares from
-        the population's fit (McCullagh and Nelder 1989, Generalized Linear Models, section 2.5).
+        The effects of each group and their errors come from one step of weighted least squares from
+        the fit of the population (McCullagh and Nelder 1989, Generalized Linear Models, section
+        2.5).
         """
         group, fitted = self._codes[term.group], self._fitted
         residual, weight = self.linked - fitted, np.ones(len(group))
@@ -455,11 +457,12 @@ class Model:
         )
 
     def _means_and_errors(self, term: GroupTerm) -> tuple[FloatArray, FloatArray]:
-        """Return the groups' means on the scale of the linear predictor, and their squared errors.
+        """Return group means on the scale of the linear predictor, and their squared errors.
 
-        Roughly: the covariates by least squares, coarser groups taken out, rows that share a finer
-        group within this one taken together. Where the means vary more than their errors, the data
-        know the effects better than the population does, and the term is centred.
+        This is approximate: covariates enter by least squares, coarser groups are subtracted, and
+        rows of a finer group within this one are combined. If the means vary more than their
+        errors, the data determine the effects better than the population does, and the term is
+        centred.
         """
         group, within = self._codes[term.group], self._inner(term)
         coarser = [
@@ -491,7 +494,7 @@ class Model:
     def _of_counts(
         self, group: NDArray[np.int64], coarser: list[NDArray[np.int64]], fitted: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the log of observed over expected counts by group, and its squared error."""
+        """Return the log of observed over expected counts for each group, and its squared error."""
         expected = np.exp(np.clip(fitted + self.offset, -20, 20))
         for codes in (np.zeros(len(group), dtype=np.int64), *coarser):
             ratio = (np.bincount(codes, self.y) + 0.5) / (np.bincount(codes, expected) + 0.5)
@@ -504,7 +507,7 @@ class Model:
 
 
 def _between(means: FloatArray, error: FloatArray) -> float:
-    """Return the variance between groups beyond their errors (DerSimonian and Laird 1986)."""
+    """Return the variance between groups in excess of their errors (DerSimonian and Laird 1986)."""
     weight = 1 / error
     total = weight.sum()
     if len(means) < 2 or not np.isfinite(error).all() or total == 0:
@@ -514,14 +517,14 @@ def _between(means: FloatArray, error: FloatArray) -> float:
 
 
 def _lower_limit(num: int) -> float:
-    """Return the 95% lower limit of the variance of `num` normal values, over their own."""
+    """Return the ratio of the 95% lower limit of a variance to its estimate from `num` values."""
     from scipy.special import chdtri
 
     return float((num - 1) / chdtri(num - 1, 0.05)) if num > 1 else 0.0
 
 
 def _with_ones(effects: str) -> str:
-    """Return a bracket's terms with the intercept that it has unless it says 0."""
+    """Return the terms of a bracket with the intercept, which they have unless there is a 0."""
     terms = read_terms(effects)
     if terms.offsets:
         raise ConfigError(f"terms {effects!r}: an offset does not vary by group; put it outside")
@@ -531,7 +534,7 @@ def _with_ones(effects: str) -> str:
 
 
 def _lies_within(inner: NDArray[np.int64], outer: NDArray[np.int64]) -> bool:
-    """Whether each inner group is in one outer group, and there are more of them."""
+    """Whether each inner group is in one outer group, and there are more inner groups."""
     pairs = len(set(zip(inner.tolist(), outer.tolist(), strict=True)))
     return pairs == inner.max() + 1 > outer.max() + 1 and pairs < len(inner)
 
@@ -541,5 +544,5 @@ def _means(values: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
 
 
 def rounded(value: float) -> float:
-    """Return a number to three digits, as it is written into a declaration."""
+    """Return a number rounded to three digits, for a declaration."""
     return float(f"{value:.3g}")

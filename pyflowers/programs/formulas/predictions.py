@@ -1,8 +1,8 @@
 """Likelihood, replicated data and prior of a formula's program in NumPy.
 
-Stan need not write the first two for each draw, and would sample the prior by a chain.
+So Stan need not write the first two for each draw, nor sample the prior with a Markov chain.
 
-The program is as it was written, so that its data and draws have the names of
+The program must be unedited, so that its data and draws have the names of
 :mod:`pyflowers.programs.formulas.writer`.
 """
 
@@ -27,7 +27,7 @@ from pyflowers.programs.prediction import Predictor, rows_of
 
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
-    """Return what is known in NumPy of a formula's program that was not edited."""
+    """Return the capabilities in NumPy of a formula's unedited program."""
     about = declaration.prediction
     assert declaration.formula is not None
     assert about is not None
@@ -41,7 +41,7 @@ def capabilities_of(declaration: Declaration) -> Capabilities:
 
 
 def _draw_prior(name: str, data: Data, num: int, rng: Generator) -> dict[str, FloatArray]:
-    """Draw every parameter from its prior, shaped (1, num, …), and what follows from it."""
+    """Draw every parameter from its prior, shaped (1, num, …), with derived quantities."""
     family, values = find_family(name), data.values
     found: dict[str, FloatArray] = {}
     shift = np.zeros((1, num))
@@ -83,7 +83,7 @@ def _draw_effects(
 ) -> dict[str, FloatArray]:
     """Draw the effects of a group, their standard deviations and their correlations.
 
-    The Cholesky factor of an LKJ matrix is drawn by its partial correlations, each beta on (-1, 1)
+    The Cholesky factor of an LKJ matrix is drawn from partial correlations, each beta on (-1, 1)
     (Lewandowski, Kurowicka and Joe 2009, J. of Multivariate Analysis 100(9), section 2.4).
     """
     size = int(values.get(f"M_{group}", 1))
@@ -109,10 +109,10 @@ def _draw_effects(
 
 
 def _check(text: str, family: str, data: Data) -> list[str]:
-    """Return what a reader should know of the data; refuse those that cannot be told apart."""
+    """Return notes on the data; refuse models that the data do not identify."""
     if data.table is None:
         return []
-    # A column that the declaration calls otherwise has both names.
+    # A column with a different name in the declaration has both names.
     cells = {name: data.table.cells[theirs] for name, theirs in data.columns.items()}
     table = replace(data.table, cells={**cells, **data.table.cells})
     return check_design(Model(parse(text), find_family(family), table, {}))

@@ -1,4 +1,4 @@
-"""A model's Stan program, as a statistician writes it and stanc formats it."""
+"""Writing the Stan program of a model, in the style of a statistician and formatted as by stanc."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyflowers.programs.families import Auxiliary
 from pyflowers.programs.formulas.model import Effects, Model
 
 WIDTH = 78
-"""Characters of a line, as of ``stanc --auto-format``."""
+"""Characters per line, as in ``stanc --auto-format``."""
 
 
 def write_program(model: Model) -> str:
@@ -33,7 +33,7 @@ def write_program(model: Model) -> str:
 
 
 def equation(model: Model) -> str:
-    """Return the model of an observation as a line of an equation."""
+    """Return the model of an observation as one line of an equation."""
     terms = "eta = " + " + ".join(_names(model))
     return f"{model.family.equation.format(y=model.formula.response)}, {terms}"
 
@@ -60,10 +60,10 @@ def _header(model: Model) -> str:
     ]
     lines += [
         "",
-        "Written by pyflowers from this formula, and yours to edit. The .toml file beside it says",
-        "where its data come from, and holds the numbers of its priors.",
+        "Written by pyflowers from this formula; you may edit it. The .toml file next to it",
+        "states where its data come from, and holds the numbers of its priors.",
     ]
-    lines = [line.replace("*/", "* /") for line in lines]  # which would end the comment
+    lines = [line.replace("*/", "* /") for line in lines]  # */ would end the comment
     return "\n".join(["/*", *(f" * {line}".rstrip() for line in lines), " */"])
 
 
@@ -116,7 +116,7 @@ def _data(model: Model) -> Iterable[str]:
 
 
 def _is_shifted(model: Model) -> bool:
-    """Whether the sampled intercept is another than that where all covariates are 0."""
+    """Whether the sampled intercept differs from the intercept at covariates of 0."""
     return model.has_intercept and bool(model.population)
 
 
@@ -124,6 +124,9 @@ def _transformed_data(model: Model) -> Iterable[str]:
     if _is_shifted(model):
         rows = _rows(model)
         yield f"matrix[{rows}, K] X_centered = X - rep_matrix(X_mean', {rows});"
+    if model.cell and model.family.totals is not None:
+        yield from _lines(model.family.totals.stan)
+        return
     yield "array[N - sum(held_out)] int kept; // the observations in the likelihood"
     yield "{"
     yield "  int count = 0;"
@@ -134,8 +137,6 @@ def _transformed_data(model: Model) -> Iterable[str]:
     yield "    }"
     yield "  }"
     yield "}"
-    if model.cell and model.family.totals is not None:
-        yield from _lines(model.family.totals.stan)
 
 
 def _parameters(model: Model) -> Iterable[str]:
@@ -154,9 +155,10 @@ def _parameters(model: Model) -> Iterable[str]:
         if its.is_intercept:
             offset = ""
             if its.within:
-                # to_vector, for Stan Math 4.9 keeps a reference to the temporary value of an offset
-                # that is an expression of vectors (prim/fun/offset_multiplier_constrain.hpp), so
-                # that generated quantities of a compiled program would be of freed memory.
+                # to_vector, because Stan Math 4.9 keeps a reference to the temporary value of an
+                # offset that is an expression of vectors
+                # (prim/fun/offset_multiplier_constrain.hpp), so that generated quantities of a
+                # compiled program would read freed memory.
                 around = f"to_vector(-centered_{name} * r_{its.within}[outer_{name}])"
                 offset = f"offset={around}, "
             elif anchor := _anchor(model, its):
@@ -172,7 +174,7 @@ def _intercept(model: Model) -> str:
 
 
 def _sampled(model: Model, each: Auxiliary) -> str:
-    """Return the sampled name of an auxiliary parameter: thresholds are shifted as intercepts."""
+    """Return the sampled name of an auxiliary parameter; thresholds are shifted like intercepts."""
     is_intercept = model.family.is_ordinal and each.name == "threshold"
     return f"{each.name}_at_means" if is_intercept and _is_shifted(model) else each.name
 
@@ -203,10 +205,10 @@ def _transformed_parameters(model: Model) -> Iterable[str]:
 
 
 def _anchor(model: Model, its: Effects) -> list[str]:
-    """Return what the effects of a centred term are about; nothing if that is 0.
+    """Return the centre of the effects of a centred term; empty if it is 0.
 
-    They are then about the population's coefficients, the intercept where the term's covariates are
-    0 and the others have their means (Gelfand, Sahu and Carlin 1995, Biometrika 82(3), section 2).
+    The centre is the population's coefficients, with the intercept at covariates of 0 in the term
+    and at the means of the others (Gelfand, Sahu and Carlin 1995, Biometrika 82(3), section 2).
     """
     columns = model.population_design[1]
     places = {name: columns.index(name) + 1 for name in its.effects if name in columns}
@@ -261,7 +263,7 @@ def _predictor(model: Model) -> str:
 
 
 def _distribution(model: Model, template: str, eta: str, row: str) -> str:
-    """Return a distribution of `eta` with the parameters as they are sampled."""
+    """Return a distribution of `eta` with the sampled parameters."""
     text = template.format(eta=eta, trials=f"trials[{row}]")
     for each in model.family.auxiliary:
         if (sampled := _sampled(model, each)) != each.name:
@@ -347,9 +349,9 @@ def _lines(text: str) -> list[str]:
 
 
 def _broken(line: str) -> list[str]:
-    """Break a line that is too long as stanc does: at a sum, a product or an argument."""
+    """Break a line that is too long in stanc's way: at a sum, a product or an argument."""
     code, slashes, comment = line.partition(" //")
-    if len(code) + 2 <= WIDTH or (" | " in code and "lp" in code):  # a density is not broken
+    if len(code) + 2 <= WIDTH or (" | " in code and "lp" in code):  # stanc does not break a density
         return [line]
     assigned = re.search(r"^ +(?=[+-] )| (?:\+?=|~) ", code)
     start = assigned.end() if assigned else 0
@@ -377,7 +379,7 @@ def _broken(line: str) -> list[str]:
 
 
 def _depths(code: str) -> list[int]:
-    """Return in how many brackets each character stands."""
+    """Return the number of brackets around each character."""
     found, depth = [], 0
     for mark in code:
         depth -= mark in ")]"

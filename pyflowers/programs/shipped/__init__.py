@@ -1,7 +1,7 @@
-"""The programs that ship with pyflowers: each a ``.stan`` file, a declaration, its capabilities.
+"""The shipped programs, each with a ``.stan`` file, a declaration and capabilities.
 
-A program is here when ``stan/`` holds ``NAME.stan`` and ``NAME.toml``. What it can do in NumPy is
-``CAPABILITIES`` of the module ``pyflowers.programs.shipped.NAME``, where there is one.
+A program is shipped if ``stan/`` holds ``NAME.stan`` and ``NAME.toml``. Its capabilities in NumPy
+are ``CAPABILITIES`` in the module ``pyflowers.programs.shipped.NAME``, if that exists.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pyflowers.records import recordable
 from pyflowers.resources import data_path, stan_folder
 
 LECTURE = ("iid_normal", "multilevel_normal", "multilevel_poisson")
-"""The lecture's three models of the flowers, from the simplest on: the usual experiment."""
+"""The lecture's three models of the flowers, the simplest first: the default experiment."""
 
 COMPARED = "semiconjugate_normal"
-"""The program of the usual comparison of methods: its mean field is closed form."""
+"""The default program for comparing methods, which has a closed-form mean field."""
 
 
 def shipped_names() -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def find_program(
     centered: bool | Mapping[str, bool] | None = None,
     **reading: Any,
 ) -> Program:
-    """Open a program by its name or path, or write that of a formula.
+    """Open a program by its name or path, or write the program of a formula.
 
     Parameters
     ----------
@@ -50,15 +50,16 @@ def find_program(
         The name of a shipped program, the path of a ``.stan`` file, a program already open, or a
         formula.
     include_paths : sequence of path
-        Where a program's included files are.
+        Folders in which included files are searched.
     data, family, centered, **reading
-        Of a formula: its table, the response's family, the parametrisation and how the table is
-        read, see :meth:`Program.from_formula`. All but the family is not used otherwise.
+        For a formula: its table, the family of the response, the parametrisation and how the table
+        is read, see :meth:`Program.from_formula`. Otherwise a family is refused, and the others are
+        ignored.
 
     Raises
     ------
     ConfigError
-        If there is none, or its declaration cannot be used.
+        If there is no such program, or its declaration cannot be used.
     """
     if isinstance(include_paths, str | bytes) or not isinstance(include_paths, Sequence):
         raise ConfigError(
@@ -68,7 +69,7 @@ def find_program(
         how = {**reading, "centered": centered}
         return _of_formula(str(reference), include_paths, data, family, how)
     if family:
-        raise ConfigError(f"--family: {reference} is not a formula; leave it out")
+        raise ConfigError(f"--family: {reference} is not a formula; leave --family out")
     if isinstance(reference, Program):
         return reference
     if not isinstance(reference, str | Path):
@@ -80,7 +81,7 @@ def find_program(
     if isinstance(reference, Path) or reference.endswith(".stan"):
         return Program.open(reference, include_paths=include_paths)
     if include_paths:
-        raise ConfigError(f"--include: {reference} includes no files; leave it out")
+        raise ConfigError(f"--include: {reference} includes no files; leave --include out")
     return shipped_program(reference)
 
 
@@ -94,9 +95,9 @@ def _of_formula(
     how = {name: value for name, value in reading.items() if value is not None}
     for name in ("columns", "group", "time", "value", "time_order"):
         if how.pop(name, None):
-            raise ConfigError(f"--{name}: a formula names its columns itself; leave it out")
+            raise ConfigError(f"--{name}: a formula names its own columns; leave --{name} out")
     if include_paths:
-        raise ConfigError("--include: a formula includes no files; leave it out")
+        raise ConfigError("--include: a formula includes no files; leave --include out")
     if data is None:
         raise ConfigError(
             f"program {formula!r}: a formula needs the table that it is written for; name it, or "
@@ -112,15 +113,14 @@ def shipped_program(name: str) -> Program:
     Raises
     ------
     ConfigError
-        If there is none of that name.
+        If no shipped program has that name.
     """
     names = shipped_names()
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(names)}"
         raise ConfigError(
-            f"no program is named {name!r}: {hint} (a program of your own is a path that ends in "
-            ".stan)"
+            f"no program is named {name!r}; {hint} (your own program is a path that ends in .stan)"
         )
     opened = Program.open(stan_folder() / f"{name}.stan", python=python_of(name))
     example = data_path(opened.declaration.example) if opened.declaration.example else None
@@ -128,12 +128,12 @@ def shipped_program(name: str) -> Program:
 
 
 def example_of(reference: str) -> Path | None:
-    """Return the table that a shipped program is fitted to by default; None for any other name."""
+    """Return the default table of a shipped program; None for any other name."""
     return shipped_program(reference).example if reference in shipped_names() else None
 
 
 def python_of(name: str) -> Capabilities:
-    """Return what is written in Python for a shipped program; nothing for any other name."""
+    """Return the capabilities of a shipped program in Python; empty for any other name."""
     if not name.isidentifier() or name not in shipped_names():
         return Capabilities()
     module = f"{__name__}.{name}"

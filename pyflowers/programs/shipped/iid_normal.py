@@ -1,4 +1,4 @@
-"""``iid_normal``: y ~ N(mu, sigma2), one normal distribution for all, under any names."""
+"""``iid_normal``: y ~ N(mu, sigma2), one normal distribution for all rows, under any names."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ class OneNormal:
     Attributes
     ----------
     mean : str
-        What the program calls the mean.
+        The program's name of the mean.
     hyperparameters : tuple of str
-        What its data block calls m, s, nu and scale.
+        The names of m, s, nu and scale in its data block.
     """
 
     mean: str
     hyperparameters: tuple[str, str, str, str]
 
     def capabilities(self) -> Capabilities:
-        """Return all that a program of this model can do in NumPy."""
+        """Return the capabilities in NumPy of a program for this model."""
         return Capabilities(
             pointwise=Pointwise(
                 self._log_lik,
                 lambda draws, data, rng: self._predict(draws, data.num_obs, rng),
-                # All groups are alike, so a new one is only more observations.
+                # All groups have the same distribution, so a new group is just more observations.
                 lambda draws, data: self._log_lik(draws, data).sum(-1),
             ),
             new_data=NewData(
@@ -92,7 +92,7 @@ class OneNormal:
     def _prior_density(self, draws: Draws, data: Data) -> FloatArray:
         return shared.top_density(draws[self.mean], draws["sigma2"], self._values(data))
 
-    # The closed forms, which call the mean theta
+    # The closed forms, in which the mean is called theta
 
     def _exact(self, data: Data) -> NormalExact:
         from pyflowers.exact import NormalExact
@@ -123,9 +123,9 @@ class OneNormal:
         return replace(result, factors=factors, states=states, dims=dims)
 
     def _vb_from_afar(self, data: Data) -> NormalVB | None:
-        """Fit from a q to the left of the data's mean and too wide, with half their variance.
+        """Fit from a q that is too wide and left of the data mean, with half the data variance.
 
-        The usual start is so near the solution that an ascent from it has nothing to show.
+        The usual start is so close to the solution that the ascent from it would not be visible.
         """
         if data.num_obs < 2:
             return None

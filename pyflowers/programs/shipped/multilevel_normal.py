@@ -62,7 +62,7 @@ def _new_groups(draws: Draws, data: Data, num: int, rng: Generator) -> Draws:
 
 
 def _within(data: Data) -> float:
-    """Return the sd of the observations about the means of their plants, to one digit."""
+    """Return the sd of observations around the means of their plants, to one digit."""
     plant, sizes = shared.plant_codes(data), shared.plant_sizes(data)
     about = data.y - (np.bincount(plant, data.y) / np.maximum(sizes, 1))[plant]
     sd = next((s for s in (about.std(), data.y.std()) if about.size and s > 0), 1.0)
@@ -71,7 +71,7 @@ def _within(data: Data) -> float:
 
 
 def _proper(data: Data) -> str:
-    """Name a proper prior of sigma2_plant on the scale of the data."""
+    """Return a phrase with a proper prior on sigma2_plant on the scale of the data."""
     options = f"--prior sigma2_plant_nu=1 --prior {_SCALE}={_within(data):g}"
     return f"a proper prior, such as one on the scale of the data, {options}"
 
@@ -160,7 +160,7 @@ def _check(data: Data) -> list[str]:
 
 
 def _check_priors(values: Mapping[str, float]) -> None:
-    """Refuse half of a prior on sigma2_plant: it is flat or proper."""
+    """Refuse a prior on sigma2_plant that is neither flat nor proper."""
     nu, scale = values["sigma2_plant_nu"], values["sigma2_plant_scale"]
     flat = nu == -2 and scale == 0
     if not flat and not (nu > 0 and scale > 0):
@@ -171,11 +171,12 @@ def _check_priors(values: Mapping[str, float]) -> None:
 
 
 def _missing_moments(data: Data) -> list[MissingMoment]:
-    """Say which moments do not exist, plant by plant.
+    """Return the moments that do not exist, by plant.
 
-    Each plant that bounds sigma2 adds it a degree of freedom. sigma2_plant has
-    n + sigma2_plant_nu degrees of freedom. So has the likelihood of mu_plant, a power of it, and
-    the other plants' sigma2, integrated out, adds theirs: both tails fall together.
+    Each plant that bounds sigma2 adds one degree of freedom to it. sigma2_plant has n +
+    sigma2_plant_nu degrees of freedom. The likelihood of mu_plant is a power with the same degrees
+    of freedom; integrating out sigma2 adds those from the other plants, because both tails
+    multiply.
     """
     num_plants = int(data["P"])
     dof = shared.plant_sizes(data) + float(data["sigma2_plant_nu"])
@@ -188,7 +189,7 @@ def _missing_moments(data: Data) -> list[MissingMoment]:
 
 
 def _prefers_centered(data: Data) -> int:
-    """Compare the variance of the plants' averages with the error of an average."""
+    """Compare the variance of the plant averages with the error of an average."""
     plant, num = shared.plant_codes(data), shared.plant_sizes(data)
     mean = np.bincount(plant, data.y) / num
     within = np.bincount(plant, (data.y - mean[plant]) ** 2) / np.maximum(num - 1, 1)
@@ -205,7 +206,7 @@ def _log_constant(data: Data) -> float:
 
 
 def _by_plant(data: Data) -> Any:
-    """Return the statistics of plants 1 to P, whatever the order of the rows."""
+    """Return the statistics of plants 1 to P, for rows in any order."""
     from pyflowers.vb import SufficientStatistics
 
     seen, codes = SufficientStatistics.from_groups(data.y, shared.plant_codes(data))

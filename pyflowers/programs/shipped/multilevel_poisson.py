@@ -23,19 +23,19 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.shipped import shared
 
 LARGEST_RATE = 1e18
-"""Above it a count is its rate: no integer holds it, and the two differ by one part in 10⁹."""
+"""Above it, the rate is used as the count: no integer can hold it, and they differ by 1e-9."""
 
 _LARGEST_TABLED = 50.0
 _NUM_VALUES = 170
-"""Values that a count of a tabled rate may have: the probability of a larger one is below 1e-40."""
+"""Number of tabulated values of a count; the probability of a larger one is below 1e-40."""
 
 _FEWEST_ROWS = 4 * _NUM_VALUES
-"""Rows of a group from which on the table of its probabilities is cheap beside its counts."""
+"""The fewest rows of a group for which tabulating probabilities is cheaper than drawing counts."""
 
 
 def _log_lik(draws: Draws, data: Data) -> FloatArray:
     rate, plant, y = draws["mu_plant"], shared.plant_codes(data), data.y
-    # A rate may underflow to 0, where 0⁰ = 1 is the probability of no count.
+    # A rate may underflow to 0; then 0⁰ = 1 is the probability of a count of 0.
     with np.errstate(divide="ignore"):
         log_rate = np.log(rate)[..., plant]
     of_counts = np.multiply(y, log_rate, out=np.zeros_like(log_rate), where=y > 0)
@@ -48,13 +48,13 @@ def _y_at(draws: Draws, data: Data, groups: IntArray, rng: Generator) -> FloatAr
 
 def _new_groups(draws: Draws, data: Data, num: int, rng: Generator) -> Draws:
     log_rate = shared.normal_groups(draws["mu"], draws["sigma2"], num, rng)
-    with np.errstate(over="ignore"):  # the tail of sigma2 is heavy, and the rate its exponential
+    with np.errstate(over="ignore"):  # the tail of sigma2 is heavy, and the rate is an exponential
         return {"mu_plant": np.exp(log_rate)}
 
 
 def _draw_prior(data: Data, num_draws: int, rng: Generator) -> dict[str, FloatArray]:
     draws, log_rates = shared.draw_population(data, num_draws, rng)
-    with np.errstate(over="ignore"):  # a rate beyond all numbers is infinite
+    with np.errstate(over="ignore"):  # a rate that overflows is infinite
         return {**draws, "mu_plant": np.exp(log_rates)}
 
 
@@ -71,7 +71,7 @@ def _new_group(draws: Draws, data: Data) -> FloatArray:
 
 
 def _notes(data: Data) -> list[str]:
-    """Note that counts that are all 0 do not bound mu from below."""
+    """Return a note if all counts are 0, because they do not bound mu from below."""
     if data.y.any():
         return shared.notes_on_population(data)
     prior = f"N({data['mu_mean']:g}, {data['mu_sd']:g}²)"
@@ -85,15 +85,15 @@ def _notes(data: Data) -> list[str]:
 
 
 def _num_informative(data: Data) -> int:
-    """Count the plants that keep sigma2 from being arbitrarily large.
+    """Return the number of plants that bound sigma2 from above.
 
-    A plant without a flower does not: its rate may be as near to 0 as sigma2 likes.
+    A plant without flowers does not, because its rate may be arbitrarily close to 0.
     """
     return int(np.count_nonzero(np.bincount(shared.plant_codes(data), data.y)))
 
 
 def _prefers_centered(data: Data) -> int:
-    """Compare on the log scale, where a plant with total t has error variance 1/t."""
+    """Compare the variances on the log scale, where a plant with total t has error variance 1/t."""
     total = np.bincount(shared.plant_codes(data), data.y) + 0.5
     return int(shared.between_exceeds_error(np.log(total / shared.plant_sizes(data)), 1 / total))
 
@@ -107,7 +107,7 @@ def _exact(data: Data) -> Any:
     from pyflowers.exact import exact_multilevel_poisson
 
     codes = shared.plant_codes(data)
-    rows = np.argsort(codes, kind="stable")  # the posterior has plants in order of appearance
+    rows = np.argsort(codes, kind="stable")  # the posterior orders plants by appearance
     return exact_multilevel_poisson(data.y[rows], codes[rows], shared.multilevel_prior(data))
 
 
@@ -129,9 +129,9 @@ def draw_counts(rate: FloatArray, groups: IntArray, rng: Generator) -> FloatArra
     rate : array, shape (…, P)
         The rate of each group.
     groups : array of int, shape (N,)
-        Position of each row's group.
+        Position of the group of each row.
     rng : Generator
-        Makes the draws.
+        The source of the draws.
 
     Returns
     -------
@@ -150,13 +150,13 @@ def draw_counts(rate: FloatArray, groups: IntArray, rng: Generator) -> FloatArra
 
 
 def _in_blocks(groups: IntArray, num_groups: int, num_rows: int) -> bool:
-    """Whether rows are those of the first group, then of the second, equally many of each."""
+    """Whether rows are sorted by group, with equally many in each."""
     blocks = groups.reshape(num_groups, num_rows)
     return bool((blocks == np.arange(num_groups)[:, None]).all())
 
 
 def _by_value(rate: FloatArray, num_rows: int, rng: Generator) -> NDArray[np.int16]:
-    """Return counts, shape (group, row), of small rates."""
+    """Return counts, shape (group, row), for small rates."""
     from scipy.special import gammaln, xlogy
 
     values = np.arange(_NUM_VALUES)

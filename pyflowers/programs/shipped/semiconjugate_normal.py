@@ -1,4 +1,4 @@
-"""``semiconjugate_normal``: the same in the symbols of the lecture's variational Bayes."""
+"""``semiconjugate_normal``: iid_normal in the notation of the lecture on variational Bayes."""
 
 from pyflowers.programs.shipped.iid_normal import OneNormal
 

@@ -1,4 +1,4 @@
-"""What the shipped programs share: a normal population, its priors, and missing moments.
+"""Parts shared by the shipped programs: a normal population, its priors, and missing moments.
 
 mu ~ N(m, s²) and sigma2 ~ scaled-inv-χ²(nu, scale²); in the two multilevel programs sigma2 is the
 variance of P plant means.
@@ -37,7 +37,7 @@ def log_pdf(y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
 
 
 def inv_chi2_moments(parameter: str, dof: Any) -> list[MissingMoment]:
-    """Return the moments that a variance lacks whose posterior falls like x^−(dof/2 + 1).
+    """Return the missing moments of a variance whose posterior falls like x^−(dof/2 + 1).
 
     The k-th moment exists if and only if dof > 2k (BDA3 table A.1, scaled-inv-χ²).
 
@@ -46,13 +46,13 @@ def inv_chi2_moments(parameter: str, dof: Any) -> list[MissingMoment]:
     parameter : str
         The variance.
     dof : float or array
-        Degrees of freedom, of each element where they differ.
+        Degrees of freedom, one for each element if they differ.
     """
     return _missing(parameter, np.asarray(dof, dtype=float), 2)
 
 
 def t_moments(parameter: str, dof: Any) -> list[MissingMoment]:
-    """Return the moments that a location lacks whose posterior falls like |x|^−(dof + 1).
+    """Return the missing moments of a location whose posterior falls like |x|^−(dof + 1).
 
     The k-th moment exists if and only if dof > k (BDA3 table A.1, t).
     """
@@ -60,7 +60,7 @@ def t_moments(parameter: str, dof: Any) -> list[MissingMoment]:
 
 
 def _missing(parameter: str, dof: Any, each: int) -> list[MissingMoment]:
-    """Say which of mean and variance need more than `dof` degrees of freedom, `each` a moment."""
+    """Return the moments that need more than `dof` degrees of freedom, at `each` per moment."""
     found = []
     for lacks_mean, where, limit in (
         (True, dof <= each, each),
@@ -86,9 +86,9 @@ def top_draws(
     prior : sequence of float
         m, s, nu and scale.
     num_draws : int
-        How many.
+        Number of draws.
     rng : Generator
-        Random numbers.
+        The source of the draws.
     """
     mean, sd, nu, scale = map(as_floats, prior)
     draws = rng.normal(mean, sd, (1, num_draws))
@@ -96,16 +96,16 @@ def top_draws(
 
 
 def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[str, float]:
-    """Return m, s and scale of priors on a scale, rounded, since they are meant to be wide.
+    """Return m, s and scale of priors on a given scale, rounded, because they should be wide.
 
-    Two and a half times the spread for a mean, as rstanarm's and Bambi's default priors have it.
+    s is two and a half times the spread, as in the default priors of rstanarm and Bambi.
 
     Parameters
     ----------
     names : sequence of str
-        What the program calls m, s, nu and scale.
+        The program's names of m, s, nu and scale.
     center, spread : float
-        Where the values are and by how much they differ.
+        Location and spread of the values.
     """
     spread = spread if spread > 0 else max(abs(center), 1.0)
     digits = -math.floor(math.log10(spread))
@@ -118,38 +118,38 @@ def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[
 
 
 def top_density(mean: FloatArray, variance: FloatArray, prior: Sequence[float]) -> FloatArray:
-    """Return the log density of both, m, s, nu and scale given."""
+    """Return the log density of mean and variance, given m, s, nu and scale."""
     m, s, nu, scale = map(as_floats, prior)
     return Normal(m, s).logpdf(mean) + ScaledInvChiSquare(nu, scale).logpdf(variance)
 
 
 POPULATION_PRIOR = ("mu_mean", "mu_sd", "sigma2_nu", "sigma2_scale")
-"""What the data block calls the prior of mu and sigma2."""
+"""Names in the data block of the hyperparameters of mu and sigma2."""
 
 
 def plant_codes(data: Data) -> IntArray:
-    """Return the position of each observation's plant, from 0, shape (N,)."""
+    """Return the position of the plant of each observation, from 0, shape (N,)."""
     return np.asarray(data["plant"], dtype=np.int64) - 1
 
 
 def plant_sizes(data: Data) -> IntArray:
-    """Return the observations of each plant, shape (P,)."""
+    """Return the number of observations of each plant, shape (P,)."""
     return np.bincount(plant_codes(data), minlength=int(data["P"]))
 
 
 def plant_names(data: Data) -> tuple[str, ...]:
-    """Return the plants' labels; without a table they are numbered from 1."""
+    """Return the labels of the plants; without a table they are numbered from 1."""
     labels = data.labels.get("plant")
     return labels.names if labels else tuple(str(i + 1) for i in range(int(data["P"])))
 
 
 def notes_on_population(data: Data) -> list[str]:
-    """Note that a single plant cannot tell the variance between plants from its prior."""
+    """Return a note if there is one plant, without information on the variance between plants."""
     if int(data["P"]) > 1:
         return []
     return [
-        f"{data.source} has a single {data.name_of('plant')}: its data cannot tell sigma2, the "
-        "variance between them, from its prior; a model without groups may be what you want"
+        f"{data.source} has a single {data.name_of('plant')}, so the data have no information on "
+        "sigma2, the variance between groups, beyond its prior; consider a model without groups"
     ]
 
 
@@ -176,7 +176,7 @@ def population_density(draws: Draws, data: Data) -> FloatArray:
 
 
 def multilevel_prior(data: Data) -> MultilevelPrior:
-    """Return the hyperparameters as :mod:`pyflowers.vb` and :mod:`pyflowers.exact` take them."""
+    """Return the hyperparameters in the form of :mod:`pyflowers.vb` and :mod:`pyflowers.exact`."""
     names = MultilevelPrior.__dataclass_fields__
     return MultilevelPrior(**{name: float(data[name]) for name in names if name in data.values})
 
@@ -188,20 +188,20 @@ def normal_groups(mean: FloatArray, var: FloatArray, num: int, rng: Generator) -
 
 
 def log_factorials(y: FloatArray) -> FloatArray:
-    """Return log y! of counts: that of each different count once, without importing SciPy."""
+    """Return log y! of counts, computed once per distinct count, without importing SciPy."""
     counts, where = np.unique(y, return_inverse=True)
     return np.array([math.lgamma(count + 1) for count in counts.tolist()])[where.ravel()]
 
 
 def draws_of_plants(sampler: Any, num_draws: int, rng: Generator) -> IndependentDraws:
-    """Draw mu and sigma2 now, and the plants of each when they are asked for.
+    """Draw mu and sigma2 now, and the plants of each draw on request.
 
     Parameters
     ----------
     sampler : PoissonSampler or NormalSampler
-        Of the model.
+        The sampler of the model.
     num_draws : int
-        How many draws.
+        Number of draws.
     rng : numpy.random.Generator
         The source of all randomness.
     """
@@ -214,10 +214,10 @@ def draws_of_plants(sampler: Any, num_draws: int, rng: Generator) -> Independent
 
 
 def between_exceeds_error(mean: FloatArray, error: FloatArray) -> bool:
-    """Whether plant means vary more than the error with which the data know them.
+    """Whether plant means vary more than the error of their estimates.
 
-    The centred parametrisation mixes better then, the non-centred one otherwise
-    (Papaspiliopoulos, Roberts and Sköld 2007, Statistical Science 22(1), section 2).
+    Then the centred parametrisation mixes better, otherwise the non-centred one (Papaspiliopoulos,
+    Roberts and Sköld 2007, Statistical Science 22(1), section 2).
     """
     if mean.size < 2:
         return False

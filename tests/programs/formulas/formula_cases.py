@@ -1,11 +1,11 @@
-"""Formulas with data and the priors' numbers, of which brms.json holds brms' log densities.
+"""Formulas with data and priors; brms.json holds the log densities of brms.
 
-``scripts/brms_reference.py`` makes that file. The table is one for all cases, and small. Its
-numbers have at most four decimals, so that R reads from JSON exactly what Python wrote. Levels do
-not come in alphabetical order; cohorts' labels repeat from school to school, rooms' do not, and
-one school lacks a cohort.
+``scripts/brms_reference.py`` writes that file. All cases use one small table. Its numbers have at
+most four decimals, so that R reads from JSON exactly what Python wrote. Levels are not in
+alphabetical order; labels of cohorts repeat in different schools, labels of rooms do not, and one
+school lacks a cohort.
 
-Every scale differs from 1, from brms' default and from the others of its case.
+Every scale differs from 1, from brms' default and from the other scales of its case.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ NUM_ROWS = 48
 
 @dataclass(frozen=True)
 class Case:
-    """A formula to which brms and pyflowers should give one density.
+    """A formula for which brms and pyflowers should have the same density.
 
     Attributes
     ----------
     name : str
     formula : str
-        As pyflowers reads it.
+        The formula for pyflowers.
     family : str
     hyperparameters : dict of str to float
-        By pyflowers' names, but for ``b_scale[LABEL]``: LABEL is brms' name of the column.
+        By pyflowers' names, except that LABEL in ``b_scale[LABEL]`` is brms' name of the column.
     brms : str
-        The formula as brms reads it.
+        The formula for brms.
     """
 
     name: str
@@ -77,7 +77,7 @@ def table() -> pd.DataFrame:
 
 
 def _schools(rng: np.random.Generator) -> tuple[list[str], list[str]]:
-    """Return each row's school and cohort: the school south has no late cohort."""
+    """Return the school and cohort of each row; the school south has no late cohort."""
     pairs = [("south", "early"), ("north", "late"), ("north", "early"), ("east", "late")]
     pairs += [("east", "early"), ("south", "mid"), ("north", "mid"), ("east", "mid")]
     chosen = [pairs[i] for i in rng.permutation(np.tile(np.arange(8), NUM_ROWS // 8))]
@@ -114,7 +114,7 @@ def _case(
     intercept: bool = True,
     brms: str | None = None,
 ) -> Case:
-    """Give numbers to the family's hyperparameters, the columns `b`, the groups and the lkjs."""
+    """Return values for hyperparameters of the family, the columns `b`, the groups and the lkjs."""
     has_intercept = intercept and family != "cumulative"
     hyperparameters = {
         **(_INTERCEPT if has_intercept else {}),

@@ -1,4 +1,4 @@
-"""What is wrong with a formula or its data is one sentence; nothing in a formula is run."""
+"""Errors in a formula or its data are one sentence; nothing in a formula is executed."""
 
 import builtins
 import re
@@ -43,15 +43,15 @@ FRAME = pd.DataFrame(
 NO_RESPONSE = "is not a column or a column | trials(n); transform it in the table"
 ONLY_TRIALS = "only trials(n) may stand after the response and |, where n is a column or"
 NO_GROUP = "cannot be read; write (effects | group), where group is a column, a:b or a/b"
-ALONE = "a group term stands in brackets of its own, such as (1 | group)"
+ALONE = "a group term needs separate brackets, such as (1 | group)"
 FUNCTIONS = "is not one of the functions of terms: log, log2, log10, exp, sqrt, scale"
 NO_MEANING = "has no meaning there; terms are columns"
 BAD = [
-    ("y", "", "it has no ~ between response and terms; add it"),
+    ("y", "", "has no ~ between response and terms; add it"),
     ("y ~", "", "no term follows the ~; write 1 for the intercept alone"),
     ("y ~ +", "", "no term follows the ~"),
     ("~ x", "", "no response stands before the ~; add its column"),
-    ("y ~ x ~ z", "", "it has more than one ~; leave one"),
+    ("y ~ x ~ z", "", "has more than one ~; leave one"),
     ("log(y) ~ x", "", f"the response 'log(y)' {NO_RESPONSE}"),
     ("y + z ~ x", "", NO_RESPONSE),
     ("y[0] ~ x", "", NO_RESPONSE),
@@ -63,35 +63,35 @@ BAD = [
     ("y | trials(n) ~ x", "gaussian", "family gaussian takes no trials; write y ~"),
     ("y ~ y", "", "y is the response, and a term as well; leave it out of the terms"),
     ("bin ~ x + (bin | g)", "bernoulli", "bin is the response, and a term as well"),
-    ("y ~ x +", "", "it ends with +; add a term or leave the + out"),
+    ("y ~ x +", "", "ends with +; add a term or leave the + out"),
     ("y ~ x x", "", "a sign such as + is missing between two terms"),
-    ("y ~ x:", "", "terms 'x:': they cannot be read"),
-    ("y ~ * x", "", "terms '* x': they cannot be read"),
+    ("y ~ x:", "", "terms 'x:': the terms cannot be read"),
+    ("y ~ * x", "", "terms '* x': the terms cannot be read"),
     ("y ~ 2", "", "2 is not a term; put arithmetic into I(...), such as I(2 * x)"),
     ("y ~ x + 2", "", "2 is not a term; put arithmetic into I(...)"),
     (
         "y ~ 'x'",
         "",
-        "they cannot be read; join columns by + - : * and close each bracket and quote",
+        "cannot be read; join columns by + - : * and close each bracket and quote",
     ),
     ("y ~ (x", "", "( is not closed; balance the brackets"),
     ("y ~ x)", "", ") closes nothing; balance the brackets"),
     ("y ~ log(x]", "", "] closes nothing"),
     ("y ~ `x", "", f"'`' {NO_MEANING}"),
     ("y ~ .", "", f"'.' {NO_MEANING}"),
-    ("y ~ x^2", "", "a power of terms is not read; write a * b, or I(x**2)"),
+    ("y ~ x^2", "", "a power of terms is not supported; write a * b, or I(x**2)"),
     ("y ~ x %in% f", "", f"'%' {NO_MEANING}"),
     ("y ~ x ? z", "", f"'?' {NO_MEANING}"),
     ("y ~ x > 0", "", f"'>' {NO_MEANING}"),
-    ("y ~ x**2", "", "a power of terms is not read; write a * b, or I(x**2)"),
-    ("y ~ (x + z)**2", "", "a power of terms is not read"),
+    ("y ~ x**2", "", "a power of terms is not supported; write a * b, or I(x**2)"),
+    ("y ~ (x + z)**2", "", "a power of terms is not supported"),
     (
         "y ~ " + " * ".join("abcdefghijk"),
         "",
         "the products have 2,047 terms; write those that you need",
     ),
-    ("y ~ " + "x + " * 1000 + "x", "", "it has more than 2000 characters; shorten it"),
-    ("y ~ " + "(" * 30 + "x" + ")" * 30, "", "brackets are nested too deeply; write it out"),
+    ("y ~ " + "x + " * 1000 + "x", "", "has more than 2000 characters; shorten it"),
+    ("y ~ " + "(" * 30 + "x" + ")" * 30, "", "brackets are nested too deeply; write the terms out"),
     ("y ~ (1 | g", "", "( is not closed"),
     ("y ~ 1 | g", "", ALONE),
     ("y ~ x + 1 | g", "", ALONE),
@@ -125,18 +125,18 @@ BAD = [
     ("y ~ x + offset(w)", "", "there is no column 'w'"),
     ("y ~ tan(x)", "", f"tan() {FUNCTIONS}"),
     ("y ~ s(x)", "", f"s() {FUNCTIONS}"),
-    ("y ~ offset()", "", "offset() is no offset of a column; write offset(log(x))"),
+    ("y ~ offset()", "", "offset() is not an offset of a column; write offset(log(x))"),
     ("y ~ I()", "", "I() names no column; give it one"),
     ("y ~ I(1)", "", "I(1) names no column"),
-    ("y ~ I(x, z)", "", "I takes nothing beside its column; correct I(x, z)"),
-    ("y ~ log(x, 2)", "", "log takes nothing beside its column; correct log(x, 2)"),
-    ("y ~ poly(x, z)", "", "poly takes degree=… beside its column; correct poly(x, z)"),
+    ("y ~ I(x, z)", "", "I takes nothing in addition to its column; correct I(x, z)"),
+    ("y ~ log(x, 2)", "", "log takes nothing in addition to its column; correct log(x, 2)"),
+    ("y ~ poly(x, z)", "", "poly takes degree=… in addition to its column; correct poly(x, z)"),
     ("y ~ poly(x, 0)", "", "a degree is a whole number from 1 to 50"),
     ("y ~ bs(x, df=1)", "", "bs(x, df=1): df must be at least the degree, 3"),
-    ("y ~ C(f, base='a')", "", "C takes ref=… beside its column, a level in quotes or a number"),
+    ("y ~ C(f, base='a')", "", "C takes ref=… in addition to its column, a level in quotes or"),
     ("y ~ C(f, ref='q')", "", "ref='q' is not a level of f; choose one of a, b, c"),
     ("y ~ offset(x):z", "", "an offset is a term by itself; leave : and * out"),
-    ("y ~ offset(f)", "", "offset(f): it is 3 columns; give it a column of numbers"),
+    ("y ~ offset(f)", "", "offset(f) has 3 columns; give it a column of numbers"),
     ("y ~ log(x)", "", "observation 1: log(x) is nan; correct the column, or the term"),
     ("y ~ exp(z * 1)", "", "exp(z * 1) is 1.51143e+111; correct the column, or the term"),
     ("y ~ infinite", "", "row 1: infinite is 'inf', not a finite number; correct it"),
@@ -186,24 +186,24 @@ BAD = [
     ("count | trials(N) ~ x", "binomial", "there is no column 'N'; did you mean n?"),
     ("y ~ logg(x)", "", "did you mean log?"),
     ("y ~ Scale(x)", "", "did you mean scale?"),
-    ("y ~ log(for)", "", "they cannot be read; put the column for into backticks"),
+    ("y ~ log(for)", "", "cannot be read; put the column for into backticks"),
     ("y ~ log(a.b)", "", "a name that is not a plain word into backticks"),
     ("y ~ log(log)", "", "a name that is not a plain word into backticks"),
-    ("y ~ I(x + 'a')", "", "is not read in a term; arithmetic of columns goes into I(...)"),
-    ("y ~ I(x + True)", "", "is not read in a term"),
+    ("y ~ I(x + 'a')", "", "is not supported in a term; arithmetic of columns goes into I(...)"),
+    ("y ~ I(x + True)", "", "is not supported in a term"),
     ("y ~ log(f)", "", "f holds labels, such as 'a', but log(f) takes numbers; write f by itself"),
     ("y ~ scale(f)", "", "f holds labels, such as 'a', but scale(f) takes numbers"),
     ("y ~ poly(f, 2)", "", "f holds labels, such as 'a', but poly(f, 2) takes numbers"),
     ("y ~ bs(f, 4)", "", "f holds labels"),
     ("y ~ I(f * 2)", "", "f holds labels"),
     ("y ~ poly(count, 5)", "", "count has 5 different values, but poly(count, 5) needs more"),
-    ("y ~ poly(x, 2, 3)", "", "poly takes degree=… beside its column; correct poly(x, 2, 3)"),
-    ("y ~ poly(x, 2, degree=3)", "", "poly takes degree=… beside its column"),
-    ("y ~ bs(x, 5, 3)", "", "bs takes df=… and degree=… beside its column; correct bs(x, 5, 3)"),
+    ("y ~ poly(x, 2, 3)", "", "poly takes degree=… in addition to its column; correct"),
+    ("y ~ poly(x, 2, degree=3)", "", "poly takes degree=… in addition to its column"),
+    ("y ~ bs(x, 5, 3)", "", "bs takes df=… and degree=… in addition to its column; corr"),
     ("y ~ poly(x, True)", "", "a degree is a whole number from 1 to 50"),
     ("y ~ poly(poly(x, 2), 2)", "", "poly() is a term by itself; take it out of"),
     ("y ~ log(C(count))", "", "C() is a term by itself; take it out of log(C(count))"),
-    ("y ~ C(log(x))", "", "C makes a factor of a column only; make C(log(x)) a column"),
+    ("y ~ C(log(x))", "", "C turns only a column into a factor; make C(log(x)) a column"),
     ("y ~ C(f, ref=a)", "", "a level in quotes or a number; correct C(f, ref=a)"),
     ("y ~ C(same)", "", "same is 5 in every row; leave it out"),
     ("y ~ I(x * 1e99)", "", "1e+99 in I(x * 1e+99) is too large; use a number up to 1e15"),
@@ -226,9 +226,9 @@ BAD = [
     ("count | trials(f) ~ x", "binomial", "row 1: f is 'a', not a finite number; make it whole"),
     ("count | trials(-3) ~ x", "binomial", ONLY_TRIALS),
     ("count | weights(n) ~ x", "", ONLY_TRIALS),
-    ("same ~ x", "", "same is 5 in every row, so that its sd has no lower limit; choose another"),
-    ("count ~ 0 + x", "cumulative", "has thresholds in place of an intercept; leave 0 out"),
-    ("y ~ x", "poison", "family 'poison': there is none of that name; did you mean poisson?"),
+    ("same ~ x", "", "same is 5 in every row, so that nothing keeps its sd away from 0;"),
+    ("count ~ 0 + x", "cumulative", "has thresholds instead of an intercept; leave 0 out"),
+    ("y ~ x", "poison", "family 'poison' does not exist; did you mean poisson?"),
 ]
 
 
@@ -329,7 +329,7 @@ CODE = [
 
 @pytest.mark.parametrize("code", CODE)
 def test_a_formula_runs_no_code(code, tmp_path, monkeypatch):
-    """Nor does a declaration in a stranger's file."""
+    """Nor does a declaration in an untrusted file."""
     mark = tmp_path / "mark"
     text = code.format(mark=mark)
     called = []

@@ -1,4 +1,4 @@
-"""Formulas of a stranger that would run code, read files, or exhaust memory and time."""
+"""Malicious formulas that would run code, read files, or exhaust memory and time."""
 
 import time
 
@@ -22,7 +22,7 @@ for _ in range(9):
     DEEP = f"({DEEP}**9)"
 
 RUNS = [
-    # What a parser of backticks or quotes may take for something else.
+    # Texts that a parser of backticks or quotes may misread.
     "`x`; open('{mark}', 'w')",
     "log(`x`) + `open('{mark}', 'w')`",
     "log(`x); open('{mark}', 'w`)",
@@ -162,7 +162,7 @@ def refused(text, folder):
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded():
-    """Load formulaic, which takes longer than what is measured."""
+    """Load formulaic, which takes longer than the measured work."""
     Program.from_formula("y ~ x + (1 | g)", FRAME)
 
 
@@ -198,7 +198,7 @@ def test_what_is_harmless_is_taken(text):
 
 
 def test_a_column_writes_no_stan():
-    """Neither ends a column's name a comment, nor a line of one."""
+    """The name of a column cannot end a comment, or a line of one."""
     evil = "x*/ functions { real f() { return 1; } } /*"
     frame = FRAME.rename(columns={"x": evil, "y": f"y {evil}", "g": f"g {evil}"})
     formula = f"`y {evil}` ~ `{evil}` + offset(`{evil}`) + (z | `g {evil}`)"

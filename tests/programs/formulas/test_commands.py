@@ -1,4 +1,4 @@
-"""Formulas by every command, as they are written and after an edit."""
+"""Formulas with every command, unedited and after an edit."""
 
 import itertools
 import json
@@ -66,7 +66,7 @@ def test_every_command_takes_a_formula(name, engine, frame_csv, tmp_path, capfd)
     )
     assert run("contrast", out, f"{first} > 0") == 0
     assert run("report", out, "--out", tmp_path / "report.html") == 0
-    # The program, written out, gives the same draws, and so does one that was edited.
+    # The program in a file gives the same draws, and so does an edited program.
     program = tmp_path / "mine.stan"
     assert run("new", program, case.formula, "--family", case.family, "--data", frame_csv) == 0
     again = pyflowers.fit(program, frame_csv, engine=engine, **options_of(fit))
@@ -96,7 +96,7 @@ def test_a_formula_is_simulated_from_its_prior(frame_csv, tmp_path, capfd):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LONG)
 def test_prior_draws_are_those_of_the_program(name):
-    """NumPy's, and those of NUTS with the likelihood taken out, by their quantiles."""
+    """Compare draws in NumPy with draws of NUTS without the likelihood, by quantiles."""
     case = named(name)
     program = Program.from_formula(case.formula, table(), family=case.family)
     priors = {k: v for k, v in case.hyperparameters.items() if not k.startswith("b_scale")}
@@ -132,7 +132,7 @@ def test_the_parametrisation_is_chosen_by_the_group(frame_csv, tmp_path, capfd):
     capfd.readouterr()
     assert run("replay", tmp_path / "run") == 0
     assert "bitwise equal" in capfd.readouterr().out
-    # So it is of a program that was written out.
+    # The same holds for a program in a file.
     program = Program.from_formula(what[0], table(), family="poisson", centered=False)
     read = program.read(table())
     for asked in ({"g": True}, True):
@@ -167,7 +167,7 @@ seed = 1
     capfd.readouterr()
     assert run("fit", "--config", file) == 0
     assert capfd.readouterr().out.count("nothing changed") == 2
-    # The record of a run is an experiment as well, of the same program.
+    # The record of a run is also an experiment, with the same program.
     again = ("--config", tmp_path / "runs/count_x_poisson/run.json", "--out", tmp_path / "again")
     assert run("fit", *again, "--plots", "none") == 0
     second = Fit.load(tmp_path / "again" / "count_x_poisson")
@@ -178,7 +178,7 @@ seed = 1
     assert "0 failed" in printed
     file.write_text(text.replace('"count ~ x", "count ~ x + (1 | g)"', '"iid_normal"'))
     assert run("fit", "--config", file) == 1
-    assert "family: none of the models is a formula; leave it out" in capfd.readouterr().err
+    assert "family: none of the models is a formula; leave family out" in capfd.readouterr().err
 
 
 def test_formulas_of_the_same_columns_have_names_of_their_own(frame_csv):
@@ -243,7 +243,7 @@ def test_log_densities_keep_their_digits_in_the_tails(family, eta):
         # log m = -log(1 + exp(-eta)).
         "bernoulli": np.log(smaller) if eta < 0 else -smaller,
         "binomial": np.log(3) + (np.log(smaller) if eta < 0 else 2 * np.log(smaller)),
-        # The smaller shape s is nearly 0, where B(s, 4) is 1 / s.
+        # The smaller shape s is nearly 0, so B(s, 4) is 1 / s.
         "beta": 3 * np.log(toward) - np.log(away) + np.log(4 * smaller),
     }[family]
     np.testing.assert_allclose(found, exact, rtol=1e-11)
@@ -264,11 +264,11 @@ def test_the_declaration_is_read_back(tmp_path):
     path = program.write(tmp_path / "mine.stan")
     again = Program.open(path)
     assert again.declaration == program.declaration
-    assert again.python.pointwise is not None  # it was not edited
+    assert again.python.pointwise is not None  # it is unedited
     written = tomllib.loads(path.with_suffix(".toml").read_text())
     assert written["data"]["X"]["levels"] == {"f": ["a", "b", "c"]}
     assert written["priors"]["b_scale[fb:x]"]["value"] > 0
-    with pytest.raises(ConfigError, match=r"mine\.stan: it already exists"):
+    with pytest.raises(ConfigError, match=r"mine\.stan already exists"):
         program.write(path)
 
 
@@ -278,7 +278,7 @@ def test_a_table_with_fewer_levels_has_the_same_columns():
     fewer = program.read(frame[frame["f"] != "b"])
     assert fewer.coords["X"] == ("fb", "fc", "x")
     assert (np.asarray(fewer["X"])[:, 0] == 0).all()
-    with pytest.raises(DataError, match=r"f is 'new', which is none of its levels: a, b, c"):
+    with pytest.raises(DataError, match=r"f is 'new', which is not one of its levels: a, b, c"):
         program.read(frame.assign(f="new"))
 
 
@@ -287,7 +287,7 @@ STATEFUL = ("scale(x)", "center(x)", "poly(x, 2)", "bs(x, df=4)", "log(scale(x) 
 
 @pytest.mark.parametrize("term", STATEFUL)
 def test_a_transformation_is_that_of_the_table_it_was_written_for(term, tmp_path):
-    """Of part of the rows it gives the same numbers, also when it is read from its file."""
+    """Part of the rows has the same numbers, also if the program is read from its file."""
     frame = table()
     program = Program.from_formula(f"y ~ {term} + ({term} | g)", frame)
     part = frame[frame["x"].between(*frame["x"].quantile([0.2, 0.7]))]
@@ -345,7 +345,7 @@ def test_priors_are_changed_by_element_or_all_at_once():
         assert program.prior_of("b[x]", whole.values).text == f"N(0, {expected:g}²)"
     with pytest.raises(ConfigError, match=r"b_scale\[q\]: .* has no such prior; it has"):
         program.resolve_priors({"b_scale[q]": 1})
-    with pytest.raises(ConfigError, match=r"b_scale\[x\]: it must be a finite number and above 0"):
+    with pytest.raises(ConfigError, match=r"b_scale\[x\] must be a finite number and above 0"):
         program.resolve_priors({"b_scale[x]": 0})
 
 
@@ -359,7 +359,7 @@ def test_missing_values_are_refused_or_left_out(tmp_path):
     fit = pyflowers.fit("y ~ x", frame, seed=1, drop_missing=True, engine="stanli")
     assert fit.data.num_obs == 3
     assert any("2 of 5 rows lack y, x (rows 2, 3); they are left out" in n for n in fit.notes)
-    # So it is for a program that was written out.
+    # The same holds for a program in a file.
     program = Program.from_formula("y ~ x", frame, drop_missing=True)
     program.write(tmp_path / "mine.stan")
     read = Program.open(tmp_path / "mine.stan").read(frame, drop_missing=True)
@@ -370,7 +370,7 @@ def test_missing_values_are_refused_or_left_out(tmp_path):
 
 @pytest.mark.parametrize("family", ["gaussian", "lognormal", "poisson", "bernoulli", "binomial"])
 def test_totals_give_the_density_of_the_rows(family):
-    """Rows that share covariates and group, and the same rows with a covariate that parts them."""
+    """Rows with equal covariates and groups, and the same rows with a covariate that differs."""
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"g": np.repeat(list("abcd"), 12), "f": np.tile(["u", "v"], 24)})
     y = rng.integers(0, 2, 48)
@@ -394,7 +394,7 @@ def test_totals_give_the_density_of_the_rows(family):
 
 
 def test_the_flower_models_have_their_formula():
-    """The formula's plants and the shipped program's, under priors of one width."""
+    """The plants of the formula and of the shipped program, with priors of the same width."""
     frame = pd.read_csv(flowers_csv())
     fit = pyflowers.fit("flowers ~ 1 + (1 | plant)", frame, family="poisson", seed=1, draws=4000)
     shipped = pyflowers.fit(

@@ -1,4 +1,4 @@
-"""The written programs have brms' log density, in both engines, and NumPy's log likelihood."""
+"""Written programs have the log density of brms in both engines, and NumPy's log likelihood."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ BRMS = json.loads((Path(__file__).parent / "brms.json").read_text(encoding="utf-
 REFERENCE = {case["name"]: case for case in BRMS["cases"]}
 FACTOR = {"factornum2": "num2", "factornum3": "num3"}
 QUICK = ("slopes", "nested", "zinb", "cumulative")
-"""Compiled in the quick tests; the others take 15 s each."""
+"""The cases that are compiled in the quick tests; the others take 15 s each."""
 
 
 def written(case, **centered):
@@ -71,9 +71,10 @@ def in_json(program, data):
 
 
 def log_jacobian(program, point):
-    """Return what Stan's transforms add at a point (Reference Manual 2.35, Constraint Transforms).
+    """Return the log Jacobian of Stan's transforms at a point.
 
-    That of effects with a multiplier makes them standard normal, as brms has them.
+    See "Constraint Transforms" in the Reference Manual 2.35. The transform of effects with a
+    multiplier makes them standard normal, as in brms.
     """
     total = 0.0
     for name in program.source.blocks.parameters:
@@ -94,7 +95,7 @@ def log_jacobian(program, point):
 
 
 def differences(case, reference):
-    """Return our log densities less brms', a point each, and ours."""
+    """Return our log densities minus brms', one per point, and ours."""
     program, data = written(case)
     density, points = interpreted(program, data), reference["points"]
     values = np.array([values_of(program, data, case, point) for point in points])
@@ -105,10 +106,10 @@ def differences(case, reference):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_log_density_is_that_of_brms(case):
-    """Up to a constant, which the points share: brms keeps the constants of all densities."""
+    """Equal up to a constant, because brms keeps the constants of all densities."""
     difference, ours = differences(case, REFERENCE[case.name])
     assert np.ptp(difference) < 1e-9 * np.abs(ours).max()
-    assert np.ptp(ours) > 1  # or the points would tell nothing
+    assert np.ptp(ours) > 1  # otherwise the points would not be a test
 
 
 @pytest.mark.parametrize("changed", ["sigma_scale", "b_scale[x]", "cor_g_eta", "sd_g_scale"])
@@ -141,7 +142,7 @@ def test_both_engines_have_one_density_and_gradient(case):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_log_lik_in_numpy_is_that_of_the_program(case):
-    """Of a few prior draws: the program's own, with N_pointwise = N, and NumPy's."""
+    """For a few prior draws: the program's values, with N_pointwise = N, and NumPy's."""
     program, data = written(case)
     bare = replace(program, python=Capabilities(check=lambda data: []))
     data = replace(data, values={**data.values, "N_pointwise": data.num_obs})

@@ -1,4 +1,4 @@
-"""Each family's density, random numbers and mean agree; a new one is a file."""
+"""The density, random numbers and mean of each family agree; a new family is one file."""
 
 import importlib
 from dataclasses import replace
@@ -74,7 +74,7 @@ def test_density_draws_and_mean_agree(name):
 
 
 def test_a_thirteenth_family_is_one_file(tmp_path, monkeypatch):
-    """A geometric family, which is a negative binomial of shape 1."""
+    """A geometric family, which is a negative binomial with shape 1."""
     (tmp_path / "geometric.py").write_text(
         '''
 """The geometric family."""
@@ -111,7 +111,7 @@ FAMILY = Family(
 
 def test_an_unknown_family_is_one_sentence():
     frame = pd.DataFrame({"y": [1, 2, 3]})
-    with pytest.raises(ConfigError, match="family 'poison': there is none of that name; did you"):
+    with pytest.raises(ConfigError, match="family 'poison' does not exist; did you"):
         Program.from_formula("y ~ 1", frame, family="poison")
     with pytest.raises(ConfigError, match="choose one of bernoulli, beta, binomial"):
         Program.from_formula("y ~ 1", frame, family="xyz")
@@ -134,7 +134,7 @@ def test_a_response_that_a_family_lacks_is_one_sentence(family, y, message):
 
 
 def test_stan_draws_from_the_same_distribution():
-    """Of each family the random numbers of Stan's program have NumPy's mean and spread."""
+    """For each family, random numbers in Stan have the same mean and spread as in NumPy."""
     frame = pd.DataFrame({"y": np.tile([1.0, 2.0, 1.0, 3.0], 30), "n": 9, "p": 0.4})
     for name in family_names():
         family = find_family(name)

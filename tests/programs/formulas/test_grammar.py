@@ -1,4 +1,4 @@
-"""The parts of a formula's text, before it meets a table."""
+"""The parts of a formula's text, without a table."""
 
 import pytest
 

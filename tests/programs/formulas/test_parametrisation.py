@@ -1,4 +1,4 @@
-"""Which group terms are centred: as many as the data know well, see decision 16."""
+"""Which group terms are centred: those that the data determine well, see decision 16."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,8 @@ def groups(num, ratio, *, slopes=False, seed=1):
 
     def effects(error):
         values = rng.normal(size=num)
-        # DerSimonian and Laird's estimate is the variance of the means without that of their error.
+        # DerSimonian and Laird's estimate is the variance of the means minus the variance of their
+        # error.
         return (values - values.mean()) / values.std(ddof=1) * np.sqrt((ratio + 1) * error)
 
     intercepts, gradients = effects(1 / PER_GROUP), effects(1 / np.sum(x**2))
@@ -59,7 +60,7 @@ def test_a_term_is_centred_where_the_data_know_it(num, ratio, expected, slopes):
 
 
 def test_the_effect_that_is_known_least_decides():
-    frame = groups(18, 25)  # of which only the intercepts vary
+    frame = groups(18, 25)  # only the intercepts vary
     assert centered("y ~ x + (1 | g)", frame) == {"g": True}
     assert centered("y ~ x + (x | g)", frame) == {"g": False}
 
@@ -92,7 +93,7 @@ def test_inner_effects_are_sums_with_those_of_the_group_around_them(formula):
     frame = nested()
     program = Program.from_formula(formula, frame)
     inner = "plot" if "/" not in formula else "site_plot"
-    # An offset that is an expression of vectors is of freed memory in Stan Math 4.9.
+    # An offset that is an expression of vectors refers to freed memory in Stan Math 4.9.
     around = f"to_vector(-centered_{inner} * r_site[outer_{inner}])"
     assert f"offset={around}" in program.source.text
     whole = program.read(frame)

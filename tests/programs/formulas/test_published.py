@@ -1,13 +1,13 @@
-"""Posteriors of data sets that many books and manuals fit, against the estimates printed there.
+"""Posteriors for data sets from books and manuals, against the published estimates.
 
 The references are estimates by (restricted) maximum likelihood. published.R, in this folder, prints
 them all: lme4 1.1-31, nlme 3.1-162, MASS 7.3-58.2 and statmod 1.5.0 in R 4.2.2. Each study names
-its call, and a publication with the same digits where there is one.
+its call, and a publication with the same digits if there is one.
 
 A coefficient's posterior mean is compared with its estimate, in units of the posterior sd and its
-Monte Carlo error; its posterior sd with the standard error. Of standard deviations, thresholds and
-correlations, whose posteriors are skewed, the median is compared. All these are of the same data,
-so that they differ by priors and skewness only, and a root mean square of 1 would be large.
+Monte Carlo error; its posterior sd with the standard error. For standard deviations, thresholds and
+correlations, whose posteriors are skewed, the median is compared. Since the data are the same, they
+differ only by priors and skewness, and a root mean square of 1 would be large.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,18 +31,18 @@ MEAN_SQUARE = 1.0
 """Largest mean of their squares."""
 
 SPREAD = 0.85, 1.4
-"""Posterior sd over standard error: REML's takes the variances for known, a posterior does not."""
+"""Limits of posterior sd over standard error; REML treats the variances as known."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A data set, a formula for it, and what was published of it.
+    """A data set, a formula for it, and the published estimates.
 
     Attributes
     ----------
     name : str
     data : str
-        The file, without its ending.
+        The file, without extension.
     formula, family : str
     source : str
         The publication, and the call of R that prints its digits.
@@ -57,7 +57,7 @@ class Study:
     wrong : mapping
         Another family or formula, for the negative control.
     options : mapping
-        Of the sampler.
+        Options of the sampler.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Study:
 
 
 def exchanged(column, one, other):
-    """Return what exchanges two labels of a column."""
+    """Return a function that exchanges two labels of a column."""
     names = {one: other, other: one}
     return lambda table: table.assign(**{column: table[column].replace(names)})
 
@@ -278,8 +278,8 @@ def table_of(study):
 def compared(study, table):
     """Fit, and return a row for each quantity: reference, ours, z and the ratio of spreads.
 
-    What a spoilt study does not have is left out. All the others must have converged, so that the
-    negative control fails for no other reason.
+    Quantities that a spoilt study lacks are left out. All others must have converged, so that the
+    negative control fails for the intended reason.
     """
     fit = pyflowers.fit(
         study.formula,
@@ -323,7 +323,7 @@ def test_another_model_or_a_spoilt_column_would_be_seen(study):
 
 @pytest.fixture(scope="module")
 def plant_rates():
-    """Return draws of the plants' rates: by the formula, and by the shipped multilevel_poisson.
+    """Return draws of the plants' rates from the formula and from multilevel_poisson.
 
     The priors are comparable: N(1.6, 3²) for mu instead of t(3, 1.6, 2.5) for the intercept, and
     scaled-inv-χ²(1, 0.5²) for the variance, whose median is that of an sd of 0.74, instead of half
@@ -340,7 +340,7 @@ def plant_rates():
 def distances(rates, others):
     """Return by how many combined sds the means of converged draws differ, plant by plant.
 
-    The plants themselves are 1 to 3 apart, so that a limit of 4 would tell nothing.
+    The plants themselves differ by 1 to 3, so that a limit of 4 would not be a test.
     """
     for draws in (rates, others):
         assert r_hat(draws).max() < 1.05

@@ -168,7 +168,7 @@ def test_levels_that_are_given_make_columns_without_rows():
 
 
 def test_an_unknown_level_is_refused():
-    with pytest.raises(DataError, match="year is 97, which is none of its levels: 96, 98; correct"):
+    with pytest.raises(DataError, match="is 97, which is not one of its levels: 96, 98; correct"):
         design("C(year)", {"year": YEAR}, {"year": ["96", "98"]})
     with pytest.raises(DataError, match=r"ref='q' is not a level of f; choose one of a, b, c"):
         design("C(f, ref='q')", {"f": CELLS["f"]})

@@ -1,4 +1,4 @@
-"""The text of written programs: valid, formatted as stanc does, and read by no one but Stan."""
+"""The text of written programs is valid and has the format of stanc."""
 
 import subprocess
 
@@ -16,7 +16,7 @@ def stanc(cmdstan):
 
 
 LONG_NAMES = {"nested", "nested_unique", "nested_slopes", "interacting_groups", "binomial"}
-"""Where the name of a group does not leave room, stanc breaks lines in ways of its own."""
+"""If the name of a group is too long for the line, stanc breaks lines differently."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,0 +1,123 @@
+"""The reference: every public function and method is documented in full, with an example."""
+
+import doctest
+import inspect
+import re
+from dataclasses import fields, is_dataclass
+
+import pytest
+from site_parts import extension
+
+import pyflowers
+
+API = extension("api")
+PARSER = doctest.DocTestParser()
+NAMES = [name for names in API.sections().values() for name in names]
+SECTIONS = r"(?m)^{}\n-+$"
+
+
+def has(documentation, section):
+    return re.search(SECTIONS.format(section), documentation) is not None
+
+
+def takes(function):
+    parameters = list(inspect.signature(function).parameters)
+    return [name for name in parameters if name not in ("self", "cls")]
+
+
+def is_callable_type(value):
+    return inspect.isclass(value) and not issubclass(value, BaseException)
+
+
+def methods(cls):
+    """The public methods that a class defines itself and that no base class documents."""
+    for name, member in vars(cls).items():
+        function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        inherited = any(name in vars(base) for base in cls.__mro__[1:])
+        if inspect.isfunction(function) and not name.startswith("_") and not inherited:
+            yield name, function
+
+
+def missing(name, documentation, function, documented=None):
+    """What the docstring of a function or method leaves out."""
+    parameters = takes(function)
+    if parameters and not has(documentation, "Parameters"):
+        yield f"{name}: no Parameters"
+    elif parameters:
+        section = re.split(SECTIONS.format("Parameters"), documentation)[1]
+        listed = re.findall(r"(?m)^\**([\w, *]+?)(?: :.*)?$", section)
+        named = {part.strip(" *") for line in listed for part in line.split(",")}
+        yield from (f"{name}: {p} is not described" for p in parameters if p not in named)
+    returns = function.__annotations__.get("return")
+    summary = documentation.split("\n")[0]
+    told = has(documentation, "Returns") or has(documentation, "Yields")
+    told |= documented == "method" and summary.startswith(("Return", "Yield"))
+    if returns not in (None, "None", "NoReturn") and not told:
+        yield f"{name}: no Returns"
+    raises = re.search(r"\braise (?!NotImplementedError)\w+\(", inspect.getsource(function))
+    if raises and not has(documentation, "Raises"):
+        yield f"{name}: no Raises"
+
+
+def defects(name):
+    value = API.resolve(name)
+    documentation = inspect.getdoc(value) or ""
+    if inspect.isfunction(value):
+        yield from missing(name, documentation, value)
+        if not has(documentation, "Examples"):
+            yield f"{name}: no Examples"
+    elif is_callable_type(value):
+        examples = documentation
+        for method, function in methods(value):
+            text = inspect.getdoc(function) or ""
+            examples += text
+            yield from missing(f"{name}.{method}", text, function, "method")
+        shown = "\n".join(example.source for example in PARSER.get_examples(examples))
+        if getattr(value, "_is_protocol", False):
+            return
+        if not has(examples, "Examples"):
+            yield f"{name}: no Examples"
+        for method, _ in methods(value):
+            if f".{method}(" not in shown:
+                yield f"{name}.{method}: no example calls it"
+        if is_dataclass(value):
+            for field in fields(value):
+                if not field.name.startswith("_") and not re.search(
+                    rf"\b{field.name}\b", documented_fields(value)
+                ):
+                    yield f"{name}: {field.name} is not described"
+
+
+def documented_fields(cls):
+    """The docstring of a dataclass, and the fields of it and its bases with a string below them."""
+    text = inspect.getdoc(cls) or ""
+    for base in cls.__mro__[:-1]:
+        if is_dataclass(base):
+            source = inspect.getsource(base)
+            text += "\n".join(re.findall(r'(?m)^    (\w+): [^\n]*\n    """', source))
+    return text
+
+
+def test_every_name_of_pyflowers_is_in_one_section():
+    listed = [name for task in API.TASKS.values() for name in task.split()]
+    assert sorted(listed) == pyflowers.__all__
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_docstring_is_complete(name):
+    assert list(defects(name)) == []
+
+
+def test_defects_are_found():
+    class Bad:
+        """A class without an example."""
+
+        def move(self, step: int) -> int:
+            """Move."""
+            if step < 0:
+                raise ValueError("negative")
+            return step
+
+    text = inspect.getdoc(Bad.move)
+    found = list(missing("move", text, Bad.move, "method"))
+    assert found == ["move: no Parameters", "move: no Returns", "move: no Raises"]
