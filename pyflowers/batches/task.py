@@ -67,7 +67,7 @@ class Task:
     inits : mapping, float, path or sequence of these, optional
         Initial values, as for :func:`pyflowers.fit`.
     include_paths : sequence of path
-        Folders in which the program's included files are searched.
+        Folders to search for the program's included files.
     keep : sequence of str, function or Keep
         The tables to keep: ``summary``, ``draws`` (all), ``draws:mu,sigma2``, or functions of the
         fit, see :class:`pyflowers.Keep`.

@@ -97,7 +97,7 @@ def say_json(record: Mapping[str, Any]) -> None:
 
 
 def json_of(record: Mapping[str, Any], *, ensure_ascii: bool = False) -> str:
-    """Return a record as JSON, which knows neither infinity nor what is not a number."""
+    """Return a record as JSON, which cannot represent infinity or NaN."""
     from pyflowers.records import plain
 
     return json.dumps(plain(record), indent=2, ensure_ascii=ensure_ascii, allow_nan=False)

@@ -92,7 +92,7 @@ def fit(
     cmdstan : str or Path, optional
         A CmdStan folder or ``"embedded"``, see :func:`pyflowers.toolchain.find_cmdstan`.
     include_paths : sequence of path
-        Folders in which the program's included files are searched.
+        Folders to search for the program's included files.
     family : str, optional
         The family of a formula's response. Default: ``gaussian``.
     inits : mapping, float, path or sequence of these, optional

@@ -338,7 +338,7 @@ class HyperSampler:
     Attributes
     ----------
     error : float
-        The largest error of the spline that was found.
+        The largest error found in the spline.
     log_evidence : float
         log p(y), from the spline, without the constants that `density` leaves out.
 

@@ -92,7 +92,7 @@ class Program(Shown):
     >>> list(program.stan_values(data))[:7]
     ['N', 'P', 'pump', 't', 'y', 'alpha_rate', 'beta_shape']
 
-    What is declared of its quantities:
+    What is declared about its quantities:
 
     >>> program.kept()[:3]
     ['alpha', 'beta', 'theta']

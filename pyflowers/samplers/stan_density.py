@@ -213,7 +213,7 @@ class StanDensity:
         found, position = {}, 0
         for name, shape in self.dims.items():
             part = values[:, position : position + math.prod(shape)]
-            # Stan counts the first index fastest
+            # In Stan the first index varies fastest
             by_last = part.reshape((num, *reversed(shape)))
             value = by_last.transpose(0, *range(len(shape), 0, -1))
             found[name] = value.reshape((*leading, *shape))

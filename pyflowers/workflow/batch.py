@@ -90,7 +90,7 @@ class BatchConfig(Models):
     family : str or None
         The family of the formulas' response; ``gaussian`` by default.
     include_paths : tuple of path
-        Folders in which files that the programs include are searched.
+        Folders to search for the files that the programs include.
     priors : mapping of str to mapping
         For each model the hyperparameters to change.
     data, sampler, variants : table

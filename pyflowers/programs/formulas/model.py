@@ -325,7 +325,7 @@ class Model:
                 centered = ratio * _lower_limit(len(means)) > least
             spread.append(between / len(means))
             found.append(Effects(term, name, effects, bool(centered)))
-        # Each coefficient is added to one term, the one whose mean is known least from the data.
+        # Each coefficient is added to one term, the one whose mean the data determine least.
         # Groups that are nested in those of another term are centred on these, and get none.
         outer = [self._outer(its.term) for its in found]
         order = [i for i in np.argsort(spread)[::-1] if outer[i] is None]
