@@ -519,7 +519,7 @@ def _of_numbers(
         try:
             low, high = map(float, between)
         except (TypeError, ValueError):
-            raise ConfigError(f"between takes two numbers of {column}, got {between!r}") from None
+            raise ConfigError(f"between takes two values of {column}, got {between!r}") from None
     elif step != 1.0 or (len(different) > 2 and np.isinf(within[0])):
         if step == "sd":
             words = f"where {column} is 1 sd ({sd:.4g}) larger"

@@ -585,7 +585,7 @@ def sbc(
             f"{num_ranks}"
         )
     if posterior and simulate is not None:
-        raise ConfigError("posterior and simulate exclude each other; leave one of them out")
+        raise ConfigError("posterior and simulate cannot be combined; leave one of them out")
     setup: dict[str, Any] = {"priors": priors, "engine": engine, "cmdstan": cmdstan}
     if simulate is not None:
         made = simulate(sims, chosen)

@@ -110,7 +110,7 @@ def new_command(
     notes = []
     target = name if name.suffix == ".stan" else Path(f"{name}.stan")
     if formula is None and (family or drop_missing):
-        raise click.UsageError("--family and --drop-missing are of a FORMULA")
+        raise click.UsageError("--family and --drop-missing apply only to a FORMULA")
     if formula is not None:
         from pyflowers.programs import find_program
 

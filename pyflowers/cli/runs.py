@@ -361,7 +361,8 @@ def loo_command(
         )
     if by_group and not refit:
         raise click.UsageError(
-            "--by-group always refits, without each group; leave --no-refit or --by-group out"
+            "--by-group always refits, leaving out one group at a time; "
+            "leave --no-refit or --by-group out"
         )
     fits = [Fit.load(folder) for folder in folders]
     found, record = _by_group(fits, column) if by_group else _by_observation(fits, refit)

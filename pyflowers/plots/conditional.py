@@ -102,7 +102,7 @@ def conditional_effects(
     few = {**_few_numbers(fit, names, MOST_CURVES), **levels}
     if by is not None and (by == column or not 0 < len(few.get(by, [])) <= MOST_CURVES):
         raise ConfigError(
-            f"by takes another column, of at most {MOST_CURVES} levels or numbers, not {by!r}"
+            f"by takes a different column, with at most {MOST_CURVES} levels or numbers, not {by!r}"
         )
     levels = {**_few_numbers(fit, names, 2), **levels}
     if by and spread:

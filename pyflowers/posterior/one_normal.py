@@ -229,7 +229,7 @@ class NormalExact:
             raise DataError(f"x is a batch of {data.num.shape}, but must be one data set")
         problem = NormalModel(data, NormalPrior() if prior is None else prior)
         if problem.num.shape:
-            raise ConfigError("the prior holds arrays, but must be that of one data set")
+            raise ConfigError("the prior contains arrays, but must be for a single data set")
         self.names: tuple[str, ...] = (location, "sigma2")
         self._problem, self._num = problem, float(problem.num)
         with np.errstate(divide="ignore"):

@@ -172,7 +172,7 @@ class NormalMixture:
         self.means, self.sds = numbers("means", means, ndim=1), positive("sds", sds, ndim=1)
         if not len(self.weights) == len(self.means) == len(self.sds):
             raise ConfigError(
-                "weights, means and sds must be of one length, but have "
+                "weights, means and sds must have the same length, but have "
                 f"{len(self.weights)}, {len(self.means)} and {len(self.sds)}"
             )
         if not math.isclose(self.weights.sum(), 1, rel_tol=1e-9):
@@ -446,7 +446,7 @@ class LinearRegression:
         self.x, self.y = numbers("x", x, ndim=1), numbers("y", y, ndim=1)
         if len(self.x) != len(self.y):
             raise ConfigError(
-                f"x and y must be of one length, but have {len(self.x)} and {len(self.y)}"
+                f"x and y must have the same length, but have {len(self.x)} and {len(self.y)}"
             )
         if flat_in not in ("log_sigma", "sigma"):
             raise ConfigError(f"flat_in must be 'log_sigma' or 'sigma', got {flat_in!r}")

@@ -216,7 +216,7 @@ def test_a_column_of_two_numbers_is_compared_at_both():
         (("site",), {}, "site is a group; compare its labels with contrast"),
         (("y",), {}, "'y' is no covariate of hit_x_times_sex_1_site_bernoulli; these are x, sex"),
         (("x", "sex"), {"between": (1, 2)}, "between compares two values of one column"),
-        (("x",), {"between": ("low", "high")}, "between takes two numbers of x"),
+        (("x",), {"between": ("low", "high")}, "between takes two values of x"),
         (("sex",), {"between": ("f", "x")}, "'x' is no level of sex; choose two of f, m"),
         (("x",), {"step": "mean"}, "step takes a number or sd, got 'mean'"),
         (("x",), {"step": 0}, "step takes a number or sd, got 0"),
@@ -319,8 +319,8 @@ def test_figures_of_conditional_effects(theme):
     rows = plots.conditional_effects(fit, "dose", theme=theme)
     assert [each.get_text() for each in rows.axes[0].get_yticklabels()] == ["high", "low", "zero"]
     for options, words in (
-        ({"by": "site"}, "by takes another column"),
-        ({"by": "x"}, "by takes another column"),
+        ({"by": "site"}, "by takes a different column"),
+        ({"by": "x"}, "by takes a different column"),
         ({"by": "dose", "spread": "site"}, "each label has a curve for one level only"),
         ({"spread": "dose"}, "spread must be a column of groups (site), got 'dose'"),
     ):

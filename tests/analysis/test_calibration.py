@@ -361,6 +361,6 @@ def test_data_that_cannot_grow_are_refused(tmp_path, own_program):
     square = OWN.replace("int<lower=0, upper=1> held_out;", "int held_out; matrix[2, N] x;")
     with pytest.raises(ConfigError, match="how x grows with N is not plain"):
         pyflowers.sbc(own_program("square", square), data, out=tmp_path / "a", sims=4, **POSTERIOR)
-    with pytest.raises(ConfigError, match="posterior and simulate exclude each other"):
+    with pytest.raises(ConfigError, match="posterior and simulate cannot be combined"):
         pyflowers.sbc("iid_normal", out=tmp_path / "a", sims=4, simulate=never, **POSTERIOR)
     assert not (tmp_path / "a").exists()

@@ -28,7 +28,7 @@ def check_model(model: Model) -> list[str]:
     largest, _ = model.y.max(), model.trials  # both refuse values that the family does not allow
     if model.family.is_ordinal and largest < 2:
         raise DataError(
-            f"{model.table.source}: {model.formula.response} has one rating; family "
+            f"{model.table.source}: {model.formula.response} has only one distinct rating; family "
             f"{model.family.name} compares two or more; choose another column or family"
         )
     has_residual = any(each.name == "sigma" for each in model.family.auxiliary)

@@ -108,7 +108,7 @@ def parse(text: str) -> Formula:
     match = _RESPONSE.fullmatch(left)
     if match is None and re.fullmatch(rf"\s*{_NAME}\s*\|.*", left):
         raise ConfigError(
-            f"formula {text!r}: only trials(n) may stand after the response and |, where n is a "
+            f"formula {text!r}: only trials(n) may follow the response and |, where n is a "
             "column or a whole number; correct it"
         )
     if match is None:
@@ -175,7 +175,9 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
                 "rename the column in the table"
             )
         if len(set(outer)) < len(outer):
-            raise ConfigError(f"formula {text!r}: ({inside}) names {outer[-1]} twice; leave one")
+            raise ConfigError(
+                f"formula {text!r}: ({inside}) names {outer[-1]} twice; keep only one"
+            )
         yield GroupTerm(effects, ":".join(outer), not is_double)
 
 

@@ -41,7 +41,7 @@ FRAME = pd.DataFrame(
     }
 )
 NO_RESPONSE = "is not a column or a column | trials(n); transform it in the table"
-ONLY_TRIALS = "only trials(n) may stand after the response and |, where n is a column or"
+ONLY_TRIALS = "only trials(n) may follow the response and |, where n is a column or"
 NO_GROUP = "cannot be read; write (effects | group), where group is a column, a:b or a/b"
 ALONE = "a group term needs separate brackets, such as (1 | group)"
 FUNCTIONS = "is not one of the functions of terms: log, log2, log10, exp, sqrt, scale"
@@ -102,7 +102,7 @@ BAD = [
     ("y ~ (1 | g | f)", "", NO_GROUP),
     ("y ~ (1 | g * f)", "", NO_GROUP),
     ("y ~ (1 | log(g))", "", NO_GROUP),
-    ("y ~ (1 | g/g)", "", "(1 | g/g) names g twice; leave one"),
+    ("y ~ (1 | g/g)", "", "(1 | g/g) names g twice; keep only one"),
     ("y ~ (1 | g:f:g)", "", "names g twice"),
     ("y ~ x - (1 | g)", "", "- stands before the group term (1 | g); group terms are added with +"),
     ("y ~ x * (1 | g)", "", "* stands before the group term"),
@@ -156,7 +156,11 @@ BAD = [
     ("y ~ x", "beta", "row 1: y is 1, but for family beta it must be below 1"),
     ("prop ~ x", "poisson", "row 1: prop is 0.1, but for family poisson it must be a whole number"),
     ("f ~ x", "", "row 1: f is 'a', not a finite number; family gaussian takes numbers"),
-    ("same ~ x", "cumulative", "same has one rating; family cumulative compares two or more"),
+    (
+        "same ~ x",
+        "cumulative",
+        "same has only one distinct rating; family cumulative compares two or more",
+    ),
     ("y ~ slip", "", "row 2: slip is 'O.2', but most of its cells are numbers; correct it, or"),
     ("y ~ (mixed | g)", "", "row 2: mixed is '?', but most of its cells are numbers; correct it"),
     ("half ~ x", "cumulative", "row 2: half is 0.5, but the values are whole numbers"),
