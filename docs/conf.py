@@ -23,7 +23,8 @@ extensions = [
 exclude_patterns = ["_build", "_extensions"]
 nitpicky = True
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "substitution"]
+myst_substitutions = {"version": version}
 myst_heading_anchors = 3
 
 autosummary_generate = False

@@ -32,6 +32,7 @@ def test_the_citation_is_of_this_version():
     )
     assert citation["version"] == VERSION
     assert sections()[1].endswith(citation["date-released"])
+    assert f"version = {{{VERSION}}}" in (ROOT / "docs/help.md").read_text(encoding="utf-8")
 
 
 def test_no_module_repeats_the_version():

@@ -72,6 +72,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability, Data, Draws
+from pyflowers.programs.terms import quote
 
 LIMIT = 0.005
 """A check fails if its p-value is below this limit, or above 1 minus it."""
@@ -705,7 +706,7 @@ def _with_start(fit: Fit, advice: str) -> str:
         return advice
     copy = f"pyflowers new NAME --from {reference}"
     if is_wider and fit.program.counts and fit.data.by_group is not None:
-        terms = f"{fit.data.value_name} ~ 1 + (1 | {fit.data.by_group.column})"
+        terms = f"{quote(fit.data.value_name)} ~ 1 + (1 | {quote(fit.data.by_group.column)})"
         return f'refit with the formula "{terms}" --family negbinomial, or change a copy: {copy}'
     return f"{advice}; for a copy to change: {copy}"
 

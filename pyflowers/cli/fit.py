@@ -75,7 +75,7 @@ def fit_command(
 ) -> int:
     """Fit a model, summarise the posterior and check convergence.
 
-    NAME is a built-in model (see pyflowers models). PROGRAM.stan is your own Stan program, with its
+    NAME is a shipped model (see pyflowers models). PROGRAM.stan is your own Stan program, with its
     declaration in PROGRAM.toml in the same folder. FORMULA, such as "reaction ~ days + (days |
     subject)", is turned into a Stan program for the table. With --config, each model of the file
     gets a run folder, and only models whose inputs have changed are refitted.

@@ -29,7 +29,7 @@ from pyflowers.errors import PyflowersError, UnusedOptionError
 
 COMMANDS = {
     "setup": ("machine", "Build the embedded CmdStan, or install the official one."),
-    "models": ("programs", "List the built-in models, their priors and capabilities."),
+    "models": ("programs", "List the shipped models, their priors and capabilities."),
     "new": ("programs", "Write a Stan program to start from, or draft a declaration."),
     "compile": ("programs", "Compile a Stan program into an executable."),
     "prior": ("methods", "Draw from a model's prior and show the data that it implies."),

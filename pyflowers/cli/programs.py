@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.argument("program", metavar="[NAME|PROGRAM.stan]", required=False)
 @include_option
 def models_command(program: str | None, include_paths: tuple[str, ...]) -> None:
-    """List the built-in models, their priors and capabilities.
+    """List the shipped models, their priors and capabilities.
 
     With NAME or PROGRAM.stan, show what that program can do, and what to add for the rest.
 
@@ -83,7 +83,7 @@ def _show(program: Program, with_remedies: bool) -> None:
 @click.command("new")
 @click.argument("name", metavar="NAME|PROGRAM.stan", type=PATH)
 @click.argument("formula", required=False)
-@click.option("--from", "source", metavar="NAME", help="Built-in model to copy.")
+@click.option("--from", "source", metavar="NAME", help="Shipped model to copy.")
 @click.option("--data", type=PATH, help="Table for the formula or for the drafted declaration.")
 @family_option
 @drop_missing_option
@@ -101,7 +101,7 @@ def new_command(
 
     With FORMULA and --data, NAME.stan and NAME.toml are written: the program that pyflowers fit
     FORMULA uses for that table, and its declaration. With --from, both are copied from a
-    built-in model, with log_lik, y_rep and lprior added. With --data alone, PROGRAM.toml is drafted
+    shipped model, with log_lik, y_rep and lprior added. With --data alone, PROGRAM.toml is drafted
     for your existing PROGRAM.stan. Existing files are not overwritten.
 
       pyflowers new mymodel --from multilevel_poisson

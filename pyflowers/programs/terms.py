@@ -111,7 +111,7 @@ def read_terms(text: str) -> Terms:
                 )
             offsets += [show_columns(offset, quoted) for offset in held]
         elif shown != ["1"]:
-            kept.append(":".join(map(_quote, shown)))
+            kept.append(":".join(map(quote, shown)))
     words = {quoted.get(word, word) for word in _WORD.findall(outside_brackets(hidden))}
     for name in sorted(words - {*columns, "_", "0", "1"}):
         raise ConfigError(f"terms {text!r}: {name} is taken away, but not there; leave it out")
@@ -283,7 +283,7 @@ def _offset_of(factor: str) -> str:
     return match[1] if match else ""
 
 
-def _quote(name: str) -> str:
+def quote(name: str) -> str:
     """Return a factor as it is written, with backticks around names that are not words."""
     is_written = name.startswith("`") or re.match(r"[^\W\d]\w*\(", name) or _is_plain(name)
     return name if is_written or name in ("0", "1") else f"`{name}`"

@@ -312,7 +312,7 @@ def formulas(fit: Fit) -> list[str]:
 def methods_paragraph(material: Material) -> str:
     """Return how the best model was fitted, checked and compared, in sentences for a paper."""
     fit, record = material.best, material.best.record
-    verdict, options = material.verdicts[fit.name], record.options
+    verdict = material.verdicts[fit.name]
     if verdict.computation.failed:
         return "The sampling did not converge, so there is no result to report."
     version = f"pyflowers {record.packages.get('pyflowers', '')}".strip()
@@ -320,32 +320,36 @@ def methods_paragraph(material: Material) -> str:
     declaration = fit.program.declaration
     model = [declaration.equation] if declaration.equation else [fit.program.reference]
     model += [f"{name} ~ {of.prior}" for name, of in declaration.parameters.items() if of.prior]
-    numbers = [f"{name} = {format_number(value)}" for name, value in record.priors.items()]
+    numbers = [f"{name} = {value:g}" for name, value in record.priors.items()]
+    num = fit.data.num_obs
     said = [
-        f"The {fit.data.num_obs:,} observations of {fit.data.value_name} were analysed with the "
-        f"Bayesian model {'; '.join(model)}{', where ' * bool(numbers)}{', '.join(numbers)}."
+        f"The {f'{num:,} observations of {fit.data.value_name}' if num > 1 else 'data'} were "
+        f"analysed with the Bayesian model {'; '.join(model)}{', where ' * bool(numbers)}"
+        f"{', '.join(numbers)}."
     ]
     if "R-hat" in worst:
         engine = " ".join([record.engine.name, *list(record.engine.versions.values())[:1]])
         said.append(
             f"The posterior was sampled by Stan's no-U-turn sampler ({version}, {engine}; "
-            f"{options.chains} chains of {options.warmup:,} warmup iterations and "
-            f"{options.draws:,} draws each, seed {options.seed}). R-hat was at most "
+            f"{fit.num_chains} chains of {record.options.warmup:,} warmup iterations and "
+            f"{fit.num_draws:,} draws each, seed {record.options.seed}). R-hat was at most "
             f"{worst['R-hat']}, the effective sample sizes were at least {worst['bulk ESS']} in "
             f"bulk and {worst['tail ESS']} in the tails, and {worst['divergences']} transitions "
             "diverged."
         )
     else:
-        draws = options.chains * options.draws
+        draws = fit.num_chains * fit.num_draws
         said.append(
             f"The results are from {draws:,} independent draws of the posterior ({version})."
         )
+    if conflicts := [check.name for check in verdict.prior.failed]:
+        said.append(f"Prior and data were in conflict ({', '.join(conflicts)}).")
     if fit.name in material.checks:
         found = material.checks[fit.name].checks
         failed = [check.name for check in found if not check.passed]
         said.append(
             f"Of {len(found)} posterior predictive checks ({', '.join(c.name for c in found)}) "
-            f"{'failed ' + ', '.join(failed) if failed else 'none failed'}."
+            f"{', '.join(failed) or 'none'} failed."
         )
     scaled = material.sensitivities[fit.name]
     if isinstance(scaled, Sensitivity) and "prior" in scaled.conclusions.index:

@@ -387,7 +387,7 @@ def test_large_k_hats_are_said_to_matter_or_not(num_bad, words):
         (
             "multilevel_poisson",
             None,
-            'the formula "flowers ~ 1 + (1 | plant)" --family negbinomial',
+            'the formula "`number of flowers` ~ 1 + (1 | plant)" --family negbinomial',
         ),
     ],
 )
@@ -397,7 +397,10 @@ def test_overdispersion_leads_to_a_family_with_dispersion(program, family, advic
     frame = pd.DataFrame(
         {"plant": np.repeat(list("abcd"), 10), "month": [*range(10)] * 4, "flowers": counts}
     )
-    fit = pyflowers.fit(program, frame, family=family, seed=1, engine="stanli", draws=300)
+    called = {} if family else {"value": "number of flowers"}
+    frame = frame.rename(columns={"flowers": called.get("value", "flowers")})
+    options = {"seed": 1, "engine": "stanli", "draws": 300}
+    fit = pyflowers.fit(program, frame, family=family, **called, **options)
     failed = [check for check in pyflowers.check(fit).verdict.data.checks if not check.passed]
     assert failed
     assert any(advice in check.advice for check in failed)

@@ -4,7 +4,8 @@ import pytest
 from site_parts import DOCS, extension
 
 cells = extension("cells")
-TUTORIALS = sorted(p for p in (DOCS / "tutorials").glob("*.md") if p.name != "index.md")
+NOT_LESSONS = ("index", "installation")
+TUTORIALS = sorted(p for p in (DOCS / "tutorials").glob("*.md") if p.stem not in NOT_LESSONS)
 
 
 @pytest.mark.slow

@@ -592,7 +592,7 @@ ERRORS = [
      DataError, "plant 1: 2 observations leave sigma2_plant without a proper posterior"),
     (lambda: draw_normal([[1.0, 2.0]], None, 5, rng()), DataError, "one data set"),
     (lambda: draw_normal([1.0, 2.0], NormalPrior(mu0=np.zeros(2)), 5, rng()), ConfigError,
-     "prior holds arrays"),
+     "prior contains arrays"),
     (lambda: draw_normal([1.0, 2.0], None, 0, rng()), ConfigError, "num_draws is 0"),
 ]  # fmt: skip
 

@@ -216,7 +216,11 @@ def test_public_names():
 
 ERRORS = [
     (lambda: NormalExact(np.ones((2, 3))), DataError, r"x is a batch of \(2,\), but must be one"),
-    (lambda: NormalExact([1.0], NormalPrior(mu0=np.zeros(2))), ConfigError, "prior holds arrays"),
+    (
+        lambda: NormalExact([1.0], NormalPrior(mu0=np.zeros(2))),
+        ConfigError,
+        "prior contains arrays",
+    ),
     (lambda: NormalExact([1.0], NormalPrior(nu0=0)), DataError, "posterior is improper"),
     (lambda: NormalExact([], NormalPrior(0, np.inf)), DataError, "give a finite tau0"),
     (lambda: NormalExact([np.nan]), DataError, r"x\[0\] is nan"),

@@ -18,6 +18,7 @@ from pages import SECTIONS, Page, text_of
 from pages import report as checked_report
 from synthetic_fits import synthetic_fit, table, with_pathfinder
 
+import pyflowers
 from pyflowers.analysis.calibration import Calibration
 from pyflowers.batches import Batch
 from pyflowers.display import format_cell
@@ -315,6 +316,18 @@ def test_the_methods_paragraph_has_what_the_run_records(page, lecture_fits):
     assert f"at least {worst['bulk ESS']} in bulk and {worst['tail ESS']} in the tails" in said
     assert re.search(r"conclusions about (.*) moved", said)[1] == "mu, sigma2"
     assert said.count("(PSIS-LOO)") == 2
+
+
+def test_a_methods_paragraph_admits_what_failed():
+    values = np.random.default_rng(1).normal(4200, 10, 15)
+    frame = pd.DataFrame({"plant": [*"abc"] * 5, "month": np.arange(15) // 3, "flowers": values})
+    options = {"chains": 2, "warmup": 500, "draws": 1000, "thin": 2}
+    fit = pyflowers.fit("iid_normal", frame, seed=1, engine="stanli", **options)
+    page = Page(render_report([fit]))
+    (said,) = (text_of(quote) for quote in page.nodes("blockquote", under="provenance"))
+    assert "2 chains of 500 warmup iterations and 500 draws each, seed 1" in said
+    assert "Prior and data were in conflict (median of sigma2)." in said
+    assert re.search(r"\(mean, .*, loo_pit\) mean, .* failed\.", said)
 
 
 def test_a_fit_that_did_not_converge_has_no_methods_paragraph():

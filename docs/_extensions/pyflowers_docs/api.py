@@ -105,7 +105,7 @@ def resolve(name: str) -> Any:
 def write_pages(folder: Path) -> None:
     """Write the pages and their index."""
     folder.mkdir(parents=True, exist_ok=True)
-    index = ["API", "===", "", "Every public name, by the task that it serves.", ""]
+    index = ["Python", "======", "", "Every public name, by the task that it serves.", ""]
     described: dict[int, str] = {}
     for title, names in sections().items():
         page = "section-" + title.lower().replace(" ", "-")

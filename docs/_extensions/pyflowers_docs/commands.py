@@ -30,12 +30,12 @@ Every command explains itself with `--help`; this page is made from the same tex
 
 TASKS = {
     "Fit": "fit vb batch models new",
-    "Check": "check sensitivity prior sbc replay doctor",
+    "Check": "check sensitivity prior sbc replay",
     "Predict": "predict effects contrast",
     "Compare": "loo compare",
     "Report": "report",
     "Learn": "lecture",
-    "Set up": "setup compile",
+    "Set up": "setup doctor compile",
 }
 """The commands, by the task that they serve."""
 

@@ -1,0 +1,24 @@
+"""scripts/language finds a wording on its list, over line ends, and passes plain text."""
+
+import subprocess
+import sys
+
+import pytest
+from site_parts import DOCS
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("One row per plant.\n", 0),
+        ("One.\nIt stands beside the table.\n", 2),
+        ("x = 1\n# Fit it in place\n# of the other.\n", 2),
+    ],
+)
+def test_wordings_are_found(tmp_path, text, line):
+    path = tmp_path / "text.py"
+    path.write_text(text, encoding="utf-8")
+    command = [sys.executable, DOCS.parent / "scripts" / "language", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == (line > 0)
+    assert f"text.py:{line}: " in done.stdout if line else not done.stdout
