@@ -80,12 +80,12 @@ _RENAMED = {
     "run_many": "batch",
     "table": "data",
 }
-"""Names of 0.2.0."""
+"""Names of version 0.2.0, and what they are called now."""
 _MODULES = ("exact", "plots", "samplers", "vb")
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that ``import pyflowers`` costs nothing."""
+    """Import a public name when it is first used, so that ``import pyflowers`` is fast."""
     from importlib import import_module
 
     for home, names in _HOMES.items():

@@ -1,4 +1,4 @@
-"""``python -m pyflowers``: the command line, where its script is not on the path."""
+"""``python -m pyflowers``: the command line, for when its script is not on the path."""
 
 from pyflowers.cli import main
 

@@ -1,18 +1,19 @@
 """The number of usable cores, and work that is shared among threads or forked processes.
 
 NumPy and SciPy let other threads run while they compute. So work that consists mostly of operations
-on arrays of some thousand elements runs in one thread per core, within one process.
+on arrays of a few thousand elements runs in one thread per core, within one process.
 
 A forked child inherits the parent's memory, imports included, so it starts within milliseconds.
-Without fork, with a single core, or when another thread is running (which a fork would interrupt),
+Without fork, with a single core, or while another thread is running (which makes a fork unsafe),
 the tasks are done in this process, one after another.
 
 The threads of BLAS spin while they wait for each other. If each process had as many of them as
-there are cores, small problems would take ten times as long, so each process has one. This limit
-applies only to libraries that are loaded before the fork: import SciPy first if tasks need it.
+there are cores, small problems would take ten times as long, so each process has only one. This
+limit applies only to libraries that are loaded before the fork: import SciPy first if tasks need
+it.
 
 In the children, Python's garbage collector ignores objects that existed before the fork, because
-inspecting them would copy the pages that parent and child share.
+inspecting them would copy the memory pages that parent and child share.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use, which a container may limit."""
+    """Return how many cores this process may use; a container may limit them."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -86,7 +87,10 @@ def in_order(tasks: Sequence[Callable[[], T]]) -> Iterator[T]:
 
 
 _MOST_NUMBERS = 1_000
-"""Entries in the queue, a pipe of at least 4 KiB. With more tasks, an entry stands for several."""
+"""The most entries in the queue, a pipe that holds at least 4 KiB.
+
+With more tasks than this, an entry stands for several.
+"""
 
 _take: Callable[[], dict[int, Any]]
 """The function that forked children run. They find it in memory, so it need not be pickled."""
@@ -116,7 +120,7 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
     work : callable
         Its result need not be picklable.
     tasks : sequence of callable
-        Their results must be picklable. They do not see changes that `work` makes.
+        Their results must be picklable. The tasks do not see changes that `work` makes.
 
     Returns
     -------
@@ -147,7 +151,7 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
     os.close(into)
 
     def take() -> dict[int, T]:
-        """Do tasks until none is left. Each read takes a whole entry, which no one else gets."""
+        """Do tasks until none is left. Each read takes a whole entry, which no one else reads."""
         done = {}
         while taken := os.read(queue, 4):
             for number in range(int.from_bytes(taken, "little"), len(tasks), step):
@@ -180,7 +184,7 @@ def _nothing() -> None:
 
 
 def processes(num_tasks: int) -> int:
-    """Return how many processes share that many tasks, including this one."""
+    """Return how many processes, including this one, share that many tasks."""
     return min(_usable(), num_tasks)
 
 
@@ -192,14 +196,14 @@ def _usable() -> int:
 
     for thread in threading.enumerate():
         if isinstance(thread, TMonitor):
-            thread.exit()  # tqdm starts it with its first bar, and again when it needs it
+            thread.exit()  # tqdm starts this thread with its first bar, and again when needed
     if "fork" not in multiprocessing.get_all_start_methods() or threading.active_count() > 1:
         return 1
     return usable_cores()
 
 
 def _begin(parent_ended: int, lifeline: int) -> None:
-    """Let a child end when its parent ends for any reason, and silently on Ctrl-C."""
+    """Make a child end when its parent ends for any reason, and end silently on Ctrl-C."""
     os.close(lifeline)
     threading.Thread(target=_end_with_parent, args=(parent_ended,), daemon=True).start()
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))
@@ -207,7 +211,7 @@ def _begin(parent_ended: int, lifeline: int) -> None:
 
 
 def _end_with_parent(parent_ended: int) -> None:
-    """Wait for the end of a pipe whose other end only the parent holds."""
+    """Exit when the pipe closes, because only the parent holds its other end."""
     os.read(parent_ended, 1)
     os._exit(1)
 

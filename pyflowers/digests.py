@@ -19,7 +19,7 @@ def sha256_file(path: Path) -> str:
 
 
 def digest(*parts: str) -> str:
-    """Return one digest of several texts; their lengths are part of it."""
+    """Return one digest of several texts and of their lengths."""
     total = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
@@ -33,8 +33,8 @@ def digest_of(value: Any) -> str:
     Parameters
     ----------
     value
-        Numbers, texts, arrays, and mappings and sequences of these; of anything else, the pickle is
-        digested.
+        Numbers, texts, arrays, and mappings and sequences of these; anything else is pickled, and
+        the pickle is digested.
     """
     return digest(json.dumps(_plain(value), sort_keys=True))
 
@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:
         if isinstance(value, kind):
             return same(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        # Numbers of 64 bits in one byte order, so that their storage does not matter.
+        # 64-bit numbers in one byte order, so that the array's own type does not matter.
         wide = np.ascontiguousarray(value, "<f8" if value.dtype.kind == "f" else "<i8")
         content = hashlib.sha256(wide.tobytes()).hexdigest()
         return {"array": [wide.dtype.str, value.shape, content]}

@@ -1,7 +1,7 @@
 """How numbers, tables and results are shown: by ``print``, on the terminal and in a notebook.
 
-A result lists once, in :meth:`Shown.contents`, what a reader sees of it: lines of text and tables.
-The command that makes it prints the same.
+A result defines once, in :meth:`Shown.contents`, what a reader sees of it: lines of text and
+tables. The command that produces it prints the same.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ INTERVAL = 0.9
 """Default probability of the intervals that tables show."""
 
 MOST_ROWS = 60
-"""Rows of a table that are shown."""
+"""The most rows of a table that are shown."""
 
 MOST_ELEMENTS = 10
-"""Elements of each quantity that are shown if a table has too many rows."""
+"""The most elements of each quantity that are shown if a table has too many rows."""
 
 # C0 except tab and newline, DEL, C1, line separators, changes of text direction, surrogates
 _CONTROLS = re.compile(
@@ -36,7 +36,7 @@ _CONTROLS = re.compile(
 
 
 class Styled(str):
-    """Text with a style that we set: control characters are escaped, but not its colours."""
+    """Text with a style that pyflowers sets: control characters are escaped, its colours kept."""
 
     style: dict[str, Any]
 
@@ -91,12 +91,12 @@ def heading(name: str, about: str = "") -> tuple[str, ...]:
 
 
 def verdict(sentence: object, passed: bool) -> Styled:
-    """Return the line that says whether something passed."""
+    """Return the line that states whether something passed."""
     return styled(f"verdict: {sentence}", fg="green" if passed else "red")
 
 
 def in_file(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Name the file to which ``--out`` writes a table, whose rows may be too many to show."""
+    """Name the file to which ``--out`` writes a table, which may have too many rows to show."""
     table.attrs["file"] = name
     return table
 
@@ -137,7 +137,7 @@ def element_table(
     Parameters
     ----------
     found : mapping of str to mapping of str to array
-        For each quantity its columns, each in the shape of the quantity.
+        For each quantity, its columns, each in the shape of the quantity.
     labels : mapping of str to sequence, optional
         The labels along each axis of a quantity. Default: numbers from 1.
     """
@@ -156,7 +156,7 @@ def element_table(
 
 
 def draws_table(draws: Mapping[str, Any], num_axes: int, interval: float) -> pd.DataFrame:
-    """Return quantiles of draws, which are along the first axes. Every distribution has them."""
+    """Return quantiles of draws along the first axes; unlike moments, they always exist."""
     import numpy as np
 
     probs = interval_quantiles(interval)
@@ -171,7 +171,7 @@ def percent(prob: float) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return three significant digits, as tables print them; a missing moment is a dash."""
+    """Return a number to three significant digits, as in tables; a missing moment is a dash."""
     if math.isnan(value):
         return "–"
     if value == 0 or not math.isfinite(value):
@@ -184,7 +184,7 @@ _OF_ELPD = ("elpd", "se", "difference", "its se", "p_loo")
 
 
 def format_elpd(value: float) -> str:
-    """Return an elpd or a number that is compared with one, to a tenth: a few units matter."""
+    """Return an elpd, or a number compared with one, to a decimal or more: a few units matter."""
     return f"{value:.1f}" if 100 <= abs(value) < math.inf else format_number(value)
 
 
@@ -232,7 +232,7 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
         highlight=False,
         width=1000,
         force_terminal=colours,
-        force_jupyter=False,  # in a notebook it would show the text by itself
+        force_jupyter=False,  # otherwise rich would display the text itself in a notebook
     )
     console.width = console.measure(grid).maximum
     console.print(grid)

@@ -1,7 +1,7 @@
 """The exceptions that pyflowers raises, as a tree.
 
     PyflowersError
-    ├── DataError        a table, a cell or a label is not what a model needs
+    ├── DataError        a table, a cell or a label does not suit the model
     ├── ConfigError      an option, a prior or a configuration file is wrong
     │   └── UnusedOptionError   an option is given that does not apply here
     ├── ToolchainError   no usable CmdStan, compiler or make
@@ -9,7 +9,7 @@
     └── FitError         Stan ran and did not finish
 
 Each message is one sentence that states what is wrong, where, and what to do. Poor diagnostics are
-not exceptions but values, see :mod:`pyflowers.fits.diagnostics`.
+not exceptions but values; see :mod:`pyflowers.fits.diagnostics`.
 """
 
 
@@ -18,11 +18,11 @@ class PyflowersError(Exception):
 
 
 class DataError(PyflowersError):
-    """The data cannot be used: names the file, the row and the column."""
+    """The data cannot be used; the message names the file, the row and the column."""
 
 
 class ConfigError(PyflowersError):
-    """An option or a prior cannot be used: names it and the values that are allowed."""
+    """An option or a prior cannot be used; the message names it and the values allowed."""
 
 
 class UnusedOptionError(ConfigError):
@@ -30,12 +30,12 @@ class UnusedOptionError(ConfigError):
 
 
 class ToolchainError(PyflowersError):
-    """CmdStan, the C++ compiler or make is missing or broken: names the remedy."""
+    """CmdStan, the C++ compiler or make is missing or broken; the message names the remedy."""
 
 
 class CompileError(PyflowersError):
-    """A Stan program does not compile: carries the compiler's message."""
+    """A Stan program does not compile; the message includes the compiler's message."""
 
 
 class FitError(PyflowersError):
-    """Stan stopped early: carries Stan's message."""
+    """Stan stopped early; the message includes Stan's message."""

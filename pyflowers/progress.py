@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, a line in the log elsewhere."""
+"""Progress of long-running work: a bar on a terminal, a line in the log elsewhere."""
 
 import logging
 import os
@@ -11,9 +11,9 @@ logger = logging.getLogger("pyflowers")
 
 @contextmanager
 def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
-    """Show one stage of long work and yield the function that advances it.
+    """Show one stage of long-running work and yield the function that advances it.
 
-    In a process that is forked during the stage the function does nothing, because the bar belongs
+    In a process that is forked during the stage, the function does nothing, because the bar belongs
     to the parent.
 
     Parameters

@@ -1,7 +1,7 @@
 """Typed records: values from a file or a caller that are checked once, when they are read.
 
-Declarations, experiments, run records and sampler options are such records. Wrong values and
-unknown keys raise an error of one sentence. Records are immutable.
+Declarations, experiments, run records and sampler options are records. Wrong values and unknown
+keys raise an error whose message is one sentence. Records are immutable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyflowers.errors import ConfigError, PyflowersError
 
 
 def storable_text(text: str) -> str:
-    """Escape lone surrogates, which names of files that are not UTF-8 contain."""
+    """Escape lone surrogates, which occur in file names that are not UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -66,7 +66,7 @@ class Record(BaseModel):
         Raises
         ------
         PyflowersError
-            The exception, with one sentence that names the source and the key.
+            An `error` with one sentence that names the source and the key.
         """
         try:
             return cls.model_validate(values)
@@ -127,7 +127,7 @@ def within_record(function: Any, *values: Any) -> Any:
 
 
 def _first_complaint(record: type[BaseModel], invalid: ValidationError) -> str:
-    """Return the most specific complaint; the members of a union complain of each other's keys."""
+    """Return the most specific complaint; members of a union complain about each other's keys."""
     errors = invalid.errors(include_url=False)
     # A misspelt key is also reported as missing.
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
@@ -177,7 +177,7 @@ _LIMITS = {
     "finite_number": "must be a finite number",
     "too_short": "must name at least one",
 }
-"""The demand behind each of pydantic's types of errors, worded like the other errors."""
+"""The requirement behind each type of pydantic error, worded like the other errors."""
 
 
 def _demand(error: Mapping[str, Any]) -> str:
@@ -198,7 +198,7 @@ def _nearest(record: type[BaseModel], location: tuple[int | str, ...]) -> str:
     for section in sections:
         if section in fields:
             inner = {tag_of(each): each for each in _records_in(fields[section])}
-            # One record is meant; in a union, the one whose tag follows.
+            # Usually there is one record; in a union, the tag that follows selects one.
             fields = next(iter(inner.values())).model_fields if inner else {}
         elif section in inner:
             fields = inner[section].model_fields
@@ -220,7 +220,7 @@ def plain(value: Any) -> Any:
     """Return numbers and containers in a form for JSON; numbers that are not finite become null."""
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
-    if hasattr(value, "tolist"):  # NumPy's, which need not be imported for this
+    if hasattr(value, "tolist"):  # a NumPy value; NumPy need not be imported for this
         return plain(value.tolist())
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]

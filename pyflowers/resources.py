@@ -1,6 +1,7 @@
 """Installed resources: Stan programs and example data, from a checkout or a wheel, and versions.
 
-Also commands for another Python process that imports the same modules as this one.
+The module also builds commands for another Python process that imports the same modules as this
+one.
 
 ``python -m`` puts the working folder first on the path, so that a user's ``random.py`` there would
 replace the standard library's. With ``-P``, and with this process's path as ``PYTHONPATH``, both
@@ -38,12 +39,12 @@ def stan_folder() -> Path:
 
 
 def data_path(name: str) -> Path:
-    """Return a file of the example data."""
+    """Return the path of a file of the example data."""
     return _folder("data") / name
 
 
 def program_path(name: str) -> Path:
-    """Return the Stan program `name` that ships with pyflowers.
+    """Return the path of the shipped Stan program `name`.
 
     Raises
     ------
@@ -58,12 +59,12 @@ def program_path(name: str) -> Path:
 
 
 def flowers_csv() -> Path:
-    """Return the lecture's data: three plants, four months, number of flowers."""
+    """Return the path of the lecture's data: flower counts of three plants in four months."""
     return data_path("flowers.csv")
 
 
 def gaussian_mixture_csv() -> Path:
-    """Return the lecture's mixture: 1,000 points, each with the component that it is from."""
+    """Return the path of the lecture's mixture: 1,000 points, each with its true component."""
     return data_path("gaussian_mixture.csv")
 
 
@@ -71,7 +72,7 @@ def gaussian_mixture_csv() -> Path:
 def version(package: str) -> str:
     """Return the version of an installed package, given its name on the package index.
 
-    It is looked up once: reading its metadata takes milliseconds.
+    It is looked up only once, because reading the metadata takes milliseconds.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def module_command(name: str, *arguments: str) -> list[str]:
 
 
 def module_environment(**more: str) -> dict[str, str]:
-    """Return this process's environment and import path for such a command, with `more` added."""
+    """Return the environment for a module's command: this process's, its import path and `more`."""
     path = os.pathsep.join(dict.fromkeys(entry or str(Path.cwd()) for entry in sys.path))
     return {**os.environ, **more, "PYTHONPATH": path}
 
@@ -101,7 +102,7 @@ def arviz() -> Any:
 
 
 def in_arviz(groups: Mapping[str, xr.Dataset]) -> Any:
-    """Return groups in the installed ArviZ's type: ``InferenceData``, or a DataTree from 1.0 on."""
+    """Return groups in the type of the installed ArviZ: InferenceData, or from 1.0 on, DataTree."""
     az = arviz()
     if version("arviz").startswith("0."):
         return az.InferenceData(**groups)

@@ -1,4 +1,4 @@
-"""Results on disk: the place is checked first, files are written aside and renamed into place.
+"""Results on disk: the place is checked first, then files are written nearby and moved into place.
 
 pyflowers writes folders that list their own files (a run, a comparison, a lecture), and single
 files of a known kind (a report, an executable). A result replaces only a result of the same kind,
@@ -43,7 +43,7 @@ _FULL = os.strerror(errno.ENOSPC)
 
 
 class DiskError(ToolchainError):
-    """A disk is full or cannot be written: names the place and the remedy."""
+    """A disk is full or cannot be written; the message names the place and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class FolderKind:
     record : str
         The JSON file in it that lists its files.
     content : str
-        Name of its content, such as ``run``.
+        What it contains, such as ``run``.
     is_own : callable
-        Returns whether a record is of this kind. Otherwise the folder is not pyflowers'.
+        Returns whether a record is of this kind. If not, pyflowers did not write the folder.
     older : callable
         Returns the files of a folder whose record, from an earlier version, has no list of them.
     inner : mapping of str to FolderKind
@@ -81,7 +81,7 @@ class FolderKind:
         listed = record["files"] if "files" in record else self.older(folder)
         if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
             return set()
-        # Never join a listed name to the folder: only files that are found there count.
+        # Never join a listed name to the folder: only files that are found in it count.
         above = [str(part) for name in listed for part in list(PurePosixPath(name).parents)[:-1]]
         own = {self.record, *listed, *above}.intersection(files_in(folder))
         for name, kind in self.inner.items():
@@ -163,7 +163,7 @@ def check_file(path: str | Path, kind: FileKind) -> Path:
             raise ConfigError(f"{kind.name} {path} is {_what(target)}; name a file")
         if target.exists() and not kind.is_own(target):
             raise ConfigError(
-                f"{kind.name} {path} already exists and pyflowers did not write it as one; "
+                f"{kind.name} {path} already exists, but is not one that pyflowers wrote; "
                 "name another file"
             )
     return target
@@ -178,7 +178,7 @@ def new_folder(path: str | Path, kind: FolderKind) -> Iterator[Path]:
     Raises
     ------
     ConfigError
-        As :func:`check_folder`, and if writing fails.
+        As for :func:`check_folder`, and if writing fails.
     """
     target = check_folder(path, kind)
     with writing(path, kind.name):
@@ -201,7 +201,7 @@ def new_file(path: str | Path, kind: FileKind) -> Iterator[Path]:
     Raises
     ------
     ConfigError
-        As :func:`check_file`, and if writing fails.
+        As for :func:`check_file`, and if writing fails.
     """
     target = check_file(path, kind)
     with writing(path, kind.name):
@@ -216,7 +216,7 @@ def new_file(path: str | Path, kind: FileKind) -> Iterator[Path]:
                     return
                 except FileExistsError:
                     raise
-                except OSError:  # the file system has no links
+                except OSError:  # the file system does not support hard links
                     pass
             new.replace(target)
 
@@ -319,7 +319,7 @@ def clear_leftover(folder: Path) -> str:
     except OSError as error:
         return f"it cannot be removed ({error.strerror})"
     if lock is None:
-        return "perhaps in use: there are no locks on this file system"
+        return "perhaps in use: this file system does not support locks"
     kept = _clear(folder)
     os.close(lock)
     return kept
@@ -340,7 +340,7 @@ def files_in(folder: Path) -> list[str]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yield a folder under TMPDIR; it is removed after the block or, after a kill, by the next.
+    """Yield a folder under TMPDIR, removed after the block or, after a kill, by the next call.
 
     Raises
     ------
@@ -361,28 +361,28 @@ def temporary_folder() -> Iterator[Path]:
         with staging(parent) as aside:
             folder = aside / "new"
             folder.mkdir()
-            # Try it while it still holds the files that may have filled the disk.
+            # Test whether it can be written while it still holds what may have filled the disk.
             with naming(folder, sentence, remedy):
                 yield folder
 
 
 @contextmanager
 def naming(folder: Path, sentence: str, remedy: str) -> Iterator[None]:
-    """Attribute a failure to a folder if that cannot be written, whichever the message.
+    """Attribute a failure to a folder if the folder cannot be written, regardless of the message.
 
-    Tools that cannot write report it in many ways, or fail with a message about something else.
+    Tools that cannot write report this in many ways, or fail with a message about something else.
 
     Raises
     ------
     DiskError
-        If the folder cannot be written: `sentence`, the reason and `remedy`.
+        If the folder cannot be written; the message is `sentence`, the reason and `remedy`.
     """
     try:
         yield
     except DiskError:
         raise
     except (OSError, PyflowersError) as error:
-        # Compilers remove files that they could not write, so that there is room again.
+        # Compilers remove files that they could not finish, after which there is space again.
         was_full = _FULL in str(error) if isinstance(error, PyflowersError) else False
         why = _why_not(folder) or (_FULL if was_full else "")
         if not why:
@@ -391,7 +391,7 @@ def naming(folder: Path, sentence: str, remedy: str) -> Iterator[None]:
 
 
 def _why_not(folder: Path) -> str:
-    """Return why a folder cannot be written, or an empty text if it can."""
+    """Return the reason why a folder cannot be written, or an empty text if it can be."""
     probe = folder / f"{PREFIX}probe-{secrets.token_hex(4)}"
     try:
         try:
@@ -419,7 +419,7 @@ def _is_staging(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> int | None:
-    """Lock a staging folder; None where the system has no such locks.
+    """Lock a staging folder and return the lock; None where the system has no locks.
 
     Raises
     ------
@@ -446,8 +446,8 @@ def _lock(folder: Path) -> int | None:
 def _clear(folder: Path) -> str:
     """Put back files that were moved away but not replaced, and remove a staging folder.
 
-    Returns the obstacle, if there is one: a file in ``old`` that pyflowers did not write, or an
-    error of the system.
+    The result is the obstacle, if there is one: a file in ``old`` that pyflowers did not write, or
+    a system error.
     """
     try:
         for old in folder.glob("old/*"):
@@ -468,12 +468,12 @@ def _clear(folder: Path) -> str:
 
 @contextmanager
 def _checking(path: str | Path, name: str) -> Iterator[Path]:
-    """Yield a real path to check, then test that its staging folder can be written."""
+    """Yield a real path to check, then test that a staging folder can be created next to it."""
     given = as_path(path, name)
     try:
         target = Path(os.path.realpath(given))
         if target.is_symlink():
-            raise ConfigError(f"{name} {path}: its links form a loop; name another")
+            raise ConfigError(f"{name} {path}: its links form a loop; name another path")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{name} {path} is not a path ({reason}); name another") from error
@@ -481,7 +481,7 @@ def _checking(path: str | Path, name: str) -> Iterator[Path]:
         recover(target.parent)
         yield target
         folder = target.parent
-        while not os.path.lexists(folder):  # or in the part of the path that exists
+        while not os.path.lexists(folder):  # otherwise in the deepest folder that exists
             folder = folder.parent
         if not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, f"{folder} is {_what(folder)}")
@@ -493,7 +493,7 @@ def _checking(path: str | Path, name: str) -> Iterator[Path]:
 
 
 def _what(path: Path) -> str:
-    """Describe the thing that is in the way."""
+    """Describe what is at a path that cannot be used."""
     for test, name in (
         (path.is_file, "a file"),
         (path.is_dir, "a folder"),

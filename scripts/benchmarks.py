@@ -1,6 +1,7 @@
 """The benchmarks behind ``scripts/bench``: each returns rows of (what, measured, bar).
 
-Comparisons are ratios of two times measured alternately in one run, the best of several rounds.
+Comparisons are ratios of two times measured alternately in one run, each the best of several
+rounds.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def compiled(name: str) -> CmdStanProgram:
 
 
 def overhead() -> list[Row]:
-    """``pyflowers.fit`` against the bare executable with two chains, and reading its CSV."""
+    """Compare ``pyflowers.fit`` with the bare executable, two chains at a time, and its CSV."""
     name, table = "multilevel_poisson", counts(200, 48)
     program = find_program(name)
     executable = compiled(name).executable
@@ -109,7 +110,7 @@ def overhead() -> list[Row]:
 
 
 def engines() -> list[Row]:
-    """``pyflowers.fit`` with the interpreter against CmdStan, and against the bare interpreter."""
+    """Compare a fit with the interpreter to one with CmdStan, and to the bare interpreter."""
     import stanli
 
     rows: list[Row] = []
@@ -176,7 +177,7 @@ def scale() -> list[Row]:
 
 
 def command_line() -> list[Row]:
-    """How long a user waits for the command line when everything is cached."""
+    """Measure how long a user waits for the command line when everything is cached."""
 
     def run(*arguments: str, rounds: int = 5) -> float:
         command = [str(COMMAND), *arguments]
@@ -275,7 +276,7 @@ def best(work: Callable[[], object], rounds: int = 3) -> float:
 
 
 def variational() -> list[Row]:
-    """Closed-form VB at scale, and compared with NUTS and ADVI on posteriors that all can fit."""
+    """Measure closed-form VB at scale, and compare it with NUTS and ADVI on smaller posteriors."""
     rng = np.random.default_rng(1)
     x = rng.normal(1, 3, size=(100_000, 100))
     batch = best(lambda: fit_normal(x))
@@ -314,7 +315,7 @@ def _beside(name: str, table: Table, size: str) -> Row:
 
 
 def samplers() -> list[Row]:
-    """Transitions of 1,000 parallel Metropolis chains, with the draws kept."""
+    """Measure the transitions of 1,000 parallel Metropolis chains, with the draws kept."""
     kernel = Metropolis(StandardNormal(), GaussianStep(2.4))
     start = np.zeros((1_000, 1))
     elapsed = best(lambda: run(kernel, np.random.default_rng(0), start, 4_000))
@@ -344,7 +345,7 @@ def mixture() -> list[Row]:
 
 
 def diagnostics() -> list[Row]:
-    """R-hat, bulk and tail ESS and the error of the mean, against ArviZ on the same draws."""
+    """Compare R-hat, ESS and the error of the mean with ArviZ on the same draws."""
     az = arviz()
     draws = np.random.default_rng(1).normal(size=(4, 1_000, 5_000))
     dataset = az.convert_to_dataset({"x": draws})
@@ -363,7 +364,7 @@ def diagnostics() -> list[Row]:
 
 
 def exact() -> list[Row]:
-    """Independent draws from the exact posteriors: the first draw, and each further one."""
+    """Time independent draws from the exact posteriors: the setup, and each draw."""
     rows = []
     for num_plants, num_months, num_draws in (
         (3, 4, 20_000), (200, 48, 4_000), (1_000, 100, 4_000), (10_000, 20, 1_000)
@@ -386,7 +387,7 @@ def exact() -> list[Row]:
 
 
 def beside_nuts() -> list[Row]:
-    """Effective draws of the worst parameter per second, by independent draws and by NUTS."""
+    """Compare independent draws with NUTS, by effective draws of the worst parameter per second."""
     rows = []
     for size, bar in (((3, 4), 5), ((200, 48), 5), ((1_000, 100), 3), ((10_000, 20), 8)):
         table = counts(*size)
@@ -439,7 +440,7 @@ def _draw_all(sampler: PoissonSampler | NormalSampler, num_draws: int) -> None:
 
 
 def many() -> list[Row]:
-    """Thousands of fits; see ``scripts/benchmarks_many.py``."""
+    """Measure thousands of fits; see ``scripts/benchmarks_many.py``."""
     from benchmarks_many import many as measured
 
     rows: list[Row] = measured()

@@ -50,7 +50,7 @@ _fresh = itertools.count()
 
 
 def many() -> list[Row]:
-    """Fits per second of the pool and of Dask, against the bare interpreter and a loop of fits."""
+    """Compare the fits per second of the pool, Dask, the bare interpreter and a loop of fits."""
     with Pool(1) as one, Pool(2) as two, _dask() as client, _processes() as processes:
         with _pinned():
             batch(one, 4)

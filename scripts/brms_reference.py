@@ -1,19 +1,20 @@
-"""brms' log densities of the cases in tests/programs/formulas, which a test of formulas needs.
+"""Write brms' log densities of the cases in tests/programs/formulas, for a test of formulas.
 
 Run ``python scripts/brms_reference.py``; it takes about eight minutes and writes
 tests/programs/formulas/brms.json. It needs a C++ compiler, and R with brms and jsonlite: on Debian
 12, ``apt-get install --no-install-recommends r-cran-brms r-cran-jsonlite`` gives brms 2.18.
 
-1. R gets the Stan program and the data of each case from brms, with the priors of the case by
-   ``set_prior``. brms' programs are under the GPL: they go to a temporary folder, which is deleted.
+1. R gets the Stan program and the data of each case from brms, with the priors of the case set
+   by ``set_prior``. brms' programs are under the GPL: they go to a temporary folder, which is
+   deleted.
 2. Array declarations are rewritten in the syntax that Stan has had since 2.33; the programs are not
    changed otherwise. They are compiled with the embedded toolchain. Most of the compile time is
    spent on Stan's headers, so one library holds many programs, and a number in the data chooses
    one.
 3. Points are drawn from normal(0, 1/2) on the unconstrained scale. The constrained parameters and
-their log density, without the Jacobian and with all constants, are written.
+   their log density, without the Jacobian and with all constants, are written.
 
-The file has ``versions`` and ``cases``. A case repeats its formula, family and hyperparameters.
+The file has ``versions`` and ``cases``. A case states its formula, family and hyperparameters.
 ``b_labels`` are brms' names of the elements of ``b``; ``groups`` gives the effects and labels of
 each group in brms' order. A point has ``Intercept_at_means``, or ``threshold_at_means`` (a list),
 ``b`` (a list), ``sd_GROUP`` (a list, one per effect), ``z_GROUP`` (effects × labels), ``L_GROUP``
@@ -139,7 +140,7 @@ def ask_brms(folder: Path) -> dict[str, Any]:
     asked = {"table": table().to_dict("list"), "cases": cases}
     (folder / "asked.json").write_text(json.dumps(asked), encoding="utf-8")
     (folder / "ask.R").write_text(_R, encoding="utf-8")
-    # R sorts levels by the locale.
+    # R sorts levels according to the locale.
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     subprocess.run(["Rscript", "ask.R"], cwd=folder, env=environment, check=True)
     answers: dict[str, Any] = json.loads((folder / "answers.json").read_text(encoding="utf-8"))

@@ -1,8 +1,7 @@
 """The calibrations behind ``scripts/calibration``: figures, tables and digests for the docs.
 
-Each of three programs is calibrated by each engine, at the lecture's design and under proper
-priors.
-The folder of results holds the fits, so that a stopped run can be resumed.
+Each of three programs is calibrated with each engine, for the lecture's design and under proper
+priors. The folder of results holds the fits, so that a stopped run can be resumed.
 
 Usage: ``calibrations.py [--sims N] [--workers N] [--results DIR] [ENGINE...]``
 """
@@ -41,7 +40,7 @@ BEGIN, END = "<!-- begin: scripts/calibration -->\n", "<!-- end -->\n"
 def main() -> None:
     """Run the requested calibrations, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("engines", nargs="*", metavar="ENGINE", help=f"of {', '.join(ENGINES)}")
+    parser.add_argument("engines", nargs="*", metavar="ENGINE", help=f"any of {', '.join(ENGINES)}")
     parser.add_argument("--sims", type=int, default=1000)
     parser.add_argument("--workers", type=int)
     parser.add_argument("--results", type=Path, default=Path("results/calibration"))
@@ -70,7 +69,7 @@ def calibrated(name: str, engine: str, sims: int, workers: int | None, out: Path
 
 
 def digest(found: Calibration) -> str:
-    """Return the SHA-256 of the ranks, a line ``task,quantity,rank`` each, in the batch's order."""
+    """Return the SHA-256 of the lines ``task,quantity,rank`` of all ranks, in the batch's order."""
     rows = found.ranks[["task", "parameter", "rank"]]
     text = "".join(f"{task},{name},{rank}\n" for task, name, rank in rows.itertuples(index=False))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -84,7 +83,7 @@ def commit() -> str:
 
 
 def note(engine: str, found: Calibration, made_at: str) -> None:
-    """Write the figure and the table of one calibration, and its row among all."""
+    """Write the figure and the table of one calibration, and its row in the list of all."""
     FOLDER.mkdir(exist_ok=True)
     stem = f"{found.name}-{engine}"
     table = found.table()

@@ -17,8 +17,8 @@ def psislw(ratios: Any, r_eff: float) -> tuple[Any, Any]:
         return np.asarray(weights), k_hat
     from arviz_stats.base import array_stats
 
-    # From 1.0 on it takes the log likelihood, the negative log ratios, and normalises before it
-    # truncates the largest weights.
+    # From ArviZ 1.0 on, psislw takes the log likelihood, which is minus the log ratios, and
+    # normalises the weights before it truncates the largest.
     weights, k_hat = array_stats.psislw(-np.asarray(ratios), r_eff=r_eff)
     return np.asarray(weights) - logsumexp(weights), k_hat
 

@@ -47,7 +47,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
         *({"mu": value} if isinstance(value, int | float) else value for value in ODD),
     ),
 }
-"""Invalid values of options of a fit."""
+"""Invalid values for the options of a fit."""
 
 BLOCKS: tuple[Any, ...] = (
     *({}, {"N": 3}, {"N": 3, "y": None}, {"N": 3, "y": "x"}, {"N": 3, "y": [1, 2]}),

@@ -14,7 +14,7 @@ from pyflowers.toolchain.build import compile_sources
 HERE = Path(__file__).resolve().parent
 CONFORMANCE = HERE / "conformance"
 
-# Under nohup SIGHUP is ignored, and SIGINT in the background of a script, and children inherit
+# SIGHUP is ignored under nohup, and SIGINT in the background jobs of a script; children inherit
 # this. The tests need both signals to end processes.
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -22,7 +22,7 @@ def table_of(name):
 
 @functools.cache
 def example_fit(name):
-    """Fit an example to its table with CmdStan, long enough for its slowest quantity."""
+    """Fit an example to its table with CmdStan, with enough draws for its slowest quantity."""
     num = 500 if name in QUICK else 1000
     how = {"engine": "cmdstan", "cmdstan": "embedded", "warmup": num, "draws": num}
     return pyflowers.fit(program_of(name), table_of(name), seed=1, **how)

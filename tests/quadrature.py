@@ -46,7 +46,7 @@ def iid_normal(plants, probabilities):
 
 
 def multilevel_normal(plants, probabilities):
-    """Quantiles with a flat sigma2_plant that is integrated out of the likelihood of each plant."""
+    """Quantiles with sigma2_plant, whose prior is flat, integrated out of each likelihood."""
 
     def log_likelihood(x, y):
         # ∫ s^(-n/2) exp(-S(x) / 2s) ds ∝ S(x)^-(n/2 - 1)
@@ -68,7 +68,7 @@ def multilevel_poisson(plants, probabilities):
 
 
 def _grids(plants, log_likelihood, center, scale, reach):
-    """The posterior of (mu, u) on its grid, and the terms of the densities of x."""
+    """The grids, the posterior of (mu, u), and a function that returns that of a plant's x."""
     x, x_weight = sinh_grid(center, scale, reach, 1201)
     mu, mu_weight = sinh_grid(center, scale, reach, 301)
     u = np.linspace(np.log(0.05), np.log(1e6), 241)

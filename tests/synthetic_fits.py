@@ -23,9 +23,9 @@ from pyflowers.programs import Data, find_program
 
 
 def table(plants, num_months, *, seed=1, missing=0.0, columns=("plant", "month", "flowers")):
-    """Poisson counts for each plant, whose rate grows with its position, with missing months.
+    """A `Table` of Poisson counts of plants, whose rates grow with position, with missing months.
 
-    A `Table` whose columns are group, time and value in this order.
+    Its columns are group, time and value in this order.
     """
     rng = np.random.default_rng(seed)
     rows = [
@@ -131,10 +131,10 @@ def _draws(name, data, rng, shape):
 
 
 def with_pathfinder(comparison):
-    """The comparison with a Pathfinder in the wrong place and with far too narrow draws."""
+    """The comparison with an added Pathfinder, in the wrong place and with far too narrow draws."""
     nuts = comparison.results["nuts"]
     centre = nuts.quantities["95%"] + 2 * (nuts.quantities["95%"] - nuts.quantities["5%"])
-    # For mu it is outside the posterior; for sigma2 within it.
+    # For mu the centre is outside the posterior; for sigma2 it is inside.
     centre["sigma2"] = nuts.quantities.loc["sigma2", "median"]
     rng = np.random.default_rng(1)
     draws = {

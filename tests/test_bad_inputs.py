@@ -1,4 +1,4 @@
-"""Every bad input of the table gives one sentence and exit status 1 or 2, and writes nothing."""
+"""Every bad input in the table gives one sentence and exit status 1 or 2; nothing is written."""
 
 import contextlib
 import copy
@@ -37,7 +37,7 @@ TEXTS = TABLE["texts"] | {
 
 
 def expanded(text):
-    """Replace names by their texts."""
+    """Replace names in angle brackets with their texts."""
     while found := re.search(f"<({'|'.join(TEXTS)})>", text):
         text = text.replace(found[0], TEXTS[found[1]])
     return text

@@ -139,7 +139,7 @@ def test_equals_arviz(name):
     for statistic, (computed, reference) in STATISTICS.items():
         found, expected = computed(draws), of_arviz(reference, draws)
         assert found.shape == draws.shape[2:]
-        if IS_1 and statistic == "ess_tail":  # ArviZ 1 has a tail of infinite draws
+        if IS_1 and statistic == "ess_tail":  # ArviZ 1 gives infinite draws a tail ESS
             finite = np.isfinite(draws).all(axis=(0, 1))
             found, expected = found[finite], expected[finite]
         assert equal(found, expected).all(), f"{statistic}: {found} but ArviZ says {expected}"

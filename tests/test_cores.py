@@ -25,7 +25,7 @@ def usable(request, monkeypatch):
 
 
 def slowly(i):
-    """Return the thread's number, after long enough for the others to take a task."""
+    """Return `i` and the thread, after the others have had time to take a task."""
     time.sleep(0.05 * (3 - i % 3))
     return i, threading.get_ident()
 

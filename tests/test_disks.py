@@ -274,7 +274,7 @@ def test_a_home_that_is_gone_is_not_needed_by_the_interpreter(tmp_path, monkeypa
     assert not (tmp_path / "gone").exists()
 
 
-# --- The blame ------------------------------------------------------------------------------------
+# --- Blaming a disk -------------------------------------------------------------------------------
 
 
 def test_a_failure_is_blamed_on_a_disk_only_if_that_is_full(tmp_path, monkeypatch):

@@ -117,7 +117,7 @@ def test_compare_takes_a_program_of_ones_own(name, cmdstan, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OWN)
 def test_published_answers(name):
-    """Every published mean and sd, within 4 combined standard errors or the published rounding."""
+    """Published means and sds agree within 4 combined standard errors or the published rounding."""
     import tomllib
 
     program, data = reference(name)
@@ -184,7 +184,7 @@ def test_nothing_above_the_programs_knows_a_shipped_one_by_name():
 
 
 def test_adding_a_program_is_adding_its_files(tmp_path):
-    """A copy of the package with a new .stan, .toml and capabilities, and no other change."""
+    """The copy of the package has a new .stan, .toml and capabilities, and no other change."""
     import shutil
 
     for folder in ("pyflowers", "stan", "data"):

@@ -28,7 +28,7 @@ def test_results_come_in_order(processes):
 
 
 def slowly():
-    """Return the process's number, after long enough for the others to take a task."""
+    """Return the process id, after the others have had time to take a task."""
     time.sleep(0.2)
     return os.getpid()
 
@@ -38,7 +38,7 @@ def test_each_process_does_a_part(processes):
 
 
 def state():
-    """Return the numbers of threads for linear algebra, and whether the collector is frozen."""
+    """Return the numbers of threads for linear algebra, and whether objects are frozen."""
     return {library["num_threads"] for library in threadpool_info()}, gc.get_freeze_count() > 1000
 
 

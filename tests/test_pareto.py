@@ -58,11 +58,11 @@ def test_equal_ratios_have_equal_weights_and_no_tail():
 
 @pytest.mark.parametrize("k", [0.2, 0.5, 0.9])
 def test_k_hat_is_the_shape_of_a_pareto_tail(k):
-    """Log ratios that are k times an exponential: Pareto with shape k."""
+    """Ratios whose logs are k times an exponential are Pareto with shape k."""
     ratios = k * np.random.default_rng(1).standard_exponential((40, 20_000))
     k_hat = pareto_smooth(ratios)[1]
     error = k_hat.std() / np.sqrt(k_hat.size)
-    # The weak prior of weight 10 draws k-hat towards 0.5.
+    # The weak prior of weight 10 pulls k-hat towards 0.5.
     num = np.ceil(3 * np.sqrt(20_000))
     expected = (num * k + 5) / (num + 10)
     assert abs(k_hat.mean() - expected) < 4 * error + 0.01

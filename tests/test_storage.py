@@ -146,7 +146,7 @@ def test_a_foreign_table_is_not_overwritten(tmp_path):
 def test_a_report_replaces_reports_only(tmp_path, content):
     path = tmp_path / "run.json"
     path.write_text(content)
-    with pytest.raises(ConfigError, match="already exists and pyflowers did not write it as one"):
+    with pytest.raises(ConfigError, match="already exists, but is not one that pyflowers wrote"):
         check_report(path)
     path.write_text(PAGE)
     link = tmp_path / "link.html"
@@ -226,9 +226,9 @@ _FILE_EVENTS = ("open", "os.", "shutil.", "ctypes.")
 
 
 def die_after(num_events, function):
-    """Call a function in a fork that is killed at its n-th file operation; return if it was."""
+    """Call a function in a fork, killed after `num_events` file operations; return if it was."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with NumPy's threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with NumPy's threads
         child = os.fork()
     if child == 0:
         count = 0
@@ -261,7 +261,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(tmp_path):
     for num_events in range(10_000):
         write_thing(target, OLD)
         killed = die_after(num_events, lambda: write_thing(target, NEW))
-        # The first step of the next command, and the only step of reading without a record.
+        # The next command starts with this step, which restores what the kill left unfinished.
         check_folder(target, THING)
         assert texts(target) in (OLD, NEW)
         assert (target / "thing.json").is_file()
@@ -414,7 +414,7 @@ def any_path(rng, root):
 
 
 def do_something(rng, root):
-    """Act like a user: create a file, a folder or a link, or replace a file by a link."""
+    """Act like a user: create a file, a folder or a link, or replace a file with a link."""
     kind, path = rng.choice(("file", "file", "folder", "link")), any_path(rng, root)
     if rng.random() < 0.5:
         path = path / rng.choice(NAMES)
@@ -452,7 +452,7 @@ def test_no_file_that_pyflowers_did_not_write_is_ever_changed(
             do_something(rng, root)
             now = snapshot(top)
             mine |= {path: state for path, state in now.items() if before.get(path) != state}
-            mine = {path: now[path] for path in mine if path in now}  # files that were not removed
+            mine = {path: now[path] for path in mine if path in now}  # those that still exist
         else:
             path = any_path(rng, root)
             with suppress(ConfigError):

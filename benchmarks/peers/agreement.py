@@ -6,10 +6,17 @@ its variance is infinite for the lecture's data, so that its mean has no standar
 difference must be below a bound that chance alone exceeds once in ten thousand comparisons of
 posteriors (Bonferroni). ``shift`` is the largest difference of means in posterior standard
 deviations, because a significant difference may still be small.
+
+The packages' own priors differ for a regression, so its posteriors are only roughly the same. The
+mean of each coefficient is compared with its maximum likelihood estimate by glmmTMB.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
@@ -18,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.peers.methods import RUNNERS
 from benchmarks.peers.runners.common import BLOCK, PRIORS
 from benchmarks.peers.sizes import Size, counts
 from pyflowers.convergence import mcse_quantile, statistics
@@ -33,24 +41,32 @@ FEWEST, MOST, TOTAL = 4_000, 40_000, 80_000_000
 FloatArray = NDArray[np.float64]
 Summary = dict[str, FloatArray]
 """Statistics of mu, log sigma2 and each mu_plant: arrays of P + 2."""
+Reference = Any
+"""A summary of exact draws, or estimates of a regression's coefficients."""
+
+ROUGHLY = 0.5
+"""Posterior standard deviations by which a coefficient's mean may differ from its estimate."""
 
 COMPARED = (("mean", "mcse_mean"), ("5%", "mcse_5%"), ("95%", "mcse_95%"))
 
 
-def summarised(draws: NDArray[np.floating]) -> Summary:
+def summarised(draws: NDArray[np.floating], logarithms: tuple[int, ...] = (1,)) -> Summary:
     """Return statistics of draws.
 
     Parameters
     ----------
     draws : array, shape (chain, draw, element)
         mu, sigma2 and plants; may be mapped from a file, and is read in blocks.
+    logarithms : tuple of int
+        Elements of which the logarithm is taken, in the first block.
     """
 
     def blocks() -> Iterator[FloatArray]:
         for start in range(0, draws.shape[-1], BLOCK):
             block = np.array(draws[..., start : start + BLOCK], dtype=float)
             if start == 0:
-                block[..., 1] = np.log(block[..., 1])
+                for element in logarithms:
+                    block[..., element] = np.log(block[..., element])
             yield block
 
     return joined([_statistics(block) for block in blocks()])
@@ -110,6 +126,45 @@ def compare_estimates(estimates: Mapping[str, Any], reference: Summary) -> dict[
     shift = np.abs(values - reference["mean"]) / reference["sd"]
     element = int(np.argmax(shift))
     return {"agrees": None, "shift": float(shift[element]), "of": name_of(element)}
+
+
+def compare_coefficients(
+    found: Summary, names: Sequence[str], estimates: Sequence[float]
+) -> dict[str, Any]:
+    """Return the largest distance of a coefficient's mean from its estimate, in posterior sds.
+
+    Raises
+    ------
+    ValueError
+        If there is not one estimate per coefficient.
+    """
+    num = len(names)
+    if len(estimates) != num:
+        raise ValueError(f"{len(estimates)} estimates for the coefficients {', '.join(names)}")
+    shift = np.abs(found["mean"][:num] - estimates) / found["sd"][:num]
+    largest = int(np.argmax(shift))
+    return {
+        "agrees": bool(shift[largest] < ROUGHLY),
+        "of": names[largest],
+        "shift": float(shift[largest]),
+        "r_hat": float(np.nanmax(found["r_hat"])),
+    }
+
+
+def estimates_of(data: Path, folder: Path) -> list[float]:
+    """Return glmmTMB's estimates for a regression's data file, kept in a file."""
+    path = folder / data.name
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as out:
+            script = str(RUNNERS / "estimate_formula.R")
+            subprocess.run(
+                ["Rscript", "--no-save", script, "--data", str(data), "--out", out],
+                env=os.environ | {"RUNNERS": str(RUNNERS)},
+                check=True,
+            )
+            path.write_bytes(Path(out, "estimates.json").read_bytes())
+    return list(json.loads(path.read_text(encoding="utf-8")))
 
 
 def name_of(element: int) -> str:

@@ -11,7 +11,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from benchmarks.peers.methods import METHODS, Family
 from benchmarks.peers.results import hopeless
-from benchmarks.peers.sizes import Size
 from benchmarks.peers.summary import Measure, Row, by_size
 from pyflowers.plots.style import LIGHT, StyledFigure, Theme, applied, new_figure
 
@@ -158,7 +157,7 @@ def is_other(row: Row) -> bool:
 
 def alt_text(rows: Sequence[Row]) -> str:
     """Return the alternative text of the figure."""
-    sizes: list[Size] = list(by_size(rows))
+    sizes = list(by_size(rows))
     return (
         f"Time to the first posterior and least effective sample size per second of "
         f"{len({row.method.key for row in rows})} methods, at {', '.join(s.label for s in sizes)} "

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from benchmarks.peers.sizes import Regression, Table
+
 HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = HERE / ".environments"
 RUNNERS = HERE / "runners"
@@ -42,6 +44,8 @@ class Method:
         The folder in ``.environments`` whose Python runs it; if empty, pyflowers' own Python.
     about : str
         Its parametrisation, settings and priors, if they differ from the other methods.
+    regresses : bool
+        Whether it fits the regressions instead of the counts of flowers.
     """
 
     key: str
@@ -51,6 +55,11 @@ class Method:
     option: str = ""
     environment: str = ""
     about: str = ""
+    regresses: bool = False
+
+    def fits(self, table: Table) -> bool:
+        """Whether it takes part in the race on a table."""
+        return self.regresses == isinstance(table, Regression)
 
     @property
     def is_r(self) -> bool:
@@ -174,6 +183,35 @@ METHODS = (
     Method(
         *("lme4", "lme4", "estimate", "run_lme4.R"),
         about="maximum likelihood by Laplace's approximation: no priors, no draws",
+    ),
+    Method(
+        *("formula-stanli", "formula, stanli", "pyflowers", "run_formula", "stanli"),
+        about="writes and interprets a Stan program; group effects centred or not as the data "
+        "decide, adapt_delta 0.9",
+        regresses=True,
+    ),
+    Method(
+        *("formula-cmdstan", "formula, cmdstan", "pyflowers", "run_formula", "cmdstan"),
+        about="the same program, compiled by a CmdStan that is there already",
+        regresses=True,
+    ),
+    Method(
+        *("formula-brms", "brms", "peer", "run_formula_brms.R"),
+        about="rstan; group effects never centred",
+        regresses=True,
+    ),
+    Method(
+        *("formula-bambi", "Bambi", "peer", "run_bambi"),
+        environment="bambi",
+        about="PyMC's NUTS, without its convergence checks; group effects never centred, and "
+        "without correlations between the effects of a group",
+        regresses=True,
+    ),
+    Method(
+        *("formula-nutpie", "Bambi, nutpie", "peer", "run_bambi", "nutpie"),
+        environment="bambi",
+        about="the same by nutpie and Numba",
+        regresses=True,
     ),
 )
 

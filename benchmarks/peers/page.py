@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.peers import figure
 from benchmarks.peers.methods import METHODS, NOT_RACED
 from benchmarks.peers.results import Result, hopeless
-from benchmarks.peers.sizes import ROOT, SIZES, Size
+from benchmarks.peers.sizes import REGRESSIONS, ROOT, TABLES, table_of
 from benchmarks.peers.summary import (
     Row,
     by_size,
@@ -36,7 +36,7 @@ def write(results: Sequence[Result], docs: Path = DOCS) -> None:
     """Write the results into the page, between its marks."""
     folder = docs / "peers"
     folder.mkdir(exist_ok=True)
-    rows = rows_of(results)
+    rows = counted(rows_of(results))
     if rows:
         figure.save(rows, folder / "race.svg")
     page = docs / "peers.md"
@@ -49,14 +49,35 @@ def write(results: Sequence[Result], docs: Path = DOCS) -> None:
 def generated(results: Sequence[Result]) -> str:
     """Return sentences, table and figure as Markdown."""
     rows = rows_of(results)
+    flowers, regressions = counted(rows), [row for row in rows if row.method.regresses]
     parts = [conditions(results)]
+    if flowers:
+        parts += [f"![{figure.alt_text(flowers)}](peers/race.svg)"]
+        parts += _paragraphs(flowers)
+        parts += ["\n".join(table(flowers))]
+    parts += ["## Regressions from a formula", "\n".join(formulas())]
+    if regressions:
+        parts += _paragraphs(regressions)
+        parts += ["\n".join(table(regressions))]
     if rows:
-        parts += [f"![{figure.alt_text(rows)}](peers/race.svg)"]
-        parts += _paragraphs(rows)
-        parts += ["\n".join(table(rows)), "[Every run](peers/runs.csv)"]
+        parts += ["[Every run](peers/runs.csv)"]
         parts += ["## Methods and versions", "\n".join(methods_table(rows))]
     parts += ["## What was not run, and why", "\n".join(missing(results))]
     return "\n\n".join(parts) + "\n"
+
+
+def counted(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of the counts of flowers, which the figure shows."""
+    return [row for row in rows if not row.method.regresses]
+
+
+def formulas() -> list[str]:
+    """Return a table of the regressions."""
+    lines = ["| data | rows | formula | family |", "|---|--:|---|---|"]
+    for found in REGRESSIONS:
+        formula = found.formula.replace("|", "\\|")
+        lines.append(f"| {found.key} | {found.num_rows:,} | `{formula}` | {found.family} |")
+    return lines
 
 
 def _paragraphs(rows: Sequence[Row]) -> list[str]:
@@ -101,17 +122,20 @@ def missing(results: Sequence[Result]) -> list[str]:
     for result in results:
         if result.status != "done":
             words = result.reason.replace("|", "/").rstrip(".")
-            where = f"{label_of(result.method)}, {Size.of(result.size).label}"
+            where = f"{label_of(result.method)}, {table_of(result.size).label}"
             lines.append(f"- {where}, {result.status}: {words}.")
     absent: dict[tuple[str, str], list[str]] = {}
     for method in METHODS:
         mine = [result for result in results if result.method == method.key]
-        for size in SIZES:
+        for size in filter(method.fits, TABLES):
             if all(result.size != size.key for result in mine):
                 why = hopeless(size, mine) or "not measured yet"
                 absent.setdefault((size.label, why), []).append(method.label)
+    by_place = {
+        table.label: [method.label for method in METHODS if method.fits(table)] for table in TABLES
+    }
     for (where, why), labels in absent.items():
-        who = "all methods" if len(labels) == len(METHODS) else "; ".join(labels)
+        who = "all methods" if labels == by_place[where] else "; ".join(labels)
         lines.append(f"- {where}, {why}: {who}.")
     return lines
 

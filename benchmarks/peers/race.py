@@ -24,12 +24,19 @@ from benchmarks.peers import agreement, page
 from benchmarks.peers.methods import METHODS, Method, chosen, cold
 from benchmarks.peers.processes import Ended, run
 from benchmarks.peers.results import Ledger, Result, label_of_machine
-from benchmarks.peers.sizes import ROOT, SIZES, Size, data_file
+from benchmarks.peers.sizes import (
+    ROOT,
+    TABLES,
+    Regression,
+    Table,
+    data_file,
+    table_of,
+)
 
 CHAINS, WARMUP, DRAWS, SEED = 4, 1_000, 1_000, 1
 LIMIT = 600.0
 RUNS = page.DOCS / "peers" / "runs.csv"
-TABLES = Path(__file__).resolve().parent / ".tables"
+FOLDER = Path(__file__).resolve().parent / ".tables"
 """Folder of the data and of the exact posteriors."""
 MOST_MEMORY = 0.9
 """Share of the machine's memory that a run may have."""
@@ -42,7 +49,7 @@ LAST_WORDS = 300
 def main(*arguments: str) -> None:
     """Run the requested methods, then write the page."""
     given = command_line().parse_args(arguments or None)
-    sizes = [Size.of(key) for key in given.sizes] or list(SIZES)
+    sizes = [table_of(key) for key in given.sizes] or list(TABLES)
     methods = chosen(given.methods)
     ledger = Ledger(given.runs)
     if given.afresh:
@@ -53,7 +60,7 @@ def main(*arguments: str) -> None:
         refuse_another_machine(ledger)
     for number in range(1, given.rounds + 1):
         for size in sizes:
-            for method in methods:
+            for method in (method for method in methods if method.fits(size)):
                 if not given.page_only and ledger.needs(size, method.key, number, given.limit):
                     settle()
                     result = measured(method, size, number, given.limit)
@@ -77,7 +84,7 @@ def command_line() -> argparse.ArgumentParser:
     """Return the options."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     keys = ", ".join(method.key for method in METHODS)
-    sizes = ", ".join(size.key for size in SIZES)
+    sizes = ", ".join(size.key for size in TABLES)
     parser.add_argument("--sizes", type=commas, default=[], help=f"of {sizes}, or others")
     parser.add_argument("--methods", type=commas, default=[], help=f"of {keys}")
     parser.add_argument("--rounds", type=int, default=3)
@@ -101,7 +108,7 @@ def commas(text: str) -> list[str]:
     return [word for word in text.split(",") if word]
 
 
-def measured(method: Method, size: Size, number: int, limit: float) -> Result:
+def measured(method: Method, size: Table, number: int, limit: float) -> Result:
     """Run one method once, and judge its draws."""
     about: dict[str, Any] = {
         "size": size.key,
@@ -114,8 +121,12 @@ def measured(method: Method, size: Size, number: int, limit: float) -> Result:
     if shutil.which(method.interpreter) is None:
         reason = "its environment is not installed; run benchmarks/peers/environments"
         return Result(**about, status="absent", reason=reason)
-    data = data_file(size, TABLES / "data")
-    reference = agreement.reference_of(size, TABLES / "reference")
+    data = data_file(size, FOLDER / "data")
+    reference: agreement.Reference = (
+        agreement.estimates_of(data, FOLDER / "reference")
+        if isinstance(size, Regression)
+        else agreement.reference_of(size, FOLDER / "reference")
+    )
     with tempfile.TemporaryDirectory(prefix="race-") as name:
         out = Path(name, "out")
         caches = Path(name, "caches")
@@ -170,7 +181,7 @@ def timings(out: Path) -> dict[str, Any]:
 
 
 def judged(
-    ended: Ended, out: Path, reference: agreement.Summary, log: Path, limit: float
+    ended: Ended, out: Path, reference: agreement.Reference, log: Path, limit: float
 ) -> dict[str, Any]:
     """Return the measurements of a run, and whether its posterior is right."""
     known = timings(out)
@@ -196,12 +207,13 @@ def judged(
     return {**found, "status": "done", **scored(posterior, out, reference)}
 
 
-def scored(posterior: dict[str, Any], out: Path, reference: agreement.Summary) -> dict[str, Any]:
+def scored(posterior: dict[str, Any], out: Path, reference: agreement.Reference) -> dict[str, Any]:
     """Return the least ESS and the agreement of the draws that a runner wrote."""
     if "estimates" in posterior:
         return {"agreement": agreement.compare_estimates(posterior["estimates"], reference)}
     draws = np.memmap(out / "draws.bin", dtype="<f8", mode="r", shape=tuple(posterior["shape"]))
-    summary = agreement.summarised(draws)
+    names = posterior.get("coefficients")
+    summary = agreement.summarised(draws, logarithms=() if names else (1,))
     if posterior.get("summary"):
         plants = {name: np.asarray(column) for name, column in posterior["summary"].items()}
         summary = agreement.joined([summary, plants])
@@ -209,8 +221,10 @@ def scored(posterior: dict[str, Any], out: Path, reference: agreement.Summary) -
     least = int(np.argmin(np.where(np.isfinite(ess), ess, 0)))
     return {
         "min_ess": float(ess[least]) if np.isfinite(ess[least]) else 0.0,
-        "worst": agreement.name_of(least),
-        "agreement": agreement.compare(summary, reference),
+        "worst": names[least] if names and least < len(names) else agreement.name_of(least),
+        "agreement": agreement.compare_coefficients(summary, names, reference)
+        if names
+        else agreement.compare(summary, reference),
         "num_divergent": int(posterior["num_divergent"]),
     }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.peers.sizes import Size
+from benchmarks.peers.sizes import Regression, Table, table_of
 
 Status = Literal["done", "stopped", "failed", "absent"]
 """Finished; killed for time or memory; ended with an error; without its environment."""
@@ -29,7 +29,7 @@ class Result:
     Attributes
     ----------
     size, method : str
-        Keys of size and method.
+        Keys of table and method.
     round : int
         The round, from 1.
     status : str
@@ -184,7 +184,7 @@ class Ledger:
         """Return the machines of the results."""
         return sorted({label_of_machine(r.machine) for r in self.read() if r.machine})
 
-    def needs(self, size: Size, method: str, number: int, limit: float) -> bool:
+    def needs(self, size: Table, method: str, number: int, limit: float) -> bool:
         """Whether a run is still missing, given the time limit of a posterior."""
         mine = [result for result in self.read() if result.method == method]
         same = [result for result in mine if result.size == size.key]
@@ -194,7 +194,7 @@ class Ledger:
 
 
 def _order(result: Result) -> tuple[int, str, int]:
-    return Size.of(result.size).num_rows, result.method, result.round
+    return table_of(result.size).num_rows, result.method, result.round
 
 
 def label_of_machine(machine: Mapping[str, Any]) -> str:
@@ -202,17 +202,21 @@ def label_of_machine(machine: Mapping[str, Any]) -> str:
     return f"{machine['processor']}, {machine['cores']} core(s), {machine['memory_gib']} GiB"
 
 
-def hopeless(size: Size, results: Sequence[Result], limit: float | None = None) -> str:
+def hopeless(size: Table, results: Sequence[Result], limit: float | None = None) -> str:
     """Return why a method with these results cannot finish a table; empty if it may.
 
     Time is assumed to grow at least like the number of plants or of rows, whichever grows less. The
-    default limit is the limit of the results.
+    default limit is the limit of the results. Regressions differ too much to be extrapolated.
     """
     if limit is None:
         limit = max((result.limit for result in results), default=0.0)
     for result in results:
-        small = Size.of(result.size)
-        if small.num_rows >= size.num_rows:
+        small = table_of(result.size)
+        if (
+            isinstance(size, Regression)
+            or isinstance(small, Regression)
+            or small.num_rows >= size.num_rows
+        ):
             continue
         if result.status == "stopped":
             return f"stopped on {small.label}, which is smaller"

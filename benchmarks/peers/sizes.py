@@ -1,12 +1,16 @@
-"""The data of the race: the lecture's table, and simulated tables of four larger sizes.
+"""The data of the race: counts of flowers in five sizes, and four regressions.
 
-A data file is JSON with ``num_plants``, and ``plant`` (from 1) and ``y`` of each observation,
-plant by plant: what every runner reads, in Python and in R.
+The flowers are the lecture's table and simulated larger ones. Their data file is JSON with
+``num_plants``, and ``plant`` (from 1) and ``y`` of each observation, plant by plant. That of a
+regression has ``formula``, ``family`` and ``frame``, the columns; categories are strings. Every
+runner, in Python and in R, reads these files.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,8 +59,89 @@ class Size:
         return cls(int(plants), int(months))
 
 
+@dataclass(frozen=True)
+class Regression:
+    """A formula that every package reads, and its data.
+
+    Attributes
+    ----------
+    key : str
+        Name of the data set, and of its files.
+    num_rows : int
+        Number of observations.
+    formula : str
+        The formula, in the notation of lme4.
+    family : str
+        The family, by its name in pyflowers and brms.
+    factors : tuple of str
+        Columns of numbers that are categories.
+    """
+
+    key: str
+    num_rows: int
+    formula: str
+    family: str
+    factors: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """The label on a page, such as ``sleepstudy``."""
+        return self.key
+
+
+Table = Size | Regression
 LECTURE = Size(3, 4)
 SIZES = (LECTURE, Size(200, 48), Size(1_000, 100), Size(10_000, 20), Size(100_000, 48))
+
+
+REGRESSIONS = (
+    Regression("sleepstudy", 180, "Reaction ~ Days + (Days | Subject)", "gaussian", ("Subject",)),
+    Regression(
+        *("epilepsy", 236, "count ~ zAge + zBase * Trt + (1 | patient)", "poisson"),
+        ("Trt", "patient"),
+    ),
+    Regression(
+        *("grouseticks", 403, "TICKS ~ YEAR + cHEIGHT + (1 | BROOD) + (1 | LOCATION)"),
+        *("negbinomial", ("YEAR", "BROOD", "LOCATION")),
+    ),
+    Regression(
+        *("InstEval", 73_421, "y ~ service + (1 | s) + (1 | d) + (1 | dept)", "gaussian"),
+        ("service", "s", "d", "dept"),
+    ),
+)
+"""Studies of the manuals of lme4 and brms; the last has 2,972, 1,128 and 14 crossed groups."""
+
+TABLES: tuple[Table, ...] = (*SIZES, *REGRESSIONS)
+
+PUBLISHED = ROOT / "tests" / "programs" / "formulas" / "data"
+"""The data sets, as R's packages have them; InstEval, which is large, is read from lme4."""
+
+
+def table_of(key: str) -> Table:
+    """Return the table with a key.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a regression nor a size.
+    """
+    return next((found for found in REGRESSIONS if found.key == key), None) or Size.of(key)
+
+
+def columns(regression: Regression) -> dict[str, list[object]]:
+    """Return the columns of a regression's data that its formula names."""
+    path = PUBLISHED / f"{regression.key}.csv"
+    if path.exists():
+        frame = pd.read_csv(path)
+    else:
+        code = f"write.csv(lme4::{regression.key}, row.names = FALSE)"
+        with subprocess.Popen(["Rscript", "-e", code], stdout=subprocess.PIPE) as process:
+            frame = pd.read_csv(process.stdout)  # type: ignore[arg-type]
+    named = [name for name in frame if re.search(rf"\b{name}\b", regression.formula)]
+    strings = dict.fromkeys(regression.factors, str)
+    return {str(name): frame[name].tolist() for name in named} | {
+        name: frame[name].astype(of).tolist() for name, of in strings.items()
+    }
 
 
 def counts(size: Size) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -73,13 +158,17 @@ def counts(size: Size) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return plant, rng.poisson(rate[plant])
 
 
-def data_file(size: Size, folder: Path) -> Path:
-    """Return the data file of a size, which is written if it does not exist."""
-    path = folder / f"{size.key}.json"
+def data_file(table: Table, folder: Path) -> Path:
+    """Return the data file of a table, which is written if it does not exist."""
+    path = folder / f"{table.key}.json"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        plant, y = counts(size)
-        block = {"num_plants": size.num_plants, "plant": (plant + 1).tolist(), "y": y.tolist()}
+        block: dict[str, object]
+        if isinstance(table, Size):
+            plant, y = counts(table)
+            block = {"num_plants": table.num_plants, "plant": (plant + 1).tolist(), "y": y.tolist()}
+        else:
+            block = {"formula": table.formula, "family": table.family, "frame": columns(table)}
         unfinished = path.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(block), encoding="utf-8")
         unfinished.replace(path)

@@ -8,7 +8,7 @@ from statistics import median
 
 from benchmarks.peers.methods import METHODS, Method
 from benchmarks.peers.results import Result, label_of_machine
-from benchmarks.peers.sizes import Size
+from benchmarks.peers.sizes import Table, table_of
 
 CONVERGED = 1.01
 """R-hat above which it is reported in a row (Vehtari et al. 2021)."""
@@ -44,7 +44,7 @@ class Row:
 
     Attributes
     ----------
-    size : Size
+    size : Table
         The table.
     method : Method
         The method.
@@ -52,7 +52,7 @@ class Row:
         One result per round.
     """
 
-    size: Size
+    size: Table
     method: Method
     results: tuple[Result, ...]
 
@@ -103,7 +103,9 @@ class Row:
         if found.get("agrees") is None:
             return f"no posterior; {found['of']} is {found['shift']:.2g} posterior sd from its mean"
         words = ["agrees"]
-        if not self.is_right:
+        if not self.is_right and "z" not in found:
+            words = [f"differs: {found['of']} by {found['shift']:.2g} posterior sd"]
+        elif not self.is_right:
             words = [
                 f"differs: {found['statistic']} of {found['of']} by {found['z']:.1f} standard "
                 f"errors, means by up to {found['shift']:.2g} posterior sd"
@@ -131,17 +133,17 @@ def verdict_of_unfinished(result: Result) -> str:
 def rows_of(results: Sequence[Result]) -> list[Row]:
     """Return a row for each method and size that was run, in the order of the methods."""
     rows = []
-    for key in sorted({result.size for result in results}, key=lambda k: Size.of(k).num_rows):
+    for key in sorted({result.size for result in results}, key=lambda k: table_of(k).num_rows):
         for method in METHODS:
             mine = [r for r in results if r.size == key and r.method == method.key]
             if mine:
-                rows.append(Row(Size.of(key), method, tuple(mine)))
+                rows.append(Row(table_of(key), method, tuple(mine)))
     return rows
 
 
-def by_size(rows: Sequence[Row]) -> dict[Size, list[Row]]:
+def by_size(rows: Sequence[Row]) -> dict[Table, list[Row]]:
     """Return the rows of each size."""
-    groups: dict[Size, list[Row]] = {}
+    groups: dict[Table, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.size, []).append(row)
     return groups

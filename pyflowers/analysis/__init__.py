@@ -11,8 +11,8 @@ True
 
 from typing import Any
 
-# No module has the name of something that this package exports. Tools that read code find the types
-# of these names in their modules, or in pyflowers.
+# No module shares its name with an object that this package exports. Tools that read code find the
+# types of these names in their modules, or in pyflowers.
 _HOMES = {
     "average_effects": "Effects effects",
     "checks": "PredictiveCheck PredictiveChecks check",

@@ -2,7 +2,7 @@
 
 An average comparison predicts every row twice, with two values of the column, and averages the
 differences over the rows. An average slope averages derivatives. Both are computed in every draw,
-so that their draws come from their posterior.
+which gives draws from their posterior.
 
 References
 ----------
@@ -57,17 +57,18 @@ Scale = Literal["difference", "ratio", "odds ratio"]
 SCALES = ("difference", "ratio", "odds ratio")
 
 STEP = 0.01
-"""Distance of a derivative's nodes in sds of the column: its error is about 1e-13 of the slope."""
+"""Distance between a derivative's nodes, in sds of the column; the derivative then has a relative
+error of about 1e-13."""
 
 NUM_NODES = 7
 
 _LIMITED = {"log", "log2", "log10", "sqrt", "**", "/"}
-"""Functions that may be undefined on one side of a number."""
+"""Functions that may be undefined at 0 or on one side of it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """A change of a column, and the predictions that its effect needs.
+    """A change in a column, and the values of the column at which its effect needs predictions.
 
     Attributes
     ----------
@@ -101,12 +102,13 @@ class Effects(Shown):
     scale : str
         ``difference``, ``ratio`` or ``odds ratio``; ``slope`` for slopes.
     effects : DataArray, shape (chain, draw, effect)
-        The draws. Differences are in the unit of the response; slopes are in this unit for each
-        unit of the column; ratios have no unit.
+        The draws. Differences are in the unit of the response; slopes are in this unit per unit
+        of the column; ratios have no unit.
     index : MultiIndex
-        The column and the change of each effect, and its labels where rows are averaged by labels.
+        The column and the change of each effect, and the labels of the rows that it averages, if
+        there are several sets of rows.
     words : tuple of str
-        The change of each effect, as words of a sentence.
+        The change of each effect, as part of a sentence.
     source : str
         The rows that the effects are averaged over, in words.
     weights : str or None
@@ -143,7 +145,7 @@ class Effects(Shown):
 
     @property
     def null(self) -> float:
-        """The value of no effect: 1 for ratios, 0 otherwise."""
+        """The value that means no effect: 1 for ratios, 0 otherwise."""
         return 1.0 if "ratio" in self.scale else 0.0
 
     def draws(self) -> xr.DataArray:
@@ -151,11 +153,11 @@ class Effects(Shown):
         return self.effects
 
     def table(self) -> pd.DataFrame:
-        """Return median, intervals and Monte Carlo error of each effect, and its probability.
+        """Return the median, intervals, Monte Carlo errors and probability of each effect.
 
-        The column ``P(> 0)``, or ``P(> 1)`` for ratios, is the share of draws above this value: 1
-        means all draws. With a region of practical equivalence, ``P(outside)`` is the share of
-        draws outside it.
+        The column ``P(> 0)``, or ``P(> 1)`` for ratios, is the share of draws above this value; a
+        share of 1 means all draws. With a region of practical equivalence, ``P(outside)`` is the
+        share of draws outside it.
         """
         values = self.effects.values
         columns = number_columns(values, self.fit.interval)
@@ -208,19 +210,19 @@ def effects(
     Parameters
     ----------
     fit : Fit
-        A fit to a table, of a program with ``[prediction]`` in its declaration; every formula has
-        it.
+        A fit to a table, of a program that declares ``[prediction]``, as every formula does.
     *columns : str
-        The columns to change. Default: all covariates, without groups, offsets and trials.
+        The columns to change. Default: all covariates, but no groups, offsets or trials.
     new : path, DataFrame or Table, optional
         The rows to average over. Default: the fit's rows.
     slopes : bool
         Whether to compute derivatives with respect to numeric columns instead of comparisons.
     step : float or "sd"
         The increase of a numeric column, in its unit. ``sd`` compares half a standard deviation
-        above each value with half a standard deviation below it; the standard deviation is of the
-        fit's column. With the default of 1, a column with exactly two values compares these two,
-        and a column in ``bs(...)``, which cannot be extrapolated, compares its quartiles.
+        above each value with half a standard deviation below it; the standard deviation is that of
+        the column in the fit's table. With the default of 1, a column with exactly two values is
+        compared at these two, and a column in ``bs(...)``, which cannot be extrapolated, is
+        compared at its quartiles.
     between : two values, optional
         Two values of a single column. The second is compared with the first.
     scale : str
@@ -237,7 +239,7 @@ def effects(
     rope : two numbers, optional
         The ends of the region of practical equivalence, on the scale of the effects.
     seed : int, optional
-        Seed for the effects of labels that the fit has not seen. Default: the fit's seed.
+        Seed for the effects of labels that are not in the fit. Default: the fit's seed.
     interval : float, optional
         Probability of the wider interval of the table. Default: the fit's.
     **reading
@@ -279,13 +281,14 @@ def effects(
     family = find_family(rule_of(fit.program).family)
     if scale == "odds ratio" and (family.link != "logit" or family.is_ordinal):
         raise ConfigError(
-            f"scale odds ratio is of probabilities, and {family.name} has none; take the difference"
+            f"scale odds ratio needs a response whose mean has a logit link, and {family.name} has "
+            "none; take the difference"
         )
     if slopes and (between is not None or step != 1.0 or scale != "difference"):
         raise ConfigError("slopes are derivatives; leave step, between and scale out")
     region = None if rope is None else _region(rope)
     if fit.data.table is None:
-        raise ConfigError("effects: the fit has a data block and no table; fit a table")
+        raise ConfigError("effects: the fit is to a data block, not to a table; fit a table")
     table = fit.data.table if new is None else as_table(new, reading)
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
@@ -412,15 +415,15 @@ def _changes(
     step: float | str,
     between: Sequence[Any] | None,
 ) -> list[Change]:
-    """Return the changes."""
+    """Return the changes in the chosen columns, by default in all covariates."""
     every = covariates(fit, offsets=True)
     groups = map(fit.data.name_of, group_columns(rule_of(fit.program), frozen(fit.data)))
     of_group = set(groups) - every.keys()
     wanted = list(columns) or list(covariates(fit))
     if not wanted:
         raise ConfigError(
-            f"effects: the response of {fit.name} depends on no column but groups; compare these "
-            "with contrast"
+            f"effects: the response of {fit.name} depends on no columns except groups; compare "
+            "groups with contrast"
         )
     for column in wanted:
         if column in of_group:
@@ -429,7 +432,7 @@ def _changes(
             )
         if column not in every:
             raise ConfigError(
-                f"effects: {column!r} is no covariate of {fit.name}; these are "
+                f"effects: {column!r} is not a covariate of {fit.name}; its covariates are "
                 f"{', '.join(every) or 'none'}"
             )
     if between is not None and len(wanted) != 1:
@@ -448,7 +451,7 @@ def _changes(
         else:
             found += _of_levels(fit, table, column, functions, levels[column], between)
     if not found:
-        raise ConfigError("slopes: there is no column of numbers; leave --slopes out")
+        raise ConfigError("slopes: no covariate is numeric; leave --slopes out")
     return found
 
 
@@ -460,7 +463,7 @@ def _of_levels(
     levels: Sequence[str],
     between: Sequence[Any] | None,
 ) -> list[Change]:
-    """Return the comparisons of a factor's levels with its reference."""
+    """Return the comparisons of a factor's levels with its reference level."""
     assert fit.data.table is not None
     is_text = fit.data.table.is_factor(column)
     base = _reference_of(functions.get("C")) or levels[0]
@@ -470,7 +473,8 @@ def _of_levels(
         unknown = next((each for each in (base, level) if each not in levels), None)
         if unknown is not None:
             raise ConfigError(
-                f"between: {unknown!r} is no level of {column}; choose two of {', '.join(levels)}"
+                f"between: {unknown!r} is not a level of {column}; choose two of "
+                f"{', '.join(levels)}"
             )
         pairs = [(level, base)]
 
@@ -529,7 +533,7 @@ def _of_numbers(
         except ValueError:
             num = np.nan
         if not np.isfinite(num) or num == 0:
-            raise ConfigError(f"step takes a number or sd, got {step!r}")
+            raise ConfigError(f"step takes a nonzero number or sd, got {step!r}")
         larger = "larger" if num > 0 else "smaller"
         label = f"{'+' if num > 0 else '-'} {abs(num):g}"
         words = f"where {column} is {abs(num):g} {larger}"
@@ -553,8 +557,8 @@ def _derivative(
 ) -> Change:
     """Return the nodes and weights of a derivative with respect to a column, for each row.
 
-    The nodes are equally spaced around each value, or moved into the range of the column. The
-    weights belong to the polynomial through all nodes.
+    The nodes are equally spaced around each value, and moved into the range of the column where
+    they would leave it. The weights give the derivative of the polynomial through all nodes.
     """
     size = np.where(values == 0, sd, np.minimum(sd, np.abs(values))) if is_limited else sd
     width = STEP * np.broadcast_to(size, values.shape)

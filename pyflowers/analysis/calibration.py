@@ -5,13 +5,14 @@ true value among L independent draws is uniform on {0, …, L}. Draws are thinne
 whose effective sample size is below L are reported [1]_.
 
 Posterior SBC [2]_ asks whether the computation is right at one data set. Parameters are drawn from
-the posterior given y, new data y_new of the same design are drawn from them, and the model is
-fitted to y and y_new together. The parameters are then also a draw of the posterior given (y,
-y_new), so that their ranks are uniform. Prior SBC averages over all data that the prior implies;
+the posterior given y, new data y_new of the same design are drawn given them, and the model is
+fitted to y and y_new together. The parameters are then also a draw from the posterior given (y,
+y_new), so their ranks are uniform. Prior SBC averages over all data that the prior implies;
 posterior SBC tests the computation at the observed data, and needs no proper prior.
 
-A program with an effect of each observation, such as b[N], also has an effect of each new row. To
-draw it, the new rows are in the data but left out of the likelihood, by ``held_out``.
+A program with an effect for each observation, such as b[N], also has an effect for each new row.
+So that these effects are drawn, the new rows are in the data, but ``held_out`` leaves them out of
+the likelihood.
 
 References
 ----------
@@ -52,10 +53,10 @@ from pyflowers.records import Record
 from pyflowers.storage import FileKind, check_file, new_file, read_json
 
 PROB = 0.9999
-"""Probability of the simultaneous band in which a quantity must stay."""
+"""Probability of the simultaneous band that the ranks of a quantity must not leave."""
 
 NOTABLE = 0.02
-"""Number of quantities expected outside their bands by chance that deserves a caution."""
+"""The smallest number of quantities expected outside their bands by chance that a note reports."""
 
 INTERVALS = (0.5, 0.9)
 """Central intervals whose coverage is reported."""
@@ -69,14 +70,14 @@ PRIOR_THIN = 10
 bands assume independent data sets."""
 
 _LARGEST_COUNT = 2**31 - 1
-"""The largest whole number that Stan holds."""
+"""The largest whole number that Stan can store."""
 
 FILE = "calibration.json"
-"""Record of a calibration, which is stored next to the ledger of its batch."""
+"""File of a calibration's record, next to the ledger of its batch."""
 
 
 def _is_own(path: Path) -> bool:
-    """Whether pyflowers wrote a file of a calibration: it is the record or is listed there."""
+    """Whether pyflowers wrote a file: it is the record of a calibration, or the record lists it."""
     record = read_json(path.with_name(FILE))
     listed = {FILE, *record.get("files", ())}
     return {"simulator_is_program", "seed"} <= record.keys() and path.name in listed
@@ -86,12 +87,12 @@ _KIND = FileKind("calibration", _is_own)
 
 
 def check_files(folder: str | Path, names: Iterable[str] = ()) -> None:
-    """Refuse a folder in which files named like a calibration's were not written by pyflowers.
+    """Refuse a folder with files that a calibration would replace but pyflowers did not write.
 
     Raises
     ------
     ConfigError
-        Naming the file.
+        If there is such a file; the message names it.
     """
     for name in (FILE, *names):
         check_file(Path(folder) / name, _KIND)
@@ -125,7 +126,7 @@ class Calibration(Shown):
         Seed of the simulated data and of the fits.
     simulator_is_program : bool
         Whether the program itself drew the parameters and the data. Then only its computation is
-        tested, because an error in its prior or its likelihood is in the data as well.
+        tested, because an error in its prior or its likelihood would be in the data as well.
     drop : bool
         Whether to leave out fits with divergences and fits whose effective sample size is below the
         number of draws that a true value is ranked among.
@@ -133,7 +134,7 @@ class Calibration(Shown):
         Whether the parameters were drawn from the posterior given observed data, not from the
         prior.
     of_simulation : tuple of str
-        Limitations of the parameters that were drawn, a sentence each.
+        Limitations of the simulated parameters, a sentence each.
     sha256 : str
         Digest of the program.
     priors : mapping of str to float
@@ -223,7 +224,7 @@ class Calibration(Shown):
         files = tuple(dict.fromkeys([*earlier, *made]))
         fields = _Record.model_fields.keys() - {"files"}
         record = _Record(**{name: getattr(self, name) for name in fields}, files=files)
-        # First, so that files left by an interruption are recognised as pyflowers' own.
+        # The record comes first, so that files left by an interruption count as pyflowers' own.
         with new_file(folder / FILE, _KIND) as new:
             new.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
         if figures:
@@ -249,7 +250,7 @@ class Calibration(Shown):
 
     @property
     def num_doubtful(self) -> int:
-        """The number of fits with divergences, or with fewer effective draws than ranks."""
+        """The number of fits with divergences, or with fewer effective draws than are ranked."""
         return int(self._all.loc[self._doubtful(self._all), "task"].nunique())
 
     @staticmethod
@@ -262,8 +263,8 @@ class Calibration(Shown):
         found = self.ranks["num_draws"].unique()
         if len(found) != 1:
             raise ConfigError(
-                "calibration: every fit failed or was left out, so there are no ranks; see its "
-                "ledger"
+                "calibration: every fit failed or was left out, so there are no ranks; see "
+                "the ledger of the batch"
             )
         return int(found[0])
 
@@ -300,8 +301,8 @@ class Calibration(Shown):
         -------
         DataFrame
             ``p_value``, of the simultaneous band; ``chi2_p``, of a chi-squared test with 20 bins;
-            ``coverage_50`` and ``coverage_90``, the shares of central intervals that hold the true
-            value; ``z_mean`` and ``z_sd``, mean and standard deviation of the z-scores
+            ``coverage_50`` and ``coverage_90``, the shares of central intervals that contain the
+            true value; ``z_mean`` and ``z_sd``, mean and standard deviation of the z-scores
             ``(mean - true) / sd``; and ``contraction``, the median of
             1 − (posterior variance) / (variance of the true values).
 
@@ -335,7 +336,7 @@ class Calibration(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """Return the limitations of the ranks, a sentence each."""
+        """The limitations of the ranks, a sentence each."""
         sentences = []
         ledger = self.batch.ledger()
         errors = self.batch.failures
@@ -360,8 +361,8 @@ class Calibration(Shown):
         sentences.extend(self.of_simulation)
         if self.is_posterior:
             sentences.append(
-                "the parameters are draws of the program's own posterior, so its computation at "
-                "these data is tested; a wrong prior is not seen"
+                "the parameters are draws from the program's own posterior, so this tests its "
+                "computation at these data and cannot detect a wrong prior"
             )
         if self.simulator_is_program:
             sentences.append(
@@ -420,7 +421,7 @@ def of_fit(
     true : mapping of str to array
         The parameters that the data were simulated with.
     thin : int
-        Take each `thin`-th draw of a chain.
+        Keep every `thin`-th draw of each chain.
     functions : sequence of str
         More test quantities, each ``module:function``. The function takes (draws, data) and returns
         an array of shape (chain, draw).
@@ -428,8 +429,8 @@ def of_fit(
     Returns
     -------
     mapping of str to array
-        ``parameter``, ``true``, ``rank``, ``num_draws``, posterior ``mean`` and ``sd``, and, equal
-        in all rows, the smallest effective sample size and the number of divergences.
+        ``parameter``, ``true``, ``rank``, posterior ``mean`` and ``sd``; and, the same in all rows,
+        ``num_draws``, the smallest effective sample size and the number of divergences.
 
     References
     ----------
@@ -520,9 +521,9 @@ def sbc(
     workers : int, optional
         Number of processes on this machine. Default: the usable cores.
     simulate : callable, optional
-        Function (number, seed) that returns draws of parameters and data as a
-        :class:`pyflowers.PriorPredictive`, instead of draws from the program's prior. Without it,
-        an error in the program's prior or in its ``y_rep`` cannot be found.
+        Function of (number, seed) that returns draws of parameters and data as a
+        :class:`pyflowers.PriorPredictive`; they replace draws from the program's prior. Without
+        it, an error in the program's prior or in its ``y_rep`` cannot be found.
     posterior : bool
         Whether to draw the parameters from the posterior given the observed data. Each fit then
         has both the observed and the simulated data (posterior SBC).
@@ -568,7 +569,8 @@ def sbc(
         raise ConfigError(f"sims must be a whole number of at least 1, got {sims!r}")
     check_files(out)
     if seed is None:
-        with suppress(ConfigError):  # there is no earlier run, or batch will report the error
+        # Without an earlier run, a new seed is made; other errors are reported by batch.
+        with suppress(ConfigError):
             seed = Batch(Path(out)).seed
     chosen = new_seed() if seed is None else seed
     # Only options that are given go to the tasks, because engines refuse options that they do not
@@ -643,7 +645,7 @@ def _tasks(
     for i in range(sims):
         values = y[i]
         if whole:
-            # If Stan cannot hold a value, the task fails with that message.
+            # A value that Stan cannot store is left as it is; the task then fails and reports it.
             fits_in = np.isfinite(values).all() and values.max(initial=0) <= _LARGEST_COUNT
             values = values.astype(np.int64) if fits_in else values
         truth = {name: each[i].tolist() for name, each in true.items()}
@@ -710,8 +712,8 @@ def simulate_from_posterior(
     else:
         whole = _twice(program, fit.data, size)
     note = (
-        "the diagnostics of the fit to the observed data fail, so the parameters that were drawn "
-        "from it may not be its posterior's"
+        "the diagnostics of the fit to the observed data fail, so the parameters drawn from it may "
+        "not follow the posterior"
     )
     return PriorPredictive(
         program=program,
@@ -750,14 +752,14 @@ def _size_of_rows(program: Program, leaves_out: bool) -> str:
         first, inner = variable.sizes[:1], variable.sizes[1:]
         if any(map(depends, inner)) or (first != (size,) and any(map(depends, first))):
             raise ConfigError(
-                f"{program.name}: posterior SBC adds new observations, and how {name} grows with "
-                f"{size} is not plain; declare it with {size} as its first size, or none"
+                f"{program.name}: posterior SBC adds new observations, and the sizes of {name} "
+                f"depend on {size}; use {size} only as its first size, or not at all"
             )
     each = [n for n, v in blocks.parameters.items() if any(map(depends, v.sizes))]
     if each and not leaves_out:
         raise ConfigError(
-            f"{program.name}: {each[0]} has a value for each observation, so that new ones need "
-            f"values of their own; {Capability.HELD_OUT.remedy}"
+            f"{program.name}: {each[0]} has a value for each observation, so new observations "
+            f"need new values; {Capability.HELD_OUT.remedy}"
         )
     return size
 

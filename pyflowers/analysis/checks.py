@@ -1,4 +1,4 @@
-"""Posterior predictive checks, which test whether the model would produce data like these.
+"""Posterior predictive checks, which test whether the model would produce data like those observed.
 
 For a statistic T of a data set the posterior predictive p-value is
 
@@ -8,16 +8,16 @@ where y_rep are data of the same design drawn from the model [1]_. Half of the t
 statistics of counts are treated alike on both sides. A p near 0 or 1 shows that the model does not
 reproduce this aspect of the data. Most such p-values are further from 0 and 1 than uniform values
 would be [2]_; for statistics that hardly depend on the parameters, such as the dispersion within
-groups, they are uniform. So at most 1% of data sets drawn from the model fall below 0.005 or above
-0.995.
+groups, they are uniform. So for at most about 1% of the data sets drawn from the model, the p-value
+is below 0.005 or above 0.995.
 
 If rows are grouped, values are also compared with the mean of their own group
 (`dispersion_within`, `sd_within`), because differences between groups would hide how much values
 vary within them. If times are known, values at consecutive times are compared (`autocorrelation`).
 
 Groups are also checked: `group_outlier` replicates whole groups, whose means are drawn anew from
-the population. So a group that does not belong to the population is found even if the model fits
-its mean.
+the population. A group that does not belong to the population is therefore found even if the model
+fits its mean.
 
 Predictions of each observation from the others are checked by their probability integral
 transforms (`loo_pit`),
@@ -88,7 +88,7 @@ SMALLEST_P = 1e-12
 smaller one."""
 
 MOST_GROUPED = 1_000_000_000
-"""The most values in data sets with new groups; for larger data, fewer such sets are replicated."""
+"""The most values in all data sets with new groups; larger data get fewer such data sets."""
 
 GROUP_OUTLIER = "group_outlier"
 LOO_PIT = "loo_pit"
@@ -106,7 +106,7 @@ class PredictiveCheck:
         The statistic in words.
     p_value : float
         The posterior predictive p-value. For ``loo_pit``, the probability that uniform values
-        deviate as far.
+        deviate at least as far.
     mcse : float
         Monte Carlo standard error of `p_value`; NaN where it cannot be estimated.
     observed : float
@@ -154,8 +154,8 @@ class PredictiveCheck:
     def p_text(self) -> str:
         """The p-value as it is printed, such as ``p = 0.0798``.
 
-        With S replicated data sets a p-value below 1/S cannot be told from 0. It is printed as
-        ``p < 0.00025`` if S is 4000.
+        With S replicated data sets, a p-value below 1/S cannot be distinguished from 0. It is
+        printed as ``p < 0.00025`` if S is 4000.
         """
         least = 1 / self.replicated.size if self.replicated.size else SMALLEST_P
         if self.p_value < least:
@@ -246,7 +246,7 @@ class PredictiveChecks(Shown):
     def table(self) -> pd.DataFrame:
         """Return a row for each check: observed and replicated values, p-value and its mcse.
 
-        The replicated values have a median and an interval of the fit's probability.
+        The replicated values are summarised by their median and by the fit's interval.
         """
         probs = interval_quantiles(self.fit.interval)
         rows = {}
@@ -424,7 +424,7 @@ def _check_groups(
 
     most = max(2, MOST_GROUPED // fit.data.num_obs)
     if most < positions.size:
-        notes.append(f"{GROUP_OUTLIER}: {most} data sets with new groups represent all")
+        notes.append(f"{GROUP_OUTLIER}: only {most} data sets with new groups are replicated")
         positions, shape = positions[evenly(positions.size, most)], (1, most)
     (values,) = _of_replicates([by_group.outlier], replicates_of(fit, positions, rng, make))
     meaning = f"distance of the most distant {labels.column}"
@@ -458,29 +458,29 @@ def _check_pit(
     about = (LOO_PIT, "PITs of leave-one-out prediction", pit.p_value, np.nan, np.nan, np.empty(0))
     found.append(PredictiveCheck(*about, *words))
     if pit.values.size < pit.num_obs:
-        some = f"{pit.values.size} of {pit.num_obs} observations, evenly spaced,"
-        notes.append(f"{LOO_PIT}: {some} represent all")
+        some = f"{pit.values.size} of {pit.num_obs} observations, evenly spaced"
+        notes.append(f"{LOO_PIT}: computed for {some}")
     if pit.num_bad:
         notes.append(f"{LOO_PIT}: {_on_k_hat(pit)}")
     return pit
 
 
 def _on_k_hat(pit: LooPit) -> str:
-    """Return a note on large k-hats, and on whether a failure depends on their PITs."""
+    """Return a note on PITs with a large k-hat, and on whether a failure depends on them."""
     found = (
         f"the PITs of {pit.num_bad} of {pit.values.size} observations are only approximate, since "
-        f"each of these changes the posterior much (k-hat above {pit.good_k:.2f})"
+        f"each of these changes the posterior strongly (k-hat above {pit.good_k:.2f})"
     )
     rest = pit.values[pit.k_hat <= pit.good_k]
     if _passes(LOO_PIT, pit.p_value) or not rest.size:
         return found
     if ecdf.p_value(rest, num_draws=pit.num_draws) < PIT_LIMIT:
         return f"{found}; without them the check fails as well"
-    return f"{found}; without them the check passes, so that its failure rests on them"
+    return f"{found}; without them the check passes, so its failure depends on them"
 
 
 MOST_VALUES = 4_000_000
-"""The most pointwise likelihoods in memory; with more observations, a sample gets PITs."""
+"""The most pointwise likelihoods in memory; of more observations, only a sample has PITs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,7 +517,7 @@ class LooPit:
 
     @cached_property
     def p_value(self) -> float:
-        """The probability that uniform values deviate as far, see :func:`.ecdf.p_value`."""
+        """The probability that uniform values deviate as far; see :func:`.ecdf.p_value`."""
         return ecdf.p_value(self.values, num_draws=self.num_draws)
 
     @property
@@ -534,18 +534,18 @@ def evenly(total: int, most: int | None) -> NDArray[np.int64]:
 
 
 RATIO_IN_WORDS = 1.5
-"""The smallest ratio for which a finding states how many times as much values vary."""
+"""The smallest ratio of observed to predicted variation that a finding states as a number."""
 
 SHAPE_Z = 3.0
 """Standard errors by which the mean or spread of PITs must deviate to be reported as the cause."""
 
 _MEAN = (
-    "see whether pyflowers sensitivity finds a prior far from the data, which then needs their "
-    "scale (--prior); if not, the program lacks a covariate or an offset"
+    "see whether pyflowers sensitivity finds a prior far from the data, and if so, set a prior on "
+    "the scale of the data (--prior); if not, the program lacks a covariate or an offset"
 )
 _WIDER_COUNTS = (
     "use a likelihood with a dispersion parameter (neg_binomial_2 instead of poisson, "
-    "beta_binomial instead of binomial), or add a normal effect of each row to the log or logit"
+    "beta_binomial instead of binomial), or add a normal effect for each row to the log or logit"
 )
 _WIDER = "use student_t instead of normal, or let the standard deviation differ between groups"
 _NARROWER = (
@@ -557,12 +557,12 @@ _NARROWER_COUNTS = (
 )
 _NARROWER_MEASUREMENTS = f"{_NARROWER}narrow the prior on the standard deviation"
 _TAILS = (
-    "look at the most extreme rows; where they are right, use a likelihood with heavier tails "
+    "look at the most extreme rows; if they are correct, use a likelihood with heavier tails "
     "(neg_binomial_2 instead of poisson, student_t instead of normal)"
 )
 _ZEROS = "use neg_binomial_2, which has more zeros than poisson, or a zero-inflated likelihood"
 _LIMIT = (
-    "see whether values are cut off at a limit, which truncation or censoring describes; if not, "
+    "see whether values are cut off at a limit, and if so, model truncation or censoring; if not, "
     "the program lets values vary too much"
 )
 _OTHER = "the {name} of {values} is {side} than"
@@ -576,19 +576,19 @@ _WORDS = {
     "zeros": (
         "{many} of {values} are 0 than",
         _ZEROS,
-        "if rows of 0 were left out of the table, add them; otherwise truncate the likelihood at "
+        "if rows with 0 were left out of the table, add them; otherwise truncate the likelihood at "
         "1, or give zeros a separate probability",
     ),
     "minimum": ("the smallest of {values} is {side} than", _LIMIT, _TAILS),
     "maximum": ("the largest of {values} is {side} than", _TAILS, _LIMIT),
     "group_outlier": (
         "{who}, the most distant {group}, is {away} the rest than",
-        "look at its rows; where they are right, add a covariate that sets it apart, or draw the "
+        "look at its rows; if they are correct, add a covariate that sets it apart, or draw the "
         "groups from student_t instead of normal",
         "see whether the groups form clusters, and add the covariate that divides them",
     ),
     "autocorrelation": (
-        "{values} resemble those at the {time} before{within} {degree} than",
+        "{values} resemble those at the previous {time}{within} {degree} than",
         "add an effect of time, such as a trend or a season, or an autoregressive term; {order}",
         "look for what alternates in time, and add its effect; {order}",
     ),
@@ -647,7 +647,7 @@ def of_statistic(
         "group": group,
         "time": time,
         "within": within,
-        "order": f"if {time} is no order in time, do not give it as the time",
+        "order": f"if {time} is not an order in time, do not give it as the time",
     }
     found, if_larger, if_smaller = _WORDS.get(name, (_OTHER, "", ""))
     numbers = [format_number(float(value)) for value in (observed, low, high)]
@@ -696,7 +696,7 @@ def _values(fit: Fit) -> str:
 
 
 def _with_start(fit: Fit, advice: str) -> str:
-    """Add how to change a shipped program, or which family a formula needs."""
+    """Add to the advice how to change a shipped model, or which family a formula needs."""
     formula, reference = fit.program.declaration.formula, fit.program.reference
     is_wider = advice in (_WIDER, _WIDER_COUNTS, _TAILS, _ZEROS)
     if formula is not None:
@@ -722,7 +722,7 @@ def replicates_of(
     rng: np.random.Generator,
     make: Callable[[Draws, Data, np.random.Generator], FloatArray] | None = None,
 ) -> Iterator[FloatArray]:
-    """Yield replicated data sets, shape (R, N), some at a time.
+    """Yield replicated data sets, shape (R, N), a block at a time.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
 """Contrasts and probabilities of derived quantities, with their Monte Carlo standard errors.
 
 An expression is evaluated in every draw, so that its draws come from its posterior. A number is
-summarised by its median and an interval, a condition by its probability, the mean of an indicator.
+summarised by its median and an interval, a condition by its probability, the mean of its indicator.
 
 The grammar of expressions, such as ``mu_plant[3] - mu_plant[rose]``, is a small part of Python's:
 numbers, quantities and their elements, ``+ - * / **``, comparisons, ``and``, ``or``, ``not``, and
 the functions of :data:`FUNCTIONS`. Nothing else is evaluated: no attributes, other names or other
-calls. An element is named as in the summary, by its labels, or by its position from 1 if no label
-has that name.
+calls. An element is named by its labels, as in the summary, or by its position, counted from 1, if
+that is not also a label.
 
 If the program declares how it predicts and no quantity is named ``mu``, then ``mu`` is the expected
 response averaged over the fit's rows, and ``mu[subject 308]`` its average over the rows where the
@@ -116,7 +116,7 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
     text : str
         The expression, such as ``mu_plant[rose] > mu_plant[1]``.
     posterior : Dataset
-        The quantities that it may name.
+        The quantities that the expression may name.
     fit : Fit, optional
         The fit whose expected response is ``mu``.
 
@@ -142,7 +142,7 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = getattr(error, "msg", None) or "it cannot be read"
         raise expression.error(f"{reason}; see pyflowers contrast --help") from error
-    with np.errstate(all="ignore"):  # what is not a number is refused below
+    with np.errstate(all="ignore"):  # values that are not finite are refused below
         value = expression.value(tree.body, 0)
     if not isinstance(value, xr.DataArray):
         raise expression.error(
@@ -159,7 +159,7 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
 
 
 def _array(values: Array, labels: Sequence[Sequence[str]] = ()) -> xr.DataArray:
-    """Return draws with the labels of their elements, under new names of the dimensions."""
+    """Return draws with the labels of their elements, and with new names for the dimensions."""
     import xarray as xr
 
     own = {f"dim_{i}": list(each) for i, each in enumerate(labels)}
@@ -171,12 +171,12 @@ def _labels(value: Any) -> tuple[tuple[str, ...], ...]:
 
 
 class _Expression:
-    """An expression. Its values are numbers, and draws of numbers or conditions."""
+    """An expression. Its parts have values: numbers, or draws of numbers or of conditions."""
 
     def __init__(self, text: str, posterior: xr.Dataset, fit: Fit | None = None) -> None:
         self.text = text
         self.posterior = posterior
-        # If mu is a quantity, the name stands for it.
+        # If the posterior has a quantity mu, the name means that quantity.
         self.fit = None if fit is None or EXPECTED in posterior or not _predicts(fit) else fit
         self.found: dict[str, xr.DataArray] = {}
 
@@ -293,7 +293,7 @@ class _Expression:
             raise self.error(
                 f"it combines {sizes[0]} elements with {sizes[1]} others; select single elements"
             )
-        if isinstance(op, ast.Pow):  # also for integers
+        if isinstance(op, ast.Pow):  # integers have no negative powers in NumPy
             values = tuple(np.float64(1) * each for each in values)
         try:
             return _OPERATORS[type(op)](*values)
@@ -357,7 +357,7 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
         known = [
             its for its in cells.get(column, ()) if re.match(rf"{re.escape(its)}\s*[],]", label)
         ]
-        # A number may be written differently from the table.
+        # A number may be written differently in the table.
         value, length = max(
             ((each, len(each)) for each in known), key=lambda e: e[1], default=("", 0)
         )
@@ -370,7 +370,8 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
                 some = sorted(cells[column])[:8]
                 some += ["…"] if len(cells[column]) > len(some) else []
                 raise of.error(
-                    f"{what}; choose one of {', '.join(some)}, or predict other rows with --new"
+                    f"{what}; choose one of {', '.join(some)}, or predict other rows with "
+                    "pyflowers predict --new"
                 )
             raise of.error(
                 f"{what}; write a column and one of its labels, such as "
@@ -475,7 +476,7 @@ class Contrasts(Shown):
         """Return the probability of each condition, with its Monte Carlo error.
 
         If a condition holds in every draw, or in none, the error cannot be estimated and is NaN.
-        The probability is then within about 3 divided by the number of independent draws of 1 or 0.
+        The probability then differs from 1 or 0 by at most about 3 / (number of independent draws).
         """
         return self._table(lambda each: each.dtype == bool, _condition)
 
@@ -551,8 +552,8 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
     Raises
     ------
     ConfigError
-        If there is no expression, one cannot be evaluated, or the interval does not lie between 0
-        and 1.
+        If there is no expression, an expression cannot be evaluated, or the interval does not lie
+        between 0 and 1.
 
     See Also
     --------

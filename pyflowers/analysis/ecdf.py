@@ -1,19 +1,19 @@
 """Simultaneous bands for the empirical distribution function of a sample that should be uniform.
 
-With N independent values, C(z) = #{n : u[n] ≤ z} has the distribution Binomial(N, z) at each point
-z where the values are uniform. The band holds, at every point z[1] < … < z[K], the counts whose two
-tails both exceed a level t:
+For N independent uniform values, C(z) = #{n : u[n] ≤ z} has the distribution Binomial(N, z) at each
+point z. The band contains, at every point z[1] < … < z[K], the counts whose two tails both exceed a
+level t:
 
     Pr(C(z) ≤ c) > t   and   Pr(C(z) ≥ c) > t
 
-and t is the largest level for which C stays inside everywhere with the requested probability. That
-probability is computed exactly. C is a Poisson process of rate N on (0, 1) given C(1) = N. Its
-increments between points are independent, so that the mass of the paths inside is propagated from
-point to point by a convolution, and divided by Pr(Poisson(N) = N) at the end. All terms are
-positive, so nothing cancels.
+and t is the largest level for which C stays inside everywhere with at least the requested
+probability. That probability is computed exactly. C is a Poisson process of rate N on (0, 1),
+conditional on C(1) = N. The increments of the process between points are independent, so the mass
+of the paths that stay inside is propagated from point to point by a convolution, and divided by
+Pr(Poisson(N) = N) at the end. All terms are positive, so nothing cancels.
 
-Ranks among S draws are multiples of 1/(S + 1). They are uniform on {0, …, S} if the computation is
-right, and the band is evaluated at such multiples.
+Ranks among S draws are uniform on {0, …, S} if the computation is right. They are divided by S + 1,
+and the band is evaluated at multiples of 1/(S + 1).
 
 References
 ----------
@@ -57,7 +57,7 @@ class Band:
     points : array, shape (K,)
         Increasing, between 0 and 1.
     lower, upper : array of int, shape (K,)
-        The smallest and the largest number of values up to each point.
+        The smallest and the largest allowed number of values up to each point.
     prob : float
         The requested probability. Because counts are integers, the actual probability of the band
         is slightly larger, see :func:`inside_probability`.
@@ -109,7 +109,7 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
     if not 0 < prob < 1:
         raise ConfigError(f"prob must lie between 0 and 1, got {prob!r}")
     points = band_points(num_values, num_draws)
-    # By Bonferroni's inequality the first is low enough; only a single point needs the second.
+    # By Bonferroni's inequality low is low enough; the level reaches high only with a single point.
     low, high = (1 - prob) / (2 * points.size), (1 - prob) / 2
     while log(high / low) > 1e-4:
         middle = (low * high) ** 0.5
@@ -123,8 +123,9 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
 def p_value(values: ArrayLike, *, num_draws: int | None = None) -> float:
     """Return the probability that uniform values deviate at least as much as these at some point.
 
-    It is the probability of leaving the widest band that these values leave. So a band of
-    probability `prob` contains them if this is above 1 − `prob`. It is accurate far into the tail.
+    This is the probability that uniform values leave the widest band that these values leave. A
+    band of probability `prob` thus contains the values if the result is above 1 − `prob`. The
+    result is accurate far into the tail.
 
     Parameters
     ----------
@@ -229,8 +230,8 @@ def outside_probability(
 ) -> float:
     """Return 1 minus :func:`inside_probability`, accurately even if it is very small.
 
-    The mass that leaves is added up from point to point: with a values up to one point, the number
-    up to the next is a plus a binomial number of the others.
+    The mass that leaves is added up from point to point: given m values up to one point, the number
+    up to the next is m plus a binomial number of the others.
     """
     from scipy.special import bdtr, bdtrc
 
@@ -252,7 +253,7 @@ def _paths(
 ) -> Iterator[tuple[float, IntArray, FloatArray]]:
     """Yield 0 and each point, with the counts inside the limits and the mass of their paths.
 
-    It is the mass of the paths of a Poisson process that have stayed inside so far.
+    The mass is that of the paths of a Poisson process that have stayed inside so far.
     """
     at, counted, mass = 0.0, np.zeros(1, dtype=np.int64), np.ones(1)
     yield at, counted, mass
@@ -274,7 +275,7 @@ def _poisson(mean: float, k: IntArray | int) -> FloatArray:
 
 
 def _limits(num_values: int, points: FloatArray, level: float) -> tuple[IntArray, IntArray]:
-    """Return the counts with both tails above a level, at each point."""
+    """Return the smallest and largest count with both tails above a level, at each point."""
     lower = _smallest(num_values, points, level)
     # Pr(C(z) ≥ c) = Pr(N − C(z) ≤ N − c), and N − C(z) ~ Binomial(N, 1 − z).
     return lower, num_values - _smallest(num_values, 1 - points, level)
@@ -284,7 +285,7 @@ def _smallest(num_values: int, points: FloatArray, level: float) -> IntArray:
     """Return the smallest c with Pr(Binomial(N, z) ≤ c) > level, at each point."""
     from scipy.special import bdtr, bdtrik
 
-    # The count as a real number, which rounding may have moved across an integer.
+    # bdtrik gives the count as a real number, which rounding may have moved across an integer.
     near = np.nan_to_num(np.ceil(bdtrik(level, num_values, points)), nan=0.0)
     found = np.clip(near - 1, 0, num_values)
     for _ in range(2):

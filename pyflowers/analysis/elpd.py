@@ -2,15 +2,15 @@
 
 elpd_loo = Σ_n log p(y[n] | y without y[n]), each term estimated from the draws of one fit by
 Pareto-smoothed importance sampling. Models of the same data are compared observation by
-observation: the difference of two elpd has the standard error sqrt(N var_n(d[n])). Observations
+observation: a difference in elpd has the standard error sqrt(N var_n(d[n])). Observations
 whose k-hat is too large can be left out exactly instead, by refits. Stacking finds the weights for
 which the mixture of the models' predictive distributions has the largest elpd.
 
-elpd has a Monte Carlo error. To first order, a term changes by
+elpd has a Monte Carlo error. To first order, draw s, with weight w[n, s], changes term n by
 
-    w[n, s] (p(y[n] | draw s) / p(y[n] | y without y[n]) − 1)
+    w[n, s] (p(y[n] | draw s) / p(y[n] | y without y[n]) − 1).
 
-for draw s with weight w[n, s]. The squares of these changes sum to the variance of an
+The squares of these changes sum to the variance of an
 importance-sampling estimate [2]_, section 2.3. All terms are computed from the same draws, so the
 changes are added up over n before they are squared, and their effective sample size replaces the
 number of draws. The errors of refits are independent of each other.
@@ -290,12 +290,12 @@ class LooComparison(ElpdComparison):
             ),
             (
                 close,
-                f"The difference to {' and '.join(close)} is below {SMALL_DIFFERENCE:g}: such "
+                f"The difference from {' and '.join(close)} is below {SMALL_DIFFERENCE:g}: such "
                 "models predict about equally well.",
             ),
             (
                 noisy,
-                f"The difference to {' and '.join(noisy)} is within its Monte Carlo error, so that "
+                f"The difference from {' and '.join(noisy)} is within its Monte Carlo error, so "
                 "other draws may rank these models differently: refit them with more draws.",
             ),
         )
@@ -310,27 +310,27 @@ class LooComparison(ElpdComparison):
             remedy = model.no_refit or "pyflowers loo refits the model without each of them"
             sentences.append(
                 f"{name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
-                f"{model.good_k:.2f}, so its elpd is likely too high; {remedy}."
+                f"{model.good_k:.2f}, so the model's elpd is likely too high; {remedy}."
             )
         if model.failed.size:
             sentences.append(
                 f"{name}: {model.failed.size} of {model.refitted.size} refits failed their "
-                f"diagnostics, without observation {first_ten(model.failed + 1)}; {AGAIN}."
+                f"diagnostics (without observation {first_ten(model.failed + 1)}); {AGAIN}."
             )
-        # p_loo has a standard error. For a good model with a weak prior it is about the number of
-        # parameters, and larger in half of the data sets.
+        # p_loo has a standard error: for a good model with a weak prior, p_loo is about the number
+        # of parameters, and larger than that for half of the data sets.
         if model.p_loo - 2 * model.p_loo_se > num:
             sentences.append(
-                f"{name}: p_loo {model.p_loo:.3g} is above the number of its parameters, {num}, so "
-                "the model is likely misspecified: observations may vary more than it allows, for "
-                "example (Vehtari et al. 2017); see pyflowers check."
+                f"{name}: p_loo {model.p_loo:.3g} is above the model's number of parameters, "
+                f"{num}, so the model is likely misspecified; for example, observations may vary "
+                "more than it allows (Vehtari et al. 2017); see pyflowers check."
             )
         elif (model.k_hat > model.good_k).any():
             sentences.append(
-                f"{name}: its {num} parameters are many for {self.num_obs} observations, so a "
-                "large k-hat need not mean that it is wrong."
+                f"{name}: {num} parameters are many for {self.num_obs} observations, so a large "
+                "k-hat need not mean that the model is wrong."
                 if num > self.num_obs / 5
-                else f"{name}: a large k-hat of a model of few parameters, here {num}, points to "
+                else f"{name}: a large k-hat in a model with few parameters, here {num}, points to "
                 "outliers or misspecification; see pyflowers check."
             )
         return sentences
@@ -346,7 +346,7 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
         table, such as rows with missing values, are compared on the rows that all of them have.
     refit : bool
         Whether to refit a model without each observation whose k-hat is too large. If that is not
-        possible, the estimates stay and ``cautions`` gives the reason.
+        possible, the estimates stay as they are and ``cautions`` gives the reason.
 
     Returns
     -------
@@ -411,8 +411,8 @@ def _standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) 
 def stacking_weights(elpd: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weights of the mixture of models with the best predictions.
 
-    They maximise Σ_n log Σ_k w_k p(y[n] | y without y[n], model k), which is concave, by the EM
-    steps of a mixture's proportions: each step increases it.
+    They maximise Σ_n log Σ_k w_k p(y[n] | y without y[n], model k), a concave function, by the EM
+    steps for a mixture's proportions: each step increases the function.
 
     Parameters
     ----------
@@ -605,7 +605,7 @@ class GroupComparison(ElpdComparison):
     models : tuple of ModelGroups
         The models, the best first.
     column : str
-        The table's name of the column of groups.
+        The table's name for the column of groups.
     groups : tuple of str
         The labels of the groups.
 
@@ -642,13 +642,13 @@ class GroupComparison(ElpdComparison):
         if len(self.groups) < FEW_GROUPS and len(self.models) > 1:
             sentences.append(
                 f"with {len(self.groups)} groups the standard error of a difference is itself "
-                f"unreliable; compare over {FEW_GROUPS} or more"
+                f"unreliable; compare over {FEW_GROUPS} or more groups"
             )
         for model in self.models:
             if model.failed:
                 sentences.append(
                     f"{model.name}: {len(model.failed)} of {len(self.groups)} refits failed their "
-                    f"diagnostics, without {self.column} {first_ten(model.failed)}; {AGAIN}"
+                    f"diagnostics (without {self.column} {first_ten(model.failed)}); {AGAIN}"
                 )
             if model.total_mcse > LARGE_ERROR:
                 sentences.append(
@@ -671,7 +671,7 @@ def leave_one_group_out(
     fits : sequence of Fit
         One fit for each model, all to the same data.
     column : str, optional
-        The table's name of the column of groups. Default: the column that the program groups by.
+        The table's name for the column of groups. Default: the column that the program groups by.
     advance : callable
         Function without arguments, called after each refit, for example to show progress.
 
@@ -716,9 +716,9 @@ def leave_one_group_out(
     for fit, rows in zip(fits, common_rows(fits), strict=True):
         if rows.size < fit.data.num_obs:
             raise ConfigError(
-                f"PSIS-LOO: {fit.name} was fitted to {fit.data.num_obs} rows, of which "
-                f"{rows.size} are those of all models, so that a group left out would not be the "
-                "same; fit all to the same rows of one file"
+                f"PSIS-LOO: {fit.name} was fitted to {fit.data.num_obs} rows, but only {rows.size} "
+                "of them are used by all models, so a left-out group would differ between models; "
+                "fit all models to the same rows of one file"
             )
     labels = group_labels(fits[0], column)
     sets = [np.flatnonzero(labels.codes == g) for g in range(len(labels))]

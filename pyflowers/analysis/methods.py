@@ -71,7 +71,7 @@ class MethodResult:
         Number of draws; 0 for methods without draws.
     ess : float
         For the reference, the smallest bulk effective sample size; for an approximation, the number
-        of different draws (Pathfinder resamples, so that draws repeat); NaN without draws.
+        of different draws (Pathfinder resamples, so its draws repeat); NaN without draws.
     elbo : float
         Evidence lower bound in nats; NaN if the method has none.
     kl : float
@@ -134,10 +134,10 @@ class Comparison(Shown):
     vb : VBResult or None
         The closed-form variational fit; None if the program has none.
     vb_from_afar : VBResult or None
-        A variational fit that starts far away, to show the ascent; None unless the model is of one
-        normal distribution.
+        A variational fit that starts far away, to show the ascent; None unless the model is a
+        single normal distribution.
     failures : mapping of str to str
-        Methods that failed or were left out, and the reason.
+        Methods that failed or were left out, and the reasons.
 
     See Also
     --------
@@ -292,7 +292,7 @@ def compare(
         Hyperparameters to change.
     engine : str
         The engine of the reference, see :func:`pyflowers.fit`. The approximations need CmdStan;
-        without one they are left out.
+        without it they are left out.
     cmdstan : str or Path, optional
         The CmdStan to use, see :func:`pyflowers.toolchain.find_cmdstan`.
     include_paths : sequence of path
@@ -317,8 +317,8 @@ def compare(
     Raises
     ------
     ConfigError
-        If there are no parameters to compare, the fit has kept no draws of all its parameters, or
-        `nuts` is given together with options of a fit.
+        If there are no parameters to compare, the fit has not kept the draws of all its parameters,
+        or `nuts` is given together with options of a fit.
     PyflowersError
         If the reference cannot be fitted, see :func:`pyflowers.fit`. Any other method that fails is
         left out, and ``failures`` gives the reason.
@@ -341,7 +341,7 @@ def compare(
         how = {"seed": seed, "priors": priors, "engine": engine, "cmdstan": cmdstan, **of_fit}
         reference = fit(program, data, include_paths=include_paths, **how)
     elif of_fit:
-        raise ConfigError(f"{next(iter(of_fit))}: the fit is finished; leave this argument out")
+        raise ConfigError(f"{next(iter(of_fit))}: nuts is a finished fit; leave this argument out")
     reference = reference.with_interval(interval)
     if not reference.posterior:
         raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")

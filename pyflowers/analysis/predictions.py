@@ -5,7 +5,7 @@ Rows of a table are predicted as the program's ``[prediction]`` declares, see
 
 The next observation of group p is drawn from p(y_new | group p's parameters) in each draw of the
 posterior. For a new group, the parameters are first drawn from the population in that draw. Both
-are draws of the posterior predictive distribution, so their quantiles are its intervals.
+are draws from the posterior predictive distribution, so their quantiles give its intervals.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ OF_TRIALS = " (successes out of each row's trials)"
 """Addition to the name of a binomial response."""
 
 LARGEST_BLOCK = 4_000_000
-"""The number of draws of rows that one thread holds in memory."""
+"""The most draws, over all rows of a block, that one thread holds in memory."""
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class Predictions(Shown):
     parts : tuple of Prediction
         The observation of each group at the next time (a new observation where there are no times),
         an observation of a new group, and the mean of a new group. For a program that draws
-        ``y_new`` and ``y_new_group`` in Stan, these two.
+        ``y_new`` and ``y_new_group`` in Stan, these two quantities.
     seed : int
         Seed of the predictions.
     notes : tuple of str
@@ -135,7 +135,8 @@ class Predictions(Shown):
         """Return the median, two intervals and the median's Monte Carlo error of each value.
 
         The intervals have probability 50% and the fit's ``interval``. Quantiles of counts are
-        values that occur: the smallest value with at least this probability up to it.
+        values that occur: each is the smallest value whose cumulative probability is at least its
+        level.
         """
         return pd.concat([_summary(each, self.fit.interval) for each in self.parts])
 
@@ -220,7 +221,7 @@ def row_sets(
     columns = (by,) if isinstance(by, str) else tuple(by or ())
     for name in (*columns, *([] if weights is None else [weights])):
         if not isinstance(name, str):
-            raise ConfigError(f"by and weights are names of columns, not a {type(name).__name__}")
+            raise ConfigError(f"by and weights take names of columns, got {type(name).__name__}")
     for column in (*columns, *([weights] if weights else [])):
         if is_of_fit and column not in table.cells:
             raise DataError(
@@ -242,12 +243,14 @@ def row_sets(
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))
         raise DataError(
-            f"{table.where(row)}: {weights} is {weight[row]:g}, and a weight is at least 0"
+            f"{table.where(row)}: {weights} is {weight[row]:g}, but weights must be at least 0"
         )
     total = np.bincount(codes := codes.ravel(), weight, len(index))
     if not (total > 0).all():
         which = index[int(np.argmin(total > 0))]
-        raise DataError(f"{table.source}: {weights} is 0 in all rows of {which}; leave them out")
+        raise DataError(
+            f"{table.source}: {weights} is 0 in all rows of {which}; leave these rows out"
+        )
     return RowSets(index, codes, weight / total[codes])
 
 
@@ -340,7 +343,10 @@ class RowPredictions(Shown):
         size = 8 * prod(sizes.values())
         # If a write fails halfway, the netCDF library may end the process.
         if shutil.disk_usage(Path(path).parent).free < 1.05 * size:
-            raise FitError(f"{path}: the draws take {size / 1e9:.1f} GB, and the disk has less")
+            raise FitError(
+                f"{path}: the draws take {size / 1e9:.1f} GB, but the disk has less; free some "
+                "space"
+            )
         with h5netcdf.File(path, "w") as file:
             node = file.create_group("predictions")
             node.dimensions = sizes
@@ -442,8 +448,8 @@ def predict(
     Parameters
     ----------
     fit : Fit
-        To predict rows, a fit of a program with ``[prediction]`` in its declaration; every formula
-        has it. Otherwise, a fit of a program with ``y_new``.
+        To predict rows, a fit of a program that declares ``[prediction]``, as every formula does.
+        Otherwise, a fit of a program with ``y_new``.
     new : path, DataFrame or Table, optional
         The rows to predict, with every column that the program reads except the observed one.
         Default: the fit's rows if `kind`, `by` or `weights` is given; otherwise no table.
@@ -451,8 +457,8 @@ def predict(
         ``expected`` (the default) for the expected value, ``linear`` for the linear predictor, or
         ``observation`` for a new observation.
     groups : str
-        ``data``: each row has the effects of its group. The effects of a label that the fit has not
-        seen are drawn from their population, once in each draw for all rows of the label.
+        ``data``: each row has the effects of its group. The effects of a label that is not in
+        the fit are drawn from their population, once in each draw for all rows of the label.
         ``none``: no effects of groups. ``population``: the effects are integrated over their
         population, so that a row stands for all groups that there might be.
     by : str or sequence of str, optional
@@ -580,7 +586,7 @@ def predictor_of(
     seed: int | None = None,
     reading: Mapping[str, Any] | None = None,
 ) -> Predictor:
-    """Return predictions of the rows of a table; by default, of the fit's rows."""
+    """Return the predictor of the rows of a table; by default, of the fit's rows."""
     if groups not in GROUPS:
         raise ConfigError(f"groups must be {', '.join(GROUPS)}, got {groups!r}")
     rule = rule_of(fit.program)
@@ -606,8 +612,9 @@ def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
     if wrong.any():
         row = int(np.argwhere(wrong)[0][2])
         raise ConfigError(
-            f"[prediction] in {fit.program.declared_in} has another density than the program's "
-            f"{name}, as for {fit.data.where(row)}; correct its family, linear_predictor or where"
+            f"[prediction] in {fit.program.declared_in} gives another density than the program's "
+            f"{name}, for example for {fit.data.where(row)}; correct its family, linear_predictor "
+            "or where"
         )
 
 

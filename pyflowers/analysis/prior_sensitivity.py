@@ -2,7 +2,7 @@
 
 With p(θ | y) ∝ p(y | θ) p(θ), scaling a component c, prior or likelihood, by the power alpha gives
 the importance ratios c(θ)^(alpha − 1), which are Pareto smoothed. The sensitivity of a quantity to
-a component is the distance D between its posterior and the scaled one, for a doubling of alpha:
+a component is the distance D between its posterior and the scaled one, per doubling of alpha:
 
     ½ Σ D(alpha) / |log2 alpha|  over alpha = 0.99 and 1.01.
 
@@ -17,7 +17,7 @@ of the two is used.
 
 A sensitivity of 0.05 or more matters: for a normal posterior it means that a doubling moves the
 mean by a quarter of the standard deviation, or changes the standard deviation by a factor of 1.25.
-A conclusion moves if it changes by this much.
+A conclusion is counted as moving if it changes by at least this much.
 
 Distributions of group effects do not count as prior: they model the population, and scaling them
 would change the model ([1]_, section 2.4).
@@ -27,8 +27,8 @@ References
 .. [1] Kallioinen, Paananen, Bürkner and Vehtari (2024), Detecting and diagnosing prior and
    likelihood sensitivity with power-scaling, Statistics and Computing 34, 57,
    doi 10.1007/s11222-023-10366-5: sections 2.1 and 2.2 for the weights, section 2.3 for the
-   diagnostic, the distance and the threshold. As in their R package priorsense the derivative is by
-   log2 alpha, and the mean of both sides.
+   diagnostic, the distance and the threshold. As in their R package priorsense, the derivative is
+   with respect to log2 alpha, and is the mean of those on both sides of 1.
 .. [2] Nguyen and Vreeken (2015), Non-parametric Jensen–Shannon divergence, ECML PKDD 2015, section
    3, for CJS and its bound.
 """
@@ -134,7 +134,7 @@ class Scaled:
             why = "it is the same in every draw, as a flat one is"
         elif far and not why:
             why = (
-                f"k-hat at the power {' and '.join(far)} is above {self.limit:.2f}, so the "
+                f"k-hat at power {' and '.join(far)} is above {self.limit:.2f}, so the "
                 "conclusions there are left blank"
             )
         return f"{self.component}: {why}" if why else ""
@@ -142,7 +142,7 @@ class Scaled:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity(Shown):
-    """How the posterior changes when the prior and the likelihood are scaled by powers.
+    """How the posterior changes when the prior and the likelihood are raised to powers.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ class Sensitivity(Shown):
         check = Check(
             *("shift per doubling of the prior", shift, DECIDES, "≤", shift <= DECIDES, where),
             "Kallioinen et al. (2024), section 2.3",
-            "choose a prior by what is known beforehand",
+            "choose a prior from what is known beforehand",
             f"{where}: its median moves by {shift:.2g} sd for each doubling of the prior's weight",
         )
         claim = f"no median moves by more than {DECIDES:g} sd for each doubling of its weight"
@@ -225,7 +225,7 @@ class Sensitivity(Shown):
             table = table.sort_values(str(table.columns[0]), ascending=False, kind="stable")
         moves = self.moves()
         moved: list[Line] = [
-            "Conclusions that move with the prior's weight, and how fast, for each doubling of it:",
+            "Conclusions that move with the prior's weight, with the change per doubling:",
             in_file(moves, "conclusions.csv"),
         ]
         return [
@@ -288,7 +288,7 @@ class Sensitivity(Shown):
 def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
     """Measure how sensitive the posterior is to the prior and to the likelihood.
 
-    Both are scaled by powers near 1 with importance weights, without a refit.
+    Both are raised to powers near 1 by importance weights, without a refit.
 
     Parameters
     ----------
@@ -380,7 +380,7 @@ def power_scale(
     odd = int(np.count_nonzero(~np.isfinite(log_density)))
     if odd:
         why = f"the log {component} is not finite in {odd} of {log_density.size} draws"
-        remedy = "correct what computes it, or give priors that keep those draws finite"
+        remedy = "correct the code that computes it, or refit with other priors"
         return Scaled(component, {}, {}, limit, f"{why}; {remedy}")
     spread = float(np.ptp(log_density))
     if spread <= 1e-10 * max(1.0, float(np.abs(log_density).max())):
@@ -546,7 +546,7 @@ def _judged(found: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
         absent = summary.index[summary[name].isna()]
         found[parameter.isin(absent) & (conclusion == name)] = np.nan
     slope, unit = found["per_doubling"].to_numpy(), found["unit"].to_numpy()
-    # To first order, a doubling multiplies the sd by 1 + slope / sd.
+    # To first order, a doubling changes log sd by slope / sd.
     with np.errstate(invalid="ignore", divide="ignore"):
         limit = np.select(
             [conclusion == "P(> 0)", conclusion == "sd"],

@@ -1,10 +1,10 @@
-"""Draws from the prior, and the data that they imply at the user's design.
+"""Draws from the prior, and the data that they imply for the user's design.
 
 Only groups, times and covariates are needed; observed values are not read. Draws come from the
 program's prior in NumPy if it has one, otherwise from Stan with ``prior_only = 1``.
 
 Such data may span hundreds of orders of magnitude. Quantiles are therefore draws and not averages
-of draws, and values beyond the floating-point numbers are infinite.
+of draws, and values beyond the range of floating-point numbers are infinite.
 
 References
 ----------
@@ -144,7 +144,7 @@ class PriorPredictive(Shown):
         num = self.data.num_obs
         implied: list[Line] = [
             f"The data that the prior implies, {num} {'value' if num == 1 else 'values'} of "
-            f"{self.data.value_name} in a draw:",
+            f"{self.data.value_name} in each draw:",
             in_file(self.implied(), "implied.csv"),
         ]
         return [
@@ -177,7 +177,7 @@ def prior(
     show_progress: bool = False,
     **reading: Any,
 ) -> PriorPredictive:
-    """Draw parameters from their prior, and data from them at the user's design.
+    """Draw parameters from their prior, and data from them for the user's design.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def prior(
         The design: groups, times, covariates. The observed column is not read and may be missing.
         Default: the example of the program.
     draws : int
-        Number of draws, at least 4. With ``prior_only`` they are of four chains together.
+        Number of draws, at least 4. With ``prior_only``, this is the total over four chains.
     seed : int, optional
         Seed from 0 to 2³² − 1. Default: a new one, which is recorded.
     priors : mapping of str to float, optional
@@ -275,7 +275,7 @@ def prior(
     rng = np.random.default_rng([options.seed, 3])
     drawn_by, judged, notes = "numpy", None, list[str]()
     if in_numpy is not None:
-        # Without observations they need no checks.
+        # Without observed values, the data block needs no checks.
         whole = replace(design, values=block)
         found = dict(in_numpy.draw(whole, draws, np.random.default_rng([options.seed, 2])))
         y_rep = found.pop(roles.y_rep, None)
@@ -297,13 +297,13 @@ def prior(
         )
     elif beyond := int(np.count_nonzero(~np.isfinite(y_rep).all(axis=-1))):
         notes.append(
-            f"{beyond} of {y_rep[..., 0].size} draws imply values that no floating-point number "
-            "holds: the prior is far too wide for such data"
+            f"{beyond} of {y_rep[..., 0].size} draws imply values beyond the range of "
+            "floating-point numbers: the prior is far too wide for such data"
         )
     if y_rep is not None and judged is not None and not judged.passed:
         notes.append(
-            "the diagnostics of these draws fail, so the chains may not have seen the whole prior; "
-            "narrower priors are easier to sample"
+            "the diagnostics of these draws fail, so the chains may not have explored the "
+            "whole prior; narrower priors are easier to sample"
         )
     return PriorPredictive(
         *(opened, whole, found, y_rep, made, values, options.seed, drawn_by),
@@ -314,7 +314,7 @@ def prior(
 
 
 def _refuse_infinite(program: Program, priors: Mapping[str, float]) -> None:
-    """Refuse an infinite width, naming the parameter whose prior becomes improper."""
+    """Refuse an infinite hyperparameter, and name the parameter whose prior becomes improper."""
     for name, value in priors.items():
         known = program.declaration.priors.get(name)
         if known is None or not isinstance(value, float | int) or math.isfinite(value):

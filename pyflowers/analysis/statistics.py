@@ -127,7 +127,7 @@ def find_statistics(
 
 
 def _find(wanted: str | Callable[[FloatArray], float]) -> Statistic:
-    """Return a statistic, given by its name, by the place of its function, or as a function."""
+    """Return a statistic, given by its name, by the path of its function, or as a function."""
     if callable(wanted):
         name = getattr(wanted, "__name__", type(wanted).__name__)
         return Statistic(name, _of_each(name, wanted), name)
@@ -156,7 +156,9 @@ def _find(wanted: str | Callable[[FloatArray], float]) -> Statistic:
             f"statistic {wanted!r}: {module} cannot be imported ({reason})"
         ) from error
     if not callable(holds.get(name)):
-        raise ConfigError(f"statistic {wanted!r}: {module} has no function {name}; correct it")
+        raise ConfigError(
+            f"statistic {wanted!r}: {module} has no function {name}; correct the name"
+        )
     return Statistic(name, _of_each(name, holds[name]), name)
 
 
@@ -235,13 +237,13 @@ class Groups:
         return np.asarray(sums / self.sizes)
 
     def within(self, y: FloatArray) -> FloatArray:
-        """Return how much values vary around the means of their groups. Some group needs two rows.
+        """Return how much values vary around the means of their groups.
 
-        For measurements it is the pooled standard deviation, √(Σ (y − m[p])² / Σ (n[p] − 1)), where
-        m[p] is the mean of group p and n[p] its number of rows. For counts it is the index of
-        dispersion, Σ (y − m[p])² / m[p] / Σ (n[p] − 1), over the groups with counts: given the
-        totals of the groups, its expectation for Poisson counts is exactly 1, regardless of the
-        rates. If all counts are 0, it is 1.
+        At least one group needs two rows. For measurements it is the pooled standard deviation,
+        √(Σ (y − m[p])² / Σ (n[p] − 1)), where m[p] is the mean of group p and n[p] its number of
+        rows. For counts it is the index of dispersion, Σ (y − m[p])² / m[p] / Σ (n[p] − 1), over
+        the groups with a count above 0: given the totals of the groups, its expectation for Poisson
+        counts is exactly 1, regardless of the rates. If all counts are 0, it is 1.
 
         References
         ----------
@@ -275,8 +277,8 @@ class Groups:
     def autocorrelation(self, y: FloatArray, pairs: NDArray[np.int64]) -> FloatArray:
         """Return the mean product of deviations from the group mean at consecutive times.
 
-        Deviations are divided by the standard deviation of their group. So the result is an
-        autocorrelation at lag 1, and groups with a large spread do not dominate.
+        Deviations are divided by the standard deviation of their group. The result is therefore an
+        autocorrelation at lag 1, and groups with a large spread do not dominate it.
 
         Parameters
         ----------
@@ -294,9 +296,9 @@ class Groups:
         return np.asarray((away[:, pairs[0]] * away[:, pairs[1]]).mean(axis=1))
 
     def outlier(self, y: FloatArray) -> FloatArray:
-        """Return Grubbs' statistic: how far the most distant group is from all groups.
+        """Return Grubbs' statistic: how far the most distant group is from the mean of all.
 
-        With m[p] the mean of group p it is the maximum over p of |m[p] − mean of m| / sd of m,
+        With m[p] the mean of group p, it is the maximum over p of |m[p] − mean of m| / sd of m,
         which is at most (P − 1) / √P. For counts, m is log(mean + 0.5 / rows), because populations
         of rates are skewed and all counts of a group may be 0.
 

@@ -34,7 +34,7 @@ SECONDS_TO_RETURN = 60.0
 
 SECONDS_TO_CONNECT = 15.0
 
-_GO_ON = "then run the batch again: the ledger holds what is done"
+_GO_ON = "then run the batch again: it resumes where it stopped"
 
 
 class Cluster:
@@ -43,8 +43,8 @@ class Cluster:
     Parameters
     ----------
     client : distributed.Client
-        A connected client. Its workers have one thread each (``--nthreads 1``), or `resources`
-        limits the number of simultaneous fits to the number of cores.
+        A connected client. Its workers should have one thread each (``--nthreads 1``), or
+        `resources` should limit the number of simultaneous fits to the number of cores.
     resources : mapping of str to float, optional
         The resources of a worker that each fit takes.
     """
@@ -151,7 +151,7 @@ class Cluster:
         except TimeoutError:
             self._ended.put(future)
             return []
-        except (OSError, RuntimeError, CancelledError):  # the scheduler is gone with the result
+        except (OSError, RuntimeError, CancelledError):  # scheduler and result are gone
             outcomes = []
         del self._under_way[key]
         future.release()
@@ -166,7 +166,7 @@ class Cluster:
             return outcome
         error = future.exception(timeout=SECONDS_TO_RETURN)
         if isinstance(error, KilledWorker):
-            reason = "each Dask worker that tried it ended; look at their logs"
+            reason = "every Dask worker that tried it ended; look at the logs of the workers"
         else:
             reason = f"its Dask worker could not run it ({type(error).__name__}: {error})"
         return Outcome(job.key, reason, attempts=job.retries + 1)
@@ -190,7 +190,7 @@ class _Processes(WorkerPlugin):  # type: ignore[misc]
             pool.end()
 
     def fit(self, job: Job) -> Outcome:
-        """Run a job, again if its process has ended."""
+        """Run a job, and run it again if its process ends unexpectedly."""
         try:
             pool = self._idle.pop()
         except IndexError:

@@ -1,8 +1,8 @@
 """Tables that are kept from a fit, and the functions that compute them in the worker.
 
-A function of this kind takes a :class:`~pyflowers.fits.fit.Fit` and its options by name, and
-returns a DataFrame or a mapping of equally long columns. It is named by its module, which the
-workers import; the contents of that module's file are part of the task's key.
+A function of this kind takes a :class:`~pyflowers.fits.fit.Fit` and, by name, its own options, and
+returns a DataFrame or a mapping of equally long columns. It is named ``module:function``. The
+workers import the module, and the contents of the module's file are part of the task's key.
 
 A DataFrame's index becomes the first columns, unless it has no name and only counts the rows from
 0. Unnamed levels get the names of ``reset_index``: ``index``, or ``level_0``, ``level_1``, … if
@@ -71,7 +71,7 @@ class Keep:
     >>> list(batch.table("wide").columns[:6])
     ['task', 'verdict', 'parameter', 'median', '0.5%', '99.5%']
 
-    A batch takes the text and the ``Keep`` in the same way, and a worker sends the table in bytes:
+    A batch turns text into a ``Keep``, and a worker sends the table as bytes:
 
     >>> keep = pyflowers.Keep.of("draws:mu,sigma2")
     >>> keep.name, keep.options
@@ -99,7 +99,7 @@ class Keep:
         Returns
         -------
         Keep
-            The same with the function's full name, the table's name and the digest of its file.
+            The same, with the function's full name, the digest of its file and the table's name.
 
         Raises
         ------
@@ -125,12 +125,15 @@ class Keep:
         module, _, name = reference.partition(":")
         table = given.name or name
         if not table.isidentifier():
-            raise ConfigError(f"keep {table!r}: a table's name is letters, digits and underscores")
+            raise ConfigError(
+                f"keep {table!r}: the name of a table may contain only letters, digits and "
+                "underscores; rename it"
+            )
         return cls(reference, dict(given.options), table, _code_of(module))
 
     @property
     def digest(self) -> str:
-        """Digest of the function's file, its name and its options."""
+        """Digest of the function's file and name, its options, and the table's name."""
         return digest_of([self.code, self.function, self.options, self.name])
 
     def table_of(self, fit: Fit) -> bytes:
@@ -176,9 +179,9 @@ class Keep:
             with suppress(ConfigError):
                 if _code_of(module) != self.code:
                     raise FitError(
-                        f"keep {self.name}: the file of {module} was edited since the task was "
-                        "planned, or is another one on this machine; have the same on all "
-                        "machines, then run the batch again and retry what failed"
+                        f"keep {self.name}: the file of {module} was edited after the task was "
+                        "planned, or differs on this machine; put the same file on all machines, "
+                        "then run the batch again and retry what failed"
                     )
                 if was_here:
                     reload(sys.modules[module])
@@ -218,7 +221,7 @@ def _code_of(module: str) -> str:
     except OSError as error:
         raise ConfigError(
             f"keep {module}: its file {file} cannot be read ({error.strerror}); put it back, or "
-            "start Python anew"
+            "restart Python"
         ) from error
 
 
@@ -234,7 +237,7 @@ def packed(table: Any) -> bytes:
     Raises
     ------
     TypeError, ValueError
-        If it is not a table, or could not be read again.
+        If it is not a table, or could not be read back.
     """
     if isinstance(table, pd.DataFrame):
         whole = _with_index(table)
@@ -245,9 +248,9 @@ def packed(table: Any) -> bytes:
         raise TypeError(f"it returned a {type(table).__name__}; return a DataFrame or a mapping")
     for name, times in Counter(name for name, _ in given).items():
         if name in OWN_COLUMNS:
-            raise ValueError(f"its column {name} is called as one of the batch's own; rename it")
+            raise ValueError(f"its column {name} has the name of a column of the batch; rename it")
         if times > 1:
-            raise ValueError(f"{times} of its columns, or of its index, are {name}; rename them")
+            raise ValueError(f"{times} of its columns or index levels are {name}; rename them")
         if "\0" in name:
             raise ValueError(f"its column {name!r} has a NUL character in its name; rename it")
     columns = {name: _array(name, values) for name, values in given}
@@ -297,7 +300,7 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 
 def unpacked(raw: bytes) -> NDArray[Any]:
     """Return the rows that :func:`packed` has packed; ValueError for any other bytes."""
-    # NumPy limits the size of headers, which name the columns, as a protection from unknown files.
+    # NumPy limits the size of headers, which name the columns, as protection from unknown files.
     rows: NDArray[Any] = np.lib.format.read_array(
         io.BytesIO(raw), allow_pickle=False, max_header_size=len(raw)
     )
@@ -334,7 +337,7 @@ def keeps(given: Sequence[str | Callable[..., Any] | Keep]) -> tuple[Keep, ...]:
 def summary(
     fit: Fit, names: Sequence[str] | None = None, interval: float | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns of the summary table, and ``parameter`` before them.
+    """Return the columns of the summary table, preceded by ``parameter``.
 
     `names` and `interval` are as in :meth:`pyflowers.Fit.summary`.
     """
@@ -375,7 +378,7 @@ def draws(fit: Fit, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
 
 
 def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
-    """Return the rank of each true value among the draws, as simulation-based calibration needs.
+    """Return the rank of each true value among the draws, for simulation-based calibration.
 
     Parameters
     ----------
@@ -384,13 +387,13 @@ def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
     true : mapping of str to number or array
         The true value of each variable, shaped as the variable is.
     thin : int
-        Take each `thin`-th draw of a chain.
+        Take every `thin`-th draw of a chain.
 
     Returns
     -------
     mapping of str to array
         ``parameter``, its ``true`` value, its ``rank`` from 0 to ``num_draws``, and ``num_draws``.
-        Equal values are ranked at random, by the fit's seed.
+        Ties are broken at random, using the fit's seed.
 
     Raises
     ------

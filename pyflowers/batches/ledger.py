@@ -125,7 +125,7 @@ class Ledger:
         return _values(self._database).get("seed")
 
     def remember(self, values: Mapping[str, float | None]) -> None:
-        """Keep values of the batch itself."""
+        """Record values of the batch itself."""
         for each in values.items():
             self._execute("REPLACE INTO batch VALUES (?, ?)", *each)
         self.write()
@@ -140,7 +140,7 @@ class Ledger:
         return found.fetchone() or ("new", 0)
 
     def expect(self, job: Job, *, again: bool) -> None:
-        """Record that a task belongs to this run, and whether its earlier outcome is discarded."""
+        """Record that a task belongs to this run; discard its outcome if it is to run `again`."""
         name, program = storable_text(job.name), storable_text(job.program)
         self._execute(
             "INSERT INTO tasks (key, name, program, position, run, seed) VALUES (?, ?, ?, ?, ?, ?) "
@@ -227,7 +227,7 @@ def _lock(folder: Path, kind: int) -> int | None:
 
 @contextmanager
 def reading(folder: Path) -> Iterator[sqlite3.Connection]:
-    """Yield the ledger to read, also while a client writes it.
+    """Yield the ledger to read, even while a client writes to it.
 
     Raises
     ------
@@ -268,8 +268,8 @@ def writing(folder: Path) -> Iterator[None]:
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(
-            f"batch folder {folder} cannot be written ({reason}); free space or name another "
-            "place, then run the batch again: it resumes where it stopped"
+            f"batch folder {folder} cannot be written ({reason}); free space, or copy the "
+            "folder to another place and name that, then run the batch again to resume"
         ) from error
 
 
@@ -293,14 +293,14 @@ class Progress:
     Attributes
     ----------
     passed : int
-        Fits whose verdict passes. They belong to the batch as it was last run, and include fits
-        of earlier runs.
+        Fits whose verdict passes. Only tasks of the last run count, even if they were fitted in an
+        earlier run.
     doubtful : int
-        Fits that finished, but whose verdict fails: a diagnostic, or the prior.
+        Fits that finished, but whose verdict fails because of a diagnostic or the prior.
     failed : int
         Tasks that have no fit.
     failed_checks : mapping of str to int
-        The number of fits that fail each diagnostic, the most frequent first.
+        The number of fits that fail each check, the most frequent first.
     total : int or None
         Number of tasks; None if it was not known beforehand.
     rate : float or None
@@ -370,7 +370,7 @@ class Batch:
 
     @property
     def progress(self) -> Progress:
-        """The batch's progress, also while it runs."""
+        """The batch's progress, even while it runs."""
         with reading(self.folder) as database:
             known = _values(database)
             counts = database.execute(
@@ -430,7 +430,7 @@ class Batch:
         return ledger.loc[ledger["outcome"] == "failed", "error"]
 
     def table(self, name: str = "summary") -> pd.DataFrame:
-        """Return a table that was kept, of all tasks that are done.
+        """Return a kept table, with the rows of all tasks that are done.
 
         Parameters
         ----------
@@ -465,7 +465,7 @@ class Batch:
                     f"{failures.iloc[0]}"
                 )
             raise ConfigError(
-                f"{self.folder}: no task that is done has a table {name}; name what was kept"
+                f"{self.folder}: no task that is done has a table {name}; name one that was kept"
             )
         try:
             parts = [(task, verdict, unpacked(rows)) for task, verdict, rows in found]

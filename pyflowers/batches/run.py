@@ -139,7 +139,7 @@ class Pool:
             outcome: Outcome = worker.receive()
             self._idle.append(worker)
         except WorkerEndedError as ended:
-            reason = f"its worker process {ended}; run it alone with pyflowers fit to see why"
+            reason = f"its worker process {ended}; run the task alone with pyflowers fit to see why"
             outcome = Outcome(job.key, reason, lost=True)
             if job.time_limit is not None and ended.status == -signal.SIGALRM:
                 limit = f"its time limit of {job.time_limit:g} s"
@@ -184,17 +184,17 @@ def batch(
         Seed of the batch, from which the seeds of the tasks follow. Default: the seed of an earlier
         run in `out`, or else a new one, which is recorded.
     engine : str or Engine
-        ``auto``, ``cmdstan``, ``stanli`` or ``exact``, see :func:`pyflowers.fit`.
+        ``auto``, ``cmdstan``, ``stanli`` or ``exact``; see :func:`pyflowers.fit`.
     cmdstan : str or Path, optional
-        A CmdStan folder or ``"embedded"``, see :func:`pyflowers.fit`.
+        A CmdStan folder or ``"embedded"``; see :func:`pyflowers.fit`.
     workers : int, optional
         Number of processes on this machine. Default: the number of usable cores.
     time_limit : float, optional
-        Longest time of a task in seconds, without the start of its worker. Default: no limit.
+        Longest time of a task in seconds, not counting the start of its worker. Default: no limit.
     retries : int
         How many times a task is started again after its process has ended unexpectedly.
     retry_failed : bool
-        Whether to run tasks again that failed in an earlier run.
+        Whether to also run the tasks that failed in an earlier run.
 
     Returns
     -------
@@ -204,7 +204,7 @@ def batch(
     Raises
     ------
     ConfigError
-        If an option is wrong, or the folder cannot be used or written, as on a full disk.
+        If an option is wrong, or if the folder cannot be used or written, as on a full disk.
     ToolchainError
         If there is no engine, or workers cannot start.
 
@@ -256,7 +256,7 @@ def _run(
     count: Callable[..., None],
     retry_failed: bool,
 ) -> int:
-    """Run tasks and return their number; finished ones are written even if this is interrupted."""
+    """Run tasks and return their number; outcomes so far are written even on an interruption."""
     number = under_way = 0
 
     def receive() -> int:
@@ -298,7 +298,7 @@ def _run(
             ledger.write()
         if not isinstance(error, Exception):
             logger.warning(
-                "%s holds what is done so far; run the same batch again to go on", ledger.folder
+                "%s holds what is done so far; run the same batch again to resume", ledger.folder
             )
         raise
     return number
@@ -306,7 +306,7 @@ def _run(
 
 @contextmanager
 def _running(given: Any, workers: int | None) -> Iterator[Pool | Cluster]:
-    """Yield the executor, and abandon jobs in progress; an executor of the user stays open."""
+    """Yield the executor; abandon its jobs if the block fails; a user's executor stays open."""
     executor = given
     if given is None:
         executor = Pool(workers)

@@ -31,7 +31,7 @@ from pyflowers.programs.program import is_formula
 from pyflowers.programs.source import Source
 
 FORMAT = 1
-"""Part of every key: increase it when a change of pyflowers changes results."""
+"""Part of every key: increase it when a change in pyflowers changes results."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +48,16 @@ class Task:
         Name in the ledger and the tables. Default: the task's position in the batch. A new name
         does not cause a new fit.
     repeat : int
-        A number that distinguishes tasks that are otherwise the same, which gives them different
-        seeds.
+        A number that distinguishes tasks that are otherwise the same, so that their seeds differ.
     seed : int, optional
-        Seed of the fit, 0 to 2³² − 1. Default: it follows from the batch's seed and the task's key.
+        Seed of the fit, 0 to 2³² − 1. Default: derived from the batch's seed and the task's key.
     priors : mapping of str to float
         Hyperparameters to change, by name.
     options : mapping of str to number or str
         ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth`` and
-        ``metric``, see :class:`pyflowers.engines.SamplerOptions`.
+        ``metric``; see :class:`pyflowers.engines.SamplerOptions`.
     group, time, value, columns, sep, decimal, encoding, time_order, drop_missing
-        Names of columns and how to read the table, as for :func:`pyflowers.fit`.
+        Names of columns, and how to read the table, as for :func:`pyflowers.fit`.
     centered : bool or mapping of str to bool, optional
         Whether the group effects are sampled in the centered parametrisation, as for
         :func:`pyflowers.fit`.
@@ -70,9 +69,9 @@ class Task:
         Folders to search for the program's included files.
     keep : sequence of str, function or Keep
         The tables to keep: ``summary``, ``draws`` (all), ``draws:mu,sigma2``, or functions of the
-        fit, see :class:`pyflowers.Keep`.
+        fit; see :class:`pyflowers.Keep`.
     time_limit : float, optional
-        Longest time in seconds, without the start of the worker. Default: the batch's limit.
+        Longest time in seconds, not counting the start of the worker. Default: the batch's limit.
 
     See Also
     --------
@@ -163,13 +162,13 @@ class Outcome:
     Attributes
     ----------
     key : str
-        The task's.
+        The task's key.
     error : str
         Why the task failed, in one sentence; empty if it is done.
     failed_checks : str
-        The diagnostics that failed, or empty.
+        The checks of the verdict that failed, or empty.
     seconds : float
-        Wall time of the fit and of the kept tables.
+        Elapsed time of the fit and of computing the kept tables.
     versions : mapping of str to str
         The engine, and the versions of Stan and of packages.
     tables : mapping of str to bytes
@@ -191,7 +190,7 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """``passed``; ``doubtful`` if a diagnostic failed; or ``failed``."""
+        """``passed``; ``doubtful`` if a check of the verdict failed; or ``failed``."""
         return "failed" if self.error else "doubtful" if self.failed_checks else "passed"
 
 
@@ -201,9 +200,9 @@ class Planner:
     Parameters
     ----------
     seed : int
-        The batch's.
+        The batch's seed.
     engine : Engine
-        What samples.
+        The engine that samples.
     time_limit : float or None
         Longest time in seconds of a task without its own limit.
     retries : int
@@ -225,7 +224,7 @@ class Planner:
         Raises
         ------
         ToolchainError
-            If there is no engine: no task could be fitted.
+            If there is no engine, so that no task could be fitted.
         """
         name = str(position) if task.name == "" else str(task.name)
         try:
@@ -289,8 +288,8 @@ class Planner:
     def _opened(self, task: Task) -> tuple[Program, str, str, bytes]:
         """Open a program once per batch, no matter how many tasks name it.
 
-        The program of a formula is written for each table. Returns the program, the engine's key
-        for it, a digest of its code in addition to the source, and the pickled input for workers.
+        The program of a formula is written for each table. The result is the program, the engine's
+        key for it, a digest of its Python code, and the pickled input for workers.
         """
         reference, includes = task.program, tuple(map(str, task.include_paths))
         if is_formula(reference):

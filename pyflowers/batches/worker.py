@@ -21,10 +21,10 @@ from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Program, find_program
 
 LONGEST_ALARM = 1e9
-"""Longest alarm in seconds; the system's timers are limited to some centuries."""
+"""Longest alarm in seconds; the system's timers are limited to a few centuries."""
 
 LARGEST_TABLE = 900_000_000
-"""The most bytes that are kept from one fit; a cell of SQLite holds 10⁹."""
+"""The most bytes of a table that is kept; a cell of SQLite holds 10⁹."""
 
 
 def perform(job: Job) -> Outcome:

@@ -42,7 +42,7 @@ _MOST_NAMED = 5
 )
 @cmdstan_option
 @click.option("--out", type=PATH, help="Folder of the batch. [default: as in FILE.toml]")
-@click.option("--check", is_flag=True, help="Exit with status 3 also if a fit is doubtful.")
+@click.option("--check", is_flag=True, help="Also exit with status 3 if a fit is doubtful.")
 @click.pass_context
 def batch_command(
     ctx: click.Context,
@@ -57,7 +57,7 @@ def batch_command(
     The folder of the batch holds a ledger with one row per task, and the results kept from each
     fit. Run the same command again to resume; tasks whose inputs have changed are refitted. A fit
     has passed, is doubtful (it finished, but its verdict fails) or has failed. Exit status 3 means
-    that the batch is complete, but some tasks failed or, with --check, are doubtful.
+    that some tasks failed or, with --check, are doubtful.
 
       pyflowers batch batch.toml --out results/batch
       pyflowers batch --status results/batch
@@ -88,7 +88,7 @@ def batch_command(
 def _run(
     ctx: click.Context, file: Path, *, out: Path | None, scheduler: str | None, **options: Any
 ) -> Batch:
-    """Run a file's batch."""
+    """Run the batch that a file describes."""
     from pyflowers.batches import batch
     from pyflowers.workflow.batch import read_batch
 
@@ -128,10 +128,10 @@ def _show(batch: Batch, progress: Progress) -> None:
         say(f"rate: {progress.rate:.3g} fits a second{ends}")
     if progress.doubtful:
         causes = [f"{name} in {num}" for name, num in progress.failed_checks.items()]
-        say(f"what fails in the doubtful fits: {', '.join(causes)}")
+        say(f"failed checks of the doubtful fits: {', '.join(causes)}")
         _name(batch, "doubtful", "yellow")
         folder = str(batch.folder)
-        say(f"all of them: column verdict of pyflowers.Batch({folder!r}).ledger() and its tables")
+        say(f"to list all, use the column verdict of pyflowers.Batch({folder!r}).ledger()")
     if progress.failed:
         _name(batch, "failed", "red")
         say("run the failed ones again with --retry-failed")

@@ -1,9 +1,9 @@
-"""What the command line says: labels shown safely, and no result lost to a terminal.
+"""The output of the command line: labels are shown safely, and no output error loses a result.
 
 Everything that a command prints goes through this module. It escapes control characters, which a
-user's labels may hold, and it never raises: when the reader has gone, or the disk is full, the
-command continues silently and :func:`exit_status` says so at the end. With ``--json`` only
-:func:`say_json` prints, with ``--quiet`` nothing does.
+user's labels may contain, and it never raises: when the reader has gone, or the disk is full, the
+command continues silently and :func:`exit_status` reports this at the end. With ``--json``, only
+:func:`say_json` prints; with ``--quiet`` alone, nothing does.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BROKEN_PIPE = 141
-"""What a shell reports of a program that SIGPIPE ended."""
+"""The exit status that a shell reports for a program ended by SIGPIPE."""
 
 _failures: list[OSError] = []
 
 _PRINTED = "pyflowers.printed"
-"""In the context of a command: ``json`` or ``nothing``, where that is printed instead of text."""
+"""A key in a command's context: ``json`` or ``nothing``, if that is printed instead of text."""
 
 
 def output_options() -> list[click.Parameter]:
-    """Return ``--json`` and ``--quiet``, which every command has and none needs to know of."""
+    """Return ``--json`` and ``--quiet``, which every command has and none needs to handle."""
     texts = {
         "--json": "Print JSON instead of text.",
         "--quiet": "Print only errors; with --json, only JSON and errors.",
@@ -71,7 +71,7 @@ def say(*pieces: str) -> None:
 
 
 def show(found: Shown) -> None:
-    """Print a result: its lines, and its tables whole but for their last rows."""
+    """Print a result: its lines and its tables, without the last rows of long ones."""
     say()
     for part in found.lines():
         if isinstance(part, tuple):
@@ -81,7 +81,7 @@ def show(found: Shown) -> None:
 
 
 def print_table(table: pd.DataFrame) -> None:
-    """Print a table; a file of ``--out`` has the rows that are too many."""
+    """Print a table; if it has too many rows, name the file of ``--out`` that has them all."""
     if _printed() != "text":
         return
     _write(f"\n{text_table(table, colours=sys.stdout.isatty())}\n")
@@ -91,7 +91,7 @@ def print_table(table: pd.DataFrame) -> None:
 
 
 def say_json(record: Mapping[str, Any]) -> None:
-    """Print a record, in ASCII, which every terminal can show: it must stay valid JSON."""
+    """Print a record as JSON in ASCII, which every terminal can show, so that it stays valid."""
     if _printed() == "json":
         _write(json_of(record, ensure_ascii=True).replace("\x7f", "\\u007f") + "\n")
 
@@ -128,7 +128,7 @@ def open_streams() -> None:
 
 
 def exit_status(status: int) -> int:
-    """Return a command's exit status, or what stands for output that could not be written."""
+    """Return a command's exit status, or the status for output that could not be written."""
     if not _failures:
         return status
     if _failures[0].errno == errno.EPIPE:
@@ -139,7 +139,7 @@ def exit_status(status: int) -> int:
 
 
 def drop_output() -> None:
-    """Write to nowhere from now on: what is left in the buffer would fail again at Python's end."""
+    """Discard all further output: what is left in the buffer would fail again at Python's exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
@@ -154,7 +154,7 @@ def _piece(piece: str) -> str:
 
 
 def _write(text: str) -> None:
-    """Print; after a failure, nothing."""
+    """Print text, or nothing after a failure."""
     if _failures:
         return
     try:

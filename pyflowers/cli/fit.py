@@ -93,7 +93,7 @@ def fit_command(
 
     check_run_folder(out)
     fit = run_fit(**options, replacing=() if overwrite else (out,))
-    if plots == "none":  # figures alone need the experiment module
+    if plots == "none":  # only figures need the experiment module
         fit.save(out, overwrite=overwrite)
     else:
         from pyflowers.workflow.experiment import save
@@ -106,7 +106,7 @@ def fit_command(
 def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
     """Fit a program to data, as the command line names them.
 
-    Runs in the folders `replacing` that have other inputs are refused before sampling.
+    A folder of `replacing` that holds a run with other inputs is refused before sampling.
     """
     import pyflowers
     from pyflowers.fits.folder import RunRecord, refuse_other_run
@@ -134,13 +134,13 @@ def record_of(fit: Fit, run: Path) -> dict[str, Any]:
 
 
 def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
-    """Fit the models of a file, some of its values replaced by options of the command line."""
+    """Fit the models of a file, with some values replaced by options of the command line."""
     from pyflowers.reports import check_report
     from pyflowers.workflow.config import read_config
     from pyflowers.workflow.experiment import run_experiment
 
     if "inits" in given:
-        raise click.UsageError("--inits are of one model; leave --inits or --config out")
+        raise click.UsageError("--inits applies to a single model; leave --inits or --config out")
     run = {name: given.pop(name) for name in ("cmdstan", "overwrite") if name in given}
     del given["config"]
     experiment = read_config(path).with_options(**given)
@@ -202,7 +202,7 @@ def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
 @click.option("--out", type=PATH, required=True, help="HTML file to write.")
 @click.pass_context
 def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **_: Any) -> None:
-    """Write an HTML report on one or more models of a table: verdicts, posteriors, a comparison.
+    """Write an HTML report on models fitted to a table: verdicts, posteriors and a comparison.
 
     Each DIR is a finished run folder. Without a DIR, the models are fitted to --data.
 
@@ -219,7 +219,7 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
     run = {name: chosen.pop(name) for name in ("cmdstan", "overwrite") if name in chosen}
     calibrations = []
     for folder in chosen.pop("calibrations", ()):
-        from pyflowers.analysis.calibration import Calibration  # imports all that a batch needs
+        from pyflowers.analysis.calibration import Calibration  # slow: it imports all of batches
 
         calibrations.append(Calibration.load(folder))
     for name in ("folders", "out"):
@@ -250,7 +250,7 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
 def write_report(
     outcomes: Sequence[ModelOutcome], out: Path, calibrations: Sequence[Calibration] = ()
 ) -> None:
-    """Compare the methods on each model, then write the report of them all."""
+    """Compare the methods on each model, then write the report on all models."""
     from pyflowers.reports import report
     from pyflowers.workflow.experiment import compare_all
 

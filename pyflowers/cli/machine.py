@@ -1,4 +1,4 @@
-"""``pyflowers setup``, ``doctor`` and ``lecture``: what works without data of one's own."""
+"""``pyflowers setup``, ``doctor`` and ``lecture``, which need no data of yours."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _install_official(version: str, jobs: int | None) -> Path:
         done = cmdstanpy.install_cmdstan(version=wanted, cores=jobs or usable_cores())
     if not done:
         raise ToolchainError(
-            f"CmdStan {version} cannot be installed, see above; without access to its releases "
+            f"CmdStan {version} cannot be installed (see above); without access to its releases, "
             "run pyflowers setup, which needs only a package index"
         )
     return Path(cmdstanpy.cmdstan_path())
@@ -126,7 +126,7 @@ def doctor_command(
     if folders:
         raise click.UsageError("FOLDER can only be given with --repair")
     if density is None and (data or family):
-        raise click.UsageError("--data and --family are of --density; add it")
+        raise click.UsageError("--data and --family apply only to --density; add --density")
     findings = []
     probes = doctor.examine() if density is None else iter([_densities(density, data, family)])
     for finding in probes:
@@ -165,7 +165,8 @@ def lecture_command(
       pyflowers lecture --list
       pyflowers lecture leapfrog --out leapfrog
     """
-    # For the small matrices of an ascent, OpenBLAS's threads wait in a loop: 24 times its CPU time.
+    # With the small matrices of an ascent, OpenBLAS's threads spin, which takes 24 times as much
+    # CPU time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from pyflowers.lectures import EXAMPLES, Settings, check_name, run_example
     from pyflowers.lectures.lecture import check_folder

@@ -43,8 +43,8 @@ COMMANDS = {
     "effects": ("runs", "Show how the expected response changes with each column."),
     "contrast": ("runs", "Compute differences, probabilities and ranks from a posterior."),
     "sbc": ("methods", "Check a program's computation by simulation-based calibration."),
-    "loo": ("runs", "Compare how well models predict left-out data."),
-    "report": ("fit", "Write an HTML report on one or more models of a table."),
+    "loo": ("runs", "Compare how well models predict held-out data."),
+    "report": ("fit", "Write an HTML report on models fitted to a table."),
     "lecture": ("machine", "Run a lecture example (samplers, mixtures, neural networks)."),
     "replay": ("runs", "Repeat the fit of a run folder and compare the draws."),
     "doctor": ("machine", "Print diagnostic information for a bug report."),
@@ -52,7 +52,7 @@ COMMANDS = {
 """For each command, the module of its function ``NAME_command`` and its summary in ``--help``."""
 
 SECONDS_TO_CLEAN_UP = 1.5
-"""After that the process exits without cleaning up; the next command removes what it left."""
+"""An interrupted process exits after this time at the latest; the next command cleans up."""
 
 _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -101,12 +101,12 @@ class LazyGroup(click.Group):
 @click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback with an error.")
 @click.version_option(package_name="pyflowers", prog_name="pyflowers")
 def cli() -> None:
-    """Bayesian models of repeated counts and measurements, fitted by Stan."""
+    """Bayesian models of repeated counts and measurements, fitted with Stan."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("pyflowers")
     logger.handlers[:] = [handler]
-    # On a terminal the bars of pyflowers.progress say the same.
+    # On a terminal, the bars of pyflowers.progress show the same.
     logger.setLevel(logging.WARNING if sys.stderr.isatty() else logging.INFO)
 
 
@@ -119,9 +119,9 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _import_from_here() -> None:
-    """Let ``module:function`` name a file of the working folder, as with ``python -m pyflowers``.
+    """Let ``module:function`` name a file in the working folder, as with ``python -m pyflowers``.
 
-    The folder comes last, so that nothing in it stands in for what is installed.
+    The folder comes last in the path, so that nothing in it shadows an installed module.
     """
     with suppress(OSError):  # a folder that was removed
         here = str(Path.cwd())
@@ -156,7 +156,7 @@ def _status(args: list[str]) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """Say what went wrong, and where."""
+    """Return a sentence on what went wrong, and where."""
     if isinstance(error, PyflowersError):
         return str(error)
     if isinstance(error, MemoryError):
@@ -181,10 +181,10 @@ class Terminated(BaseException):
 
 @contextmanager
 def unwinding_on_signals() -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP raise exceptions, but for those ignored, as under nohup.
+    """Let SIGINT, SIGTERM and SIGHUP raise exceptions, except those ignored, as under nohup.
 
-    Afterwards the earlier handlers are restored, except after such an exception: the process is
-    then ending, and a second signal must not interrupt its cleaning up.
+    Afterwards the earlier handlers are restored, unless an exception was raised: the process is
+    then ending, and a second signal must not interrupt its cleanup.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
@@ -201,8 +201,8 @@ def unwinding_on_signals() -> Iterator[None]:
 
 def _unwind(signum: int, _: Any) -> None:
     for each in _SIGNALS:
-        signal.signal(each, signal.SIG_IGN)  # once is enough: cleaning up must not be cut short
-    # An exception may be lost in a destructor or a callback, or be held up by a thread.
+        signal.signal(each, signal.SIG_IGN)  # once is enough: the cleanup must not be cut short
+    # The exception may be lost in a destructor or a callback, or be held up by a thread.
     timer = threading.Timer(SECONDS_TO_CLEAN_UP, os._exit, (128 + signum,))
     timer.daemon = True
     timer.start()

@@ -32,7 +32,7 @@ from pyflowers.display import INTERVAL, Line, heading
 
 EXIT_NOT_CALIBRATED = 3
 MOST_ELEMENTS = 110
-"""Quantities up to which the exact posterior is integrated as well."""
+"""The most quantities for which the exact posterior is integrated as well."""
 
 
 @click.command("prior")
@@ -59,7 +59,7 @@ def prior_command(
 
     if table is not None:
         if options["data"] is not None:
-            raise click.UsageError("TABLE and --data are the same; give one of them.", ctx)
+            raise click.UsageError("TABLE and --data mean the same; give only one of them.", ctx)
         options["data"] = table
     prior = pyflowers.prior(**given(options))
     record = {

@@ -35,9 +35,9 @@ def _pairs(
     parameter: click.Parameter,
     values: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Return the values of ``NAME=VALUE`` by name, each of them read.
+    """Return the values of ``NAME=VALUE`` by name, each converted by `read`.
 
-    A label in brackets may hold a sign of equality.
+    A label in brackets may contain an equals sign.
     """
     found = {}
     for text in values:
@@ -63,7 +63,7 @@ reading_options = options(
     click.option("--decimal", type=click.Choice([".", ","]), help="Decimal mark. [default: .]"),
     click.option("--encoding", metavar="NAME", help="Encoding of a text file. [default: utf-8]"),
 )
-"""How a table is read."""
+"""Options for how a table is read."""
 
 rows_options = options(
     click.option("--new", type=PATH, help="Table of the rows. [default: the run's table]"),
@@ -86,7 +86,7 @@ rows_options = options(
         "--weights", metavar="COLUMN", help="Weight of each row in the averages. [default: 1]"
     ),
 )
-"""Of commands that predict rows of a table."""
+"""Options of commands that predict rows of a table."""
 
 data_options = options(
     click.option(
@@ -207,7 +207,7 @@ def program_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sampler_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what :class:`pyflowers.engines.SamplerOptions` declares, but the seed.
+    """Add the options of :class:`pyflowers.engines.SamplerOptions`, except the seed.
 
     Options that are not given are None: engines refuse options that they do not use.
     """
@@ -226,7 +226,7 @@ def sampler_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _centered(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> bool | dict[str, bool] | None:
-    """Return a parametrisation: of everything, or by the group."""
+    """Return the parametrisation: one for all groups, or by group."""
     answers = {"yes": True, "no": False}
     if len(values) == 1 and values[0] in answers:
         return answers[values[0]]
@@ -245,7 +245,7 @@ centered_option = click.option(
 
 
 def _kind(field: FieldInfo) -> dict[str, Any]:
-    """Return the click arguments of an option for such a field; if not given, it is None."""
+    """Return the click arguments of an option for a field; an option that is not given is None."""
     if get_origin(field.annotation) is Literal:
         return {"type": click.Choice(get_args(field.annotation)), "default": None}
     default = field.default

@@ -1,4 +1,4 @@
-"""``pyflowers models``, ``new`` and ``compile``: Stan programs, shipped ones and one's own."""
+"""``pyflowers models``, ``new`` and ``compile``: Stan programs, shipped ones and your own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 def models_command(program: str | None, include_paths: tuple[str, ...]) -> None:
     """List the shipped models, their priors and capabilities.
 
-    With NAME or PROGRAM.stan, show what that program can do, and what to add for the rest.
+    With NAME or PROGRAM.stan, show what that program can do, and what to add so that it can do the
+    rest.
 
       pyflowers models
       pyflowers models multilevel_poisson
@@ -115,7 +116,9 @@ def new_command(
         from pyflowers.programs import find_program
 
         if data is None or source is not None or include_paths:
-            raise click.UsageError("a FORMULA needs --data FILE, and neither --from nor --include")
+            raise click.UsageError(
+                "a FORMULA needs --data FILE, and cannot be combined with --from or --include"
+            )
         program = find_program(formula, data=data, family=family, drop_missing=drop_missing)
         read = program.read(data, drop_missing=drop_missing)
         program.write(target)
@@ -126,7 +129,7 @@ def new_command(
         files, lost = _copy_of_shipped(source, target)
         if lost:
             names = " and ".join(lost)
-            notes = [f"note: written in Python for {source}, and not copied: {names}"]
+            notes = [f"note: written in Python for {source}, and so not copied: {names}"]
         then = f"pyflowers fit {target} --data YOUR_TABLE --out RUN_FOLDER"
     elif source is None and data is not None:
         from pyflowers.data import read_table
@@ -140,7 +143,8 @@ def new_command(
         then = f"{fill_in}pyflowers models {name}"
     else:
         raise click.UsageError(
-            "give a FORMULA and its --data, --from NAME for a copy, or --data FILE for your own"
+            "give a FORMULA and its --data, --from NAME for a copy, or --data FILE to draft a "
+            "declaration"
         )
     if formula is None:
         from pyflowers.programs.program import write_new
@@ -152,10 +156,10 @@ def new_command(
 
 
 def _copy_of_shipped(name: str, target: Path) -> tuple[dict[Path, str], list[str]]:
-    """Return the files of a program that begins as a shipped one, and what it cannot do.
+    """Return the files of a program that starts as a copy of a shipped one, and what it lacks.
 
-    It has ``log_lik``, ``y_rep`` and ``lprior`` in Stan, where pyflowers computes them in NumPy for
-    the shipped program.
+    The copy has ``log_lik``, ``y_rep`` and ``lprior`` in Stan, whereas pyflowers computes them in
+    NumPy for the shipped program.
     """
     from pyflowers.programs import Capability
     from pyflowers.programs.shipped import shipped_program
@@ -181,8 +185,8 @@ def compile_command(
 ) -> None:
     """Compile a Stan program into an executable.
 
-    The path of the executable is printed. It is in the cache, unless -o copies it. Nothing is
-    written next to the program.
+    The path of the executable is printed: its place in the cache or, with -o, the path of the copy.
+    Nothing is written next to the program.
 
       pyflowers compile mymodel.stan -o mymodel
     """
@@ -217,6 +221,6 @@ def _is_executable(path: Path) -> bool:
 
 MOST_BYTES = 200 * 1024**2
 _MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
-"""How executables start on Linux, macOS and Windows."""
+"""The first bytes of executables on Linux, macOS and Windows."""
 
 EXECUTABLE = FileKind("executable", _is_executable)

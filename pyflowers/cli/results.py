@@ -1,4 +1,4 @@
-"""How the commands end that make a result: its folder is written, then the result is printed.
+"""How commands that produce a result end: its folder is written, then the result is printed.
 
 The folder holds tables, figures and a record, ``KIND.json``, which is what ``--json`` prints.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyflowers.storage import FolderKind
 
 _BEFORE = {"comparison": "comparison", "prior": "prior_of", "sensitivity": "sensitivity_of"}
-"""What told such records before they said their kind, in version 0.2.0."""
+"""The key that marks records of version 0.2.0, which did not state their kind."""
 
 
 def out_option(kind: str) -> Decorator:
@@ -43,7 +43,7 @@ def out_option(kind: str) -> Decorator:
 
 
 def folder_kind(name: str) -> FolderKind:
-    """Return what such a folder is to :mod:`pyflowers.storage`."""
+    """Return the kind of a result's folder, for :mod:`pyflowers.storage`."""
     from pyflowers.fits.folder import RUN_FOLDER
     from pyflowers.storage import FolderKind
 
@@ -62,7 +62,7 @@ def finish(
     files: Callable[[], Mapping[str, Any]] | None = None,
     status: int = 0,
 ) -> int:
-    """Write a result's folder, if one is asked for, print the result and return the exit status.
+    """Write a result's folder, if one is requested, print the result and return the exit status.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ def finish(
     out : Path or None
         The folder.
     files : callable, optional
-        Makes tables, figures and runs by file name, only if there is a folder; without it the
-        folder has been written.
+        Function that returns tables, figures and runs by file name, called only if there is a
+        folder. If it is None, the folder has already been written.
     status : int
         The exit status.
     """
@@ -102,7 +102,7 @@ class Lines(Shown):
     text: Sequence[Line]
 
     def contents(self) -> Sequence[Line]:
-        """Return them."""
+        """Return the lines and tables."""
         return self.text
 
 
@@ -117,14 +117,14 @@ def _write(path: Path, made: Any) -> None:
 
 
 def about(fit: Fit, run: Path, **more: Any) -> dict[str, Any]:
-    """Return the head of a record: which run it is of, and the verdict on it."""
+    """Return the head of a record: the run that it is about, and the verdict on that run."""
     verdict = fit.verdict.to_dict()
     head = {"program": fit.name, "run": str(run), "run_seed": fit.options.seed, "verdict": verdict}
     return {**head, **more}
 
 
 def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a table's rows as mappings; what is missing is None."""
+    """Return a table's rows as mappings; missing values are None."""
     found: list[dict[str, Any]] = json.loads(
         table.reset_index().to_json(orient="records", double_precision=15)
     )

@@ -1,4 +1,4 @@
-"""Commands that judge finished runs: check, predict, contrast, sensitivity, loo and replay."""
+"""Commands for finished runs: check, predict, effects, contrast, sensitivity, loo and replay."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ runs_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=T
 seed_of_draws = click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
-    help="Seed for the draws made here. [default: the run's]",
+    help="Seed for the draws of this command. [default: the run's]",
 )
 
 
@@ -47,8 +47,8 @@ def _open(run: Path, interval: float | None) -> Fit:
     "statistics",
     metavar="NAME|MODULE:FUNCTION",
     multiple=True,
-    help="Also check this statistic (repeatable): sd, median, minimum …, or a function of yours "
-    "that takes the array y and returns a number. MODULE can be a Python file.",
+    help="Also check this statistic (repeatable): sd, median, minimum …, or your own function, "
+    "which takes the array y and returns a number. MODULE can be a Python file.",
 )
 @click.option(
     "--replicates",
@@ -62,8 +62,8 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
     """Check whether the model would produce data like yours.
 
     RUN is a run folder of pyflowers fit. Each statistic of the data is compared with the same
-    statistic of data sets replicated from the posterior: p is the share of these in which it is
-    larger, counting ties as half. Exit status 3 means that a part of the verdict fails.
+    statistic of data sets replicated from the posterior: p is the share of replicates in which it
+    is larger, counting ties as half. Exit status 3 means that a part of the verdict fails.
 
       pyflowers check runs/flowers
       pyflowers check runs/flowers --statistic median --out checks
@@ -90,7 +90,7 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
 
 
 def _check_files(found: PredictiveChecks) -> dict[str, Any]:
-    """Return table and figures of a check by file name, where the program allows them."""
+    """Return the table of a check, and the figures that the program allows, by file name."""
     from pyflowers import plots
     from pyflowers.programs import Capability
 
@@ -98,7 +98,7 @@ def _check_files(found: PredictiveChecks) -> dict[str, Any]:
     replicated = plots.predictive if program.counts else plots.density_overlay
     made = {"checks.csv": found.table(), "checks.png": plots.predictive_checks(found)}
     made["replicated.png"] = replicated(found.fit)
-    # With a mean for each group every observed mean is in the middle of its interval.
+    # If each group has its own mean, every observed mean is in the middle of its interval.
     if found.groups is not None and not program.can(Capability.GROUP_MEAN):
         made["groups.png"] = plots.group_intervals(found)
     if found.pit is not None:
@@ -107,7 +107,7 @@ def _check_files(found: PredictiveChecks) -> dict[str, Any]:
 
 
 def _pit(found: PredictiveChecks) -> dict[str, Any] | None:
-    """Return the PITs with all that is needed to plot them again."""
+    """Return the PITs with everything that is needed to plot them again."""
     pit = found.pit
     if pit is None:
         return None
@@ -131,7 +131,7 @@ def _pit(found: PredictiveChecks) -> dict[str, Any] | None:
     help="Predict a row's expected value, its linear predictor or an observation. "
     "[default: expected]",
 )
-@click.option("--draws", is_flag=True, help="Also write the draws of rows, as predictions.nc.")
+@click.option("--draws", is_flag=True, help="Also write the draws for each row: predictions.nc.")
 @seed_of_draws
 @interval_option
 @out_option("predictions")
@@ -143,12 +143,12 @@ def predict_command(
     draws: bool,
     **options: Any,
 ) -> int:
-    """Predict the rows of a table, or each group's next observation and a new group.
+    """Predict the rows of a table, or the next observation of each group and of a new group.
 
-    RUN is a run folder of pyflowers fit. With --new, --kind, --by or --weights, and for a formula,
-    the result has one row per row of the table, or per average over rows. Otherwise, it has the
-    next observation of each group and of a new group, which a program of your own declares as y_new
-    and y_new_group.
+    RUN is a run folder of pyflowers fit. With --new, --kind, --by or --weights, and always for a
+    formula, the result has one row per row of the table, or per average over rows. Otherwise, it
+    has the next observation of each group and of a new group; your own program must declare these
+    as y_new and y_new_group.
 
       pyflowers predict runs/flowers
       pyflowers predict runs/rats --new rats.csv --kind observation
@@ -167,7 +167,7 @@ def predict_command(
     else:
         record |= {"seed": found.seed, "predictions": rows_of(table), "notes": list(found.notes)}
     if draws and not isinstance(found, RowPredictions):
-        raise click.UsageError("--draws is of rows of a table; add --new or --kind")
+        raise click.UsageError("--draws applies only to rows of a table; add --new or --kind")
 
     def files() -> dict[str, Any]:
         made = {"predictions.csv": table, "predictions.png": plots.predictions(found)}
@@ -212,9 +212,9 @@ def effects_command(
     """Show how the expected response changes with each column, on average over rows.
 
     RUN is a run folder that pyflowers fit wrote for a formula, or for a program with [prediction]
-    in its declaration. Each level of a factor is compared with its reference level, and a numeric
-    column x with x + 1. COLUMN selects columns. In every draw, each row is predicted both ways with
-    its own values in all other columns.
+    in its declaration. Each level of a factor is compared with the reference level, and x + 1 with
+    x for a numeric column. COLUMN selects columns. In every draw, each row is predicted both ways
+    with its own values in all other columns.
 
       pyflowers effects runs/rats
       pyflowers effects runs/rats age --step sd --out effects
@@ -232,7 +232,7 @@ def effects_command(
         made: dict[str, Any] = {"effects.csv": table}
         for column in dict.fromkeys(table.index.get_level_values("column")):
             name = "effect-" + re.sub(r"[^\w.-]+", "_", column)
-            while f"{name}.png" in made:  # of "a b" and "a_b"
+            while f"{name}.png" in made:  # "a b" and "a_b" give the same name
                 name += "_"
             made[f"{name}.png"] = plots.conditional_effects(fit, column)
         return made
@@ -286,9 +286,9 @@ def contrast_command(
 def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> int:
     """Show which conclusions of a run depend on its prior, by power-scaling.
 
-    RUN is a finished run folder. The prior and the likelihood are raised to powers near 1 by
-    importance sampling, without refitting. With --out, sensitivity.csv, conclusions.csv and a
-    figure are written.
+    RUN is a finished run folder. The prior and the likelihood are each raised to powers near 1, and
+    the resulting posteriors are computed by importance sampling, without refitting. With --out,
+    sensitivity.csv, conclusions.csv and a figure are written.
 
       pyflowers sensitivity runs/flowers
     """
@@ -342,13 +342,13 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
 def loo_command(
     folders: tuple[Path, ...], refit: bool, by_group: bool, column: str | None, out: Path | None
 ) -> int:
-    """Compare models of the same data by how well they predict left-out observations or groups.
+    """Compare models of the same data by how well they predict held-out observations or groups.
 
     DIR is a run folder. By default, PSIS-LOO leaves out one observation at a time; it needs no
     refit where k-hat is small. Use --by-group to see how well a multilevel model predicts a whole
     group that it has not seen. --json includes the elpd of each observation or group.
 
-    In the tables, se is the uncertainty due to the observations, and mcse due to the draws.
+    In the tables, se is the uncertainty due to the observations, and mcse that due to the draws.
 
       pyflowers loo runs/poisson runs/negbinomial
       pyflowers loo runs/flowers --by-group
@@ -395,7 +395,7 @@ def _by_group(fits: list[Fit], column: str | None) -> tuple[GroupComparison, dic
     num = 0
     with suppress(ConfigError):  # it is raised below
         num = len(fits) * len(group_labels(fits[0], column))
-    with stage("Fitting without one group at a time", num) as advance:
+    with stage("Leaving out one group at a time", num) as advance:
         found = leave_one_group_out(fits, column=column, advance=lambda: advance(1))
     terms = {
         model.name: {

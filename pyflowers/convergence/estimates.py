@@ -12,8 +12,8 @@ split in half first. R-hat and bulk ESS are computed from the normal scores of t
 draws, tail ESS from the indicators of the tails. All values agree with ArviZ 0.23 up to rounding,
 and are NaN in the same cases: if a draw is NaN, or a chain has fewer than four draws; for R-hat
 also with a single chain, or if the draws never vary. In both packages, two values depend on
-rounding: R-hat if every chain stands still at a different value, which is infinite, and ESS if a
-P_t is exactly zero, which can happen with a few integer draws.
+rounding: R-hat if each chain is constant at a different value (in exact arithmetic it is infinite),
+and ESS if a P_t is exactly zero, which can happen with a few integer draws.
 
 Draws are shaped (chain, draw, element) and results (element,). Elements are processed in blocks,
 each laid out as (element, chain, draw), so that memory is bounded and every step runs along
@@ -56,7 +56,7 @@ _ONE_ERROR = (0.1586553, 0.8413447)
 # Draws within this range of each other count as constant, as in ArviZ.
 _RESOLUTION = float(np.finfo(np.float64).resolution)
 
-# Size of a block of draws: small enough for a cache. Its statistics take a dozen times as much.
+# Size of a block of draws: small enough for a cache. Its statistics need about 12 times as much.
 _BLOCK_BYTES = 2**20
 
 
@@ -71,9 +71,9 @@ def r_hat(draws: ArrayLike) -> FloatArray:
     Returns
     -------
     array, shape (element,)
-        R-hat of each element. NaN for a single chain and for draws that never vary. Where every
-        chain stands still, each at a different value, R-hat is infinite, and the number depends on
-        rounding.
+        R-hat of each element. NaN for a single chain and for draws that never vary. If each chain
+        is constant at a different value, R-hat is infinite in exact arithmetic, and the computed
+        number depends on rounding.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def ess_mean(draws: ArrayLike) -> FloatArray:
 
     Examples
     --------
-    Independent draws are worth about their number:
+    The effective sample size of independent draws is about their number:
 
     >>> import numpy as np
     >>> from pyflowers import convergence
@@ -208,7 +208,7 @@ def mcse_mean(draws: ArrayLike) -> FloatArray:
 
 
 def mcse_sd(draws: ArrayLike) -> FloatArray:
-    """Return the Monte Carlo standard error of the sd, by the delta method from its square.
+    """Return the Monte Carlo standard error of the sd, by the delta method from the variance.
 
     Parameters
     ----------
@@ -379,7 +379,7 @@ def e_bfmi(energy: ArrayLike) -> FloatArray:
     -------
     array, shape (chain,)
         E-BFMI of each chain: the mean squared change of the energy over its variance. Low values,
-        such as below 0.3, mean that the momentum moves the energy too little at each transition.
+        such as those below 0.3, mean that new momenta change the energy too little.
         NaN for a single draw.
 
     Raises
@@ -509,14 +509,14 @@ class Block:
         return effective_size(self.halves)
 
     def quantile(self, prob: float) -> FloatArray:
-        """Return a quantile, interpolated as :func:`numpy.quantile` does to the last bit [5]_."""
+        """Return a quantile, equal to that of :func:`numpy.quantile` to the last bit [5]_."""
         last = self.ascending.shape[-1] - 1
         position = last * prob
         lower = int(position)
         weight = position - lower
         below, above = self.ascending[:, lower], self.ascending[:, min(lower + 1, last)]
         step = above - below
-        # From the nearer end, so that the result never exceeds either.
+        # Interpolated from the nearer end, so that the result lies between the two.
         value = below + step * weight if weight < 0.5 else above - step * (1 - weight)
         return np.asarray(value)
 
@@ -529,7 +529,7 @@ class Block:
         distance = np.abs(self.halves - median[:, None, None])
         folded = _r_hat(normal_scores(*sort_with_order(distance), distance.shape))
         bulk = _r_hat(self.scores)
-        # Two values with equal shares are equally far from the median: there is no folded R-hat.
+        # If two values have equal shares, both are equally far from the median: no folded R-hat.
         return np.where(folded > bulk, folded, bulk)
 
     def ess_bulk(self) -> FloatArray:
@@ -546,7 +546,7 @@ class Block:
         """Return the ESS of the indicator of the draws up to a quantile, [1]_ eq. 16.
 
         The quantile is interpolated as in ArviZ. Rounding decides whether draws that are equal to
-        it are in the tail, so with ties it determines the effective sample size.
+        the quantile are in the tail, so with ties the effective sample size depends on rounding.
         """
         num_draws = self.ascending.shape[-1]
         if num_draws < 2:
@@ -568,7 +568,7 @@ class Block:
         return np.asarray(self.sd / np.sqrt(self.mean_size))
 
     def mcse_sd(self) -> FloatArray:
-        """Return sqrt(Var(s²) / s²) / 2, the error of s by the delta method, with s² over S."""
+        """Return sqrt(Var(s²) / s²) / 2, the error of s by the delta method; s² has divisor S."""
         squares = self.squared_deviations
         variance = squares.mean(axis=-1)
         size = effective_size(split(squares.reshape(self.draws.shape)))
@@ -614,7 +614,7 @@ def sort_with_order(chains: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def normal_scores(ascending: FloatArray, order: IntArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return the normal scores of the average ranks of sorted draws, in an order and shape.
+    """Return the normal scores of the average ranks of sorted draws, in a given order and shape.
 
     z = Φ⁻¹((rank - 3/8) / (S + 1/4)) with S draws of an element [1]_ (eq. 14) [4]_; tied draws
     share their mean rank. The scores of an element with a missing draw are NaN.
@@ -660,8 +660,8 @@ def effective_size(chains: FloatArray) -> FloatArray:
     Returns
     -------
     array, shape (element,)
-        The number of draws if they never vary; NaN if a draw is infinite, or with fewer than two
-        draws.
+        The size: the number of draws if they never vary; NaN if a draw is infinite, or with fewer
+        than two draws.
     """
     num_draws = chains.shape[-1]
     if num_draws < 2:

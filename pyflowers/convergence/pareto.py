@@ -1,4 +1,4 @@
-"""Pareto-smoothed importance sampling of many sets of weights at once.
+"""Pareto smoothing of many sets of importance weights at once.
 
 The largest ratios of a set are replaced by the expected order statistics of a generalised Pareto
 distribution fitted to them. Its shape k-hat shows whether the weights can be trusted.
@@ -28,7 +28,7 @@ _EPS = np.finfo(float).eps
 
 
 def good_k(num_draws: int) -> float:
-    """Return the k-hat up to which importance weights of a number of draws can be trusted.
+    """Return the k-hat up to which the importance weights of `num_draws` draws can be trusted.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def pareto_smooth(log_ratios: ArrayLike, *, r_eff: float = 1.0) -> tuple[FloatAr
 
     Examples
     --------
-    Ratios exp(k E), with E exponential of mean 1, have a Pareto tail of shape k:
+    Ratios exp(k E), with E exponential with mean 1, have a Pareto tail of shape k:
 
     >>> import numpy as np
     >>> from pyflowers import convergence
@@ -115,7 +115,7 @@ def pareto_smooth(log_ratios: ArrayLike, *, r_eff: float = 1.0) -> tuple[FloatAr
 
 
 def _smoothed(tail: FloatArray, cut: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the smoothed log ratios of ascending tails of one length, at most 0, and k-hat."""
+    """Return the smoothed log ratios of ascending tails of equal length, at most 0, and k-hat."""
     threshold = np.exp(cut)[:, None]
     k, sigma = _fit_generalised_pareto(np.exp(tail) - threshold)
     num = tail.shape[1]

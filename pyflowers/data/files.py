@@ -27,8 +27,8 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        The file; its ending determines its format. CSV and TSV may be compressed (``.csv.gz``). Of
-        an Excel file (``.xlsx``) the first sheet is read.
+        The file; its ending determines its format. CSV and TSV may be compressed (``.csv.gz``).
+        Only the first sheet of an Excel file (``.xlsx``) is read.
     sep : str, optional
         Separator of the cells of a CSV or TSV file: one character, or ``tab``. Default: a comma for
         CSV, a tab for TSV.
@@ -50,7 +50,7 @@ def read_table(
 
     See Also
     --------
-    pyflowers.from_frame : Take a table from a data frame.
+    pyflowers.from_frame : Create a table from a data frame.
 
     Examples
     --------
@@ -70,7 +70,8 @@ def read_table(
     suffix = within if is_compressed else suffix
     if suffix not in (*_SEPARATORS, ".json", ".parquet", ".xlsx"):
         raise DataError(
-            f"{path}: cannot tell the format; use .csv, .csv.gz, .tsv, .json, .parquet or .xlsx"
+            f"{path}: the file name does not show the format; use .csv, .csv.gz, .tsv, .json, "
+            ".parquet or .xlsx"
         )
     for name, is_given in (("--sep", sep is not None), ("--decimal", decimal != ".")):
         if is_given and suffix not in _SEPARATORS:
@@ -112,7 +113,7 @@ def read_table(
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path} is not a complete gzip file ({error}); copy it again") from error
     except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
-        # pandas' parser errors are ValueErrors; its first line names the row.
+        # pandas' parser errors are ValueErrors; the first line of such a message names the row.
         detail = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(f"{path}: cannot be read as {suffix[1:].upper()}: {detail}") from error
 

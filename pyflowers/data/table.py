@@ -26,7 +26,7 @@ LARGEST_INT = 2**31 - 1
 """The largest value that a Stan ``int`` holds."""
 
 MOST_NAMED = 5
-"""The most rows with missing values that a message names."""
+"""The maximum number of items, such as rows with missing values, that a message names."""
 
 _MISSING = {"", "na", "n/a", "nan", "<na>", "none", "null"}
 """Marks of a missing value in R, pandas, databases and spreadsheets."""
@@ -59,7 +59,7 @@ class Labels:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Rows of each label, shape (len(self),)."""
+        """Number of rows with each label, shape (len(self),)."""
         return np.bincount(self.codes, minlength=len(self.names))
 
     @property
@@ -175,7 +175,7 @@ class Table(Shown):
             raise DataError(f"{self.source}: there are no rows below the header; add observations")
 
     def contents(self) -> list[Line]:
-        """Return the rows as they were read, and how the cells were taken."""
+        """Return the rows as they were read, and the notes on how the cells were read."""
         cells = {str(name): list(map(str, values)) for name, values in self.cells.items()}
         return [
             heading(self.source, f"{len(self)} rows"),
@@ -261,7 +261,8 @@ class Table(Shown):
             # A file of draws can hold neither NUL nor lone surrogates.
             if not text.strip() or "\0" in text or storable_text(text) != text:
                 wrong = (
-                    f"{_quoted(text)}, with a character that cannot be saved; give it another label"
+                    f"{_quoted(text)}, which has a character that cannot be saved; give it another "
+                    "label"
                     if text.strip()
                     else "blank; give it a label"
                 )
@@ -309,7 +310,7 @@ class Table(Shown):
         Raises
         ------
         DataError
-            If a cell is something else; the message names the first.
+            If a cell is not such a number; the message names the first one.
         """
         values = self._numbers_of(name)
         bad = np.flatnonzero(~np.isfinite(values))
@@ -440,8 +441,8 @@ class Table(Shown):
         columns : tuple of str
             The columns; their order matters.
         spelled : collection of str
-            Those columns whose numbers count as text, so that ``1.0`` is not ``1``. Numbers of the
-            others count by their values.
+            The columns whose numbers are compared as text, so that ``1.0`` differs from ``1``. In
+            all others, numbers are compared by value.
 
         Returns
         -------
@@ -464,7 +465,7 @@ class Table(Shown):
         Parameters
         ----------
         columns : tuple of str
-            The columns, in the order that the new table has.
+            The columns, in the order of the new table.
 
         Returns
         -------
@@ -501,7 +502,7 @@ class Table(Shown):
         drop : bool
             Whether to leave such rows out; otherwise they are an error.
         option : str
-            How a user leaves them out, for the message.
+            Words that the message appends to explain how such rows are left out.
 
         Returns
         -------
@@ -592,7 +593,8 @@ class Table(Shown):
             row, code = differs[0], labels.codes[differs[0]]
             raise DataError(
                 f"{self.where(row)}: {name} is {values[row]:.15g} and was {chosen[code]:.15g} for "
-                f"the same {labels.column}, {labels.names[code]!r}; it must be one value for each"
+                f"the same {labels.column}, {labels.names[code]!r}; each {labels.column} must have "
+                "one value"
             )
         return chosen
 
@@ -622,7 +624,7 @@ class Table(Shown):
 
 
 def from_frame(frame: pd.DataFrame) -> Table:
-    """Take a tidy table from a data frame.
+    """Create a table from a tidy data frame.
 
     Parameters
     ----------
@@ -675,7 +677,7 @@ def table_of(
     decimal: str = ".",
     levels: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Table:
-    """Return a table of a frame's cells; messages call the place of the names `header`."""
+    """Return a table of a frame's cells; in messages, `header` is the place of the column names."""
     names = [str(name) for name in frame.columns]
     repeated = sorted(name for name, num in Counter(names).items() if num > 1 and name)
     if repeated:

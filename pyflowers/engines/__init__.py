@@ -1,7 +1,8 @@
-"""Engines that sample programs: CmdStan, the interpreter stanli, and exact, without a chain.
+"""Engines that sample programs: CmdStan, the interpreter stanli, and ``exact``, without a chain.
 
-The engine is the one that is named; otherwise CmdStan, the reference, if there is one; otherwise
-the interpreter. ``exact`` is used only by name, because its draws are not those of a Markov chain.
+The engine is the one that the caller names; otherwise CmdStan, the reference, if it is available;
+otherwise the interpreter. ``exact`` is used only if it is named, because its draws are not those of
+a Markov chain.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ logger = logging.getLogger("pyflowers")
 
 
 def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) -> Engine:
-    """Return the engine that samples.
+    """Return the engine to sample with.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     Raises
     ------
     ConfigError
-        For another name, or a CmdStan together with an engine that uses none.
+        For any other name, or if `cmdstan` is given for an engine that does not use it.
     ToolchainError
         If that engine is not available.
     """
@@ -69,7 +70,7 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     if name in ("stanli", "exact"):
         if cmdstan is not None:
             raise ConfigError(
-                f"--cmdstan: the engine {name} does not use CmdStan; leave one of them out"
+                f"--cmdstan: the engine {name} does not use CmdStan; leave out one of the two"
             )
         if name == "stanli":
             return StanliEngine()
@@ -103,7 +104,7 @@ class AutoEngine:
 
 
 class _EitherProgram:
-    """An interpreted program, which is compiled as soon as the interpreter lacks something."""
+    """An interpreted program, which is compiled as soon as the interpreter lacks a feature."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

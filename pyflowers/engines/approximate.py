@@ -1,4 +1,4 @@
-"""Stan's other approximations of a posterior: ADVI, Laplace and Pathfinder.
+"""Stan's approximations of a posterior: ADVI, Laplace and Pathfinder.
 
 | method | approximation that Stan fits on the unconstrained scale |
 |---|---|
@@ -7,14 +7,15 @@
 | ``laplace`` | a normal at the posterior's mode with its curvature, the Jacobian included [2]_ |
 | ``pathfinder`` | normals along several L-BFGS paths to the mode, importance resampled [3]_ |
 
-Each has the Pareto k-hat of its importance ratios p/q: below 0.5 the approximation can be trusted,
-up to 0.7 importance sampling repairs it, and above 0.7 it is a different distribution [4]_, [5]_.
+Each is judged by the Pareto k-hat of its importance ratios p/q: below 0.5 the approximation can be
+trusted, up to 0.7 importance sampling can correct it, and above 0.7 it is too far from the
+posterior [4]_, [5]_.
 
 References
 ----------
 .. [1] Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
    inference, JMLR 18(14).
-.. [2] Gelman et al., Bayesian Data Analysis, 3rd ed., section 4.1 and 13.3.
+.. [2] Gelman et al., Bayesian Data Analysis, 3rd ed., sections 4.1 and 13.3.
 .. [3] Zhang, Carpenter, Gelman and Vehtari (2022), Pathfinder, JMLR 23(306).
 .. [4] Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it work?, ICML.
 .. [5] Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR
@@ -49,7 +50,7 @@ NUM_DRAWS = 4000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Approximation(Shown):
-    """Draws from an approximate posterior and how far they can be trusted.
+    """Draws from an approximate posterior, and measures of how good it is.
 
     Attributes
     ----------
@@ -94,7 +95,7 @@ class Approximation(Shown):
 
     @property
     def k_hat_verdict(self) -> str:
-        """The quality by k-hat: ``good``, ``usable`` with importance sampling, or ``bad``."""
+        """The quality according to k-hat: ``good``, ``usable`` for importance sampling, ``bad``."""
         return k_hat_verdict(self.k_hat)
 
 
@@ -131,7 +132,7 @@ def approximate(
     Returns
     -------
     Approximation
-        The draws, and the Pareto k-hat of their importance ratios, which tells whether they can be
+        The draws, and the Pareto k-hat of their importance ratios, which shows whether they can be
         trusted.
 
     Raises
@@ -225,8 +226,8 @@ METHODS: dict[str, Callable[[Any, dict[str, Any], int], _Raw]] = {
 def _split(done: Any, table: Any, log_p: str, log_q: str) -> _Raw:
     """Split CmdStan's columns into variables and the two log densities."""
     array = np.asarray(table, dtype=np.float64)
-    if not array.size:  # Stan may stop without a message if the mode is at an edge
-        raise FitError("Stan made no draws; the mode may be no point around which they are normal")
+    if not array.size:  # Stan may stop without a message if the mode is at a boundary
+        raise FitError("Stan returned no draws; the mode may lie at a boundary; use NUTS instead")
     columns = list(done.column_names)
     variables = {
         name: np.asarray(variable.extract_reshape(array))
@@ -248,7 +249,7 @@ def _resampled(
     num_draws: int,
     seed: int,
 ) -> dict[str, NDArray[np.float64]]:
-    """Resample with replacement by smoothed ratios, algorithm 2 of Zhang et al. (2022)."""
+    """Resample with replacement by smoothed ratios, as in algorithm 2 of Zhang et al. (2022)."""
     finite = np.isfinite(log_ratios)
     if not finite.any():
         raise FitError("pathfinder: the log density is not finite at any draw; use NUTS")

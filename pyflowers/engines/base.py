@@ -55,7 +55,7 @@ class SamplerOptions(Record):
     chains : int
         Number of chains.
     warmup, draws : int
-        Iterations of each chain for adaptation, and after it.
+        Iterations of each chain for adaptation and after it.
     thin : int
         Keep every `thin`-th of the `draws` iterations.
     adapt_delta : float
@@ -78,7 +78,7 @@ class SamplerOptions(Record):
         default=1000, ge=1, le=_MANY, description="Iterations per chain after warmup."
     )
     thin: _Int = Field(
-        default=1, ge=1, le=_MANY, description="Keep every n-th of these iterations."
+        default=1, ge=1, le=_MANY, description="Keep every n-th iteration after warmup."
     )
     adapt_delta: _Float = Field(default=0.9, gt=0, lt=1, description="Target acceptance statistic.")
     max_treedepth: _Int = Field(default=10, ge=1, le=30, description="Maximum NUTS tree depth.")
@@ -98,12 +98,12 @@ class SamplerOptions(Record):
         Raises
         ------
         ConfigError
-            Naming the option that cannot be used.
+            If an option cannot be used; the message names it.
         """
         return cls.parse({"seed": new_seed() if seed is None else seed, **options}, "options")
 
     def of_engine(self, used: Collection[str]) -> Self:
-        """Return the options for a record: those that an engine uses, all of them explicit."""
+        """Return the options for a record: those that an engine uses, each set explicitly."""
         return type(self)(**{name: getattr(self, name) for name in self.fields() if name in used})
 
     @classmethod
@@ -122,7 +122,7 @@ def refuse_unused(engine: str, used: Collection[str], given: Collection[str]) ->
     Raises
     ------
     UnusedOptionError
-        Naming the first of them.
+        If there is one; the message names the first.
     """
     for name in given:
         if name not in used:
@@ -135,8 +135,8 @@ def refuse_unused(engine: str, used: Collection[str], given: Collection[str]) ->
 def read_inits(inits: Any) -> Any:
     """Return initial values, read from files where needed; a list if there is one for each chain.
 
-    Files are read here, because CmdStan takes a file whose name does not end in .json for R's
-    format and skips contents that it cannot read.
+    Files are read here, because CmdStan assumes R's format for a file whose name does not end in
+    .json, and skips contents that it cannot read.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def read_inits(inits: Any) -> Any:
 
 
 def new_seed() -> int:
-    """Draw a seed over the full range from the operating system's entropy."""
+    """Draw a seed from the full range, using the operating system's entropy."""
     return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])
 
 
@@ -191,7 +191,7 @@ class Sample:
     chain_times : tuple of mapping
         Seconds of each chain: ``warmup`` and ``sampling``.
     wall_time : float
-        Seconds for all chains.
+        Elapsed seconds for all chains.
     streamed : mapping of str to mapping of str to array, shape (element,)
         For each quantity whose draws are not all kept, the results of
         :func:`pyflowers.convergence.statistics` for all its elements.
@@ -239,7 +239,7 @@ class LoadedProgram(Protocol):
         interval: float = INTERVAL,
         show_progress: bool = False,
     ) -> Sample:
-        """Run the chains, one per usable core at a time.
+        """Run the chains, as many at a time as there are usable cores.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ class LoadedProgram(Protocol):
         FitError
             If any chain fails, with Stan's message. There is never a result with fewer chains.
         EngineLacksError
-            If this engine cannot do it.
+            If this engine cannot do what is requested.
         """
 
 
@@ -312,9 +312,9 @@ def no_start(reasons: Iterable[str]) -> str:
         else "the log density or its gradient is not finite"
     )
     return (
-        f"no starting point found: a chain's initial values were all rejected, most often as "
-        f"{reason!r}; constrain the parameter or correct the data that this is about, or give "
-        "inits from Python"
+        f"no starting point found: a chain's initial values were all rejected, most often with "
+        f"{reason!r}; constrain the parameter or correct the data that caused this, or give "
+        "initial values with --inits (in Python, inits)"
     )
 
 

@@ -2,9 +2,9 @@
 
 Two libraries have this interface: the one that :mod:`pyflowers.toolchain.build` compiles from a
 program, and the library of the interpreter stanli, which runs in a separate process because it may
-crash. ``bridgestan.StanModel`` is not used for three reasons: it needs the whole interface, it
-releases Python's lock, which must be held for Stan's autodiff stack, and its calls take ten times
-as long.
+crash. ``bridgestan.StanModel`` is not used, for three reasons: it needs the whole interface; it
+releases Python's global lock, which must be held for Stan's autodiff stack; and its calls take ten
+times as long.
 
 References
 ----------
@@ -46,7 +46,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 class Density(Protocol):
     """A log density on the unconstrained scale, with values in Stan's flat order.
 
-    Each method takes one point per row, and raises RuntimeError with Stan's message.
+    Each method takes one point per row and, on failure, raises RuntimeError with Stan's message.
     """
 
     names: tuple[str, ...]
@@ -133,7 +133,7 @@ class Bridge:
                 yield row
 
     def _failure(self) -> RuntimeError:
-        """Return Stan's last message."""
+        """Return Stan's last message as an exception, and free it."""
         message = (self._error.value or b"no message").decode(errors="replace")
         self._library.bs_free_error_msg(self._error)
         self._error.value = None
@@ -207,8 +207,8 @@ def compiled(source: Source, data: str, seed: int) -> Bridge:
 def _load(path: str) -> Any:
     """Load a library.
 
-    ``PyDLL`` holds Python's lock during a call, because the library has a single autodiff stack.
-    Calls are also faster if the lock is not released.
+    ``PyDLL`` holds Python's global lock during a call, which is necessary because the library has a
+    single autodiff stack. Calls are also faster if the lock is not released.
     """
     library = ctypes.PyDLL(path)
     for name, (result, arguments) in _SIGNATURES.items():

@@ -1,4 +1,4 @@
-"""The reference engine: CmdStanPy on an official or the embedded CmdStan."""
+"""The reference engine: CmdStanPy with an official CmdStan or the embedded one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CmdStanEngine:
     uses: frozenset[str] = NUTS_USES
 
     def load(self, program: Program) -> CmdStanProgram:
-        """Return the program's executable, which is compiled if necessary."""
+        """Return the compiled program; it is compiled first if necessary."""
         return CmdStanProgram(compile_source(program.source, cmdstan=self.cmdstan))
 
 
@@ -134,9 +134,9 @@ def _is_wanted(_: logging.LogRecord) -> bool:
 def running(
     executable: Executable, data: Mapping[str, Any], what: str = ""
 ) -> Iterator[tuple[Any, dict[str, Any], Path]]:
-    """Yield CmdStanPy's model, the arguments of all its methods, and their output folder.
+    """Yield CmdStanPy's model, the arguments common to its methods, and their output folder.
 
-    CmdStanPy's log is silenced: its reports reach the user as an error.
+    CmdStanPy's log is silenced, because the problems that it reports reach the user as an error.
 
     Raises
     ------
@@ -144,9 +144,9 @@ def running(
         If Stan stops, with `what` and Stan's message.
     """
     with temporary_folder() as folder, mortal(executable.path, folder) as program:
-        # Its import also creates a folder under TMPDIR, so TMPDIR has been tested before.
+        # The import also creates a folder under TMPDIR, which has been tested above.
         cmdstanpy = import_cmdstanpy()
-        # A filter that is added twice is there once, so calls need not remember it.
+        # Adding the same filter twice has no effect, so it is added in every call.
         logging.getLogger("cmdstanpy").addFilter(_is_wanted)
         _calls.append(None)
         try:
@@ -172,7 +172,7 @@ def running(
 def _read(mcmc: Any, folder: Path, keep: Collection[str] | None, wall_time: float) -> Sample:
     """Read the chains' files, which CmdStanPy has checked for completeness.
 
-    pandas reads them four times as fast as CmdStanPy, and only the columns that are kept.
+    pandas reads them four times as fast as CmdStanPy, and reads only the columns that are kept.
     """
     import pandas as pd
 
@@ -206,7 +206,7 @@ _STAN_SAID = re.compile(
 
 
 def count_messages(consoles: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Count Stan's messages during sampling, without places in the program and numbers.
+    """Count Stan's messages during sampling, after removing numbers and places in the program.
 
     Messages about rejected initial values are not counted, because Stan then drew others.
 

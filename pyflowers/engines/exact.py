@@ -1,9 +1,9 @@
 """The engine ``exact``: independent draws of programs that have the capability ``closed_form``.
 
-There is no Markov chain and so no warm-up, step size or starting point. The chains are parts of one
-set of independent draws, which has the same form as with other engines. The Stan program is not
-run: the program's ``ClosedForm`` draws the quantities, and must draw every quantity that the
-program keeps.
+There is no Markov chain and so no warm-up, step size or starting point. The "chains" are parts of
+one set of independent draws, so that the result has the same form as with other engines. The Stan
+program is not run: the program's ``ClosedForm`` draws the quantities, and must draw every quantity
+that the program keeps.
 
 If there are more than :data:`LARGEST` draws of group quantities, or the caller names the quantities
 to keep, groups are summarised block by block during drawing, and only the named draws are kept.
@@ -40,7 +40,7 @@ from pyflowers.resources import version
 USES = frozenset({"seed", "chains", "draws", "keep", "cores"})
 
 LARGEST = 50_000_000
-"""The most draws of group quantities that are held in memory, 400 MB.
+"""The most draws of group quantities that are held in memory (400 MB).
 
 The number is fixed, so that a run writes the same files on every machine. Summaries, labels and the
 run folder take several times as much memory.
@@ -82,7 +82,7 @@ class ExactProgram:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Versions of the packages that draw."""
+        """Versions of the packages that produce the draws."""
         return {name: version(name) for name in ("pyflowers", "numpy", "scipy")}
 
     @cached_property
@@ -138,15 +138,16 @@ class ExactProgram:
         )
 
     def _check_names(self, found: IndependentDraws) -> None:
-        """Refuse a closed form that does not draw what the program declares."""
+        """Refuse a closed form that does not draw exactly the quantities that the program keeps."""
         drawn = {*found.whole, *(found.groups.names if found.groups is not None else ())}
         for name in drawn ^ set(self.program.kept()):
-            has, lacks = ("program", "closed form")
+            has, lacks = "program", "closed form"
+            remedy = f"name it under omit in {self.program.declared_in}"
             if name in drawn:
-                has, lacks = lacks, has
+                has, lacks, remedy = lacks, has, "remove it from the closed form"
             raise ConfigError(
                 f"{self.program.name}: {name} is in its {has}, but not in its {lacks}; add it "
-                f"there, or name it under omit in {self.program.declared_in}"
+                f"there, or {remedy}"
             )
 
 

@@ -1,9 +1,10 @@
 """Worker processes: starting them, asking them questions, and ending them.
 
 A worker is ``python -m MODULE``. Questions arrive on its standard input and answers leave on its
-standard output, in pickled messages with binary arrays. It has a separate session, so that Ctrl-C
-reaches only its owner. Its main thread works. A second thread reads, and ends the process as soon
-as the input ends, which happens when the owner ends for any reason.
+standard output, as pickled messages with binary arrays. A worker runs in a separate session, so
+that Ctrl-C reaches only its owner. Its main thread does the work. A second thread reads the
+questions, and ends the process as soon as the input ends, which happens when the owner ends for any
+reason.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pyflowers.errors import ToolchainError
 from pyflowers.resources import module_command, module_environment
 
 MOST_IDLE = 2
-"""Number of idle workers that are kept; more exist while more threads use them."""
+"""The most idle workers that are kept; more exist while more threads use them."""
 
 SECONDS_TO_STOP = 2.0
 
@@ -49,7 +50,7 @@ class WorkerEndedError(Exception):
 
 
 class Worker:
-    """A worker process, from the side of its owner.
+    """A worker process, as its owner uses it.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ class Worker:
 
 
 def _scratch() -> IO[bytes]:
-    """Return a file for a worker's output until it has started, or one that discards it."""
+    """Return a file for what a worker prints until it has started, or one that discards this."""
     try:
         return cast(IO[bytes], tempfile.TemporaryFile())
     except OSError:
@@ -159,7 +160,7 @@ _idle: list[Worker] = []
 
 @contextmanager
 def borrowed(module: str) -> Iterator[Worker]:
-    """Yield a worker, possibly from an earlier call; it is ended if the block is interrupted."""
+    """Yield a worker, possibly from an earlier call; it is killed if the block fails."""
     worker = None
     while worker is None or not worker.is_alive:
         if worker is not None:
@@ -220,7 +221,7 @@ def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> Non
             os._exit(0)
 
     answer = begin(send)
-    os.write(2, _STARTED)  # earlier output does not explain a later end
+    os.write(2, _STARTED)  # what was printed before this does not explain a later end
     os.dup2(nowhere, 2)
     threading.Thread(target=receive, daemon=True).start()
     for question in iter(questions.get, None):

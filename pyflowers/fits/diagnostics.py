@@ -1,13 +1,13 @@
 """Judging the computation and the prior of a fit, two of the three parts of the verdict.
 
-Every check has a statistic, its worst value and the place of that, a threshold and its source, and
-advice if the check fails. The advice follows the cause: divergences come first, since they may be
-the reason why chains disagree; if chains disagree widely, longer runs do not help.
+Every check has a statistic, its worst value and where that occurs, a threshold and its source, and
+advice in case the check fails. The advice follows the cause: divergences come first, since they may
+be the reason why chains disagree; if chains disagree widely, longer runs do not help.
 
 A prior is in conflict with the data if the posterior median of a parameter lies outside the central
 99% of its prior: the data then favour values that the prior nearly excludes. For a vector, the most
-extreme element is judged, at a level divided by the number of elements, so that long vectors raise
-no more false alarms than single parameters.
+extreme element is judged, with the tail probability divided by the number of elements, so that long
+vectors raise no more false alarms than single parameters.
 
 References
 ----------
@@ -19,7 +19,7 @@ References
    Carlo, arXiv:1604.00695; 0.3 is the threshold of CmdStan's ``diagnose``.
 .. [4] Devroye (1986), Non-Uniform Random Variate Generation, section II.3.
 .. [5] Evans and Moshonov (2006), Checking for prior-data conflict, Bayesian Analysis 1(4), where a
-   tail probability under the prior says whether the data are surprising to it.
+   tail probability under the prior shows whether the data are surprising.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ESS_PER_CHAIN_AT_LEAST = 100
 E_BFMI_AT_LEAST = 0.3
 DRAWS_AT_LEAST = 4 * ESS_PER_CHAIN_AT_LEAST
 EXCESS_AT_MOST = 1e-6
-"""Allowance for rounding error; a density above its hat would be drawn too rarely there."""
+"""Allowance for rounding error; where the density exceeds its hat, draws are too rare."""
 
 CENTRAL = 0.99
 """Probability of a prior's central interval, which a posterior median should not leave."""
@@ -64,7 +64,7 @@ _FEW = 0.01
 """Largest share of divergent transitions for which smaller steps usually help."""
 
 _SLOW = 20
-"""Factor above which a longer run does not remedy a small ESS."""
+"""Factor of missing ESS above which a longer run is not a practical remedy."""
 
 
 def diagnose(
@@ -160,7 +160,7 @@ def _convergence(posterior: xr.Dataset, summary: pd.DataFrame) -> dict[str, Chec
 def _on_r_hat(value: float, num_chains: int) -> str:
     """Return the advice on an R-hat, which depends on how far it is above its limit."""
     if num_chains == 1:
-        return "R-hat compares chains: run at least 2, better 4 (--chains 4)"
+        return "R-hat compares chains: run at least 2, preferably 4 (--chains 4)"
     if math.isnan(value):
         return "its draws never change, or are not finite: look at the traceplot"
     if value <= _DISAGREE:
@@ -198,7 +198,7 @@ def _independent(
     ]
     if "largest_excess" in measures:
         name, excess = "log of density over hat", measures["largest_excess"]
-        source, advice = "Devroye (1986), section II.3", "sample by NUTS instead, and report this"
+        source, advice = "Devroye (1986), section II.3", "use NUTS instead, and report this"
         checks.append(_judge(name, excess, "≤", EXCESS_AT_MOST, source, advice))
     return checks
 
@@ -229,13 +229,13 @@ def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Che
     num = int(divergent.sum())
     if num <= _FEW * divergent.size and options.adapt_delta < 0.99:
         advice = (
-            "raise --adapt-delta to 0.99; if divergences stay, change the parametrisation or the "
+            "raise --adapt-delta to 0.99; if divergences remain, change the parametrisation or the "
             "prior"
         )
     else:
         advice = (
             "smaller steps rarely remove so many: declare the bounds that the model assumes, "
-            "change the parametrisation (of group effects, to the non-centred one or from it), or "
+            "change the parametrisation (for group effects, between centred and non-centred), or "
             "use a narrower prior on the scales"
         )
     return _judge("divergences", num, "≤", 0, "Betancourt (2017), section 6.2", advice)
@@ -251,7 +251,7 @@ def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
     ----------
     program : Program
         The priors that it declares in ``[parameters.NAME]`` are judged. Their arguments are data,
-        so group effects, whose distribution is part of the model, are not included.
+        so group effects, whose distribution depends on other parameters, are not included.
     data : Data
         The filled data block.
     summary : DataFrame
@@ -260,7 +260,7 @@ def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
     Returns
     -------
     Part
-        A check for each proper prior, of the posterior median that is furthest in its tail.
+        A check for each proper prior, of the posterior median that lies furthest in its tail.
     """
     if program.can(Capability.OBSERVED) and not data.num_obs:
         return Part("prior", note="there are no observations to compare it with")
@@ -272,7 +272,8 @@ def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
         if name in medians
         for check in _against_priors(program, data, name, medians[name])
     ]
-    note = "" if checks else 'no prior is declared: [parameters.NAME] prior = "normal(0, 1)"'
+    advice = 'no prior is declared; declare one, as in [parameters.NAME] prior = "normal(0, 1)"'
+    note = "" if checks else advice
     claim = "no posterior median lies in the tail of its declared prior"
     return Part("prior", tuple(checks), note, claim)
 
@@ -301,7 +302,7 @@ def _against_prior(
     tail = (1 - CENTRAL) / 2 / len(medians)
     low, high = prior.quantile(tail), prior.quantile(1 - tail)
     values, middle = medians.to_numpy(dtype=float), prior.quantile(0.5)
-    # The distance from the prior's median to its limit, on the side of the posterior's median.
+    # The distance from the prior's median to the limit on the side of the posterior's median.
     reach = np.where(values >= middle, high - middle, low - middle)
     share = (values - middle) / reach
     position = int(np.argmax(share))

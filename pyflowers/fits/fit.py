@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LARGEST_GROUP = 25_000_000
-"""The most values with which ``log_likelihood`` and the like are part of ``Fit.idata``."""
+"""The most values that ``log_likelihood`` or a similar group may have in ``Fit.idata``."""
 
 
 class _Draws(dict[str, NDArray[np.float64]]):
@@ -53,8 +53,8 @@ class _Draws(dict[str, NDArray[np.float64]]):
 
     def __missing__(self, name: object) -> NDArray[np.float64]:
         whole = str(name).partition("[")[0]
-        of_whole = f"draws[{whole!r}][..., i] of element i of posterior[{whole!r}]"
-        hint = f": {of_whole}" if whole in self else ""
+        of_whole = f"draws[{whole!r}][..., i] holds element i of posterior[{whole!r}]"
+        hint = f"; {of_whole}" if whole in self else ""
         raise KeyError(f"{name} is not a quantity; there are draws of {', '.join(self)}{hint}")
 
 
@@ -162,7 +162,7 @@ class Fit(Shown):
         interval_quantiles(interval)
         if self.streamed is not None:
             raise ConfigError(
-                f"interval: {self.name} was summarised as it was drawn, with an interval of "
+                f"interval: {self.name} was summarised during sampling, with an interval of "
                 f"{self.interval:g}, and not all draws were kept; refit it with an interval of "
                 f"{interval:g}"
             )
@@ -204,8 +204,8 @@ class Fit(Shown):
     def idata(self) -> Any:
         """The whole fit as ``arviz.InferenceData``, or with ArviZ 1 as ``xarray.DataTree``.
 
-        ``log_likelihood`` and ``posterior_predictive`` are part of it up to
-        :data:`LARGEST_GROUP` values each; if they are larger, call their methods.
+        ``log_likelihood`` and ``posterior_predictive`` are part of it if each has at most
+        :data:`LARGEST_GROUP` values; if they are larger, call the methods of these names.
         """
         return in_arviz(self.groups())
 
@@ -284,7 +284,7 @@ class Fit(Shown):
         -------
         DataFrame
             A row for each element: ``median``, the ends of the interval, such as ``5%`` and
-            ``95%``, ``mean``, ``sd``, ``mcse_mean``, ``ess_bulk``, ``ess_tail`` and ``r_hat``, see
+            ``95%``, ``mean``, ``sd``, ``mcse_mean``, ``ess_bulk``, ``ess_tail`` and ``r_hat``; see
             :func:`pyflowers.fits.posterior.summarize`.
 
         Raises
@@ -311,7 +311,7 @@ class Fit(Shown):
 
     @cached_property
     def diagnostics(self) -> Part:
-        """The checks of the sampling, see :func:`pyflowers.fits.diagnostics.diagnose`."""
+        """The checks of the sampling; see :func:`pyflowers.fits.diagnostics.diagnose`."""
         return diagnose(
             self.posterior, self.stats, self._summary, self.options, self.record.independent
         )
@@ -345,7 +345,7 @@ class Fit(Shown):
         plots : mapping of str to matplotlib.figure.Figure or bytes, optional
             Figures, or the bytes of images, by file name.
         overwrite : bool
-            Whether to replace also a run that had other inputs.
+            Whether to also replace a run that had other inputs.
 
         Returns
         -------
@@ -355,7 +355,7 @@ class Fit(Shown):
         Raises
         ------
         ConfigError
-            If the folder holds something else or a run of other inputs, or cannot be written.
+            If the folder holds something else or a run with other inputs, or cannot be written.
         """
         target = as_path(folder, "a run folder")
         record = self.record.model_copy(update={"omitted_groups": self.omitted_groups})
@@ -380,8 +380,8 @@ class Fit(Shown):
     def load(cls, folder: str | Path) -> Fit:
         """Read a run folder that :meth:`save` wrote.
 
-        The declaration is the recorded one. Roles and parameters that its file has gained since
-        then also apply, if the program has not changed.
+        The declaration is the recorded one. Roles and parameters that have since been added to its
+        file also apply, if the program has not changed.
 
         Parameters
         ----------
@@ -420,8 +420,8 @@ class Fit(Shown):
 
     def __repr__(self) -> str:
         names = ", ".join(name for name in self.draws if name not in self.program.internal)
-        # For 100,000 groups they take a minute, so a debugger that shows the fit must not compute
-        # them.
+        # With 100,000 groups the diagnostics take a minute, so a debugger that shows the fit must
+        # not compute them.
         known = "diagnostics" in self.__dict__
         judged = f"; diagnostics {self.diagnostics.status}" if known else ""
         return (
@@ -438,7 +438,7 @@ class Fit(Shown):
         most = max(messages, key=messages.__getitem__)
         rejected = (
             f"Stan rejected {sum(messages.values())} proposals, most often with {most!r}; "
-            "harmless if they are few and early"
+            "this is harmless if they are few and early"
         )
         return [*self.record.notes, rejected]
 
@@ -477,9 +477,9 @@ def checked_fits(fits: Any, what: str) -> list[Fit]:
 def held_out_weights(
     fit: Fit, log_lik: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weights that turn draws into draws of a fit without one observation.
+    """Return the weights that turn a fit's draws into those of a fit without one observation.
 
-    The weight of a draw is 1 / p(y[n] | draw), Pareto-smoothed. The smoothed tail is longer if
+    The weight of a draw is 1 / p(y[n] | draw), Pareto-smoothed. The smoothed tail is longer if the
     draws are autocorrelated.
 
     Parameters
@@ -492,7 +492,7 @@ def held_out_weights(
     Returns
     -------
     log_weights : array, shape (n, chain × draw)
-        The weights of each observation sum to 1.
+        The logarithms of weights that sum to 1 for each observation.
     k_hat : array, shape (n,)
         Pareto shape of the weights of each observation.
 

@@ -61,7 +61,7 @@ class ProgramRecord(Record):
     declaration : mapping
         The contents of its declaration.
     include_paths : tuple of str
-        Folders in which included files were searched.
+        Folders that were searched for included files.
     files : mapping of str to str
         The text of the program, then of the files that it includes.
     """
@@ -87,7 +87,7 @@ class DataRecord(Record):
     rows : int or None
         Number of rows of the table.
     columns : mapping of str to str
-        The table's names of the declaration's columns.
+        The table's name for each of the declaration's columns.
     reading : mapping of str to str
         How the file was read, such as its ``sep``.
     """
@@ -123,7 +123,7 @@ class TimesRecord(Record):
     Attributes
     ----------
     wall_seconds : float
-        Time of all chains together.
+        Elapsed time of the whole sampling.
     chains : tuple of mapping
         Times of each chain, for warm-up and sampling.
     """
@@ -226,7 +226,7 @@ def read_record(folder: Path) -> RunRecord:
 
 
 def value_changes(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Describe the values that have changed; `kind` names them."""
+    """Describe the values that have changed; `kind` is the word before each name."""
     return [
         f"{kind} {name} was {before.get(name)} and is {value}".strip()
         for name, value in now.items()
@@ -290,7 +290,7 @@ def plain_inits(inits: Any) -> Any:
 
 
 def check_run_folder(folder: str | Path) -> Path:
-    """Refuse a folder that cannot take a run, before any work is done; return its real path.
+    """Refuse a folder that cannot hold a run, before any work is done; return its real path.
 
     Raises
     ------
@@ -343,7 +343,7 @@ def read_summary(folder: Path) -> pd.DataFrame:
     """
     path = folder / SUMMARY
     try:
-        # As text first, because Python always reads back the double that was written.
+        # Read as text first, because Python's conversion always recovers the double written.
         return pd.read_csv(path, index_col="parameter", dtype=str).astype(float)
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: the summary cannot be read ({error}); refit the model") from error
@@ -372,7 +372,7 @@ def program_of(record: RunRecord, folder: Path) -> Program:
             python_of(about.reference),
             example_of(about.reference),
         )
-    except ConfigError as error:  # it does not match the text, as after an edit by hand
+    except ConfigError as error:  # it does not match the text, perhaps after an edit by hand
         raise DataError(f"{error}; refit the model") from error
 
 
@@ -381,7 +381,7 @@ def declared_now(
 ) -> tuple[Program, RunRecord]:
     """Return the program and record of a run, with roles and parameters that were declared later.
 
-    These describe the draws, and need no new draws if the program's text is the same.
+    These only describe the draws, so no refit is needed if the program's text is the same.
 
     Parameters
     ----------

@@ -5,9 +5,9 @@ has them, ``log_likelihood``, ``posterior_predictive``, ``predictions`` and ``lo
 
 The file has the same form as xarray's files, so that ``arviz.from_netcdf`` and
 ``xarray.open_dataset`` read it: missing floats are NaN, booleans are bytes with the attribute
-``dtype``, and coordinates without a dimension are named in the attribute ``coordinates`` of their
-variables. It is written by h5netcdf, because xarray's writer imports half of Dask if that is
-installed.
+``dtype``, and coordinates that are not dimensions are named in the attribute ``coordinates`` of
+their variables. It is written with h5netcdf, because xarray's writer imports half of Dask if Dask
+is installed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def to_groups(
     stats: Mapping[str, Any],
     keep: Keep | None = None,
 ) -> dict[str, xr.Dataset]:
-    """Return the groups of a fit, see :class:`~pyflowers.fits.fit.Fit` for the arguments."""
+    """Return the groups of a fit; see :class:`~pyflowers.fits.fit.Fit` for the arguments."""
     places = _places(program, draws, data.observed or "y")
     called = {name: variable for name, (_, variable) in places.items()}
     members: dict[str, dict[str, Any]] = {}
@@ -96,7 +96,7 @@ def pointwise(values: NDArray[Any], data: Data) -> xr.Dataset:
 
 
 def _places(program: Program, names: Iterable[str], observed: str) -> dict[str, tuple[str, str]]:
-    """Return the group of each quantity, and its name there.
+    """Return the group of each quantity, and its name in that group.
 
     As ArviZ expects, quantities that describe the observed variable have its name.
     """
@@ -147,12 +147,12 @@ def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
 
 
 def _beside_labels(name: str, block: Container[str]) -> str:
-    """Return the name of a data variable if a dimension has the same name."""
+    """Return another name for a data variable that has the name of a dimension."""
     return free_name(f"{name}_data", block)
 
 
 def _of_rows_named(name: str, program: Program, labels: Collection[str]) -> str:
-    """Return a name for an array of row values that is neither data nor a dimension."""
+    """Return a name for an array of row values that no data variable or dimension has."""
     return free_name(name, {*program.source.blocks.data, *labels})
 
 
@@ -232,7 +232,7 @@ def _decoded(variable: Any) -> NDArray[Any]:
     return np.array(read, dtype=np.str_).reshape(values.shape)
 
 
-# Back
+# Reading back
 
 
 def draws_of(

@@ -31,7 +31,7 @@ Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 OF_DRAWS = ("chain", "draw")
 """The dimensions of all draws, which cannot be names of variables."""
 
-STREAMED = "only some groups' draws were kept; fit with fewer draws or groups, or without keep"
+STREAMED = "only some groups' draws were kept; refit with fewer draws or groups, or without keep"
 
 NEEDS_ALL_DRAWS = (
     *(Capability.LOG_LIK, Capability.Y_REP, Capability.GROUP_MEAN),
@@ -48,8 +48,8 @@ def dataset(
 ) -> xr.Dataset:
     """Label draws, shaped (chain, draw, …), with the labels of the data.
 
-    A dimension is numbered if its labels are unknown or their number differs. `keep` has the
-    positions of the kept elements of a quantity that lacks some; `called` has new names for some
+    A dimension is numbered if its labels are unknown or do not match its size. `keep` gives the
+    positions of the kept elements of a quantity that lacks some; `called` gives new names for some
     variables. A variable called ``chain`` or ``draw`` becomes ``chain_`` or ``draw_``.
     """
     arrays, coords = Arrays(), Arrays()
@@ -82,7 +82,7 @@ def variable_name(name: str, known: Container[str]) -> str:
 
 
 def name_in(posterior: xr.Dataset, name: str) -> str:
-    """Return the name in an existing posterior of a quantity that Stan calls `name`."""
+    """Return the name that a quantity called `name` in Stan has in an existing posterior."""
     if name not in OF_DRAWS:
         return name
     called = [other for other in map(str, posterior.data_vars) if other.rstrip("_") == name]
@@ -122,7 +122,7 @@ def labels_along(dim: str, size: int, data: Data) -> NDArray[Any]:
 
 
 def text(labels: Any) -> NDArray[Any]:
-    """Return labels as an array of text, which netCDF can hold for any Unicode."""
+    """Return labels as an array of text, a type in which netCDF can store any Unicode."""
     return np.asarray(list(labels), dtype=np.str_)
 
 
@@ -140,7 +140,7 @@ def own_dims(quantity: xr.DataArray) -> tuple[str, ...]:
 
 
 def labels_of(quantity: xr.DataArray) -> tuple[tuple[str, ...], ...]:
-    """Return the labels along each dimension except chain and draw; numbers are from 1."""
+    """Return the labels along each dimension except chain and draw; numbers start at 1."""
     return tuple(
         tuple(map(str, (quantity[dim].values + 1 if dim == OBS else quantity[dim].values).tolist()))
         for dim in own_dims(quantity)
@@ -193,8 +193,8 @@ def summarize(
     missing : sequence of MissingMoment, optional
         Means and variances that the posterior does not have.
     streamed : DataFrame, optional
-        Rows of quantities that were summarised during sampling. Of these, `posterior` may have
-        draws of some elements.
+        Rows of quantities that were summarised during sampling. `posterior` may hold the draws of
+        some of their elements.
     interval : float
         Probability of the central interval whose ends are shown; the same as in `streamed`, if
         that is given.
@@ -255,8 +255,8 @@ def summarize(
     if 0 < len(fixed) < len(names):  # if nothing varies, the sampler is stuck
         columns["ess_bulk"][[place[name] for name in fixed]] = np.nan
         columns["ess_tail"][[place[name] for name in fixed]] = np.nan
-        notes.append(f"{_some(fixed)}: the same in every draw, so without ESS and R-hat")
-    # In one step: changing a DataFrame column by column takes longer than the statistics.
+        notes.append(f"{_some(fixed)}: the same in every draw, so ESS and R-hat are undefined")
+    # In one step: changing a DataFrame column by column takes longer than the statistics do.
     index = pd.Index(names, name="parameter")
     table = pd.DataFrame({column: columns[column] for column in order}, index=index)
     table.attrs["notes"] = notes
@@ -277,7 +277,7 @@ def without_draws(program: Program) -> Program:
 
 
 def kept_elements(names: Sequence[str], program: Program, data: Data) -> Keep:
-    """Return the quantities that are kept, and the positions of the elements of each.
+    """Return the quantities that are kept, and the positions of the kept elements of each.
 
     Parameters
     ----------

@@ -68,8 +68,8 @@ def fit(
     Parameters
     ----------
     program : str, Path or Program
-        The name of a shipped program, the path of a ``.stan`` file, whose declaration lies in the
-        same folder, or a formula such as ``"flowers ~ 1 + (1 | plant)"``, see
+        The name of a shipped program, the path of a ``.stan`` file with its declaration in the same
+        folder, or a formula such as ``"flowers ~ 1 + (1 | plant)"``; see
         :meth:`pyflowers.Program.from_formula`.
     data : path, DataFrame, Table, mapping or Data, optional
         A tidy table, or the data block as CmdStan JSON or a mapping. Default: the program's example
@@ -81,22 +81,22 @@ def fit(
         Hyperparameters to change, by name. Default: the declared values.
     centered : bool or mapping of str to bool, optional
         Whether the group effects are sampled in the centered parametrisation, for programs that
-        have the choice; for a formula, also by group. Default: the data choose.
+        offer the choice; for a formula, also by group. Default: chosen from the data.
     group, time, value : str, optional
-        The table's names of the columns in these roles, where they differ from the declaration's.
+        The names of these columns in the table, where they differ from the declaration's.
     columns : mapping of str to str, optional
         The same for any column: from the declaration's name to the table's.
     engine : str or Engine
-        ``auto``, ``cmdstan``, ``stanli`` or ``exact``, see
+        ``auto``, ``cmdstan``, ``stanli`` or ``exact``; see
         :func:`pyflowers.engines.find_engine`.
     cmdstan : str or Path, optional
-        A CmdStan folder or ``"embedded"``, see :func:`pyflowers.toolchain.find_cmdstan`.
+        A CmdStan folder or ``"embedded"``; see :func:`pyflowers.toolchain.find_cmdstan`.
     include_paths : sequence of path
         Folders to search for the program's included files.
     family : str, optional
         The family of a formula's response. Default: ``gaussian``.
     inits : mapping, float, path or sequence of these, optional
-        Initial values of the parameters, as CmdStanPy takes them; a sequence has one entry per
+        Initial values of the parameters, as CmdStanPy accepts them; a sequence has one entry per
         chain. Default: random.
     cores : int, optional
         Number of cores, for chains that run at the same time or for independent draws. Default:
@@ -111,9 +111,9 @@ def fit(
         that it raises prevents the sampling.
     **options
         ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``, ``metric``
-        and ``keep``, see :class:`pyflowers.engines.SamplerOptions`; an option that the engine does
+        and ``keep``; see :class:`pyflowers.engines.SamplerOptions`. An option that the engine does
         not use is refused. ``sep``, ``decimal``, ``encoding``, ``time_order`` and ``drop_missing``
-        determine how the table is read, see :meth:`pyflowers.Program.read`.
+        determine how the table is read; see :meth:`pyflowers.Program.read`.
 
     Returns
     -------
@@ -216,7 +216,7 @@ def fit_data(
         See :func:`fit`.
     """
     about = {"centered": centered, "inits": inits, "cores": cores}
-    interval_quantiles(interval)  # refuses a wrong probability before anything is drawn
+    interval_quantiles(interval)  # refuses an invalid probability before anything is drawn
     given = [*options.model_fields_set, *(k for k, v in about.items() if v is not None)]
     refuse_unused(engine.name, engine.uses, given)
     values = program.resolve_priors(priors, data)

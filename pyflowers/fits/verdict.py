@@ -1,9 +1,9 @@
 """The verdict on a fit, in three parts: computation, prior and data.
 
-Did the sampling work, does the prior suit the data, does the model reproduce them? Each part has
-passed, failed or was not examined. A fit can be trusted only if all three parts have passed: the
-draws may be right, while the prior is absurd or the data contradict the model. Failed checks are
-values, not exceptions.
+Did the sampling work, does the prior suit the data, and does the model reproduce the data? Each
+part has passed, has failed or was not examined. A fit can be trusted only if all three parts have
+passed: the draws may be right although the prior is absurd or the data contradict the model. Failed
+checks are values, not exceptions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Check:
     relation : str
         ``≤`` or ``≥``: how value and threshold must compare.
     passed : bool
-        Whether the value keeps the threshold.
+        Whether the value meets the threshold.
     where : str
         The parameter or chain with the worst value, if there is one.
     source : str
@@ -231,7 +231,7 @@ class Verdict:
         Parameters
         ----------
         part : Part
-            Checks to add to the part of this name. Without any, the verdict stays as it is.
+            Checks to add to the part of the same name. If it has none, the verdict does not change.
 
         Returns
         -------
@@ -272,7 +272,7 @@ class Verdict:
 
     @property
     def line(self) -> Styled:
-        """The output of a command; only a fit that can be trusted is green."""
+        """The verdict as commands print it, in green only if the fit can be trusted."""
         colour = "green" if self.trusted else None if self.passed else "red"
         return styled(f"verdict: {self}", fg=colour)
 

@@ -16,14 +16,14 @@ __all__ = ["EXAMPLES", "Lecture", "Settings", "check_name", "run_example"]
 
 EXAMPLES = {
     "metropolis-bimodal": (
-        "Metropolis on two modes: acceptance, ESS and mixing by the proposal's scale"
+        "Metropolis on two modes: acceptance, ESS and mixing by scale of the proposal"
     ),
     "hmc-bimodal": "Metropolis, HMC and Stan's NUTS on two modes: ESS per gradient and per second",
     "leapfrog": "Euler, modified Euler and leapfrog: energy error, order, reversibility",
     "regression": "A straight line: Metropolis, SGLD and NUTS against the exact t posterior",
-    "gaussian-mixture": "Three components: NUTS, ADVI, and label switching detected",
+    "gaussian-mixture": "Three components: NUTS, ADVI, and detection of label switching",
     "neural-network": (
-        "Bayesian neural networks: NUTS, ADVI and HMC, judged on the predictive function"
+        "Bayesian neural networks: NUTS, ADVI and HMC, judged by the predictive function"
     ),
     "markov-chain": "Metropolis on ten states: its matrix, detailed balance and limit",
     "flowers-by-hand": "Metropolis, HMC and NUTS on the flowers' multilevel Poisson posterior",
@@ -74,7 +74,7 @@ def run_example(name: str, settings: Settings | None = None) -> Lecture:
 
 
 def check_name(name: str) -> None:
-    """Check that an example has a name.
+    """Check that `name` is the name of an example.
 
     Parameters
     ----------

@@ -2,9 +2,8 @@
 
 The target is ``stan/multilevel_poisson.stan`` with the lecture's three plants and four months, as
 :class:`~pyflowers.samplers.StanDensity` gives it: x = (mu, log sigma2, one coordinate for each
-plant).
-Stan adapts step size and mass in its warm-up. By hand, a pilot run of HMC with unit mass gives the
-covariance Σ of the posterior, and then
+plant). Stan adapts step size and mass in its warm-up. By hand, a pilot run of HMC with unit mass
+gives the covariance Σ of the posterior, and then
 
     Metropolis proposes N(x, 2.38²/d Σ)  ([1]_),     HMC takes the mass diag(Σ)⁻¹.
 
@@ -87,8 +86,8 @@ def flowers_by_hand(settings: Settings) -> Lecture:
         lecture.say(f"{name} {state} (R-hat {measures.largest_r_hat(draws[name]):.3f}). {sentence}")
     per_evaluation, per_second = measures.most_efficient(costs)
     lecture.say(
-        f"{per_evaluation}; Metropolis needs no gradient, whose additional cost is not counted "
-        "here.",
+        f"{per_evaluation}; Metropolis needs no gradient, and the additional cost of a gradient is "
+        "not counted here.",
         f"{per_second}. Stan's seconds include writing the draws; those of the other samplers "
         "include Python.",
     )

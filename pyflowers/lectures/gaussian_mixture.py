@@ -1,22 +1,22 @@
 """A mixture of three normal components: NUTS, ADVI, and label switching.
 
-1,000 points, shipped as ``data/gaussian_mixture.csv``, from
+The data are 1,000 points, shipped as ``data/gaussian_mixture.csv``, from
 
     0.5 N(1, 1) + 0.3 N(5, 2) + 0.2 N(10, 4)     (means and *variances*).
 
 ``stan/gaussian_mixture.stan`` sums the components out and keeps the means in order. The same
-program without the order shows why it is needed: chains that start with different labels never
-meet. Mean-field ADVI is compared with NUTS: its spread is too small, because the weights and means
-of neighbouring components are correlated.
+program without the order shows why the order is needed: chains that start with different labels
+never meet. Mean-field ADVI is compared with NUTS: ADVI's spread is too small, because the weights
+and means of neighbouring components are correlated.
 
 The density of a mixture does not change when its components swap numbers. Nor does a posterior with
-exchangeable priors, so it has K! copies of every mode. The mean of component 1 over all copies is
-the mean of *any* component. A chain that stays in one copy looks converged. Two chains in different
-copies disagree in every quantity with the number of a component, and agree in all others, such as
-the density of y. :func:`detect` looks for this signature: R-hat fails on labelled quantities, but
-passes after the components of each draw are sorted by their means. Sorting is enough if the means
-of the components are well separated. If they overlap, sorting cuts modes in two, and only
-quantities without labels can be judged ([3]_, section 3).
+exchangeable priors, so it has K! copies of every mode. Averaged over all copies, the mean of
+component 1 is that of *any* component. A chain that stays in one copy looks converged. Two chains
+in different copies disagree in every quantity that refers to a component by its number, and agree
+in all others, such as the density of y. :func:`detect` looks for this signature: R-hat fails on
+labelled quantities, but passes after the components of each draw are sorted by their means. Sorting
+is enough if the means of the components are well separated. If they overlap, sorting cuts modes in
+two, and only quantities without labels can be judged ([3]_, section 3).
 
 References
 ----------
@@ -87,9 +87,9 @@ def gaussian_mixture(settings: Settings) -> Lecture:
     _compare(lecture, fit, approximation)
     density = _density_draws(free, np.array([MEANS[1]]))[..., 0]
     lecture.say(
-        f"Without the order, {switching}. Chains start with different labels and change them "
+        f"Without the order, {switching}. The chains start with different labels and change them "
         f"{switching.within_chains} times.",
-        "What has no label agrees all the same: the density at "
+        "Quantities without labels agree all the same: the density at "
         f"y = {MEANS[1]:g} has R-hat {measures.r_hat(density):.3f} over those chains.",
     )
     _show_posterior(lecture, fit, approximation)
@@ -118,14 +118,14 @@ class LabelSwitching:
     Attributes
     ----------
     orders : tuple of tuples of int
-        The distinct orders of the components by their means, the most frequent first, as
-        components counted from 1 in increasing order of mean.
+        The distinct orders of the components, the most frequent first. Each lists the components,
+        counted from 1, in increasing order of their means.
     switched : float
         The share of draws whose order is not the most frequent one.
     within_chains : int
         The number of times that a chain changed its order from one draw to the next.
     r_hat, r_hat_sorted : float
-        The largest R-hat of the components' means, as labelled and sorted.
+        The largest R-hat of the components' means, as labelled and once sorted.
     """
 
     orders: tuple[tuple[int, ...], ...]
@@ -147,8 +147,8 @@ class LabelSwitching:
             )
         if self.r_hat > R_HAT_AT_MOST:
             return (
-                f"no convergence that labels explain: R-hat {self.r_hat:.2f} as labelled and "
-                f"{self.r_hat_sorted:.2f} once sorted"
+                f"no convergence, and labels do not explain it: R-hat {self.r_hat:.2f} as labelled "
+                f"and {self.r_hat_sorted:.2f} once sorted"
             )
         return f"no label switching: R-hat {self.r_hat:.3f} as labelled"
 
@@ -196,9 +196,9 @@ def _compare(lecture: Lecture, fit: Fit, approximation: Approximation) -> None:
     off = max(abs(row["truth"] - row["NUTS mean"]) / row["NUTS sd"] for row in rows)
     narrow = min(rows, key=lambda row: float(row["ADVI sd / NUTS sd"]))
     lecture.say(
-        f"The values that the data were drawn with lie within {off:.1f} posterior sds.",
-        f"Mean-field ADVI has {narrow['ADVI sd / NUTS sd']:.2f} of NUTS's sd for "
-        f"{narrow['quantity']}, its narrowest; its k-hat is {approximation.k_hat:.2f} "
+        f"The true values lie within {off:.1f} posterior sds of the posterior means.",
+        f"Compared with NUTS, mean-field ADVI is narrowest in {narrow['quantity']}, where its sd "
+        f"is {narrow['ADVI sd / NUTS sd']:.2f} of NUTS's; its k-hat is {approximation.k_hat:.2f} "
         f"({approximation.k_hat_verdict}).",
     )
 

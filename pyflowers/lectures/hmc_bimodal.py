@@ -1,9 +1,10 @@
 """Metropolis, Hamiltonian Monte Carlo and Stan's NUTS on 0.3 N(−2, 1) + 0.7 N(2, 1).
 
-The lecture draws 2,000 samples each by Metropolis with steps of up to 5 and by Hamiltonian Monte
-Carlo with ε = 0.5, L = 10 and ε = 0.2, L = 10. A path of length ε L = 2 stays in its mode more
-often than a path of length 5. The samplers are compared by the cost of an effective draw: in
-gradients, which is the cost of the algorithm, and in seconds, the cost of the implementation.
+The lecture takes 2,000 draws with each of three samplers: Metropolis with steps of up to 5, and
+Hamiltonian Monte Carlo with ε = 0.5, L = 10 and with ε = 0.2, L = 10. A path of length ε L = 2
+stays in its mode more often than a path of length 5. The samplers are compared by the cost of an
+effective draw: in gradients, which is the cost of the algorithm, and in seconds, the cost of the
+implementation.
 
 References
 ----------
@@ -80,7 +81,7 @@ def _say_what_agrees(
 ) -> None:
     """Compare each sampler that mixes with the exact density and with NUTS; report the others.
 
-    If a chain rarely crosses between the modes, its estimate of its Monte Carlo error is poor.
+    If a chain rarely crosses between the modes, the estimate of its Monte Carlo error is poor.
     """
     for name, values in draws.items():
         if not measures.mixes(values):

@@ -3,7 +3,8 @@
 All three follow dq/dt = p, dp/dt = ∇ log π(q) for the same time T = L ε. The error at T is of order
 ε for both Euler methods and ε² for the leapfrog. Here the orders are not assumed, but fitted as
 slopes of log error on log ε. Euler also gains energy without bound: on N(0, 1) a step multiplies
-H − min H by 1 + ε², so it spirals outwards. The other two preserve volume and stay.
+H − min H by 1 + ε², so it spirals outwards. The other two preserve volume, and their energy error
+stays bounded.
 
 References
 ----------
@@ -26,7 +27,7 @@ from pyflowers.samplers import INTEGRATORS, Integrator, NormalMixture, PhasePoin
 TIME = 2.0
 PICTURE_STEP, PICTURE_STEPS = 0.3, 20
 NUM_FITTED = 4
-"""Number of the smallest step sizes, on which orders are fitted."""
+"""Number of the smallest step sizes, to which orders are fitted."""
 
 NAMES = {"euler": "Euler", "modified_euler": "modified Euler", "leapfrog": "leapfrog"}
 
@@ -63,7 +64,8 @@ def leapfrog(settings: Settings) -> Lecture:
     orders = ", ".join(f"{row['integrator']} {row['fitted order of energy']:.2f}" for row in rows)
     reversal = ", ".join(f"{row['integrator']} {row['reversal error']:.1e}" for row in rows)
     lecture.say(
-        f"Fitted orders of the energy error: {orders}; a path costs the same gradients with each.",
+        f"Fitted orders of the energy error: {orders}; a path needs the same number of gradients "
+        "with each.",
         f"Run forwards, flipped and run again, a path misses its start by: {reversal}; only the "
         "leapfrog is reversible.",
     )
@@ -89,7 +91,7 @@ def fitted_order(step_sizes: FloatArray, errors: FloatArray) -> float:
 def reversal_error(
     integrator: Integrator, target: samplers.GradLogDensity, start: PhasePoint, num_steps: int
 ) -> float:
-    """Return the distance from its start of a path that is run, flipped, run back and flipped."""
+    """Return how far from its start a path ends that is run, flipped and run back."""
     end = path(integrator, target, start, num_steps)[-1]
     back = path(integrator, target, samplers.flip(end), num_steps)[-1]
     return float(np.abs(back.position - start.position).max())
@@ -117,7 +119,7 @@ def _show_errors(
         plain_ticks(ax.xaxis)
         plain_ticks(ax.yaxis)
 
-    alt = "Energy and position error against step size: slope 1 for both Euler methods, 2 leapfrog."
+    alt = "Errors of energy and position by step size: slope 1 for both Eulers, 2 for leapfrog."
     shown = {f"Error of the {which}": by_name for which, by_name in errors.items()}
     labels = ("step size ε", f"root mean square at time {TIME:g}")
     figure = panel_figure(shown, slopes, 2.6, alt, labels=labels, legend="upper left")
@@ -125,7 +127,7 @@ def _show_errors(
 
 
 def _show_phase_space(lecture: Lecture) -> None:
-    """Draw Neal's figure 5.1: from q = 0, p = 1, whose energy is ½."""
+    """Draw Neal's figure 5.1: paths from q = 0 and p = 1, with energy ½."""
     target, mass, shown = StandardNormal(), samplers.Mass(), {}
     begin = samplers.phase_point(target, [[0.0]], [[1.0]])
     for name, integrator in INTEGRATORS.items():
@@ -137,8 +139,8 @@ def _show_phase_space(lecture: Lecture) -> None:
     lecture.say(
         f"On N(0, 1) with ε = {PICTURE_STEP:g}, {PICTURE_STEPS} steps take Euler's energy from "
         f"{energies['euler'][0]:.2f} to {energies['euler'][-1]:.2f}"
-        f"{', growing with every step' if growth else ''}; modified Euler stays within "
-        f"{np.ptp(energies['modified_euler']):.3f} and the leapfrog within "
+        f"{', growing with every step' if growth else ''}; that of modified Euler varies by "
+        f"{np.ptp(energies['modified_euler']):.3f} and that of the leapfrog by "
         f"{np.ptp(energies['leapfrog']):.3f}."
     )
     angle, colours = np.linspace(0, 2 * np.pi, 200), iter(LIGHT.chains)

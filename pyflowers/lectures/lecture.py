@@ -36,7 +36,7 @@ class Settings:
     quick : bool
         Smaller sizes, for a first look and for tests: the findings are noisier.
     cmdstan : str or Path, optional
-        The folder of CmdStan; see :func:`~pyflowers.toolchain.find_cmdstan`. Default: search.
+        The folder of CmdStan. Default: what :func:`~pyflowers.toolchain.find_cmdstan` finds.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class Settings:
         return np.random.default_rng([self.seed, stream])
 
     def size(self, full: T, quick: T) -> T:
-        """Return the size of a full run, or in a quick run the size of a quick run.
+        """Return the size of a full run or, if the settings are quick, that of a quick run.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Lecture:
     figures : dict of str to Figure
         By file name without its ending.
     results : dict
-        Numbers that are not in the tables, as JSON can hold them.
+        Numbers that are not in the tables, in a form that JSON can hold.
 
     See Also
     --------
@@ -174,7 +174,7 @@ class Lecture:
         return "\n\n".join([*parts, f"Again: `{again}`"]) + "\n"
 
     def record(self) -> dict[str, Any]:
-        """Return everything but the figures, as JSON can hold it."""
+        """Return everything but the figures, in a form that JSON can hold."""
         record: dict[str, Any] = plain(
             {
                 "lecture": self.name,
@@ -221,7 +221,7 @@ def check_folder(folder: Path, name: str) -> None:
     Raises
     ------
     ConfigError
-        If it holds anything else, or cannot be written.
+        If the folder holds anything else, or cannot be written.
     """
     storage.check_folder(folder, _kind(name))
 

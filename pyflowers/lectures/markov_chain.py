@@ -51,15 +51,15 @@ def markov_chain(settings: Settings) -> Lecture:
     counts = np.bincount(states[:, -1], minlength=NUM_STATES)
     chi_square = float(((counts - num_chains * pi) ** 2 / (num_chains * pi)).sum())
     lecture.say(
-        f"Detailed balance holds to {balance:.1e}, and the stationary distribution solved for "
-        f"equals π to {stationary:.1e}.",
-        f"The second eigenvalue is {rate:.4f}: in the long run the distance to the limit halves "
-        f"every {math.log(2) / -math.log(rate):.1f} steps, from any start.",
+        f"Detailed balance holds to within {balance:.1e}, and the computed stationary distribution "
+        f"equals π to within {stationary:.1e}.",
+        f"The second largest eigenvalue is {rate:.4f} in modulus: in the long run the distance to "
+        f"the limit halves every {math.log(2) / -math.log(rate):.1f} steps, from any start.",
         f"After {NUM_STEPS} steps the total variation distance is at most "
         f"{distance[:, -1].max():.2e}; the slowest start is "
-        f"{int(distance[:, NUM_STEPS // 2].argmax())}.",
-        f"{num_chains:,} simulated chains, all from {START}, have the limit's frequencies "
-        f"(chi-square p = {chi2.sf(chi_square, NUM_STATES - 1):.2f}).",
+        f"state {int(distance[:, NUM_STEPS // 2].argmax())}.",
+        f"A chi-square test of {num_chains:,} simulated chains, all from {START}, against the "
+        f"limit's frequencies gives p = {chi2.sf(chi_square, NUM_STATES - 1):.2f}.",
     )
     lecture.tables["States"] = [
         {

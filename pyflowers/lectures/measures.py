@@ -6,7 +6,7 @@ standard errors,
     |a − b| ≤ 5 √(MCSE(a)² + MCSE(b)²),
 
 for the mean, the sd and three quantiles. MCSE is defined by Vehtari et al. [1]_; the MCSE of an
-exact value is 0. MCSE is meaningful only if the chains mix, see :func:`mixes`.
+exact value is 0. MCSE is meaningful only if the chains mix; see :func:`mixes`.
 
 References
 ----------
@@ -94,14 +94,14 @@ def efficiency(
     ----------
     sampler : str
     draws : Draws
-        The draws. The quantity with the smallest bulk ESS counts.
+        Draws of each quantity; the smallest bulk ESS counts.
     acceptance : float
         Mean acceptance rate; for NUTS, the mean acceptance statistic.
     evaluations : int
         Evaluations of the gradient after warm-up, or of the log density if the sampler uses no
         gradient.
     seconds : float
-        Seconds of one core after warm-up.
+        Time of one core after warm-up, in seconds.
     """
     least = smallest_ess(draws)
     return {
@@ -187,7 +187,7 @@ def mixes(draws: Draws) -> bool:
 def statistics(draws: FloatArray, moments: bool = True) -> Statistics:
     """Return the statistics of draws shaped (chain, draw).
 
-    `moments` is false if mean and sd do not exist, or exist only in theory.
+    `moments` must be false if mean and sd do not exist, or cannot be estimated from draws.
     """
     values = np.asarray(draws)
     stacked = values[..., None]
@@ -220,7 +220,7 @@ def compare(quantity: str, estimates: Statistics, reference: Statistics) -> list
 def compare_draws(
     draws: Draws, reference: Mapping[str, Statistics], heavy_tailed: Sequence[str] = ()
 ) -> list[Discrepancy]:
-    """Compare the statistics of each quantity with the reference, by quantiles if heavy-tailed."""
+    """Compare each quantity with the reference; if it is heavy-tailed, only its quantiles."""
     comparisons = []
     for name, values in draws.items():
         comparisons += compare(name, statistics(values, name not in heavy_tailed), reference[name])
@@ -239,7 +239,7 @@ def agreement(comparisons: Sequence[Discrepancy], what: str) -> str:
     return (
         f"{what} {verdict} in {len(comparisons)} statistics: the largest difference is "
         f"{abs(far.z):.1f} Monte Carlo standard errors ({far.statistic} of {far.quantity}: "
-        f"{far.value:.3g} and {far.reference:.3g}); up to {STANDARD_ERRORS:g} is agreement."
+        f"{far.value:.3g} and {far.reference:.3g}); up to {STANDARD_ERRORS:g} counts as agreement."
     )
 
 

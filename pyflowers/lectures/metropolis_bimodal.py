@@ -75,7 +75,7 @@ def metropolis_bimodal(settings: Settings) -> Lecture:
 
 
 def starts(target: NormalMixture) -> FloatArray:
-    """Return chains that start at the modes alternately."""
+    """Return starting points of the chains, which alternate between the modes."""
     return np.resize(target.means, NUM_CHAINS)[:, None]
 
 
@@ -134,7 +134,7 @@ def _show_samples(lecture: Lecture, target: NormalMixture, shown: dict[float, Ru
     axes[3].set_ylabel("m, four chains")
     alt = (
         "Histograms of Metropolis draws over the exact density and traces of four chains, for "
-        "proposals too narrow, right and too wide."
+        "proposals that are too narrow, about right and too wide."
     )
     lecture.figures["samples"] = finish(figure, alt)
 
@@ -158,7 +158,7 @@ def _show_scales(lecture: Lecture, rows: list[dict[str, Any]]) -> None:
         plain_ticks(ax.yaxis)
 
     columns = {"Acceptance rate": "acceptance", "Effective draws per draw": "ESS per draw"}
-    alt = "Acceptance falls as the proposal widens; the effective sample size has its peak between."
+    alt = "Acceptance falls as the proposal widens; the effective sample size peaks in between."
     labels = ("scale of the proposal", "")
     lecture.figures["scales"] = panel_figure(columns, curve, 2.2, alt, labels=labels)
 
@@ -203,8 +203,11 @@ def _show_handout(lecture: Lecture, target: NormalMixture, num_draws: int) -> No
         ax.axhline(mean, color=LIGHT.ink, lw=0.8, ls="--")
         ax.set_ylim(-5, 7)
 
-    alt = "Traces of four chains: the one-sided step runs right, corrected it stays, signed it "
-    alt, note = f"{alt}mixes.", "Dashed: the target's mean."
+    alt = (
+        "Traces of four chains: the one-sided step runs to the right, the corrected one stays, and "
+        "the signed one mixes."
+    )
+    note = "Dashed: the target's mean."
     figure = panel_figure(shown, traces, 2.2, alt, note, labels=("draw", "m"), share="y")
     lecture.figures["handout"] = figure
 
@@ -221,7 +224,7 @@ def _show_separated(lecture: Lecture, separated: dict[float, FloatArray]) -> Non
         f"{SEPARATED.weights[0]:.0%})."
     )
     shown = {f"scale {s:g}: R-hat {measures.r_hat(d):.2f}": d for s, d in separated.items()}
-    alt = "Traces on two far modes: with a local proposal no chain leaves its mode."
+    alt = "Traces on two distant modes: with a local proposal no chain leaves its mode."
     traces, labels = partial(draw_traces, num=1500, first=0), ("draw", "m")
     figure = panel_figure(shown, traces, 2.2, alt, labels=labels, share="y")
     lecture.figures["separated"] = figure

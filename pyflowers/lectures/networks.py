@@ -106,7 +106,7 @@ class Network:
         return np.asarray(-0.5 * squares / sd**2 - num * np.log(sd) - num / 2 * np.log(2 * np.pi))
 
     def another_copy(self, weights: Weights) -> dict[str, FloatArray]:
-        """Return other weights of the same function: the last layer reversed, and signs flipped.
+        """Return other weights with the same function: last layer reversed, and signs flipped.
 
         Parameters
         ----------
@@ -160,9 +160,10 @@ class RegressionTask:
 
 
 def denoising(rng: np.random.Generator, num_points: int) -> RegressionTask:
-    """Return x + 0.3 sin 2π(x+ε) + 0.3 sin 4π(x+ε), ε ~ N(0, 0.02²), in two pieces; 5 units.
+    """Return the denoising task: points in two pieces, and 5 units.
 
-    The noise is inside the sines, so it is widest where the curve is steep.
+    The points are y = x + 0.3 sin 2π(x+ε) + 0.3 sin 4π(x+ε) with ε ~ N(0, 0.02²). The noise is
+    inside the sines, so it is widest where the curve is steep.
     """
     half = num_points // 2
     x = np.sort(np.concatenate([rng.uniform(0, 0.4, half), rng.uniform(0.6, 1, half)]))
@@ -179,7 +180,7 @@ def denoising_curve(x: FloatArray, noise: FloatArray | float = 0.0) -> FloatArra
 
 
 def cubed_sine(rng: np.random.Generator) -> RegressionTask:
-    """Return sin³(6x) with noise of known sd 0.1, 34 points in two pieces; 1–10–10–1."""
+    """Return the task sin³(6x): noise of known sd 0.1, 34 points in two pieces, 1–10–10–1 units."""
     x = np.sort(np.concatenate([rng.uniform(-1, -0.2, 17), rng.uniform(0.2, 1, 17)]))
     y = cubed_sine_curve(x) + rng.normal(0, 0.1, x.size)
     network = Network(x, y, (10, 10), 1.0, noise_sd=0.1)

@@ -1,6 +1,6 @@
 """Bayesian neural networks, judged by the function that they predict and not by their weights.
 
-Two tasks, both with ``stan/neural_network.stan``:
+There are two tasks, both with ``stan/neural_network.stan``:
 
 | task | data | network | priors |
 |---|---|---|---|
@@ -20,16 +20,16 @@ chains rarely or never cross. For that reason R-hat of the weights fails, and th
 function has no copies. If chains disagree on it, they are in different modes or have moved too
 little along a ridge, and this is shown.
 
-On the first task four remedies were tried, with seed 1 and trees of depth 8, which nearly every
-draw reaches. A third of all ascents end more than 200 nats below the best one. From the best of 3
-ascents per chain, R-hat of f was 1.58. From the best of 40, all chains start within 2 nats of each
-other, and R-hat was 1.30 after 270 draws, because the ridges are long and narrow. A dense metric
-follows them better: 1.12 and 1.20 after 500 draws, as in the lecture, on two machines, which round
-differently, so that their chains diverge; and still 1.09 after 1,000 iterations of warm-up and
-1,000 draws. Trees of depth 9, in twice the time, gave 1.15. Four units shape the curve. The fifth
-one goes to an end or next to another unit; this differs between chains and rarely changes, and it
-changes f by half its sd. So the function does not converge in the time of a lecture, and the
-verdict reports this.
+On the first task four remedies were tried, with seed 1 and a maximum tree depth of 8, which nearly
+every draw reaches. A third of all ascents end more than 200 nats below the best one. From the best
+of 3 ascents per chain, R-hat of f was 1.58. From the best of 40, all chains start within 2 nats of
+each other, and R-hat was 1.30 after 270 draws, because the ridges are long and narrow. A dense
+metric follows them better: after 500 draws, as in the lecture, R-hat was 1.12 on one machine and
+1.20 on another, which rounds differently; after 1,000 iterations of warm-up and 1,000 draws it was
+still 1.09. A maximum tree depth of 9, in twice the time, gave 1.15. Four units shape the curve.
+Where the fifth unit goes, to an end or next to another unit, differs between chains and rarely
+changes, and it shifts f by half its sd. So the function does not converge in the time of a lecture,
+and the verdict reports this.
 
 The lecture's ε for HMC is too large for the first task: its chains get stuck, as their acceptance
 rate shows.
@@ -191,7 +191,7 @@ def open_density(network: Network) -> StanDensity:
 def by_nuts(
     task: RegressionTask, density: StanDensity, settings: Settings
 ) -> tuple[NetworkDraws, FloatArray]:
-    """Sample with Stan's NUTS, each chain from the best of several ascents; also return these."""
+    """Sample with Stan's NUTS, each chain from its best ascent; also return all the ascents."""
     starts, ascents = best_starts(task, density, settings)
     points = [density.constrain(start) for start in starts]
     fit = measures.nuts(
@@ -375,27 +375,27 @@ def _findings(
     heights = ", ".join(f"{height:.1f}" for height in np.sort(best))
     near = int((others > best.max() - NEAR).sum())
     # Neal (2011), section 5.4.4, recommends 0.65.
-    too_long = ": ε is too long for this posterior, and chains get stuck"
+    too_long = ": ε is too large for this posterior, and chains get stuck"
     return [
         f"{task.title}: each chain of NUTS starts from the best of {ascents.shape[1]} "
         f"ascents. The chains start at log densities {heights}; of "
         f"the other {others.size} ascents, whose median is {np.median(others):.1f}, {near} came "
-        f"within {NEAR:g} of the best.",
+        f"within {NEAR:g} nats of the best.",
         f"{task.title}: NUTS's verdict on f, judged at {len(task.judged)} points among the data, "
         f"{_brief(fit.function_verdict(task.judged))}; its verdict on the weights "
         f"{_brief(fit.verdict)}, since each of their modes has {task.network.num_copies:,} "
         "copies, and chains rarely or never cross between them. Two copies of one draw differ by "
         f"{symmetry:.0e} in log density.",
-        f"{task.title}: the means of f of NUTS's chains are at most "
+        f"{task.title}: the means of f in NUTS's chains are at most "
         f"{of_nuts['chains apart, in total sds']:.2f} total sds apart.",
         f"{task.title}: HMC with ε = {HMC_STEP:g}, L = {HMC_STEPS} accepts "
         f"{hmc.acceptance:.0%} in its second half"
         f"{too_long if hmc.acceptance < 0.4 else ''}. It took {hmc.gradients:,} gradients "
         f"(NUTS {fit.gradients:,} after warm-up); its R-hat of f is {of_hmc['R-hat of f']:.2f}, "
-        f"its mean is off NUTS's by up to {of_hmc['mean: off NUTS, in its sds']:.1f} posterior "
-        f"sds, its sd is {of_hmc['sd / NUTS sd']:.2f} of NUTS's.",
-        f"{task.title}: mean-field ADVI is off by up to "
-        f"{of_advi['mean: off NUTS, in its sds']:.1f} posterior sds, its sd is "
+        f"its mean differs from NUTS's by up to {of_hmc['mean: off NUTS, in its sds']:.1f} "
+        f"posterior sds, and its sd is {of_hmc['sd / NUTS sd']:.2f} of NUTS's.",
+        f"{task.title}: the mean of mean-field ADVI differs from NUTS's by up to "
+        f"{of_advi['mean: off NUTS, in its sds']:.1f} posterior sds, and its sd is "
         f"{of_advi['sd / NUTS sd']:.2f} of NUTS's: independent weights cannot follow a "
         "function's posterior.",
     ]

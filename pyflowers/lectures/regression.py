@@ -10,9 +10,9 @@ burn-in is visible. Stochastic gradient Langevin dynamics (SGLD) moves by
 
 with ĝ from mini-batches of 10. It has no accept step, so a small bias of order ε remains.
 
-An error in the lecture: the handout's SGLD adds noise of sd α, its step size, where Langevin
-dynamics need √α. The sd of the draws is then about √α times the posterior sd. Both versions are run
-here.
+An error in the lecture: the handout's SGLD adds noise of sd ε, its step size, where Langevin
+dynamics need an sd of √ε. The sd of the draws is then about √ε times the posterior sd. Both
+versions are run here.
 
 References
 ----------
@@ -95,15 +95,16 @@ def regression(settings: Settings) -> Lecture:
         }
         for name, draws in kept.items()
     ]
-    lecture.tables["Spread of each posterior, as a part of the exact sd"] = rows
+    lecture.tables["Spread of each posterior, as a multiple of the exact sd"] = rows
     ratio = {row["sampler"]: row["sd of beta"] for row in rows}
     lecture.say(
-        f"SGLD with noise of variance ε = {SGLD_STEP:g} has {ratio['SGLD']:.2f} of the exact sd of "
-        "beta: mini-batches and the missing accept step leave a small bias.",
-        f"The handout's noise of sd ε leaves {ratio[FULL]:.3f} of it with full gradients, as "
-        f"√ε = {np.sqrt(SGLD_STEP):.3f} says, and {ratio[SHOWN[2]]:.3f} with mini-batches, nearly "
-        "all of which is the mini-batches' own noise: an optimiser, not a sampler.",
-        f"From {START}, the first {BURN_IN:,} draws are burn-in and thrown away.",
+        f"SGLD with noise of variance ε = {SGLD_STEP:g} has {ratio['SGLD']:.2f} times the exact sd "
+        "of beta: mini-batches and the missing accept step leave a small bias.",
+        f"The handout's noise of sd ε leaves {ratio[FULL]:.3f} of the exact sd with full "
+        f"gradients, where theory predicts √ε = {np.sqrt(SGLD_STEP):.3f}, and "
+        f"{ratio[SHOWN[2]]:.3f} with mini-batches, nearly all of which is the mini-batches' own "
+        "noise: an optimiser, not a sampler.",
+        f"The first {BURN_IN:,} draws from the start {START} are discarded as burn-in.",
     )
     _show_burn_in(lecture, paths, exact["beta"])
     _show_posteriors(lecture, target, kept)
@@ -144,7 +145,7 @@ def _show_burn_in(lecture: Lecture, paths: dict[str, FloatArray], beta: Statisti
         ax.axvline(BURN_IN, color=LIGHT.ink, lw=0.8, ls="--")
         ax.set_xticks((0, BURN_IN, 2 * BURN_IN))
 
-    alt = "Traces of beta from a start far away, for Metropolis and for SGLD right and wrong."
+    alt = "Traces of beta from a distant start: Metropolis, correct SGLD and the handout's SGLD."
     note = "Grey: exact mean ± 2 sd. Dashed: the end of the burn-in."
     shown, labels = {name: name for name in SHOWN}, ("draw", "beta, four chains")
     figure = panel_figure(shown, traces, 2.2, alt, note, labels=labels, share="y")

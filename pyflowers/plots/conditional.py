@@ -1,4 +1,4 @@
-"""Conditional effects: the expected response over the values of one column, others held fixed."""
+"""Conditional effects: the expected response over one column, with the others held fixed."""
 
 from __future__ import annotations
 
@@ -48,18 +48,17 @@ def conditional_effects(
 ) -> Figure:
     """Draw the expected response over a column's values, with the observations.
 
-    Other numeric columns are at their means; factors, and columns with two numbers, are at their
-    most frequent value. Effects of groups are left out, and trials are 1.
+    Other numeric columns are at their means; factors, and columns with two distinct numbers, are at
+    their most frequent value. Effects of groups are left out, and trials are 1.
 
     Parameters
     ----------
     fit : Fit
-        A fit to a table, of a program with ``[prediction]`` in its declaration; every formula has
-        it.
+        A fit to a table, of a program that declares ``[prediction]``, as every formula does.
     column : str
-        A covariate. Each level of a factor, or each of two numbers, is a row; of more than 30
-        levels, those with the 15 largest and the 15 smallest medians are drawn. Other numbers have
-        a curve.
+        A covariate. A factor, or a column with two distinct numbers, has a row for each level; of
+        more than 30 levels, those with the 15 largest and the 15 smallest medians are drawn. Other
+        numeric columns have a curve.
     by : str, optional
         A column with a curve for each of its values: a factor or a numeric column, with at most 6
         levels or different values.
@@ -96,7 +95,7 @@ def conditional_effects(
     names, levels = list(covariates(fit, offsets=True)), factor_levels(fit)
     if column not in names:
         raise ConfigError(
-            f"conditional_effects: {column!r} is no covariate of {fit.name}; these are "
+            f"conditional_effects: {column!r} is not a covariate of {fit.name}; its covariates are "
             f"{', '.join(names) or 'none'}"
         )
     few = {**_few_numbers(fit, names, MOST_CURVES), **levels}
@@ -106,7 +105,7 @@ def conditional_effects(
         )
     levels = {**_few_numbers(fit, names, 2), **levels}
     if by and spread:
-        raise ConfigError("by and spread: each label has a curve for one level only; choose one")
+        raise ConfigError("by and spread cannot be combined; choose one")
     if column in levels:
         if by or spread:
             raise ConfigError(
@@ -297,7 +296,7 @@ def _held(fit: Fit, *but: str) -> str:
     others = [name for name in covariates(fit, offsets=True) if name not in but]
     has_groups = bool(fit.program.declaration.prediction.effects)  # type: ignore[union-attr]
     fixed = (
-        f"Fixed: {label(', '.join(others), 60)} at the mean, or at what is most frequent"
+        f"Fixed: {label(', '.join(others), 60)} at the mean or the most frequent value"
         if others
         else ""
     )

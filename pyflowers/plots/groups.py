@@ -26,8 +26,8 @@ MOST_ROWS = 30
 MOST_PANELS = 24
 MOST_TICKS = 6
 MOST_INSIDE = 0.75
-"""Share of observed means within 50% intervals above which the figure warns that this is no
-evidence of fit."""
+"""Share of observed means within 50% intervals above which the figure warns that this is not
+evidence of a good fit."""
 
 NEAR_ZERO = 0.2
 """Largest ratio of the smallest to the largest observation for which an axis begins at 0."""
@@ -97,8 +97,8 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     style.legend(figure, intervals_of_rows(ax, levels[:, shown], theme, fit.interval))
     top, bottom = (element_names(found)[int(np.argmax(s * levels[2]))] for s in (1, -1))
     alt = (
-        f"Forest plot of {quantity} of {fit.name}: the largest median is {levels[2].max():.3g} of "
-        f"{top}, the smallest {levels[2].min():.3g} of {bottom}."
+        f"Forest plot of {quantity} of {fit.name}: the largest median is {levels[2].max():.3g}, "
+        f"of {top}, and the smallest is {levels[2].min():.3g}, of {bottom}."
     )
     return finish(figure, alt, note)
 
@@ -119,10 +119,10 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     Parameters
     ----------
     checks : PredictiveChecks
-        The checks of a fit to grouped data, of a model without a separate mean for each group: such
-        a mean would follow the observed mean, so that no group would stand out. Of more than 30
-        groups, those are drawn whose observed means are the most extreme among the replicated
-        means.
+        The checks of a fit to grouped data, by a model without a separate mean for each group:
+        otherwise each mean would follow the observed one, and no group would stand out. Of more
+        than 30 groups, those whose observed means are the most extreme compared with their
+        replicated means are drawn.
     theme : Theme
         Colours of the figure.
 
@@ -160,13 +160,13 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     notes = []
     if inside.mean() > MOST_INSIDE:
         notes.append(
-            f"{int(inside.sum())} of {num} observed means lie in their 50% intervals. So they do "
-            "wherever a model has a mean for each group, however badly it fits otherwise."
+            f"{int(inside.sum())} of {num} observed means lie in their 50% intervals. This happens "
+            "if a model has a mean for each group, however badly it fits otherwise."
         )
     if shown.size < num:
         notes.append(
-            f"Of {num} groups the {shown.size} are shown whose observed means are farthest out "
-            "among the replicated ones."
+            f"Of {num} groups, the {shown.size} with the most extreme observed means, compared "
+            "with the replicated ones, are shown."
         )
     figure, ax = named_rows([groups.labels.names[i] for i in shown], groups.labels.column, theme)
     handles = intervals_of_rows(ax, levels[:, shown], theme, fit.interval, "replicated, ")
@@ -280,10 +280,11 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
 
 @styled
 def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
-    """Draw each group's average and the posterior median that it is shrunk to.
+    """Draw each group's average and the posterior median to which it is shrunk.
 
-    The dashed line is where the model shrinks averages to, the posterior median of a group that is
-    not in the data; of a program without new groups, it is the average of all.
+    The dashed line is the value towards which the model shrinks averages: the posterior median of a
+    group that is not in the data or, if the program cannot draw new groups, the average of all
+    observations.
 
     Parameters
     ----------
@@ -335,7 +336,7 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         note = (
             f"Of {len(groups)} {label(groups.column)} labels, the {MOST_ROWS // 2} with the lowest "
             f"and the {MOST_ROWS // 2} with the highest averages are shown; "
-            f"{len(groups) - MOST_ROWS} between them are left out, and are in the summary table."
+            f"{len(groups) - MOST_ROWS} between them are left out, but are in the summary table."
         )
     rows = np.arange(shown.size)
     figure, ax = named_rows([groups.names[i] for i in shown], groups.column, theme)
@@ -358,9 +359,9 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     share = float(np.median(1 - (median - centre)[far] / away[far])) if far.any() else 0.0
     most = int(np.argmax(np.abs(median - unpooled)))
     alt = (
-        f"Shrinkage of the group means of {fit.name}: the posterior medians lie, at the median "
-        f"over {len(groups)} {groups.column} labels, {share:.0%} of the way from the own "
-        f"average to the {line}, {centre:.3g}. {groups.names[most]} moves most, from "
+        f"Shrinkage of the group means of {fit.name}: at the median over {len(groups)} "
+        f"{groups.column} labels, the posterior median lies {share:.0%} of the way from the "
+        f"label's average to the {line}, {centre:.3g}. {groups.names[most]} moves most, from "
         f"{unpooled[most]:.3g} to {median[most]:.3g}."
     )
     return finish(figure, alt, note)
@@ -368,10 +369,10 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
 
 @styled
 def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
-    """Draw each group's observations over time, a panel for each group.
+    """Draw each group's observations over time, with a panel for each group.
 
-    A time that a group lacks and other groups have is a cross at the bottom of the group's panel
-    and a gap in its line. Without times all groups are in one panel, a dot for each observation.
+    A time that only other groups have is marked by a cross at the bottom of the group's panel and a
+    gap in its line. Without times, all groups are in one panel, with a dot for each observation.
 
     Parameters
     ----------
@@ -420,7 +421,7 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
         table[groups.codes, times.codes] = data.y
         figure = _time_panels(data, table, shown, theme)
         num_missing = int(np.isnan(table).sum())
-        missing = f", {num_missing} are missing" if num_missing else ", none is missing"
+        missing = f"; {num_missing} missing" if num_missing else "; none missing"
         what = f"{groups.column} and {times.column}, {num} panels: {data.num_obs} observations"
     lowest, highest = int(np.argmin(averages)), int(np.argmax(averages))
     alt = (
@@ -432,7 +433,7 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
 
 
 def _limits(data: Data) -> tuple[float, float]:
-    """Return limits that contain all observations, and 0 if the smallest count is near it."""
+    """Return limits that contain all observations, and 0 if the smallest one is near it."""
     low, high = float(data.y.min()), float(data.y.max())
     low = 0.0 if 0 < low < NEAR_ZERO * high else low
     margin = 0.09 * ((high - low) or 1.0)
@@ -513,7 +514,7 @@ def interval_probs(interval: float) -> tuple[float, ...]:
 
 
 def extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
-    """Return rows in order; if there are too many, only the first and last ones."""
+    """Return the rows in order; of too many, only the first and last ones."""
     order = np.argsort(order_by, kind="stable")
     if order.size <= MOST_ROWS:
         return order, ""
@@ -544,7 +545,7 @@ def _name_rows(ax: Axes, names: Sequence[str], what: str, height: float) -> None
 def intervals_of_rows(
     ax: Axes, levels: NDArray[np.float64], theme: Theme, interval: float, what: str = ""
 ) -> list[Any]:
-    """Draw two intervals per row, and medians unless they are named; return legend handles."""
+    """Draw two intervals per row, and medians unless `what` is given; return legend handles."""
     rows = np.arange(levels.shape[1])
     wide: dict[str, Any] = {"color": theme.model, "lw": 1.6, "alpha": 0.55}
     narrow: dict[str, Any] = {"color": theme.model, "lw": 4.2, "alpha": 0.8}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_PANELS = 9
 MOST_RATIO = 100
-"""Largest ratio of the ends of a logarithmic axis with ticks within a decade."""
+"""Largest ratio between the ends of a logarithmic axis that has ticks within a decade."""
 
 HIGHEST_PEAK = 2.5
 """Highest peak that fits into a panel of densities, relative to the true peak."""
@@ -59,7 +59,7 @@ def coordinate_ascent(
     Raises
     ------
     ConfigError
-        For another model.
+        If the model is not of one normal distribution.
 
     References
     ----------
@@ -110,7 +110,7 @@ def coordinate_ascent(
 def _axes_values(
     exact: Any, mean: str, scale: str, precision: bool, states: list[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return grids that contain the posterior, q in all states, and the centre of the first two."""
+    """Return grids that contain the posterior, the last two q, and the centres of the first two."""
     early, late = [s.factors for s in states[:2]], [s.factors for s in states[2:]]
     tails = np.array([0.003, 0.997])
     spread = np.array([0.015, 0.997] if precision else [0.003, 0.985])
@@ -212,25 +212,28 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
         name = comparison.program.name
         raise ConfigError(f"{name} has no closed-form VB, so there is no ELBO to draw")
     trace = np.asarray(vb.elbo_trace)
-    evidence = comparison.results["exact"].log_evidence
-    figure, (ax, gaps) = panels(2, 2, 2.2, theme)
+    exact = comparison.results.get("exact")
+    figure, axes = panels(1 if exact is None else 2, 2, 2.2, theme)
+    ax = axes[0]
+    for each in axes:
+        each.set_xlabel("sweep")
+        each.xaxis.get_major_locator().set_params(integer=True)
     dotted: dict[str, Any] = {"color": theme.model, "marker": "o", "markersize": 3.5}
     ax.plot(trace, label="ELBO", **dotted)
-    ax.axhline(evidence, color=theme.ink, linewidth=1, linestyle="--", label="log evidence")
     ax.set_ylabel("nats")
+    rise = f"The ELBO rises from {trace[0]:.3f} to {trace[-1]:.3f} in {len(trace) - 1} sweeps"
+    if exact is None:
+        ax.set_ylabel("ELBO (nats)")
+        return finish(figure, f"{rise}.", "The log evidence is not known.")
+    evidence, gaps = exact.log_evidence, axes[1]
+    ax.axhline(evidence, color=theme.ink, linewidth=1, linestyle="--", label="log evidence")
     style.legend(figure, ax.lines, "upper left")
     gaps.plot(evidence - trace, **dotted)
     gaps.set_yscale("log")
     style.plain_ticks(gaps.yaxis)
     gaps.set_title("log evidence − ELBO")
-    for each in (ax, gaps):
-        each.set_xlabel("sweep")
-        each.xaxis.get_major_locator().set_params(integer=True)
     gap = evidence - float(trace[-1])
-    alt = (
-        f"The ELBO rises from {trace[0]:.3f} to {trace[-1]:.3f} in {len(trace) - 1} sweeps; the "
-        f"log evidence is {evidence:.3f}, so KL(q ‖ posterior) is {gap:.4f}."
-    )
+    alt = f"{rise}; the log evidence is {evidence:.3f}, so KL(q ‖ posterior) is {gap:.4f}."
     return finish(figure, alt, f"KL(q ‖ posterior) = {gap:.4f} nats at convergence")
 
 
@@ -279,7 +282,7 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
         ax.grid(visible=False, axis="y")
     axes[0].set_yticks(rows, [METHOD_NAMES[method] for method in methods])
     axes[0].invert_yaxis()
-    beyond = "An arrow is a median beyond the axis." if is_beyond else ""
+    beyond = "An arrow marks a median beyond the axis." if is_beyond else ""
     interval = percent(comparison.nuts.interval)
     alt = f"Medians and {interval} intervals of {', '.join(shown)} by {len(methods)} methods."
     return finish(figure, alt, _left_out(comparison), beyond)
@@ -315,7 +318,7 @@ def comparison_figures(comparison: Comparison, suffix: str = "png") -> dict[str,
 
 
 def figure_makers(comparison: Comparison) -> dict[str, Callable[[], Figure]]:
-    """Return a function that draws each figure of a comparison for a report."""
+    """Return functions that draw the figures of a comparison for a report, by name."""
     applies = {
         "marginals": (method_marginals, True),
         "intervals": (interval_forest, True),

@@ -41,7 +41,7 @@ MOST_VECTOR_POINTS = 60_000
 RANK_BINS = 20
 
 HEAVY_TAIL = 30.0
-"""A positive parameter whose 99.5% quantile exceeds its 0.5% by this factor has a log axis."""
+"""A positive parameter whose 99.5% quantile is this many times its 0.5% quantile has a log axis."""
 
 SHOWN_SHARE = 0.999
 """Share of a parameter's draws that its axis spans; the others are counted in the small print."""
@@ -100,9 +100,9 @@ def choose(
     Returns
     -------
     shown : list of Element
-        The elements in the order of the posterior. From each vector, the same number of elements
-        with the largest R-hat; the first of equal ones are taken. Constant elements are left out if
-        any element varies. The choice is deterministic.
+        The elements in the order of the posterior. If there are too many, each vector contributes
+        the same number, those with the largest R-hat; of equal ones, the first. Constant elements
+        are left out if any element varies. The choice is deterministic.
     note : str
         A sentence about the others.
 
@@ -144,7 +144,7 @@ def _variable(name: str) -> str:
 def _asked(fit: Fit, names: list[str], parameters: Sequence[str]) -> list[str]:
     if not isinstance(parameters, Iterable):
         kind = type(parameters).__name__
-        raise ConfigError(f"parameters: a {kind} is not a list of names, such as ['mu']")
+        raise ConfigError(f"parameters must be a list of names, such as ['mu'], got {kind}")
     wanted: dict[str, None] = {}
     for parameter in [parameters] if isinstance(parameters, str) else parameters:
         own = name_in(fit.posterior, parameter)
@@ -180,7 +180,7 @@ def trace_first_chain(fit: Fit, parameter: str | None = None, *, theme: Theme = 
     Raises
     ------
     ConfigError
-        If the fit has no such parameter, or no parameter.
+        If the fit has no such parameter, or no parameters at all.
 
     See Also
     --------
@@ -230,7 +230,7 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     Raises
     ------
     ConfigError
-        If the fit has no such parameter, or no parameter.
+        If the fit has no such parameter, or no parameters at all.
 
     See Also
     --------
@@ -269,7 +269,7 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     """Draw rank plots: how often each chain's draws take each rank among all draws.
 
     Chains that explore the same distribution have flat histograms. The grey band holds 99% of the
-    bars of independent draws; more bars of autocorrelated draws lie outside.
+    bars of independent draws; if draws are autocorrelated, more bars lie outside.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     Raises
     ------
     ConfigError
-        If the fit has no such parameter, or no parameter.
+        If the fit has no such parameter, or no parameters at all.
 
     See Also
     --------
@@ -373,7 +373,7 @@ def rank_counts(draws: NDArray[np.float64], num_bins: int) -> NDArray[np.int64]:
 
 def binomial_interval(level: float, num: int, share: float) -> tuple[int, int]:
     """Return the quantiles of Binomial(num, share) that contain `level` between equal tails."""
-    from scipy.special import bdtrik  # scipy.stats takes longer to import than a figure to draw
+    from scipy.special import bdtrik  # scipy.stats is slow to import
 
     low, high = np.ceil(bdtrik([0.5 * (1 - level), 0.5 * (1 + level)], num, share))
     return int(low), int(high)
@@ -410,7 +410,7 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     Raises
     ------
     ConfigError
-        If the fit has no such parameter, or no parameter.
+        If the fit has no such parameter, or no parameters at all.
 
     Examples
     --------
@@ -482,7 +482,7 @@ def _span(element: Element) -> tuple[float, float]:
 
 
 def _axis_name(element: Element, room: float) -> str:
-    """Break a long name before its element, so that neighbouring names do not overlap."""
+    """Break a long name before its index, so that neighbouring names do not overlap."""
     variable, bracket, position = element.name.partition("[")
     name = fitted(element.name, room, size=8)
     if position and style.text_width(style.label(element.name), size=8) > room:
@@ -518,7 +518,7 @@ def _strongest(shown: Sequence[Element]) -> str:
 def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     """Draw prior and posterior densities of the parameters with a declared prior.
 
-    On a logarithmic axis, such as the axis of a variance, the densities are of the logarithm. An
+    On a logarithmic axis, such as the axis of a variance, the densities are of the logarithm. Each
     axis spans the posterior; a prior that looks flat there is much wider than the posterior.
 
     Parameters
@@ -568,7 +568,7 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         inner = f"{percent(fit.interval)} between {low:.3g} and {high:.3g}"
         sentence = f"{element.name}: prior {prior.text}, posterior {inner}"
         if np.isfinite(prior.sd) and sd > 0 and not logarithmic:
-            sentence += f", {prior.sd / sd:.3g} times as narrow as the prior"
+            sentence += f", the prior's sd is {prior.sd / sd:.3g} times the posterior's"
         sentences.append(f"{sentence}.")
     posterior = style.key("posterior", color=theme.model, lw=3, alpha=0.6)
     style.legend(figure, [posterior, style.key("prior", color=theme.prior, ls=style.DASHED)])
@@ -594,8 +594,8 @@ def _prior_panel(
     if prior.density is not None:
         believed = prior.density(x) * (x if logarithmic else 1.0)  # |dx / d log x|
     else:
-        # A flat prior has no scale. It is drawn through the middle of the posterior; per unit of
-        # the logarithm it grows with sigma2.
+        # A flat prior has no scale, so it is drawn through the middle of the posterior. Per unit of
+        # the logarithm, its density is proportional to x.
         believed = 0.5 * posterior.max() * x / np.exp(np.median(values))
     ax.plot(x, believed, color=theme.prior, ls=style.DASHED)
     box = {"facecolor": theme.paper, "edgecolor": "none", "alpha": 0.85, "pad": 1.0}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyflowers.analysis.elpd import LooComparison, ModelLoo
 
 MOST_REPLICATES = 1000
-"""Number of replicated data sets in a figure, evenly spaced over all draws."""
+"""The most replicated data sets in a figure, evenly spaced over all draws."""
 
 MOST_VALUES = 4_000_000
 """The most replicated values in memory; for larger data, fewer replicated data sets are used."""
@@ -104,7 +104,7 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     alt = (
         f"Posterior predictive check of {fit.name}, {len(y_rep)} replicated data sets: {outside} "
         f"of {num} observed {what} lie outside their {percent(fit.interval)} predictive interval, "
-        f"where a good model leaves about {num * (1 - fit.interval):.0f}."
+        f"as about {num * (1 - fit.interval):.0f} do under a good model."
     )
     return finish(figure, alt)
 
@@ -124,7 +124,7 @@ def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
 def _rootogram(
     ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], interval: float, theme: Theme
 ) -> tuple[int, int, str]:
-    """Draw bars of observed counts and intervals of replicated counts; return how many miss."""
+    """Draw observed counts as bars, with predictive intervals; return how many are outside."""
     top = max(float(y.max()), float(np.quantile(y_rep, 0.999)))
     width = max(1, int(np.ceil((top + 1) / MOST_COUNTS)))
     edges = np.arange(0, top + width + 1, width) - 0.5
@@ -144,14 +144,14 @@ def _rootogram(
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     ax.grid(axis="x", visible=False)
     ax.set_ylabel("observations (√ axis)")
-    what = "frequencies of counts" if width == 1 else f"frequencies of {width} counts each"
+    what = "frequencies of counts" if width == 1 else f"frequencies of bins of {width} counts"
     return int(((observed < low) | (observed > high)).sum()), observed.size, what
 
 
 def _distribution(
     ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], interval: float, theme: Theme
 ) -> tuple[int, int, str]:
-    """Draw distribution functions; return at how many points the observed one misses."""
+    """Draw distribution functions; return at how many points the observed one is outside."""
     low_x, high_x = np.quantile(y_rep, (0.002, 0.998))
     low_x, high_x = min(low_x, float(y.min())), max(high_x, float(y.max()))
     grid = np.linspace(low_x, high_x, 300)
@@ -179,7 +179,7 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     fit : Fit
-        A fit of a program of measurements with ``y_rep``, to observed data. For counts, see
+        A fit to observed measurements, of a program with ``y_rep``. For counts, see
         :func:`pyflowers.plots.predictive`.
     theme : Theme
         Colours of the figure.
@@ -302,7 +302,7 @@ def _lattice(values: NDArray[np.float64]) -> float:
 
 
 def _name_check(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
-    """Return the title of a check, with its p-value."""
+    """Add the title of a check, with its p-value, to its panel."""
     ax.set_title(label(check.name), pad=14)
     word, colour = ("", theme.muted) if check.passed else (", FAILS", theme.alarm)
     small = {"fontsize": 8, "fontweight": "normal", "color": colour}
@@ -442,7 +442,7 @@ def _ecdf_difference(ax: Axes, values: NDArray[np.float64], band: Band, theme: T
 
 
 def elpd_intervals(models: Sequence[ModelLoo], interval: float) -> NDArray[np.float64]:
-    """Return the elpd difference of each model to the best one, with its normal interval."""
+    """Return the elpd difference of each model from the best one, with its normal interval."""
     half = NormalDist().inv_cdf((1 + interval) / 2)
     rows = [
         (m.difference - half * m.difference_se, m.difference, m.difference + half * m.difference_se)
@@ -462,7 +462,7 @@ def elpd_differences(
     comparison : LooComparison
         The comparison that :func:`pyflowers.loo` returns.
     interval : float
-        Probability of the intervals, which are normal.
+        Probability of the intervals, which are normal approximations.
     theme : Theme
         Colours of the figure.
 
@@ -494,12 +494,12 @@ def elpd_differences(
     ax.set_ylim(len(models) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
     about = f"{percent(interval)} interval (right is better)"
-    ax.set_xlabel(f"elpd difference to the best model, {about}")
+    ax.set_xlabel(f"elpd difference from best model, {about}")
     differences = "; ".join(
         f"{m.name} {m.difference:.3g} (standard error {m.difference_se:.3g})" for m in models[1:]
     )
     alt = (
-        f"Differences in elpd to {comparison.best.name}, which predicts best: "
+        f"Differences in elpd from {comparison.best.name}, which predicts best: "
         f"{differences or 'no other model'}."
     )
     return finish(figure, alt)

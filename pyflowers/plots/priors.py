@@ -31,10 +31,10 @@ SHOWN = (0.025, 0.975)
 """Quantiles between which the draws of a panel are shown."""
 
 MOST_ROWS = 8
-"""The most elements of a program that are shown, the most sensitive to the prior."""
+"""The most elements that are shown for a program: those most sensitive to the prior."""
 
 LEAST = 0.002
-"""The beginning of the axis of sensitivities; smaller values are drawn there."""
+"""The left end of the axis of sensitivities; smaller values are drawn there."""
 
 
 @styled
@@ -201,7 +201,7 @@ def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = 
     ----------
     found : Sensitivity or sequence of Sensitivity
         The results that :func:`pyflowers.sensitivity` returns. At most 8 elements of each are
-        drawn: those that are the most sensitive to the prior.
+        drawn: those that are most sensitive to the prior.
     theme : Theme
         Colours of the figure.
 
@@ -232,7 +232,7 @@ def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = 
     shown = [_most_sensitive(each.distances) for each in found]
     num_rows = sum(map(len, shown))
     if not num_rows:
-        raise ConfigError("sensitivity: no sensitivity could be computed; see its notes")
+        raise ConfigError("sensitivity: no sensitivity could be computed; see the result's notes")
     figure, (ax,) = style.panels(1, 1, 0.45 + 0.22 * num_rows + 0.1 * len(found), theme)
     ax.set_xscale("log")
     places, names, sentences = list[float](), list[str](), list[str]()
@@ -256,7 +256,7 @@ def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = 
     ax.set_xlim(left=LEAST)
     ax.grid(axis="y", visible=False)
     style.plain_ticks(ax.xaxis)
-    ax.set_xlabel(f"sensitivity to power-scaling; from {THRESHOLD:g} on (dashed) it counts")
+    ax.set_xlabel(f"sensitivity to power-scaling; it matters from {THRESHOLD:g} (dashed)")
     style.legend(figure, ax.get_legend_handles_labels()[0], "upper left")
     more = sum(len(each.distances) for each in found) - num_rows
     note = f"{more} more quantities, less sensitive to the prior, are not shown." if more else ""

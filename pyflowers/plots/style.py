@@ -1,7 +1,7 @@
 """The visual style of all figures, applied while a figure is built and drawn, never globally.
 
 The hues are from Okabe and Ito (2008, Color Universal Design), which people with any colour vision
-can distinguish. Their lightness gives a contrast with the page of 3 for lines and 4.5 for text.
+can distinguish. Their lightness gives a contrast ratio to the page of 3 for lines and 4.5 for text.
 Labels are drawn as the user wrote them: ``$`` is a dollar sign and not mathematics.
 """
 
@@ -161,7 +161,7 @@ def applied(theme: Theme) -> Iterator[None]:
 
 
 def styled(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function draw its figure in the theme of its keyword ``theme``."""
+    """Let a function draw its figure in the theme that its keyword ``theme`` gives."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

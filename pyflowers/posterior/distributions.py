@@ -1,14 +1,14 @@
-"""Parts shared by the closed forms: two families, the priors, and normal sufficient statistics.
+"""Shared parts: two families of distributions, the priors, and normal sufficient statistics.
 
-Both families hold arrays and broadcast, so that one object can be the factor of a single fit, of a
-batch of fits or of all plants. The scaled inverse chi-square is parametrised as in Stan: `scale` is
-s, and the density of v = sigma2 with nu degrees of freedom is
+The parameters of both families are arrays that broadcast, so that one object can hold the factor of
+q for a single fit, for a batch of fits or for all plants. The scaled inverse chi-square is
+parametrised as in Stan: `scale` is s, and the density of v = sigma2 with nu degrees of freedom is
 
     p(v) = (nu/2)^(nu/2) / Γ(nu/2) · s^nu · v^(-(nu/2 + 1)) · exp(-nu s² / (2 v)),
 
 so nu s² / v ~ χ²(nu), E[1/v] = 1/s² and E[log v] = log(nu s² / 2) - ψ(nu/2).
 
-The closed forms read only the statistics, so the cost of an update does not depend on the number of
+Updates use only the sufficient statistics, so their cost does not depend on the number of
 observations. All sums are taken about the first observation of each group, so that a mean that is
 large compared with the spread costs no precision, and equal observations have a sum of squares of
 exactly 0.
@@ -44,7 +44,7 @@ def as_floats(x: Any) -> FloatArray:
     Raises
     ------
     DataError
-        If it holds anything but numbers.
+        If `x` holds anything but numbers.
     """
     try:
         return np.asarray(x, dtype=np.float64)
@@ -53,7 +53,7 @@ def as_floats(x: Any) -> FloatArray:
 
 
 def checked_probability(p: npt.ArrayLike) -> FloatArray:
-    """Return `p` as an array; raise ConfigError unless all of it is within [0, 1]."""
+    """Return `p` as an array; raise ConfigError unless every value lies within [0, 1]."""
     p_array = np.asarray(p, dtype=np.float64)
     if not np.all((p_array >= 0) & (p_array <= 1)):
         raise ConfigError(f"p is {p!r}, but a probability lies between 0 and 1")
@@ -323,15 +323,15 @@ Distribution = Normal | ScaledInvChiSquare
 
 
 def log_constant(dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
-    """Log of the factor of v^(-(nu/2 + 1)) exp(-nu s² / (2 v)) in the density.
+    """Return the log of the constant before v^(-(nu/2 + 1)) exp(-nu s² / (2 v)) in the density.
 
     It is zero if nu <= 0: such a prior is improper and is left unnormalised, with density
-    v^(-(nu/2 + 1)); nu = 0 is 1/v and nu = -2 is flat.
+    v^(-(nu/2 + 1)), which is 1/v for nu = 0 and flat for nu = -2.
     """
     dof, scale = as_floats(dof), as_floats(scale)
     half = np.where(dof > 0, dof, 1.0) / 2
     log_scale = np.log(np.where(dof > 0, scale, 1.0))
-    if half.size == 1:  # avoids the import of SciPy, for which every fit would wait
+    if half.size == 1:  # avoids importing SciPy, which would delay every fit
         log_gamma: Any = math.lgamma(half.item())
     else:
         from scipy import special
@@ -341,7 +341,7 @@ def log_constant(dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
 
 
 def log_density_of_log(u: FloatArray, dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
-    """Log density of u = log v; improper densities as in :func:`log_constant`."""
+    """Return the log density of u = log v; :func:`log_constant` explains improper densities."""
     dof, scale = as_floats(dof), as_floats(scale)
     with np.errstate(divide="ignore", over="ignore"):
         exponent = np.exp(2 * np.log(scale) - u)
@@ -357,16 +357,16 @@ class NormalPrior:
     mu0 : float or array, shape of the batch
         Prior mean of theta, in units of the data.
     tau0 : float or array, shape of the batch
-        Prior standard deviation of theta, in units of the data; inf is flat.
+        Prior standard deviation of theta, in units of the data; inf for a flat prior.
     nu0 : float or array, shape of the batch
-        Prior degrees of freedom of sigma2; 0 is p(sigma2) = 1 / sigma2.
+        Prior degrees of freedom of sigma2; 0 for p(sigma2) = 1 / sigma2.
     sigma0 : float or array, shape of the batch
-        Prior scale (not its square) of sigma2, in units of the data; not read where `nu0` is 0.
+        Prior scale (not its square) of sigma2, in units of the data; ignored where `nu0` is 0.
 
     Raises
     ------
     ConfigError
-        If a hyperparameter is out of its range.
+        If a hyperparameter is out of range.
 
     Examples
     --------
@@ -393,7 +393,7 @@ class NormalPrior:
         squarable = (nu0 == 0) | ((sigma0 >= 1e-150) & (sigma0 <= 1e150))
         for name, value, good, rule in (
             ("mu0", mu0, np.abs(mu0) <= 1e150, "finite and within ±1e150"),
-            ("tau0", tau0, within | np.isposinf(tau0), "from 1e-150 to 1e150, or inf for flat"),
+            ("tau0", tau0, within | np.isposinf(tau0), "from 1e-150 to 1e150, or inf if flat"),
             ("nu0", nu0, (nu0 >= 0) & (nu0 <= 1e12), "from 0 to 1e12"),
             ("sigma0", sigma0, np.isfinite(sigma0) & (sigma0 >= 0), "finite and 0 or more"),
             ("sigma0", sigma0, squarable, "from 1e-150 to 1e150 when nu0 is positive"),
@@ -405,25 +405,25 @@ class NormalPrior:
 
 @dataclass(frozen=True)
 class MultilevelPrior:
-    """Hyperparameters of the multilevel normal model, by their names in the Stan program.
+    """Hyperparameters of the multilevel normal model, named as in the Stan program.
 
     Parameters
     ----------
     mu_mean, mu_sd : float
         mu ~ N(mu_mean, mu_sd²), in units of the data.
     sigma2_nu, sigma2_scale : float
-        sigma2 ~ scaled-inv-χ²(sigma2_nu, sigma2_scale²), the scale in units of the data.
+        sigma2 ~ scaled-inv-χ²(sigma2_nu, sigma2_scale²), with the scale in units of the data.
     sigma2_plant_nu, sigma2_plant_scale : float
-        The same for every sigma2_plant; -2 and 0 are the flat prior on (0, inf).
+        The same for every sigma2_plant; -2 and 0 give the flat prior on (0, inf).
 
     Raises
     ------
     ConfigError
-        If a hyperparameter is out of its range.
+        If a hyperparameter is out of range.
 
     Examples
     --------
-    A plant with equal observations needs a proper prior on its variance:
+    A plant whose observations are all equal needs a proper prior on its variance:
 
     >>> from pyflowers import vb
     >>> statistics, plants = vb.SufficientStatistics.from_groups([5, 5, 5, 4, 6, 8], list("aaabbb"))
@@ -442,11 +442,13 @@ class MultilevelPrior:
 
     def __post_init__(self) -> None:
         if not abs(self.mu_mean) <= 1e100:
-            raise ConfigError(f"prior mu_mean is {self.mu_mean!r}, but must be finite")
+            raise ConfigError(f"prior mu_mean is {self.mu_mean!r}, but must be within ±1e100")
         for name in ("mu_sd", "sigma2_nu", "sigma2_scale"):
             value = getattr(self, name)
             if not 1e-100 <= value <= 1e100:
-                raise ConfigError(f"prior {name} is {value!r}, but must be positive and finite")
+                raise ConfigError(
+                    f"prior {name} is {value!r}, but must be positive, from 1e-100 to 1e100"
+                )
         nu, scale = self.sigma2_plant_nu, self.sigma2_plant_scale
         proper = 0 < nu <= 1e100 and 1e-100 <= scale <= 1e100
         if not (proper or (-2 <= nu <= 0 and scale == 0)):
@@ -463,22 +465,22 @@ SMALLEST_SS = 1e-301
 
 @dataclass(frozen=True)
 class SufficientStatistics:
-    """Counts, means and sums of squares, of one or many groups.
+    """Counts, means and sums of squares of one or more groups.
 
     Parameters
     ----------
     num : array, shape (...)
         Number of observations.
     mean : array, shape (...)
-        Their mean; read as 0 where `num` is 0.
+        Their mean; taken as 0 where `num` is 0.
     ss : array, shape (...)
         Sum of squared deviations from the mean.
 
     Raises
     ------
     DataError
-        If a count is negative or not a whole number, a mean or sum of squares is not finite or too
-        extreme to square, or a sum of squares contradicts its count.
+        If a count is negative or not a whole number, a mean or sum of squares is out of range, or a
+        sum of squares contradicts its count.
 
     Examples
     --------
@@ -500,8 +502,8 @@ class SufficientStatistics:
             num, mean, ss = np.broadcast_arrays(*map(as_floats, (self.num, self.mean, self.ss)))
         except ValueError as error:
             raise DataError(
-                f"num, mean and ss must have one shape, but have {np.shape(self.num)}, "
-                f"{np.shape(self.mean)} and {np.shape(self.ss)}"
+                "num, mean and ss must broadcast to one shape, but have shapes "
+                f"{np.shape(self.num)}, {np.shape(self.mean)} and {np.shape(self.ss)}"
             ) from error
         mean = np.where(num == 0, 0.0, mean)
         refuse(~(np.isfinite(num) & (num >= 0) & (num == np.floor(num))), num, "num", WHOLE)
@@ -519,7 +521,7 @@ class SufficientStatistics:
         Parameters
         ----------
         x : array, shape (..., n)
-            Observations; leading axes are separate data sets. n may be 0.
+            Observations; the leading axes index separate data sets. n may be 0.
 
         Returns
         -------
@@ -529,7 +531,7 @@ class SufficientStatistics:
         Raises
         ------
         DataError
-            If `x` has no axis, or holds a value that is not finite or beyond 1e150.
+            If `x` has no axis, or a value in it is not finite or is beyond ±1e150.
         """
         x = as_floats(x)
         if x.ndim == 0:
@@ -569,7 +571,7 @@ class SufficientStatistics:
         Raises
         ------
         DataError
-            If the two differ in length or a value is not finite or beyond 1e150.
+            If `y` and `group` differ in length, or a value is not finite or is beyond ±1e150.
         """
         y, index, labels = grouped(y, group, "groups")
         refuse(~(np.abs(y) <= LARGEST), y, "y", _FINITE)
@@ -584,14 +586,14 @@ class SufficientStatistics:
 def grouped(
     y: npt.ArrayLike, group: Sequence[Hashable] | npt.NDArray[np.generic], what: str
 ) -> tuple[FloatArray, IntArray, tuple[Hashable, ...]]:
-    """Return `y`, the number of the group of each value, and the labels in order of appearance."""
+    """Return `y`, each value's group number, and the labels in order of appearance."""
     y = as_floats(y)
     number: dict[Hashable, int] = {}
     labels = group.tolist() if isinstance(group, np.ndarray) else group
     index = np.asarray([number.setdefault(label, len(number)) for label in labels], dtype=np.intp)
     if y.shape != index.shape:
         raise DataError(
-            f"y has shape {y.shape} but its {what} have shape {index.shape}: give one each"
+            f"y has shape {y.shape} but its {what} have shape {index.shape}: give one per value"
         )
     return y, index, tuple(number)
 
@@ -599,11 +601,11 @@ def grouped(
 WHOLE = "must be a whole number, 0 or more"
 _FINITE = "must be finite and within ±1e150: rescale the data"
 _SQUARES = "must be finite, 0 or more and below 1e300 per observation: rescale the data"
-_TINY = "is too small to hold all its digits: rescale the data"
+_TINY = "must be 0 or at least 1e-301 to keep all its digits: rescale the data"
 
 
 def refuse(bad: BoolArray, value: FloatArray, name: str, rule: str) -> None:
-    """Raise a DataError that names the first bad value and its position, if there is one."""
+    """Raise a DataError that names the first bad value and its position, if any value is bad."""
     if np.any(bad):
         where = np.unravel_index(int(np.argmax(bad)), np.shape(bad))
         place = f"[{', '.join(str(int(i)) for i in where)}]" if where else ""
@@ -617,14 +619,14 @@ def checked_labels(
 ) -> tuple[Hashable, ...]:
     """Return the labels of the plants, by default 1 … P, and refuse an improper posterior.
 
-    Integrating sigma2_plant out leaves (S + n (ȳ - mu_plant)²)^(-(n + nu)/2), which is integrable
-    only if n + nu > 0, because of the tail, and S > 0, because of the pole at mu_plant = ȳ. With a
-    proper prior S becomes nu c² + S, and the posterior is always proper.
+    sigma2_plant can be integrated out only if n + nu > 0, because of its upper tail. This leaves
+    (S + n (ȳ - mu_plant)²)^(-(n + nu)/2), which is integrable only if S > 0, because of the pole at
+    mu_plant = ȳ. A proper prior replaces S by nu c² + S, and the posterior is always proper.
 
     Raises
     ------
     DataError
-        If the statistics do not have one entry for each plant, or there are none, or if a plant's
+        If the statistics do not have one entry for each plant, there are no plants, or a plant's
         posterior is improper: the message names the first such plant and the remedy.
     ConfigError
         If there is not one label for each plant.
@@ -634,7 +636,7 @@ def checked_labels(
         raise DataError(f"statistics have shape {num.shape}, but must have one entry per plant")
     labels = tuple(range(1, num.size + 1)) if plants is None else tuple(plants)
     if len(labels) != num.size:
-        raise ConfigError(f"{len(labels)} plant labels for {num.size} plants")
+        raise ConfigError(f"{len(labels)} plant labels for {num.size} plants: give one per plant")
     few, constant = num + prior.sigma2_plant_nu <= 0, statistics.ss == 0
     if prior.sigma2_plant_nu > 0 or not np.any(few | constant):
         return labels

@@ -4,39 +4,38 @@ Given mu and sigma2, plants are independent, so
 
     log p(y, t, u) = log p(mu) + log p(u) + Σ_p log I_p(mu, u) + log d mu / dt,   u = log sigma2,
 
-with the plants' integrals (:class:`.plants.Plants`). Given u, mu is
-nearly normal, with a mean m(u) and a standard deviation s(u) that depend on u; the coordinate t
-with
+with the plants' integrals (:class:`.plants.Plants`). Given u, mu is nearly normal, with a mean m(u)
+and a standard deviation s(u) that depend on u; the coordinate t with
 
     mu = m(u) + s(u) k sinh(t / k)
 
-is near m(u) in standard deviations and geometric far out, so the density is smooth on a scale of
-one for all u. m and s are the mean and sd that mu would have if the only information from plant p
-were centre_p ~ N(mu, e^u + spread_p²). They need not be right: a wrong guess costs grid points, not
-exactness. If it is very wrong, because data and prior disagree, or if there are no informative
+counts standard deviations near m(u) and is logarithmic far out, so the density is smooth on a scale
+of one for all u. m and s are the mean and sd that mu would have if the only information from plant
+p were centre_p ~ N(mu, e^u + spread_p²). They need not be right: a wrong guess costs grid points,
+not exactness. If it is very wrong, because data and prior disagree, or if there are no informative
 plants, m and s are constant and k is 1.
 
 The cost of a point grows with the number of plants. So if there are many, the region is found from
-a few, whose posterior is wider than the full one, and Newton's method then finds the maximum of the
-full posterior.
+a few of them, whose posterior is wider than the full one, and Newton's method then finds the
+maximum of the full posterior.
 
 **Draws** come from rejection with a piecewise constant envelope. A box of (t, u) is divided into
 cells. Over each cell the hat H is constant and lies above log p. A cell is drawn with probability
-proportional to its area times e^H, then a point uniformly within the cell. The point is kept if
-E + log p > H, where E is the log of a uniform number. It then has exactly the density p, for any
-such H, and draws are independent (Devroye 1986, section II.3). No step refers to an earlier draw.
+proportional to its area times e^H, then a point uniformly within the cell. The point is kept if E +
+log p > H, where E is a standard exponential number. It then has exactly the density p, for any such
+H, and draws are independent (Devroye 1986, section II.3). No step refers to an earlier draw.
 
-A quintic spline s through log p on an even grid only saves evaluations, as a squeeze (Marsaglia
-1977): if |s - log p| <= ε, a point with E + s - H outside ±ε is decided without log p. The few
-points within ±ε, points far out and points above the hat are decided by log p itself. The grid is
-refined, separately along each axis, until the error of the spline halfway between its points is
-less than 2e-4 wherever the density is above e^-14 of its maximum; ε is ten times the largest error
-that was found.
+A quintic spline s through log p on an evenly spaced grid serves only to save evaluations, as a
+squeeze (Marsaglia 1977): if |s - log p| <= ε, a point with E + s - H outside ±ε is decided without
+log p. The few points within ±ε, points far out and points where s + ε exceeds H are decided by log
+p itself. The grid is refined, separately along each axis, until the error of the spline halfway
+between its points is less than 2e-4 wherever the density is above e^-14 of its maximum; ε is ten
+times the largest error that was found.
 
-H is the largest of nine values of s on the cell, plus twice the amount that its curvature could add
-between them, plus ε. This is an estimate, so wherever log p is evaluated, its excess over H is
-recorded. If the excess is ever larger than rounding error, the hat is raised and all draws start
-afresh.
+H is the largest of nine values of s on the cell, plus twice the amount that the curvature of s
+could add between them, plus ε. This is an estimate, so wherever log p is evaluated, its excess over
+H is recorded. If the excess is ever larger than rounding error, the hat is raised and all draws
+start afresh.
 
 The remaining approximations are the quadrature of each plant's integral (1e-9 of log I), the mass
 outside the box (where the density is below e^-25 of its maximum), and rounding.
@@ -110,7 +109,7 @@ class Density:
     plants : Plants
         The plants that have observations.
     fixed : bool
-        Whether m and s are constant: the centre of the plants, and a width of the posterior.
+        Whether m and s are constant: the centre of the plants, and about the posterior's width.
     around : (float, float), optional
         Different constants m and s.
 
@@ -135,7 +134,7 @@ class Density:
         share, reach = times / times.sum(), 9 * prior.mu_sd
         first = float(min((centres - 9 * spreads).min(), prior.mu_mean - reach))
         last = float(max((centres + 9 * spreads).max(), prior.mu_mean + reach))
-        # To the left of this, the prior of sigma2 is below e^-100 of its maximum.
+        # To the left of `low`, the prior of sigma2 is below e^-100 of its maximum.
         size = share @ (centres - share @ centres) ** 2 + share @ spreads**2
         known = prior.sigma2_nu * prior.sigma2_scale**2
         low = math.log(known / (200 + 2 * prior.sigma2_nu)) - 2
@@ -154,7 +153,7 @@ class Density:
             precision = precisions.sum(axis=1) + prior.mu_sd**-2
             means = precisions @ centres[informative] + prior.mu_sd**-2 * prior.mu_mean
             means, sds = means / precision, precision**-0.5
-            # With more plants, the posterior is closer to normal, and mu can be linear in t.
+            # With more plants, the posterior is closer to normal, and mu can be nearly linear in t.
             self._bend = 3.0 * math.sqrt(1 + float(times[informative].sum()) / 10)
         self._given = interpolate.CubicSpline(u, np.stack([means, np.log(sds)], axis=-1))
         ends = (self._bend * np.arcsinh((e - means) / (sds * self._bend)) for e in (first, last))
@@ -179,7 +178,7 @@ class Density:
         return as_floats(self._given(u)[..., 1] + np.log(np.cosh(t / self._bend)))
 
     def on_grid(self, t: FloatArray, u: FloatArray) -> FloatArray:
-        """Return values at `t`, (M,) or for each u (U, M), and `u`, (U,); shape (U, M)."""
+        """Return values, shape (U, M), at `t`, (M,) or for each u (U, M), and `u`, (U,)."""
         each_u = u[:, None]
         log_integrals = self.plants.sum_log_integrals(self.mu(t, each_u), u)
         return as_floats(self.log_prior(t, each_u) + log_integrals)
@@ -189,7 +188,7 @@ class Density:
         return self.on_grid(t[:, None], u)[:, 0]
 
     def of_some(self, num: int) -> Density:
-        """Keep only `num` plants, evenly spaced in the order of their centres."""
+        """Return the density for `num` plants, evenly spaced in the order of their centres."""
         order = np.argsort(self.plants.centre, kind="stable")
         other = copy(self)
         other.plants = self.plants.some(order[_spread(order.size, num)])
@@ -236,7 +235,7 @@ class Zoomed:
 
 
 def zoom(density: Density, drop: float = _DROP, num: int = _ZOOM_POINTS) -> Zoomed:
-    """Zoom in on the part within e^-drop, from a box that certainly contains the posterior."""
+    """Zoom in on the part above e^-drop of the maximum, from a box that contains the posterior."""
     box = density.widest
     for _ in range(30):
         t, u = even_grid(box, num, num)
@@ -257,7 +256,7 @@ def _cut(axis: FloatArray, inside: BoolArray) -> FloatArray:
 
 
 def _climb(density: Density, found: Zoomed) -> Box | None:
-    """Return the box around the maximum, by Newton's method; None if it was not found."""
+    """Return a box around the maximum, found by Newton's method; None if it was not found."""
     point, spread = np.empty(2), np.empty(2)
     for i, axis in enumerate((found.t, found.u)):
         mass = found.weights.sum(axis=i)
@@ -286,7 +285,7 @@ def _climb(density: Density, found: Zoomed) -> Box | None:
 
 @dataclass(frozen=True)
 class HyperDraws:
-    """Independent draws of (mu, sigma2), the plants integrated out.
+    """Independent draws of (mu, sigma2) with the plants integrated out.
 
     Attributes
     ----------
@@ -299,7 +298,7 @@ class HyperDraws:
     num_exact : int
         Number of proposals that the exact density had to decide.
     largest_excess : float
-        The largest log density minus log hat of these proposals, at most 1e-6; -inf where there are
+        The largest log density minus log hat of these proposals, at most 1e-6; -inf if there are
         none.
 
     See Also
@@ -326,7 +325,7 @@ class HyperDraws:
 
 
 class HyperSampler:
-    """Draws (mu, sigma2) from their joint posterior, the plants integrated out.
+    """Sampler of (mu, sigma2) from their joint posterior, with the plants integrated out.
 
     Parameters
     ----------
@@ -345,7 +344,7 @@ class HyperSampler:
     Raises
     ------
     FitError
-        If no spline fits the density.
+        If the density cannot be tabulated.
     """
 
     def __init__(self, density: Density, box: Box) -> None:
@@ -393,7 +392,7 @@ class HyperSampler:
     def _proposed(
         self, num: int, cumulative: FloatArray, rng: np.random.Generator
     ) -> tuple[FloatArray, int, float]:
-        """Propose points; return accepted ones, how many log p decided, and its largest excess."""
+        """Propose points; return those accepted, how many log p decided, and its largest excess."""
         place = rng.random(num) * cumulative[-1]
         cell = np.minimum(np.searchsorted(cumulative, place, side="right"), self._hat.size - 1)
         row, column = np.divmod(cell, _CELLS)
@@ -417,8 +416,8 @@ class HyperSampler:
 def _cell_bounds(lattice: FloatArray) -> FloatArray:
     """Bound a smooth function on each cell, shape (C, C), by its values at 3 × 3 points.
 
-    Between three even points, a function exceeds their largest value by at most an eighth of the
-    size of its second difference. Twice that amount is added for each axis.
+    Between three evenly spaced points, a function exceeds their largest value by at most an eighth
+    of the size of its second difference. Twice that amount is added for each axis.
     """
     end = 2 * _CELLS
     corners = [lattice[i : i + end : 2, j : j + end : 2] for i, j in product(range(3), repeat=2)]
@@ -429,7 +428,7 @@ def _cell_bounds(lattice: FloatArray) -> FloatArray:
 
 
 def _tabulated(density: Density, box: Box) -> tuple[interpolate.RectBivariateSpline, Box, float]:
-    """Fit a spline to log p in the box, or a wider one; return both, and the largest error."""
+    """Fit a spline to log p in the box or a wider one; return spline, box and largest error."""
     # Enough points for a function that is smooth on a scale of one, and for a narrow peak.
     size = np.clip(np.ceil(np.diff(box)[:, 0] / 1.5), _FIRST_SIZE, _LARGEST_SIZE).astype(int)
     for _ in range(_REFINEMENTS):
@@ -467,7 +466,7 @@ def _tabulated(density: Density, box: Box) -> tuple[interpolate.RectBivariateSpl
 
 
 def _next_size(size: int, error: float) -> int:
-    """Return more points if the spline's error is too large; it falls with their sixth power."""
+    """Return more points if the spline's error, of order size^-6, is too large."""
     if error <= _TOLERANCE or size >= _LARGEST_SIZE:
         return size
     factor = np.clip(1.1 * (error / _TOLERANCE) ** (1 / 6), 1.2, 2.5)

@@ -6,25 +6,24 @@ The evidence lower bound of a factorised q is (Bishop 2006, eq. 10.3; Blei et al
 
 and is computed here with all constants, so that ``log evidence - elbo`` is the divergence.
 
-**One normal distribution**, with a semi-conjugate prior.
-
-With sigma0 a scale as in Stan's `scaled_inv_chi_square`:
+**One normal distribution** has a semi-conjugate prior, in which sigma0 is a scale as in Stan's
+`scaled_inv_chi_square`:
 
     x_i ~ N(theta, sigma2),  theta ~ N(mu0, tau0²),  sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
 
-theta and sigma2 independent in the prior, so that it is semi-conjugate. The factors
-of q(theta, sigma2) = q(theta) q(sigma2) that maximise the ELBO one at a time are exp E[log p],
-E over the other factor (Bishop 2006, eq. 10.9), here with S = Σ(x_i - x̄)²
+with theta and sigma2 independent in the prior. The factors of q(theta, sigma2) = q(theta) q(sigma2)
+that maximise the ELBO one at a time are proportional to exp E[log p], with the expectation over the
+other factor (Bishop 2006, eq. 10.9). With S = Σ(x_i - x̄)² they are
 
     q(theta)  = N(mu_n, tau_n²),   tau_n² = 1 / (n / sigma_n² + 1 / tau0²),
                                    mu_n = w x̄ + (1 - w) mu0,   w = (n / sigma_n²) tau_n²,
     q(sigma2) = scaled-inv-χ²(nu0 + n, sigma_n²),
                 (nu0 + n) sigma_n² = nu0 sigma0² + S + n (x̄ - mu_n)² + n tau_n².
 
-The last two terms are E Σ(x_i - theta)² - S; without n tau_n², the uncertainty of theta is ignored.
-This is *not* Bishop's section 10.1.3 or Murphy's 21.5.1, whose prior theta | sigma2 ~
-N(mu0, sigma2 / kappa0) depends on sigma2: theta's prior then is one more observation of sigma2,
-and the degrees of freedom are nu0 + n + 1.
+The last two terms are E Σ(x_i - theta)² - S; without n tau_n², the uncertainty of theta would be
+ignored. This is *not* the model of Bishop's section 10.1.3 or Murphy's 21.5.1, whose prior theta |
+sigma2 ~ N(mu0, sigma2 / kappa0) depends on sigma2: theta's prior then acts as one more observation
+of sigma2, and the degrees of freedom are nu0 + n + 1.
 
 One sweep of these updates is a map G of the scalar s = sigma_n², and G is increasing: a larger s
 widens q(theta) and pulls it towards mu0, and both increase the next s. So from any start the sweeps
@@ -32,29 +31,30 @@ move in one direction, to the nearest fixed point on that side. The fixed points
 roots of a cubic, so the ELBO has one maximum, or two with a saddle between them. The ascent starts
 below all fixed points or above all of them, whichever leads to the higher maximum.
 
-The stop rule is the usual one, a relative change of the ELBO. Because the ELBO is flat to second
-order at its maximum, parameters may still be wrong by 1e-5 when it changes by 1e-10. So the fixed
-point is then polished by Newton's method for the scalar equation log G(s) - log s = 0. It needs two
-or three steps, each of them a sweep extrapolated by 1 / (1 - d log G / d log s), or a plain sweep
-if that slope is 1 or more. After a last sweep, each factor is the update of the other. The result
-is the same fixed point as after very many sweeps, up to rounding error, and the stop rule still
-refers to the ELBO.
+The stop rule is the usual one, a small relative change of the ELBO. Because the ELBO is flat to
+first order at its maximum, parameters may still be wrong by 1e-5 when it changes by 1e-10. So the
+fixed point is then polished by Newton's method for the scalar equation log G(s) - log s = 0. It
+needs two or three steps, each of them a sweep extrapolated by 1 / (1 - d log G / d log s), or a
+plain sweep if that slope is 1 or more. After a last sweep, each factor is the update given the
+other. The result is the fixed point that very many sweeps would reach, up to rounding error; the
+stop rule still refers to the ELBO.
 
-Flat limits: tau0 = inf is p(theta) = 1 and nu0 = 0 is p(sigma2) = 1 / sigma2, both unnormalised,
-and ELBO and evidence are then relative to these densities.
+Flat limits: tau0 = inf means p(theta) = 1 and nu0 = 0 means p(sigma2) = 1 / sigma2, both
+unnormalised, and ELBO and evidence are then relative to these densities.
 
-**The multilevel normal model**, for P plants, plant p with n_p observations of mean ȳ_p and sum of
-squares S_p about it,
+**The multilevel normal model** has P plants; plant p has n_p observations with mean ȳ_p and sum of
+squares S_p about it:
 
     y[t,p] ~ N(mu_plant[p], sigma2_plant[p]),         mu ~ N(m0, s0²),
     mu_plant[p] ~ N(mu, sigma2),                      sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
-    sigma2_plant[p] ~ scaled-inv-χ²(nu_p, c²),        flat: nu_p = -2, c = 0,
+    sigma2_plant[p] ~ scaled-inv-χ²(nu_p, c²),        flat: nu_p = -2, c = 0.
 
 q factorises over mu, sigma2 and every mu_plant[p] and sigma2_plant[p]. The optimal factor of one
-parameter is exp E[log p(y, parameters)] over the others (Bishop 2006, eq. 10.9). Each appears
-there as a normal or scaled inverse chi-square kernel: the model is conditionally conjugate (Blei
-et al. 2017, section 4.1). Collecting terms, with 1/s² = E[1/sigma2], 1/s_p² = E[1/sigma2_plant]
-and (m, v), (m_p, v_p) the means and variances of q(mu), q(mu_plant[p]):
+parameter is proportional to exp E[log p(y, parameters)], with E over the others (Bishop 2006, eq.
+10.9). Each parameter appears there as a normal or scaled inverse chi-square kernel: the model is
+conditionally conjugate (Blei et al. 2017, section 4.1). With 1/s² = E[1/sigma2], 1/s_p² =
+E[1/sigma2_plant] and (m, v), (m_p, v_p) the means and variances of q(mu), q(mu_plant[p]), the terms
+are
 
   * quadratic in mu_plant[p]: -(n_p / s_p²) (ȳ_p - mu_plant)² / 2 - (mu_plant - m)² / (2 s²), so
         v_p = 1 / (n_p / s_p² + 1 / s²),   m_p = v_p (n_p ȳ_p / s_p² + m / s²);           (1)
@@ -67,16 +67,18 @@ and (m, v), (m_p, v_p) the means and variances of q(mu), q(mu_plant[p]):
 
 A sweep consists of (1), (2), (3), (4). No update lowers the ELBO. An improper prior on sigma2_plant
 (nu_p <= 0) has the density sigma2_plant^(-(nu_p/2 + 1)), which is 1 for the flat prior. ELBO and
-evidence then have the units of that density: they can compare approximations of one posterior given
-the same data, but must not be used to compare this model with another.
+evidence then have the units of that density: they can be used to compare approximations of one
+posterior given the same data, but not to compare this model with another.
 
-References ---------- Bishop (2006), Pattern Recognition and Machine Learning, eq. 10.9 and sections
-10.1.1, 10.1.3. Blei, Kucukelbir and McAuliffe (2017), Variational inference: a review for
-statisticians, Journal of the American Statistical Association 112(518). Murphy (2012), Machine
-Learning: a Probabilistic Perspective, section 21.5.1. Varadhan and Roland (2008), Scandinavian
-Journal of Statistics 35(2), for the extrapolation. Gelman et al. (2013), Bayesian Data Analysis,
-3rd ed., sections 5.3, 11.6 and 13.7, which derives the updates for the hierarchical normal model
-with known group variances (the eight schools).
+References
+----------
+Bishop (2006), Pattern Recognition and Machine Learning, eq. 10.9 and sections 10.1.1, 10.1.3.
+Blei, Kucukelbir and McAuliffe (2017), Variational inference: a review for statisticians, Journal of
+the American Statistical Association 112(518).
+Murphy (2012), Machine Learning: a Probabilistic Perspective, section 21.5.1.
+Varadhan and Roland (2008), Scandinavian Journal of Statistics 35(2), for the extrapolation.
+Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., sections 5.3, 11.6 and 13.7; the last derives
+the updates for the hierarchical normal model with known group variances (the eight schools).
 """
 
 from __future__ import annotations
@@ -126,7 +128,7 @@ class NotConvergedWarning(RuntimeWarning):
 
 @dataclass(frozen=True)
 class State:
-    """q after one half-update.
+    """q after the update of one factor.
 
     Attributes
     ----------
@@ -167,11 +169,11 @@ class VBResult(Shown):
     elbo_trace : array, shape (sweeps + 1, ...)
         ELBO at the start and after every full sweep; empty where nothing was recorded.
     states : tuple of State
-        The start and q after every half-update; empty where nothing was recorded.
+        q at the start and after every update of a factor; empty where nothing was recorded.
     num_iter : int
         Number of sweeps.
     converged : array of bool, shape of the batch
-        Whether the stop rule held before the cap.
+        Whether the stop rule held before the cap on sweeps.
     coords : mapping of str to sequence
         Labels of the axes of the factors, for :meth:`to_inference_data`.
     dims : mapping of str to sequence of str
@@ -220,7 +222,7 @@ class VBResult(Shown):
             return self.factors[name]
         except KeyError:
             known = ", ".join(self.factors)
-            raise ConfigError(f"q has no parameter {name!r}, it has {known}") from None
+            raise ConfigError(f"q has no parameter {name!r}; it has {known}") from None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -417,11 +419,11 @@ class Model:
     """The factors, in the order of their updates."""
 
     def elbo(self, q: Factors) -> FloatArray:
-        """Evidence lower bound of any such q, with all constants."""
+        """Return the evidence lower bound of q, with all constants."""
         raise NotImplementedError
 
     def sweep(self, q: Factors, states: list[State] | None) -> Factors:
-        """Update each factor, and keep `states` if given. No update lowers the ELBO."""
+        """Update each factor, and add to `states` if given. No update lowers the ELBO."""
         for name in self.names:
             q = q | {name: getattr(self, f"update_{name}")(q)}
             if states is not None:
@@ -437,7 +439,7 @@ def _check_stop_rule(tol: float, max_iter: int) -> None:
 
 
 def _warn_not_converged(converged: BoolArray, num_iter: int) -> None:
-    """Warn that the maximum number of sweeps was reached, see :attr:`VBResult.converged`."""
+    """Warn about fits that did not converge within the maximum number of sweeps."""
     num = int(np.size(converged) - np.count_nonzero(converged))
     if num:
         which = f"{num} of {np.size(converged)} fits" if np.size(converged) > 1 else "the fit"
@@ -464,11 +466,11 @@ class NormalVB(VBResult):
     elbo_trace : array, shape (sweeps + 1, ...)
         ELBO at the start and after every full sweep; empty where nothing was recorded.
     states : tuple of State
-        The start and q after every half-update; empty where nothing was recorded.
+        q at the start and after every update of a factor; empty where nothing was recorded.
     num_iter : int
         Number of sweeps.
     converged : array of bool, shape of the batch
-        Whether the stop rule held before the cap.
+        Whether the stop rule held before the cap on sweeps.
     coords : mapping of str to sequence
         Labels of the axes of the batch.
     dims : mapping of str to sequence of str
@@ -511,7 +513,7 @@ class NormalVB(VBResult):
 
 @dataclass(frozen=True)
 class Theta(Normal):
-    """q(theta) with the distances of its mean, which subtraction would lose to rounding.
+    """q(theta) with the distances of its mean from data and prior, free of cancellation.
 
     `from_data` and `from_prior` are mu_n - x̄ and mu_n - mu0; 0 if there are no data, or no prior
     mean.
@@ -522,11 +524,11 @@ class Theta(Normal):
 
 
 class NormalModel(Model):
-    """Data and hyperparameters in the shape of the batch; refuses an improper posterior.
+    """Data and hyperparameters in the shape of the batch; an improper posterior is refused.
 
     Integrating out theta given sigma2, then sigma2, shows when the posterior is proper: with n = 0
-    it is the prior; with nu0 = 0 and S = 0 the density has a pole at theta = x̄; with both priors
-    flat there are nu0 + n - 1 degrees of freedom.
+    the posterior is the prior; with nu0 = 0 and S = 0 its density has a pole at theta = x̄; with
+    both priors flat it has nu0 + n - 1 degrees of freedom.
 
     Attributes
     ----------
@@ -556,7 +558,7 @@ class NormalModel(Model):
             arrays = np.broadcast_arrays(data.num, data.mean, data.ss, *hyper)
         except ValueError as error:
             raise ConfigError(
-                f"the prior's shape must broadcast against the batch, {data.num.shape}"
+                f"the prior's shape must broadcast against the batch's shape, {data.num.shape}"
             ) from error
         num, self.mean, ss, self.mu0, tau0, nu0, self.sigma0 = map(as_floats, arrays)
         self.num, self.tau0, self.nu0, self.precision0 = num, tau0, nu0, tau0**-2.0
@@ -584,7 +586,7 @@ class NormalModel(Model):
         return self.nu0 + self.num
 
     def update_theta(self, q: Factors) -> Theta:
-        """Optimal q(theta) given q(sigma2)."""
+        """Return the optimal q(theta) given q(sigma2)."""
         data_precision = self.num / q["sigma2"].scale ** 2
         precision = data_precision + self.precision0
         w, w0 = data_precision / precision, self.precision0 / precision
@@ -592,14 +594,14 @@ class NormalModel(Model):
         return Theta(mean, precision**-0.5, -w0 * self.conflict, w * self.conflict)
 
     def update_sigma2(self, q: Factors) -> ScaledInvChiSquare:
-        """Optimal q(sigma2) given q(theta)."""
+        """Return the optimal q(sigma2) given q(theta)."""
         return ScaledInvChiSquare(self.dof, np.sqrt(self._squares(q["theta"]) / self.dof))
 
     def _squares(self, theta: Theta) -> FloatArray:
         return as_floats(self.known_ss + self.num * (theta.from_data**2 + theta.sd**2))
 
     def elbo(self, q: Factors) -> FloatArray:
-        """E log p of data, theta and sigma2, plus the entropies of q."""
+        """Return E log p of data, theta and sigma2, plus the entropies of q."""
         theta, sigma2, flat = q["theta"], q["sigma2"], np.isinf(self.tau0)
         mean_log, tau0 = sigma2.mean_log, np.where(flat, 1.0, self.tau0)
         squares = self._squares(theta)
@@ -611,7 +613,7 @@ class NormalModel(Model):
         return as_floats(log_lik + log_theta + log_sigma2 + theta.entropy() + sigma2.entropy())
 
     def polished(self, s: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Solve log G(s) = log s by Newton's method; also return where it converged to rounding."""
+        """Solve log G(s) = log s by Newton's method; return s and where it converged."""
         dof, num, conflict = self.dof, self.num, self.conflict
         previous = np.full_like(s, np.inf)
         for _ in range(_POLISH_STEPS):
@@ -635,7 +637,7 @@ class NormalModel(Model):
     ) -> tuple[Factors, FloatArray, BoolArray, int]:
         """Sweep until the ELBO stops changing, then polish the fixed point.
 
-        Returns q, its ELBO, whether each ascent converged, and the number of sweeps.
+        Return q, its ELBO, whether each ascent converged, and the number of sweeps.
         """
         value, num_iter = self.elbo(q), 0
         if states is not None:
@@ -651,16 +653,16 @@ class NormalModel(Model):
         return q, self.elbo(q), still & polished, num_iter + 1
 
     def best_start(self, tol: float, max_iter: int) -> Factors:
-        """Start below all fixed points or above them all, whichever leads to the highest maximum.
+        """Start below all fixed points or above them all, whichever leads to the higher maximum.
 
-        The start from below is the variance of the data. The start from above is w = 0, with theta
-        at its prior, and can win only if the cubic of the fixed points
+        The start from below is sigma_n² = A / ν, as if theta were exactly x̄. The start from above
+        is w = 0, with theta at its prior, and can win only if the cubic of the fixed points
 
             A n² λ³ + (2 A n a + n² - ν n²) λ² + (A a² + n a² d² + n a - 2 ν n a) λ - ν a² = 0
 
         in λ = 1 / sigma_n², with A = nu0 sigma0² + S, a = 1 / tau0², d = x̄ - mu0 and ν = nu0 + n,
-        has coefficients with three changes of sign (Descartes). It is tried only if there is such a
-        data set.
+        has coefficients that change sign three times (Descartes). The start from above is tried
+        only if there is such a data set.
         """
         known, num, dof, a = self.known_ss, self.num, self.dof, self.precision0
         with np.errstate(over="ignore"):
@@ -684,7 +686,7 @@ class NormalModel(Model):
             mean, sd, dof, scale = (np.broadcast_to(v, self.num.shape) for v in values)
         except ValueError as error:
             raise ConfigError(
-                f"init's shape must broadcast to that of the batch, {self.num.shape}"
+                f"init's shape must broadcast to the batch's shape, {self.num.shape}"
             ) from error
         good = np.isfinite(mean) & (sd > 0) & (dof > 0) & (scale >= 1e-150) & (scale <= 1e150)
         if not np.all(good & np.isfinite(sd) & np.isfinite(dof)):
@@ -709,10 +711,10 @@ def fit_normal(
     The model is x ~ N(theta, sigma2), with theta ~ N(mu0, tau0²) and sigma2 ~ scaled-inv-χ²(nu0,
     sigma0²) independent in the prior.
 
-    Each sweep updates q(theta), then q(sigma2), until the ELBO changes by at most
-    ``tol * max(1, |ELBO|)``. The ELBO is flat to second order at its maximum, so that rule
-    alone would leave parameters wrong in the sixth digit: Newton's method then takes the sweep's
-    fixed point to rounding error.
+    Sweeps update q(theta), then q(sigma2), until the ELBO changes by at most
+    ``tol * max(1, |ELBO|)``. The ELBO is flat to first order at its maximum, so this rule
+    alone could leave parameters wrong in the sixth digit. Newton's method then refines the fixed
+    point to rounding error.
 
     Parameters
     ----------
@@ -722,7 +724,8 @@ def fit_normal(
         Hyperparameters, which broadcast against the batch. Default: ``NormalPrior()``.
     init : (Normal, ScaledInvChiSquare), optional
         Where to start. The ELBO can have two maxima when prior and data disagree about theta: the
-        ascent goes to the maximum whose basin holds `init`. Default: the higher maximum.
+        ascent goes to the maximum whose basin holds `init`. Default: a start that leads to the
+        higher maximum.
     tol : float
         Relative change of the ELBO at which sweeps stop.
     max_iter : int
@@ -817,11 +820,11 @@ class MultilevelVB(VBResult):
     elbo_trace : array, shape (sweeps + 1,)
         ELBO at the start and after every full sweep.
     states : tuple of State
-        The start and q after every half-update; empty where nothing was recorded.
+        q at the start and after every update of a factor; empty where nothing was recorded.
     num_iter : int
         Number of sweeps.
     converged : array of bool, shape ()
-        Whether the stop rule held before the cap.
+        Whether the stop rule held before the cap on sweeps.
     coords : mapping of str to sequence
         The plants' labels, under ``plant``.
     dims : mapping of str to sequence of str
@@ -860,7 +863,7 @@ class MultilevelModel(Model):
         self.plant_prior_ss = prior.sigma2_plant_nu * prior.sigma2_plant_scale**2
 
     def start(self) -> Factors:
-        """Start from each plant separately, and from mu and sigma2 of the plants' means."""
+        """Return a start: each plant estimated separately, mu and sigma2 from the plants' means."""
         num, means, seen = self.data.num, self.data.mean, self.data.num > 0
         scales = np.sqrt((self.plant_prior_ss + self.data.ss) / self.plant_dof)
         centre = means[seen].mean() if np.any(seen) else self.prior.mu_mean
@@ -900,7 +903,7 @@ class MultilevelModel(Model):
         return ScaledInvChiSquare(as_floats(self.dof), as_floats(scale))
 
     def elbo(self, q: Factors) -> FloatArray:
-        """E log p of the data, mu_plant, both variances and mu, plus the entropies."""
+        """Return E log p of the data, mu_plant, both variances and mu, plus the entropies."""
         mu, sigma2, sigma2_plant, prior = q["mu"], q["sigma2"], q["sigma2_plant"], self.prior
         z2 = ((mu.mean - prior.mu_mean) / prior.mu_sd) ** 2 + (mu.sd / prior.mu_sd) ** 2
         of_data = self.data.num * (LOG_2PI + sigma2_plant.mean_log)
@@ -929,11 +932,12 @@ class MultilevelModel(Model):
 
 
 def _extrapolated(q: Factors, log_scales: Sequence[float]) -> Factors:
-    """Return q with the scale of q(sigma2) extrapolated from the last three of a linear sequence.
+    """Return q with the scale of q(sigma2) extrapolated from the last three `log_scales`.
 
-    Aitken's limit is x2 + (x2 - x1) r / (1 - r) with r = (x2 - x1) / (x1 - x0). The step is limited
-    to factors of e^4, and q is unchanged if r is not between 0 and 1. The next sweep is kept only
-    if it raises the ELBO, and only plain sweeps may end the ascent.
+    Aitken's limit of a linearly convergent sequence is x2 + (x2 - x1) r / (1 - r) with r = (x2 -
+    x1) / (x1 - x0). The step is limited to a factor of e^4, and q is unchanged if r is not between
+    0 and 1. The next sweep is kept only if it raises the ELBO, and only plain sweeps may end the
+    ascent.
     """
     first, second = log_scales[-2] - log_scales[-3], log_scales[-1] - log_scales[-2]
     if first == 0 or not 0 < second / first < 1:
@@ -970,8 +974,8 @@ def fit_multilevel_normal(
     N(mu, sigma2).
 
     Sweeps go on until the ELBO changes by at most ``tol * max(1, |ELBO|)`` and, because the ELBO
-    is flat to second order at its maximum, no parameter moves by more than 1e-9: means relative
-    to their factor's sd, scales and sds to themselves.
+    is flat to first order at its maximum, no parameter moves by more than 1e-9: means relative
+    to the sd of their factor, scales and sds relative to their own size.
 
     Parameters
     ----------

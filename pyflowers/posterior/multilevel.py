@@ -5,11 +5,11 @@
     mu ~ N(m0, s0²),  sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
     sigma2_plant[p] ~ scaled-inv-χ²(nu, c²), or flat.
 
-**By quadrature.** Marginals of mu and sigma2 are sums over an even grid of (t, u = log sigma2),
-mu = centre + unit sinh(t). Given (mu, u), x = mu_plant, or its logarithm in the Poisson model, has
-the density p(y_p | x) N(x; mu, e^u) / I_p(mu, u), and the density of log sigma2_plant is the
-normalised integrand of I_p. With posterior weights W of the grid points, and R = W / I_p, the
-posterior without plant p,
+**By quadrature.** Marginals of mu and sigma2 are sums over an evenly spaced grid of (t, u = log
+sigma2), mu = centre + unit sinh(t). Given (mu, u), x = mu_plant, or its logarithm in the Poisson
+model, has the density p(y_p | x) N(x; mu, e^u) / I_p(mu, u), and the density of log sigma2_plant is
+the normalised integrand of I_p. Let W be the posterior weights of the grid points, so that R = W /
+I_p is proportional to the posterior without plant p. Then
 
     p(x | y) = p(y_p | x) Σ_u Σ_mu R(mu, u) N(x; mu, e^u).
 
@@ -23,8 +23,8 @@ than 1e-5 of the 5 to 95 % range of its parameter.
 marginal with the plants integrated out (:mod:`.hyper`), and then each plant from its conditional
 distribution, all by rejection. Each draw is exact, up to quadrature and rounding errors, and
 independent of all others, so R-hat and effective sample sizes are not needed. All randomness comes
-from the given generator: the same seed gives the same draws. Draws of many plants need not be in
-memory at once:
+from the given generator: the same seed gives the same draws. The draws of many plants need not all
+be in memory at once:
 
     sampler = PoissonSampler(totals, counts)
     hyper = sampler.draw_hyper(1000, rng)
@@ -121,7 +121,7 @@ _LOGS = Scale(exponential=True)
 
 @dataclass(frozen=True)
 class Marginal:
-    """A distribution, given by its density (possibly unnormalised) on an even grid of t.
+    """A distribution, given by its density (possibly unnormalised) on an evenly spaced grid of t.
 
     `tail_power` is p if x is e^t and its density falls as x^-(p + 1). It determines the
     contribution to moments from beyond the grid.
@@ -136,7 +136,7 @@ class Marginal:
         """Return quantiles, in the shape of `p`, from a cubic spline through the density."""
         spline = interpolate.CubicSpline(self.t, self.density, bc_type="natural")
         fine = np.linspace(self.t[0], self.t[-1], _FINE_POINTS)
-        # Monotone except for rounding in the tails.
+        # The integral is monotone except for rounding in the tails.
         below = np.maximum.accumulate(spline.antiderivative()(fine))
         return self.scale.x(np.interp(p * below[-1], below, fine))
 
@@ -153,21 +153,21 @@ class Marginal:
     def tabulated(self) -> tuple[FloatArray, FloatArray]:
         """Return the grid and the density in x."""
         x, step = self.scale.x(self.t), float(self.t[1] - self.t[0])
-        # Where x underflows, its slope also does, and the density in x overflows.
+        # Where x underflows, so does its slope, and the density in x overflows.
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             slope = self.scale.slope(self.t) * (x if self.scale.exponential else 1.0)
             return x, self.density / (self.density.sum() * step * slope)
 
 
 class Grid:
-    """The posterior of (t, u) on an even grid, and the marginals that are mixtures over it.
+    """The posterior of (t, u) on an evenly spaced grid, and the marginals, mixtures over it.
 
     Parameters
     ----------
     density : Density
-        The density for the plants with observations, with the same coordinate t as `scale`.
+        The density for the plants with observations, with constant m and s.
     plants : Plants
-        All plants, without grouping equal ones.
+        All plants; equal ones are not merged.
     t, u : array, shape (M,) and (U,)
         The grid.
     """
@@ -194,7 +194,7 @@ class Grid:
     def marginals(
         self, tail_dof: float, near: dict[str, list[Marginal]]
     ) -> dict[str, list[Marginal]]:
-        """Return all marginals, one per plant if it is of plants; `near` is of a coarser grid."""
+        """Return the marginals of each parameter; `near` holds those of a coarser grid."""
         plants = self._plants
         mu = Marginal(self.t, self.weights.sum(axis=0), self._scale)
         sigma2 = Marginal(self.u, self.weights.sum(axis=1), _LOGS, tail_dof / 2)
@@ -239,7 +239,7 @@ class Grid:
         """Return Σ_mu R N(x; mu, e^u) for one narrow row, by Gauss-Hermite quadrature around x."""
         points = x[:, None] + np.exp(0.5 * self.u[row]) * _Z
         t, ends = np.arcsinh((points - self._scale.centre) / self._scale.unit), self.t[[0, -1]]
-        # Per unit of mu, because weights are per grid point.
+        # The density per unit of mu, because weights are per grid point.
         step = self._scale.slope(self.t) * (self.t[1] - self.t[0])
         log_rest = self._log_weights[row] - self._log_integrals[plant][row] - np.log(step)
         spline = interpolate.CubicSpline(self.t, log_rest)
@@ -279,9 +279,9 @@ def _even_grid(
     high: float,
     near: Marginal | None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return an even grid where a density is within e^-30 of its maximum, and the density on it.
+    """Return an evenly spaced grid where a density is within e^-30 of its maximum, and its values.
 
-    The limits [low, high] may be generous, because they are narrowed, unless a result `near` gives
+    The limits [low, high] may be generous, because they are narrowed. A result `near` replaces
     them.
     """
     if near is not None:
@@ -312,17 +312,17 @@ class MultilevelExact:
     labels : sequence
         The plants' labels.
     log_constant : float
-        The part of the log likelihood that `plants` leave out.
+        The part of the log likelihood that `plants` leaves out.
 
     Attributes
     ----------
     names : tuple of str
         ``mu``, ``sigma2``, ``mu_plant`` and, in the normal model, ``sigma2_plant``.
     log_evidence : float
-        log p(y); under a flat prior on sigma2_plant relative to its density 1.
+        log p(y); under a flat prior on sigma2_plant, relative to a prior density of 1.
     refinement : float
-        By how much the last refinement of the grid moved a quantile, as a share of the 5 to 95 %
-        range.
+        The largest change of a quantile in the last refinement of the grid, as a share of the
+        5 to 95 % range of its parameter.
 
     Warns
     -----
@@ -370,8 +370,9 @@ class MultilevelExact:
             before = now
         else:
             warnings.warn(
-                f"the finest grid still moved a quantile by {self.refinement:.1e} of its range: "
-                "the prior or the data put the posterior on scales too far apart",
+                f"the finest grid still moved a quantile by {self.refinement:.1e} of its "
+                "parameter's 5 to 95 % range, because the posterior has scales too far apart: use "
+                "NUTS instead",
                 NotRefinedWarning,
                 stacklevel=3,
             )
@@ -493,7 +494,7 @@ class MultilevelExact:
     def _of(self, name: str) -> list[Marginal]:
         if name not in self._marginals:
             raise ConfigError(
-                f"the posterior has no parameter {name!r}, it has {', '.join(self.names)}"
+                f"the posterior has no parameter {name!r}; it has {', '.join(self.names)}"
             )
         return self._marginals[name]
 
@@ -545,7 +546,8 @@ def exact_multilevel_normal(
     Warns
     -----
     NotRefinedWarning
-        If the finest grid still moved a quantile by more than 1e-5 of its 5 to 95 % range.
+        If the finest grid still moved a quantile by more than 1e-5 of its parameter's 5 to 95 %
+        range.
 
     See Also
     --------
@@ -585,13 +587,13 @@ def exact_multilevel_poisson(
     plant : sequence, shape (N,)
         The label of each count's plant.
     prior : MultilevelPrior, optional
-        Its ``mu_…`` and ``sigma2_…``, on the scale of log mu_plant, are read. Default:
-        ``MultilevelPrior()``.
+        Only ``mu_mean``, ``mu_sd``, ``sigma2_nu`` and ``sigma2_scale`` are used, on the scale of
+        log mu_plant. Default: ``MultilevelPrior()``.
 
     Returns
     -------
     MultilevelExact
-        The posterior of ``mu``, ``sigma2`` and ``mu_plant``, plants in order of appearance.
+        The posterior of ``mu``, ``sigma2`` and ``mu_plant``, with plants in order of appearance.
 
     Raises
     ------
@@ -601,7 +603,8 @@ def exact_multilevel_poisson(
     Warns
     -----
     NotRefinedWarning
-        If the finest grid still moved a quantile by more than 1e-5 of its 5 to 95 % range.
+        If the finest grid still moved a quantile by more than 1e-5 of its parameter's 5 to 95 %
+        range.
 
     See Also
     --------
@@ -636,15 +639,15 @@ class ExactDraws(Shown):
     Attributes
     ----------
     draws : dict of str to array, shape (draw,) or (draw, plant)
-        The draws, by the names of the Stan program.
+        The draws, by the names in the Stan program.
     log_evidence : float
-        log p(y); where a prior is improper, relative to its density as the program writes it.
+        log p(y); where a prior is improper, relative to its density as the Stan program has it.
     diagnostics : mapping of str to float
         ``hyper_acceptance`` and ``plant_acceptance``, shares of proposals that were accepted;
         ``num_exact``, the number of proposals of (mu, sigma2) that the spline could not decide;
-        ``spline_error``, the largest error of the spline that was seen, of log p;
-        ``largest_excess``, the largest log of density over hat, at most 1e-6. Without a hierarchy,
-        ``plant_acceptance`` alone.
+        ``spline_error``, the largest error found in the spline of log p; ``largest_excess``, the
+        largest log ratio of density to hat, at most 1e-6. Without a hierarchy, only
+        ``plant_acceptance``.
 
     Examples
     --------
@@ -699,14 +702,14 @@ class MultilevelSampler:
     def __init__(self, plants: Plants, log_constant: float = 0.0) -> None:
         self.names = ("mu", "sigma2", *plants.names)
         self.prior, self.num_plants = plants.prior, plants.size
-        # Plants with equal statistics are computed once.
+        # The integrals of plants with equal statistics are computed once.
         seen = plants.merged()
         self._plants, self._hyper = plants, HyperSampler(*located(seen))
         self.log_evidence = self._hyper.log_evidence + seen.log_constant + log_constant
         self._proposals = self._drawn = 0
 
     def draw_hyper(self, num_draws: int, rng: np.random.Generator) -> HyperDraws:
-        """Draw (mu, sigma2), the plants integrated out.
+        """Draw (mu, sigma2) with the plants integrated out.
 
         Parameters
         ----------
@@ -730,10 +733,10 @@ class MultilevelSampler:
         return self._hyper.draw(checked_num(num_draws), rng)
 
     def blocks(self, hyper: HyperDraws, rng: np.random.Generator) -> Iterator[Block]:
-        """Draw the plants of each (mu, sigma2), a block of plants at a time.
+        """Draw the plants for each (mu, sigma2), one block of plants at a time.
 
-        All usable cores draw, a few blocks ahead. A block's draws do not depend on the number of
-        cores: each block has a separate generator, spawned from `rng`.
+        Blocks are drawn on all usable cores, a few ahead. A block's draws do not depend on the
+        number of cores: each block has a separate generator, spawned from `rng`.
 
         Parameters
         ----------
@@ -761,7 +764,7 @@ class MultilevelSampler:
             yield plants, draws
 
     def diagnostics(self, hyper: HyperDraws) -> dict[str, float]:
-        """Return the diagnostics of :class:`ExactDraws`, for all blocks so far.
+        """Return the diagnostics of :class:`ExactDraws`, for all blocks drawn so far.
 
         Parameters
         ----------
@@ -823,12 +826,13 @@ class PoissonSampler(MultilevelSampler):
     totals : array, shape (P,)
         Number of flowers of each plant over its months.
     counts : array, shape (P,)
-        Number of months of each plant; a plant with 0 months has its prior given the other plants.
+        Number of months of each plant. For a plant with 0 months, the posterior is its prior given
+        the other plants.
     prior : MultilevelPrior, optional
-        Its ``mu_…`` and ``sigma2_…``, on the scale of log mu_plant, are read. Default:
-        ``MultilevelPrior()``.
+        Only ``mu_mean``, ``mu_sd``, ``sigma2_nu`` and ``sigma2_scale`` are used, on the scale of
+        log mu_plant. Default: ``MultilevelPrior()``.
     sum_log_factorials : float
-        Σ log y! over all counts; it enters only the log evidence.
+        Σ log y! over all plants and months; it enters only the log evidence.
 
     Attributes
     ----------
@@ -885,7 +889,7 @@ class PoissonSampler(MultilevelSampler):
         for name, values in (("totals", totals), ("counts", counts)):
             whole = np.isfinite(values) & (values >= 0) & (values == np.floor(values))
             refuse(~whole, values, name, WHOLE)
-        rule = "must be 0, as there are no months"
+        rule = "must be 0, because the plant has no months"
         refuse((counts == 0) & (totals > 0), totals, "totals", rule)
         prior = MultilevelPrior() if prior is None else prior
         plants = PoissonPlants(prior, counts, totals)
@@ -910,7 +914,7 @@ class NormalSampler(MultilevelSampler):
     Attributes
     ----------
     log_evidence : float
-        log p(y); under a flat prior on sigma2_plant relative to its density 1.
+        log p(y); under a flat prior on sigma2_plant, relative to a prior density of 1.
 
     Raises
     ------

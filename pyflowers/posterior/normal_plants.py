@@ -1,15 +1,16 @@
 """Plants of the multilevel normal model: their integrals, and draws given (mu, sigma2).
 
-A plant has n observations with mean ȳ and sum of squares S, x = mu_plant ~ N(mu, sigma2), and the
-prior scaled-inv-χ²(nu, c²) on v = sigma2_plant.
+A plant has n observations with mean ȳ and sum of squares S. Its mean is x = mu_plant ~
+N(mu, sigma2), and its variance v = sigma2_plant has the prior scaled-inv-χ²(nu, c²).
 
 **Integrals.** Given v, x is normal and can be integrated out. With w = log v and u = log sigma2,
 
     I(mu, u) = ∫ h(w) N(ȳ; mu, e^u + e^w / n) dw,
     h(w) ∝ (2 pi)^(-(n-1)/2) n^(-1/2) e^(-(n - 1 + nu) w / 2) exp(-(S + nu c²) e^(-w) / 2).
 
-In w everything is smooth on a scale of one, so the trapezoidal rule is accurate, to 1e-9 of log I.
-If instead v is integrated out, p(y | x) ∝ (S + nu c² + n (ȳ - x)²)^(-(n + nu)/2), a Student t.
+As a function of w the integrand is smooth on a scale of one, so the trapezoidal rule is accurate:
+the error of log I is at most 1e-9. If instead v is integrated out,
+p(y | x) ∝ (S + nu c² + n (ȳ - x)²)^(-(n + nu)/2), a Student t density of x.
 
 **Draws.** With a = (n + nu) / 2, 1 / v = τ (2 a) / (S + nu c²), z = c1 τ, c1 = 2 a n sigma2 /
 (S + nu c²) and D = (ȳ - mu)² / (2 sigma2), the log density of l = log τ is
@@ -22,18 +23,17 @@ and x | v is normal. There are two ways to draw l, both exact up to rounding for
 
         ψ(z) = A log z - B z - log(1 + z) / 2 + D / (1 + z),
 
-    with A chosen such that ψ'(z0) = 0, which is near the mode of L for z0 from there. Now
-    (1 + z)² z ψ'(z) = -B z³ + (A - 2 B - 1/2) z² + (2 A - B - 1/2 - D) z + A, whose signs change
-    once unless the second is positive and the third negative; by Descartes' rule z0 is then the
-    only root, so ψ has its maximum there. B is the smallest value for which this holds: 0 if ȳ is
-    within about one standard deviation of mu.
- 2. If L may have two modes, or the shape a - A would be too small, because a plant and the
- population contradict each other, from a piecewise constant hat over 65 cells with exponential
- tails.
- Within a cell z, e^l and so L' lie between bounds, L' = a - a e^l - s / 2 - D s (1 - s), s =
- z / (1 + z). The hat is L at one end of the cell plus the largest increase within these bounds, for
- the end that gives the smaller value. In the tails it is the tangent of the concave a (l - e^l)
- plus the largest value of the rest.
+    with z0 near the mode of L and A chosen such that ψ'(z0) = 0. Now (1 + z)² z ψ'(z) =
+    -B z³ + (A - 2 B - 1/2) z² + (2 A - B - 1/2 - D) z + A, a polynomial whose coefficients change
+    sign only once unless the second is positive and the third negative. If they change sign once,
+    z0 is the only positive root by Descartes' rule, so ψ has its maximum there. B is the smallest
+    value for which this holds: 0 if ȳ is within about one standard deviation of mu.
+ 2. From a piecewise constant hat over 65 cells with exponential tails, if L may have two modes or
+    the shape a - A would be too small, because the plant and the population contradict each other.
+    Within a cell, z and e^l lie between bounds, and so does L' = a - a e^l - s / 2 - D s (1 - s),
+    with s = z / (1 + z). The log of the hat is L at one end of the cell plus the largest increase
+    within these bounds, for the end that gives the smaller value. In the tails it is the tangent to
+    the concave a (l - e^l) plus the largest value of the other terms.
 
 References
 ----------
@@ -69,11 +69,11 @@ from pyflowers.posterior.plants import (
     until_accepted,
 )
 
-_BLOCK = 32_768  # elements per block, enough that threads rarely wait for each other
+_BLOCK = 32_768  # elements per block, so many that threads rarely wait for each other
 
 
 class NormalPlants(Plants):
-    """Plants of the multilevel normal model, given by months, means and sums of squares.
+    """Plants of the multilevel normal model, given by numbers of months, means and sums of squares.
 
     Attributes
     ----------
@@ -89,17 +89,17 @@ class NormalPlants(Plants):
         super().__init__(prior, *columns, multiplicity=multiplicity)
         num, self.centre, ss = columns
         nu, scale = prior.sigma2_plant_nu, prior.sigma2_plant_scale
-        # A plant without months is treated as having hardly any, so that its integral is 1.
+        # A plant without months gets a number of months close to 0, so that its integral is 1.
         self._num = np.maximum(num, 1e-200)
         self._known_ss, self.dof = ss + nu * scale**2, num + nu
         self.spread = as_floats(np.sqrt(self._known_ss / self.dof / self._num))
         self.power = as_floats(np.where(num > 0, np.minimum(1.0, self.dof), 0.0))
         self._constant = log_constant(nu, scale) - 0.5 * (num * LOG_2PI + np.log(self._num))
         self._step = np.minimum(0.35, 0.7 * np.sqrt(2 / self.dof))
-        # The distances from the mode at which the density of a log inverse chi-square falls by
-        # e^-30.
+        # The distances from the mode at which the density of the log of an inverse chi-square
+        # variable falls to e^-30 of its maximum.
         self._left, self._right = np.ones_like(self.dof), 2 * DROP / self.dof
-        for _ in range(60):  # iterations for e^x - 1 - x = 2 drop / dof
+        for _ in range(60):  # fixed-point iterations for e^x - 1 - x = 2 drop / dof
             self._left = np.log1p(2 * DROP / self.dof + self._left)
         self._right = self._right + np.sqrt(2 * self._right)
 
@@ -109,7 +109,7 @@ class NormalPlants(Plants):
         order = np.argsort(nodes)
         num_mu, at, tasks = mu.shape[1], 0, []
         while at < self.size:
-            # The number of nodes grows along the order, so looking ahead bounds the block's size.
+            # Plants are ordered by their number of nodes, so those of a block need similar numbers.
             rows = max(1, _BLOCK // (num_mu * int(nodes[order[at]])))
             block = order[at : at + rows]
             at += rows
@@ -123,7 +123,7 @@ class NormalPlants(Plants):
         start = np.log(known / dof)
         misfit = np.maximum(np.abs(mu.max() - self.centre), np.abs(mu.min() - self.centre))
         top = np.log(known + self._num * misfit**2) - np.log(dof)
-        # Up to w = log n + u the factor N is flat, and only h falls, by one power less.
+        # Up to w = log n + u the factor N is flat and only h falls, as e^(-(dof - 1) w / 2).
         with np.errstate(divide="ignore"):
             plateau = np.where(dof > 1, 2 * DROP / np.maximum(dof - 1, 0.0), np.inf)
         top = np.maximum(top, np.minimum(np.log(self._num) + largest_u, top + plateau))
@@ -178,8 +178,8 @@ class NormalPlants(Plants):
     def tails(self, tail_dof: float) -> dict[str, FloatArray]:
         """See :class:`Plants`.
 
-        The tail is |x|^-dof from the likelihood, times the mixture of N(mu, sigma2) over the tail
-        of sigma2.
+        The tail of mu_plant is |x|^-dof, from the likelihood, times the tail of the mixture of
+        N(mu, sigma2) over sigma2.
         """
         of_means = np.where(self.seen, self.dof, 0) + tail_dof - self.power
         return {"mu_plant": of_means, "sigma2_plant": self.dof / 2}
@@ -215,7 +215,7 @@ class PlantKernel:
         return s, slope, self.a * tau + bend
 
     def log_density(self, log_tau: FloatArray) -> FloatArray:
-        """Return L - D, because D may be huge and would swallow the rest."""
+        """Return L - D, because D may be so large that the other terms would be rounded away."""
         tau = np.exp(log_tau)
         z = self.c1 * tau
         rest = 0.5 * np.log1p(z) + self.conflict * (z / (1 + z))
@@ -235,8 +235,8 @@ def draw_plants(
     Parameters
     ----------
     columns : array
-        Six columns that broadcast: number of observations, their mean, S + nu c², n + nu, and mean
-        and variance of mu_plant.
+        Six columns that broadcast: number of observations, their mean, S + nu c², n + nu, and the
+        prior mean and variance of mu_plant.
     rng : numpy.random.Generator
         The source of all randomness.
     """
@@ -250,7 +250,7 @@ def draw_plants(
     conflict = np.where(num == 0, 0.0, conflict)
     log_tau, proposals = draw_log_precisions(PlantKernel(0.5 * dof, c1, conflict), rng)
     tau = np.exp(log_tau)
-    # x | v: z = n sigma2 / v are the odds of the weight of the data.
+    # x | v: the weight of the data is z / (1 + z), with z = n sigma2 / v.
     odds = c1 * tau
     x = mu + shift * (odds / (1 + odds))
     x += np.sqrt(sigma2 / (1 + odds)) * rng.standard_normal(mu.size)
@@ -258,7 +258,7 @@ def draw_plants(
 
 
 def draw_log_precisions(kernel: PlantKernel, rng: np.random.Generator) -> tuple[FloatArray, int]:
-    """Draw l for each element."""
+    """Draw l = log τ for each element."""
     *hat, usable = _gamma_hat(kernel)
     log_tau, num = np.empty_like(kernel.a), 0
     if np.any(usable):
@@ -286,12 +286,12 @@ def _gamma_hat(kernel: PlantKernel) -> tuple[FloatArray, FloatArray, FloatArray,
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         first = np.where(z < 2, (slope - 0.5) / (2 - z), np.inf)
         second = np.where(z > 0.5, (0.5 + conflict - 2 * slope) / (2 * z - 1), np.inf)
-        # Slightly more than the smallest value, so that rounding cannot undo it.
+        # Slightly more than the smallest value, so that the condition holds despite rounding.
         rate = np.where(slope <= 0.5, 0.0, np.maximum(np.minimum(first, second), 0.0) * 1.000001)
         power = slope + rate * z
         left = a - power
         beta = a / c1
-        # By Descartes' rule L has one mode, z0 is near it, and the hat is not much wider than L.
+        # Usable if L has one mode by Descartes' rule, z0 is near it, and the hat is not much wider.
         usable = (a - 2 * beta <= 0.5) | (2 * a - beta - 0.5 >= conflict)
         usable &= (a - a * tau - slope) ** 2 <= 0.5 * curvature
         usable &= left <= 2 * (a - rate * c1) * tau
@@ -326,7 +326,7 @@ def _from_gamma(
 # The piecewise constant hat
 
 _CHUNK = 512
-_CELLS = 21  # cells over the whole range, and around each of two candidates for a mode
+_CELLS = 21  # cells over the whole range, and as many around each of two candidate modes
 _RANGE_DROP = 40.0
 
 
@@ -373,7 +373,7 @@ def _from_cells(kernel: PlantKernel, rng: np.random.Generator) -> tuple[FloatArr
     edges, a = _edges(kernel), kernel.a
     width = np.diff(edges, axis=1)
     values, hat = _cell_hats(kernel, edges)
-    # In the tails, a (l - e^l) is below its tangents, and the rest is decreasing and at most 0.
+    # In the tails, a (l - e^l) is below its tangents; the other terms decrease and are at most 0.
     ends = edges[:, [0, -1]]
     slope = a[:, None] * np.abs(np.expm1(ends))
     height = np.stack([a * (ends[:, 0] - np.exp(ends[:, 0])), values[:, -1]], axis=1)

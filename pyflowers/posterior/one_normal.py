@@ -2,26 +2,26 @@
 
     x_i ~ N(theta, sigma2),  theta ~ N(mu0, tau0²),  sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
 
-theta and sigma2 independent in the prior. Given sigma2, theta is normal and can be integrated out
-(BDA3 eq. 5.15 to 5.20), which leaves one integral, over u = log sigma2. With v = e^u,
+with theta and sigma2 independent in the prior. Given sigma2, theta is normal and can be integrated
+out (BDA3 eq. 5.15 to 5.20), which leaves one integral, over u = log sigma2. With v = e^u,
 
     p(x, u) = p(v) v · (2 pi v)^(-(n-1)/2) n^(-1/2) e^(-S / (2 v)) · N(x̄; mu0, tau0² + v / n).
 
-In u this is smooth on a scale of one in any units of the data, and falls exponentially or faster on
-both sides. Everything is computed in logarithms, so that nothing over- or underflows. The marginal
-of theta is then a mixture of normals over the nodes of the quadrature. The error is at most 1e-8,
-and mostly 1e-12.
+As a function of u this is smooth on a scale of one, regardless of the units of the data, and falls
+exponentially or faster on both sides. Everything is computed in logarithms, so that nothing over-
+or underflows. The marginal of theta is then a mixture of normals over the nodes of the quadrature.
+The error is at most 1e-8, and usually about 1e-12.
 
 The quadrature is a composite Gauss-Legendre rule. It is reliable because the modes are found first.
-Panels double in width away from each mode, so that no peak is too narrow to be detected, up to a
-width of two and to the points where the integrand has fallen by e^-45.
+Away from each mode, panels double in width, up to a width of two, so that no peak is too narrow to
+be resolved. They end where the integrand has fallen to e^-45 of its maximum.
 
-The flat limits are the same as in :mod:`.mean_field`: tau0 = inf is p(theta) = 1, nu0 = 0 is
+The flat limits are the same as in :mod:`.mean_field`: tau0 = inf means p(theta) = 1, nu0 = 0 means
 p(sigma2) = 1 / sigma2, and the evidence is relative to these densities.
 
 References
 ----------
-Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., section 5.3 (semi-conjugate) and 3.2.
+Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., sections 5.3 (semi-conjugate) and 3.2.
 Davis and Rabinowitz (1984), Methods of Numerical Integration, 2nd ed., sections 2.7 and 6.2.
 """
 
@@ -50,7 +50,7 @@ from pyflowers.posterior.normal_plants import draw_plants
 _GRID_POINTS = 401
 _LARGEST_LOG = 600.0  # largest log of an sd, far out in tails that are barely integrable
 _GRID_TAIL = 1e-7  # probability beyond the grid of a marginal, on each side
-_DROP = 45.0  # e^-45 is 3e-20 of the maximum
+_DROP = 45.0  # the part below e^-45 = 3e-20 of the maximum is negligible
 _SCAN_STEP = 0.05
 _NARROWEST, _WIDEST = 1e-9, 2.0  # widths of panels
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -63,7 +63,7 @@ class PanelRule:
     ----------
     log_density : callable
         log f, vectorised, possibly unnormalised. It is smooth on a scale of one except for its
-        peaks, and outside [low, high] it is below e^-45 of its maximum or falling.
+        peaks; outside [low, high], f is below e^-45 of its maximum or falling.
     low, high : float
         Limits that contain all modes.
 
@@ -72,7 +72,7 @@ class PanelRule:
     nodes : array, shape (K,)
         Quadrature nodes, ascending.
     weights : array, shape (K,)
-        Weights that sum to one: Σ weights · h(nodes) is E[h] under f normalised.
+        Weights that sum to one: Σ weights · h(nodes) is E[h] under the normalised f.
     log_total : float
         log ∫ f.
     """
@@ -101,7 +101,7 @@ class PanelRule:
         return float(self._cumulative[panel]) + self._partial(panel, upper)
 
     def quantile(self, p: float) -> float:
-        """Find the value below which a share `p` of f lies."""
+        """Find the value below which a share `p` of the mass of f lies."""
         if p <= 0 or p >= 1:
             return -np.inf if p <= 0 else np.inf
         panel = int(np.searchsorted(self._cumulative, p, side="right")) - 1
@@ -120,7 +120,7 @@ class PanelRule:
         return float(mass.sum() * np.exp(self._peak - self.log_total))
 
     def _panels(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return nodes and f / e^peak times weight, each of shape (panels, nodes per panel)."""
+        """Return nodes and weight times f / e^peak, each of shape (panels, nodes per panel)."""
         half = 0.5 * (right - left)[:, None]
         nodes = 0.5 * (left + right)[:, None] + half * _NODES
         height = self._log_density(nodes.ravel()).reshape(nodes.shape) - self._peak
@@ -129,7 +129,7 @@ class PanelRule:
     def _modes(self, low: float, high: float) -> FloatArray:
         """Return every maximum of f within [low, high]."""
         grid = np.linspace(low, high, max(3, int((high - low) / _SCAN_STEP) + 2))
-        # Rounded, because otherwise rounding errors turn a plateau into modes.
+        # Rounded, because otherwise floating-point errors turn a plateau into spurious modes.
         value = np.round(self._log_density(grid), 9)
         found = 1 + np.flatnonzero((value[1:-1] >= value[:-2]) & (value[1:-1] > value[2:]))
         best = [
@@ -226,7 +226,7 @@ class NormalExact:
     ) -> None:
         data = x if isinstance(x, SufficientStatistics) else SufficientStatistics.from_array(x)
         if data.num.shape:
-            raise DataError(f"x is a batch of {data.num.shape}, but must be one data set")
+            raise DataError(f"x is a batch of shape {data.num.shape}, but must be one data set")
         problem = NormalModel(data, NormalPrior() if prior is None else prior)
         if problem.num.shape:
             raise ConfigError("the prior contains arrays, but must be for a single data set")
@@ -262,11 +262,11 @@ class NormalExact:
         low = self._log_ss - np.log(self._power + 1) - 1
         log_size = self._log_ss
         if self._informed:
-            # Above S + n d² + n tau0² the slope is certainly negative, by the power of the tail.
+            # Well above S + n d² + n tau0² the power of the tail makes the slope negative.
             log_size = np.logaddexp(log_size, self._log_num + self._log_conflict2)
             log_size = np.logaddexp(log_size, self._log_num + self._log_tau2)
         high = float(log_size - np.log(self._tail_dof - 2 * tilt)) + 1
-        # Not a lambda, because results that hold it are pickled.
+        # Not a lambda, because results that contain it are pickled.
         return PanelRule(partial(self._log_tilted, tilt), low, high)
 
     def _log_tilted(self, tilt: int, u: FloatArray) -> FloatArray:
@@ -458,7 +458,7 @@ class NormalExact:
     def _is_location(self, name: str) -> bool:
         if name not in self.names:
             raise ConfigError(
-                f"the posterior has no parameter {name!r}, it has {', '.join(self.names)}"
+                f"the posterior has no parameter {name!r}; it has {', '.join(self.names)}"
             )
         return name == self.names[0]
 
@@ -501,7 +501,7 @@ class NormalExact:
         theta_mean = float(rule.weights @ given.mean)
         mean = sigma2_sd = theta_sd = np.nan
         if ("sigma2", "mean") not in self.missing_moments:
-            # With a separate rule, because a heavy tail needs wider panels.
+            # This needs a separate rule, because a heavy tail needs wider panels.
             mean = float(np.exp(self._rule_for(1).log_total - self.log_evidence))
         if ("sigma2", "sd") not in self.missing_moments:
             sigma2_sd = self._sigma2_sd(mean)
@@ -515,7 +515,7 @@ class NormalExact:
         return {location: (theta_mean, theta_sd), "sigma2": (mean, sigma2_sd)}
 
     def _sigma2_sd(self, mean: float) -> float:
-        """Return E[(sigma2 - mean)²], with the weights of E[sigma2²] and without cancellation."""
+        """Return √E[(sigma2 - mean)²] with the weights of E[sigma2²], without cancellation."""
         rule = self._rule_for(2)
         relative = -np.expm1(np.log(mean) - rule.nodes)
         size = np.exp(0.5 * (rule.log_total - self.log_evidence))
@@ -523,13 +523,13 @@ class NormalExact:
 
 
 ExactPosterior = NormalExact | MultilevelExact
-"""A posterior by quadrature; a parameter is one number, or one for each plant, shape () or (P,)."""
+"""A posterior by quadrature; a parameter has shape () or, with one value per plant, (P,)."""
 
 
 def kl_divergence(q: VBResult, posterior: ExactPosterior) -> float:
     """Return KL(q ‖ posterior) = log evidence - ELBO, for one data set and prior.
 
-    Both arguments must have the same model, data and prior; Bishop (2006), eq. 10.2.
+    Both arguments must be for the same model, data and prior; see Bishop (2006), eq. 10.2.
 
     Parameters
     ----------
@@ -561,9 +561,10 @@ def draw_normal(
     *,
     location: str = "theta",
 ) -> ExactDraws:
-    """Draw from the models `semiconjugate_normal` and, with `location` "mu", `iid_normal`.
+    """Draw from the posterior of `semiconjugate_normal` or, with `location` "mu", of `iid_normal`.
 
-    Given mu and sigma2, a plant of the multilevel model has this model, so its sampler is used.
+    Given mu and sigma2, each plant of the multilevel model follows this model, so the sampler of
+    its plants is used.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Plants of a multilevel model given (mu, sigma2), for any likelihood, and rejection sampling.
 
 A likelihood is a subclass of :class:`Plants`. Its integrals over the parameters of a plant are used
-for quadrature, for draws of (mu, sigma2) and for groups that are left out. Plants given (mu,
-sigma2) are drawn by rejection.
+for quadrature, for draws of (mu, sigma2) and for groups that are held out. Given (mu, sigma2),
+plants are drawn by rejection.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Index = IntArray | tuple[IntArray, ...] | EllipsisType
 """An index for some or all elements."""
 Accepted = tuple[FloatArray, BoolArray]
 Drawer = Callable[[slice, np.random.Generator], tuple[dict[str, FloatArray], int]]
-"""Function of an index of plants that returns draws, (draw, plant), of each quantity, and the
-number of proposals."""
+"""Function of a slice of plants that returns the draws of each quantity, shape (draw, plant), and
+the number of proposals."""
 
 DROP = 30.0
-"""Rules leave out the part of an integrand below e^-30, which is 1e-13, of its maximum."""
+"""Quadrature rules leave out the part of an integrand below e^-30 = 1e-13 of its maximum."""
 
 _MAX_ROUNDS = 100_000
 
@@ -45,7 +45,7 @@ class Plants:
     columns : array, shape (K,)
         Sufficient statistics of each plant; the first is its number of months.
     multiplicity : array, shape (K,), optional
-        Number of plants with these statistics.
+        Number of plants with each set of statistics.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Plants:
     power : array, shape (K,)
         The power of 1/sigma with which the integral falls as sigma grows, at most 1.
     log_constant : float
-        The constant that the sum of the integrals leaves out.
+        The constant that the sum of the log integrals leaves out.
     """
 
     names: ClassVar[tuple[str, ...]]
@@ -99,7 +99,7 @@ class Plants:
         raise NotImplementedError
 
     def tails(self, tail_dof: float) -> dict[str, FloatArray]:
-        """Return the power below which each quantity has moments, if sigma2 has `tail_dof`."""
+        """Return the power below which each quantity has moments; `tail_dof` is that of sigma2."""
         raise NotImplementedError
 
     def drawer(self, mu: FloatArray, sigma2: FloatArray) -> Drawer:
@@ -122,7 +122,7 @@ def until_accepted(propose: Callable[[Index], Accepted]) -> tuple[FloatArray, in
     Raises
     ------
     FitError
-        If 100,000 proposals of an element were all rejected.
+        If 100,000 proposals for an element were all rejected.
     """
     values, accepted = propose(...)
     num_proposals = values.size

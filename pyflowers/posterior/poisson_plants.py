@@ -1,34 +1,36 @@
 """Plants of the multilevel Poisson model: their integrals, and draws given (mu, sigma2).
 
-A plant has n months and S flowers, and x = log mu_plant ~ N(mu, sigma2); u = log sigma2.
+A plant has S flowers in n months, and x = log mu_plant ~ N(mu, sigma2), with u = log sigma2.
 
-**Integrals.** In log I(mu, u) = log ∫ p(y | x) N(x; mu, e^u) dx, the logarithm of the integrand is
-concave with mode x*. With b = n e^(x*), c = e^(-u) and δ = x - x*, the integrand relative to its
-maximum is exp(-φ), φ = c δ² / 2 + b (e^δ - 1 - δ), as in the Laplace transform of a lognormal. The
-error of the trapezoidal rule with step h is about exp(c y² / 2 - b log cos y - 2 pi y / h) for
-every shift 0 < y < pi/2 of the path into the complex plane (Trefethen and Weideman 2014, theorem
-5.1). With κ = b + c, the shift sqrt(2 D / κ), at most 1.2, makes this e^-D if h = 3.72 / sqrt(D κ)
-for κ > 1.39 D and h = 7.54 / (D + 1.02 κ) otherwise. For D = 30 these are 25 to 40 nodes per plant.
-On even nodes e^δ is a product, so a node costs one exponential. If the rule would need more than
-128 nodes, that is for plants without flowers and large sigma2, Gauss-Legendre quadrature on both
-sides of the mode is used instead.
+**Integrals.** The integrand of I(mu, u) = ∫ p(y | x) N(x; mu, e^u) dx is log-concave with mode x*.
+With b = n e^(x*), c = e^(-u) and δ = x - x*, the integrand relative to its maximum is exp(-φ), φ =
+c δ² / 2 + b (e^δ - 1 - δ), as in the Laplace transform of a lognormal. The error of the trapezoidal
+rule with step h is about exp(c y² / 2 - b log cos y - 2 pi y / h) for every shift 0 < y < pi/2 of
+the path into the complex plane (Trefethen and Weideman 2014, theorem 5.1). With κ = b + c, the
+shift sqrt(2 D / κ), at most 1.2, makes this e^-D if h = 3.72 / sqrt(D κ) for κ > 1.39 D and h =
+7.54 / (D + 1.02 κ) otherwise. For D = 30 this takes 25 to 40 nodes per plant. On evenly spaced
+nodes e^δ is a running product, so each node costs one exponential. If the rule would need more than
+128 nodes, as for plants without flowers and large sigma2, Gauss-Legendre quadrature on both sides
+of the mode is used instead.
 
-**Draws.** The density of x, f(x) ∝ exp(S x - n e^x - (x - mu)² / (2 sigma2)), is log-concave. A
-tangent at any point m to one of its two concave parts lies above that part and leaves a density
-from which it is easy to draw. With δ = x - m,
+**Draws.** The density of x, f(x) ∝ exp(S x - n e^x - (x - mu)² / (2 sigma2)), is log-concave. The
+log of f has two curved parts, both concave, -n e^x and a parabola. The tangent to either of them at
+any point m lies above that part, and leaves a density from which it is easy to draw. With
+δ = x - m, the tangent
 
-  * to -n e^x:        f(x) ≤ C N(x; mu + sigma2 (S - n e^m), sigma2),
-                      accepted with probability exp(-n e^m (e^δ - 1 - δ));
-  * to the parabola:  f(x) ≤ C exp(a x - n e^x), a = S - (m - mu) / sigma2, so e^x ~ Gamma(a, n),
-                      accepted with probability exp(-δ² / (2 sigma2)).
+  * to -n e^x gives       f(x) ≤ C N(x; mu + sigma2 (S - n e^m), sigma2),
+                          accepted with probability exp(-n e^m (e^δ - 1 - δ));
+  * to the parabola gives f(x) ≤ C exp(a x - n e^x), a = S - (m - mu) / sigma2,
+                          so e^x ~ Gamma(a, n),
+                          accepted with probability exp(-δ² / (2 sigma2)).
 
-Both are exact for every m (with a > 0), and most efficient at or near the mode. There a = n e^m =:
-b is the expected count. The first is efficient if the prior dominates, the second if the data
-dominate. The second is used if sigma2 exceeds 1 / b + 1 / b², about the variance of log Gamma(b).
-More than a third of all proposals are then accepted for all n, S, mu and sigma2 (tests verify
-this), and nearly all if either dominates. If the data dominate, the mode hardly depends on (mu,
-sigma2), and one gamma serves all draws of a plant: a = b is taken from its mode at the medians, and
-the tangent is at m = mu + sigma2 (S - b).
+Both are exact for every m (with a > 0), and most efficient if m is at or near the mode. There a = n
+e^m =: b is the expected count. The first is efficient if the prior dominates, the second if the
+data dominate. The second is used if sigma2 exceeds 1 / b + 1 / b², about the variance of log
+Gamma(b). More than a third of all proposals are then accepted for all n, S, mu and sigma2 (tests
+verify this), and nearly all if either dominates. If the data dominate, the mode hardly depends on
+(mu, sigma2), and one gamma serves all draws of a plant: a = b is the expected count at the plant's
+mode for the medians of mu and sigma2, and the tangent is at m = mu + sigma2 (S - b).
 
 References
 ----------
@@ -68,10 +70,11 @@ _HALF_RULE = list(zip(np.split(0.5 * (_NODES + 1), 8), np.split(0.5 * _WEIGHTS, 
 
 
 class PoissonPlants(Plants):
-    """Plants of the multilevel Poisson model, given by months and flowers, without Σ log y!.
+    """Plants of the multilevel Poisson model, given by their months and flowers, without Σ log y!.
 
-    ``log_constant`` is Σ log of the largest likelihoods, which the sum of the integrals leaves out.
-    For a plant without flowers the likelihood is flat towards small means, so its ``power`` is 0.
+    ``log_constant`` is the sum of the largest log likelihoods, which the sum of the log integrals
+    leaves out. For a plant without flowers the likelihood is flat towards small means, so the
+    plant's ``power`` is 0.
     """
 
     names, log_scale = ("mu_plant",), True
@@ -81,7 +84,7 @@ class PoissonPlants(Plants):
     ) -> None:
         super().__init__(prior, *columns, multiplicity=multiplicity)
         num, total = columns
-        # A plant without months is treated as having hardly any, so that its integral is 1.
+        # A plant without months gets a number of months close to 0, so that its integral is 1.
         self._num, self._total = np.maximum(num, 1e-200), total
         self.centre = as_floats(np.log((total + 0.5) / self._num))
         self.spread = as_floats((total + 0.5) ** -0.5)
@@ -179,7 +182,7 @@ def _log_integrals(num: FloatArray, total: FloatArray, mu: FloatArray, u: FloatA
 
 
 def _even_nodes(c: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the step of the rule, and the numbers of nodes that reach e^-D on both sides."""
+    """Return the step of the rule, and the number of nodes on either side down to e^-D."""
     curvature, edge = b + c, 1.39 * DROP
     step = np.where(
         curvature > edge,
@@ -196,7 +199,7 @@ def _even_nodes(c: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, F
 def _trapezoid(
     c: FloatArray, b: FloatArray, tilt: FloatArray, step: FloatArray, num_left: int, num_right: int
 ) -> FloatArray:
-    """Return the log of the integral of exp(-φ) on even nodes, from differences of -φ.
+    """Return the log of the integral of exp(-φ) on evenly spaced nodes, from differences of -φ.
 
     From δ to δ + h, the difference is (tilt + b) h - c (δ + h / 2) h - b (e^(δ + h) - e^δ): one
     part falls linearly, the other grows by the factor e^h.
@@ -219,10 +222,10 @@ def _trapezoid(
 
 
 def _two_sided(c: FloatArray, log_b: FloatArray, tilt: FloatArray) -> FloatArray:
-    """Return the same log by Gauss-Legendre quadrature on both sides of the mode, up to φ = 36."""
+    """Return the log of the same integral by Gauss-Legendre quadrature on both sides, to φ = 36."""
     mass, drop = np.zeros_like(c), 36.0
     log_share = np.log(drop) - log_b
-    # e^-x - 1 + x > x - 1, e^x - 1 - x > x² / 2, and log(1 + r) + 1 is beyond e^x - 1 - x = r.
+    # e^-x - 1 + x > x - 1, e^x - 1 - x > x² / 2, and at x = log(1 + r) + 1, e^x - 1 - x > r.
     linear = 1 + np.exp(np.minimum(log_share, 690.0))
     square = np.sqrt(2.0) * np.exp(np.minimum(0.5 * log_share, 690.0))
     for sign, bound in (
@@ -257,7 +260,7 @@ _SMALLEST_CUBED, _LARGEST_CUBED = 12.0, 1e8  # counts; for larger ones, rounding
 def _modes(*columns: FloatArray, steps: int) -> tuple[FloatArray, FloatArray]:
     """Return points near the modes, and n e^x there, after `steps` Newton steps.
 
-    The columns are num, total, mu and sigma2, and broadcast.
+    The columns are num, total, mu and sigma2, which broadcast.
     """
     num, total, mu, sigma2 = columns
     x, expected = log_rate_mode(np.maximum(num, 1e-300), total, mu, np.log(sigma2))
@@ -273,8 +276,8 @@ def draw_rates(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatArr
     Parameters
     ----------
     columns : array
-        For each plant, shape (P,): months, flowers, and points near the modes, which affect only
-        the speed. Then means and variances of the hierarchy, shape (D,).
+        For each plant, shape (P,): months, flowers, and a point near the mode, which affects only
+        the speed. Then the draws of mu and sigma2, shape (D,).
     rng : numpy.random.Generator
         The source of all randomness.
 
@@ -341,13 +344,13 @@ def draw_log_rates(*columns: FloatArray, rng: np.random.Generator) -> tuple[Floa
 
 
 def _from_cubes(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
-    """Propose rates d v / num, with v = (1 + z / sqrt(9 d))³, d = shape - 1/3 and z ~ N(0, 1).
+    """Draw rates from proposals d v / num, with v = (1 + z / sqrt(9 d))³ and z ~ N(0, 1).
 
-    In z the density of Gamma(shape) is exp(d (log v + 1 - v)), which is at most exp(-z² / 2)
-    (Marsaglia and Tsang 2000). One uniform variate decides on this and on the rest of the tangent:
-    a proposal is kept with probability e^-f, f = d (v - 1 - log v) - z² / 2 + δ² / (2 sigma2), and
-    since 1 - e^-f is at most 2 f, the exponential is rarely computed. The columns are num, shape,
-    the mean of the tangent and sigma2; they broadcast to the shape of the third.
+    Here d = shape - 1/3. In z the density of Gamma(shape) is exp(d (log v + 1 - v)), which is at
+    most exp(-z² / 2) (Marsaglia and Tsang 2000). One uniform variate decides both on this bound and
+    on the tangent: a proposal is kept with probability e^-f, f = d (v - 1 - log v) - z² / 2 + δ² /
+    (2 sigma2), and since 1 - e^-f is at most 2 f, the exponential is rarely computed. The columns
+    are num, shape, the mean of the tangent and sigma2; they broadcast to the shape of the third.
     """
     num, shape, tangent, sigma2 = columns
     d = shape - 1 / 3

@@ -1,4 +1,4 @@
-"""Capabilities of a program beyond sampling, which are declared and never guessed."""
+"""Capabilities of a program beyond sampling; they are declared, never guessed."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Capability(StrEnum):
     purpose : str
         The purpose of the capability.
     remedy : str
-        The addition that a program without it needs.
+        What to add to a program that lacks the capability.
     is_had : callable
-        Function of a program that returns a true value if its text, its declaration or its Python
+        Function of a program. Returns a true value if the program's text, declaration or Python
         code provides the capability.
     """
 
@@ -48,7 +48,7 @@ class Capability(StrEnum):
     is_had: Callable[[Program], object]
 
     def __new__(cls, name: str, *about: Any) -> Capability:
-        """Create a member from a row of the table."""
+        """Create a member from one of the rows below."""
         self = str.__new__(cls, name)
         self._value_ = name
         self.purpose, self.remedy, self.is_had = about
@@ -64,8 +64,8 @@ class Capability(StrEnum):
     Y_REP = (
         "y_rep",
         "posterior predictive checks",
-        "declare y_rep in generated quantities, replicated data in the shape of the observed, "
-        "and refit the model",
+        "declare y_rep in generated quantities, replicated data in the shape of the observed "
+        "data, and refit the model",
         lambda p: p.python.pointwise or _draws(p, "y_rep"),
     )
     Y_NEW = (
@@ -99,8 +99,8 @@ class Capability(StrEnum):
     HELD_OUT = (
         "held_out",
         "exact leave-one-out refits",
-        "declare array[N] int<lower=0, upper=1> held_out in data, leave the observations where it "
-        "is 1 out of the likelihood, keep them in log_lik, and refit the model",
+        "declare array[N] int<lower=0, upper=1> held_out in data, omit the observations where it "
+        "is 1 from the likelihood, keep them in log_lik, and refit the model",
         lambda p: p.python.pointwise or _reads(p, "held_out"),
     )
     OBSERVED = (
@@ -112,7 +112,7 @@ class Capability(StrEnum):
     )
     PRIOR_DENSITY = (
         "prior_density",
-        "prior against posterior",
+        "the comparison of prior and posterior",
         'give a parameter its prior: [parameters.mu] prior = "normal(mu_mean, mu_sd)"',
         lambda p: any(parameter.prior for parameter in p.declaration.parameters.values()),
     )
@@ -120,7 +120,7 @@ class Capability(StrEnum):
         "group_mean",
         "the shrinkage plot",
         'name the parameter and the column: [roles] group_mean = "...", [table] group = "..."; '
-        "for a new column, refit the model",
+        "if the column is new, refit the model",
         lambda p: p.declaration.roles.group_mean and p.declaration.table.group,
     )
     EXACT = (
@@ -137,14 +137,14 @@ class Capability(StrEnum):
     )
     CLOSED_FORM = (
         "closed_form",
-        "independent draws by the engine exact",
+        "independent draws with the engine exact",
         "give Program a ClosedForm with draw= in Python",
         lambda p: p.python.closed_form.draw,
     )
 
 
 def _nothing(*_: Any) -> Any:
-    """Return nothing: the default, with nothing to note, to refuse or to leave out.
+    """Return an empty tuple: the default if there is nothing to report or to refuse.
 
     Parameters
     ----------
@@ -203,9 +203,9 @@ class Pointwise:
         Function of (draws, data, rng). Returns replicated data in the unit of the observed data,
         shape (chain, draw, N).
     new_group : callable or None
-        Function of (draws, data). Returns the joint log density of all observations in the data, as
-        observations of one group that is not in the fit, with the group's parameters integrated
-        out; shape (chain, draw). Raises ``ConfigError`` if this density does not exist.
+        Function of (draws, data). Returns the joint log density of all observations in the data,
+        treated as those of a single group that is not in the fit, with the group's parameters
+        integrated out; shape (chain, draw). Raises ``ConfigError`` if this density does not exist.
 
     Examples
     --------
@@ -220,7 +220,7 @@ class Pointwise:
     >>> program = pyflowers.Program.open("examples/pumps/pumps.stan", python=python)
     >>> fit = pyflowers.fit(program, "examples/pumps/pumps.csv", seed=1, engine="stanli")
 
-    The function agrees with the program, which has the same likelihood in Stan:
+    The function agrees with the Stan program, which computes the same likelihood:
 
     >>> np.allclose(fit.log_likelihood(), fit.draws["log_lik"])
     True
@@ -233,7 +233,7 @@ class Pointwise:
 
 @dataclass(frozen=True)
 class GroupDraws:
-    """Draws of quantities with an element for each group, one block of groups at a time.
+    """Draws of quantities with one element per group, one block of groups at a time.
 
     Attributes
     ----------
@@ -242,7 +242,7 @@ class GroupDraws:
     num_groups : int
         Number of groups.
     blocks : iterable of (slice, mapping of str to array, shape (draw, group))
-        The groups of a block, and the draws of each quantity for them. It is iterated once.
+        The groups of each block, and the draws of each quantity for them. Iterated only once.
     """
 
     names: tuple[str, ...]
@@ -252,18 +252,19 @@ class GroupDraws:
 
 @dataclass(frozen=True)
 class IndependentDraws:
-    """Draws from a posterior that do not depend on each other.
+    """Independent draws from a posterior.
 
     Attributes
     ----------
     whole : mapping of str to array, shape (draw, …)
         Quantities whose draws are all held in memory.
     groups : GroupDraws or None
-        The other quantities, whose draws may be too many for the memory.
+        The other quantities, which may have more draws than fit into memory.
     measures : callable
         Function without parameters that is called after all draws. Returns the sampler's
         measurements by name; values that are not finite are left out. ``largest_excess``, the
-        largest log ratio of density to hat in rejection sampling, is part of the diagnostics.
+        largest log ratio of the density to the hat function in rejection sampling, is part of the
+        diagnostics.
     """
 
     whole: Mapping[str, NDArray[np.float64]]
@@ -316,20 +317,20 @@ class NewData:
     Attributes
     ----------
     y_at : callable
-        Function of (draws, data, groups, rng), with `groups` an array of the positions of groups,
-        from 0. Returns one new observation for each of them, in the unit of the observed data,
-        shape (chain, draw, len(groups)).
+        Function of (draws, data, groups, rng), where `groups` holds the positions of groups, from
+        0. Returns one new observation for each of them, in the unit of the observed data, shape
+        (chain, draw, len(groups)).
     new_groups : callable or None
         Function of (draws, data, num, rng). Returns draws of `num` new groups from their
         population, by the names of the quantities that vary by group, each of shape
         (chain, draw, num).
     no_new_group : callable
-        Function of the data block, priors included. Returns the reason why a new group has no
-        observations, or an empty text if it has.
+        Function of the data block, priors included. Returns the reason why observations of a new
+        group cannot be predicted, or an empty text if they can.
 
     See Also
     --------
-    pyflowers.predict : Predict with a fit. It finds the groups by the role ``group_mean``.
+    pyflowers.predict : Predict with a fit. The role ``group_mean`` identifies the groups.
 
     Examples
     --------
@@ -380,16 +381,16 @@ class ClosedForm:
     exact : callable or None
         Function of (data). Returns the posterior by quadrature, an ``ExactPosterior``.
     vb : callable or None
-        Function of (data). Returns the closed-form mean field, a ``VBResult``.
+        Function of (data). Returns the closed-form mean-field approximation, a ``VBResult``.
     vb_from_afar : callable or None
-        The same from a start far from the solution, which makes the ascent visible; None if there
-        is no such start.
+        The same, but started far from the solution, so that the ascent is visible. Returns None if
+        there is no such start.
     draw : callable or None
         Function of (data, num_draws, rng), for the engine ``exact``. Returns
         ``pyflowers.programs.IndependentDraws`` of every quantity that the program does not omit.
     log_constant : callable
-        Function of (data). Returns the terms without parameters that the Stan program leaves out of
-        log p(y, parameters).
+        Function of (data). Returns the terms of log p(y, parameters) that are free of parameters
+        and that the Stan program leaves out.
 
     Examples
     --------
@@ -459,10 +460,9 @@ class Capabilities:
         The posterior without a Markov chain.
     check : callable
         Function of the data block, priors included. Raises a ``DataError`` for data that cannot be
-        used, and returns a list of notes on others.
+        used; otherwise returns a list of notes on the data.
     check_priors : callable
-        Function of all hyperparameters by name. Raises a ``ConfigError`` if they do not go
-        together.
+        Function of all hyperparameters by name. Raises a ``ConfigError`` if they are incompatible.
     priors_on_scale : callable
         Function of the data. Returns hyperparameters of a wide prior on the scale of the observed
         values, which the verdict suggests if the prior in use contradicts the data.
@@ -470,8 +470,8 @@ class Capabilities:
         Function of the data block, priors included. Returns the means and variances that the
         posterior does not have, as ``pyflowers.programs.MissingMoment``.
     choices : mapping of str to callable
-        Functions of the data, by the variable of the data block that they choose, such as
-        ``centered``.
+        Functions of the data that choose the value of a variable of the data block, by the name of
+        the variable, such as ``centered``.
 
     See Also
     --------

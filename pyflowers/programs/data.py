@@ -56,7 +56,7 @@ class Data(Shown):
     table : Table or None
         The columns of the table that are used; None for JSON or a mapping.
     columns : mapping of str to str
-        The table's name of each column of the declaration.
+        The table's name for each column of the declaration.
     source : str or None
         Origin of the data: a path, ``the data frame`` or ``the mapping``.
     sha256 : str
@@ -66,7 +66,7 @@ class Data(Shown):
     declaration : Declaration
         The declaration, completed with the dimensions, columns and sizes that were inferred.
     reading : mapping of str to str
-        The options of reading that differ from the default: ``sep``, ``time_order`` and so on.
+        The reading options that differ from the default: ``sep``, ``time_order`` and so on.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class Data(Shown):
     >>> program.read(frame.rename(columns={"pump": "unit"}), group="unit").name_of("pump")
     'unit'
 
-    New data with the same declaration, from values that are known:
+    New data with the same declaration, from known values:
 
     >>> values = {**data.values, "t": 2 * data["t"]}
     >>> doubled = pyflowers.Data.of_table(
@@ -130,7 +130,7 @@ class Data(Shown):
         values : mapping of str to array or number
             Each variable of the data block.
         columns : mapping of str to str
-            The table's name of each column of the declaration.
+            The table's name for each column of the declaration.
         **rest
             The other attributes, such as ``labels``, ``coords``, ``table`` and ``source``.
 
@@ -144,7 +144,7 @@ class Data(Shown):
         return cls(values, columns=columns, **rest)
 
     def contents(self) -> list[Line]:
-        """Return a description of the data block: single values, and sizes of other variables."""
+        """Return a description of the data block: values of scalars, sizes of other variables."""
         shapes = {name: " × ".join(map(str, np.shape(v))) for name, v in self.values.items()}
         rows = {name: f"{n} values" if n else str(self.values[name]) for name, n in shapes.items()}
         return [
@@ -206,7 +206,7 @@ class Data(Shown):
 
     @property
     def value_name(self) -> str:
-        """The user's name of the observed values."""
+        """The user's name for the observed values."""
         return self.name_of(self.value) if self.value else self.observed
 
     def describes_same(self, other: Data, rows: Any = ..., its: Any = ...) -> bool:
@@ -218,7 +218,7 @@ class Data(Shown):
             The other data block, which may be of another program.
         rows, its : array of int, optional
             Positions of the observations to compare, from 0: `rows` in these data, `its` in the
-            others. Default: all.
+            other data. Default: all.
 
         Returns
         -------
@@ -254,13 +254,13 @@ class Data(Shown):
     def at(self, rows: NDArray[np.int64]) -> Data:
         """Return the data block with some of the observations.
 
-        It serves computations observation by observation: groups, labels and table remain those of
-        all rows.
+        This is for computations that treat observations one by one: the groups, labels and table
+        remain those of all rows.
 
         Parameters
         ----------
         rows : array of int
-            Positions of the observations, from 0, in the order that the result has.
+            Positions of the observations, from 0, in the order of the result.
 
         Returns
         -------
@@ -274,7 +274,7 @@ class Data(Shown):
         return replace(self, values=values)
 
     def name_of(self, column: str) -> str:
-        """Return the user's name of a column of the declaration.
+        """Return the user's name for a column of the declaration.
 
         Parameters
         ----------
@@ -312,27 +312,28 @@ def read_data(
         raise ConfigError(f"time_order must be value or appearance, got {time_order!r}")
     if not isinstance(columns, Mapping | None):
         raise ConfigError(
-            f"columns: a {type(columns).__name__} is not a mapping of names, such as "
-            '{"plant": "Beet"}'
+            'columns must be a mapping of names, such as {"plant": "Beet"}, not a '
+            f"{type(columns).__name__}"
         )
     how = {key: value for key, value in reading.items() if value is not None}
     names = {key: name for key, name in (columns or {}).items() if name is not None}
     names |= {role: how.pop(role) for role in TABLE_ROLES if role in how}
     for key, name in names.items():
         if not (isinstance(key, str) and isinstance(name, str)):
-            raise ConfigError(f"{key}: the name of a column is text, and {name!r} is not")
+            raise ConfigError(f"{key}: the name of a column must be text, got {name!r}")
     of_time: dict[str, Any] = {"time_order": time_order} if time_order != "value" else {}
     drop_missing = bool(how.pop("drop_missing", False))
     of_time |= {"drop_missing": True} if drop_missing else {}
     given = next(iter((*names, *how, *of_time)), None)
     if isinstance(data, Data):
         if given:
-            raise ConfigError(f"{given}: the data are already read; leave {given} out")
+            raise ConfigError(f"{given}: the data have already been read; leave {given} out")
         return data
     data = program.example if data is None and program.example is not None else data
     if how and isinstance(data, Table | pd.DataFrame):
         raise ConfigError(
-            f"{next(iter(how))} is only valid with a file, and these data are not one; leave it out"
+            f"{next(iter(how))} is only valid with a file, but the data are not a file; leave it "
+            "out"
         )
     table = as_table(data, how)
     if table is not None:
@@ -340,7 +341,7 @@ def read_data(
         return replace(found, reading={key: str(value) for key, value in (how | of_time).items()})
     if given:
         raise ConfigError(
-            f"{given} is only valid with a table, but {program.name} is given none; leave it out"
+            f"{given} is only valid with a table, but {program.name} was given none; leave it out"
         )
     block = _from_json(data, program.declaration, program.source.blocks)
     return _design_block(block, program.source.blocks) if design_only else block
@@ -398,7 +399,7 @@ def _from_table(
         if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:
             before = {dim: column for column, dim in dims.items()}
             have = ", ".join(before.get(column, column) for column in declared.columns)
-            raise ConfigError(f"column {key}: {program.name} reads {have}")
+            raise ConfigError(f"column {key}: {program.name} reads no such column, only {have}")
     names = {dim: names.get(column, column) for column, dim in dims.items()} | names
     names = {column: names.get(column, column) for column in declared.columns}
     group, time, value = declared.in_role.values()
@@ -447,7 +448,7 @@ def _from_table(
 
 @dataclass(frozen=True)
 class Rows:
-    """A table while the kinds of a declaration read it.
+    """A table that is being read as a declaration states.
 
     Attributes
     ----------
@@ -456,7 +457,7 @@ class Rows:
     declared : Declaration
         The whole declaration.
     names : mapping of str to str
-        The user's name of each column of the declaration.
+        The user's name for each column of the declaration.
     labels : mapping of str to Labels
         The columns that are read as labels.
     parsed : dict of str to array
@@ -499,7 +500,7 @@ class Rows:
         return self.designs[terms]
 
     def positions(self, column: str, per: str | None) -> NDArray[np.int64]:
-        """Return the position of the label of each row, or of each label of `per`."""
+        """Return the position of the column's label in each row, or for each label of `per`."""
         outer = self.labels[column]
         if per is None:
             return outer.codes
@@ -521,7 +522,7 @@ class Rows:
         lower: float | None = None,
         instead: str = "",
     ) -> NDArray[Any]:
-        """Return the numbers of each row, or of each label of `per`, for the variable `name`.
+        """Return one number per row, or per label of `per`, for the variable `name`.
 
         `instead` is an additional remedy for a column of labels.
         """
@@ -529,7 +530,7 @@ class Rows:
         if_text = f"if it holds labels, make it a column of 0 and 1{instead}"
         if_missing = "fill it in, or write a program in which missing values are parameters"
         if name == self.declared.roles.observed:
-            if_text = "name a column of numbers, or make it one, of 0 and 1 for two labels"
+            if_text = "name a column of numbers, or code two labels as 0 and 1"
             if_missing = "fill it in, or leave the row out if nothing was observed"
         found = self.table.numbers(
             called,
@@ -557,7 +558,7 @@ def _from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
         return Data(values, source="the mapping", sha256=digest(text), **about)
     path = Path(data).resolve()
     if not path.is_file():
-        raise DataError(f"{path}: no such file; without a declaration a program takes CmdStan JSON")
+        raise DataError(f"{path}: no such file; check the path")
     try:
         text = path.read_text(encoding="utf-8-sig")
         values = json.loads(text)
@@ -567,8 +568,8 @@ def _from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
     if not isinstance(values, dict):
         raise DataError(
             f'{path}: CmdStan JSON is an object, such as {{"N": 2, "y": [1, 2]}}, and this is '
-            f"a {type(values).__name__}; for a table of records declare the program's data in "
-            "a .toml file next to it"
+            f"a {type(values).__name__}; for a table of records, declare the program's data in "
+            "a .toml file next to the program"
         )
     return Data(values, source=str(path), sha256=digest(text), **about)
 
@@ -602,9 +603,9 @@ def _plain(name: Any, value: Any) -> Any:
 def _design_table(
     table: Table, declared: Declaration, blocks: Blocks, names: Mapping[str, str]
 ) -> Table:
-    """Return a table whose observed columns hold the smallest allowed value, even if missing.
+    """Return a table whose observed columns, even if missing, hold the smallest allowed value.
 
-    If it is not declared, the observed column is the one with the variable's name.
+    If no column is declared for the observed variable, it is the one with the variable's name.
     """
     observed = declared.roles.observed
     if observed not in blocks.data:
@@ -616,7 +617,7 @@ def _design_table(
 
 
 def _design_block(data: Data, blocks: Blocks) -> Data:
-    """Return a data block whose observed variable, even if missing, holds its smallest value.
+    """Return a data block whose observed variable, even if missing, holds the smallest value.
 
     Raises
     ------
@@ -642,12 +643,12 @@ def _design_block(data: Data, blocks: Blocks) -> Data:
 
 
 def _smallest(variable: Variable) -> float:
-    """Return 0, or the bound that is nearest to it."""
+    """Return 0, or the lower bound if it is above 0."""
     return max(0.0, variable.lowest or 0.0)
 
 
 def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, program: str) -> None:
-    """Refuse a value whose shape or index differs from a declaration that is known.
+    """Refuse a value whose shape or index contradicts the program's declaration.
 
     Parameters
     ----------
@@ -677,7 +678,7 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
                 f"{source}: the rows of {name} differ in length; make them equal"
             ) from error
         if shape == (0,) and variable.ndim:
-            continue  # how JSON writes an array without elements, of any number of dimensions
+            continue  # in JSON, an empty array looks like this for any number of dimensions
         if len(shape) != variable.ndim:
             has, wants = (
                 _DIMENSIONS.get(n, f"{n} dimensions") for n in (len(shape), variable.ndim)
@@ -699,8 +700,8 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
             beyond = positions[(positions < 1) | (positions > most)]
             if beyond.size:
                 raise DataError(
-                    f"{source}: {name} holds {beyond.flat[0]}, and {program} declares it from 1 to "
-                    f"{variable.upper}, which is {most}; correct one of them"
+                    f"{source}: {name} holds {beyond.flat[0]}, and {program} declares values from "
+                    f"1 to {variable.upper}, which is {most}; correct one of them"
                 )
 
 

@@ -1,4 +1,4 @@
-"""The declaration of a Stan program: how a table becomes its data, and the meaning of quantities.
+"""The declaration of a Stan program: how a table becomes its data, and what quantities mean.
 
 It is a small TOML file in the folder of the program, ``mine.toml`` for ``mine.stan``:
 
@@ -20,7 +20,7 @@ It is a small TOML file in the folder of the program, ``mine.toml`` for ``mine.s
 Anything that the program's text and the table's columns already state can be left out. A column
 with the name of a variable fills that variable. The size of a vector that is filled by a column is
 the number of rows, and the size that bounds an index is the number of labels. Nothing is guessed
-that could be wrong; instead, the error prints the lines to add.
+where the guess could be wrong; instead, an error lists the lines to add.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Kind(Record):
     """
 
     fills: ClassVar[tuple[int | None, str]] = (None, "")
-    """The number of dimensions that it gives (None for any), and a name for that."""
+    """The number of dimensions of a variable that it fills (None: any), and the shape's name."""
 
     is_matrix: ClassVar[bool] = False
     """Whether its columns have names, which become a coordinate."""
@@ -67,7 +67,7 @@ class Kind(Record):
 
     @property
     def index_of(self) -> str | None:
-        """The column whose label positions it gives, which is not named under `per` or `size`."""
+        """The column whose label positions it gives; not one named under `per` or `size`."""
         return next((of for key, of in self.labels.items() if key not in ("per", "size")), None)
 
     @property
@@ -81,11 +81,11 @@ class Kind(Record):
         return ()
 
     def names(self, rows: Rows) -> tuple[str, ...]:
-        """Return the coordinate of the columns of a matrix."""
+        """Return the names of a matrix's columns, which become a coordinate."""
         return ()
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
-        """Return the only possible meaning of the sizes of the variable that it fills."""
+        """Return what each size of the variable that it fills must count."""
         return {}
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
@@ -191,14 +191,14 @@ class Terms(Kind):
     Attributes
     ----------
     terms : str
-        The sum, such as ``year * log(height)``, see :mod:`pyflowers.programs.terms`.
+        The sum, such as ``year * log(height)``, as in a formula.
     per : str or None
         Another column; there is one row of the matrix for each of its labels.
     levels : mapping of str to tuple of str
         The ordered levels of factors. Default: the sorted levels in the table.
     state : mapping
         Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the table for which the
-        terms were written, by call. Default: computed from the table that is read.
+        terms were written, listed by function call. Default: computed from the table that is read.
     """
 
     fills: ClassVar = (None, "a matrix")
@@ -239,7 +239,7 @@ class Terms(Kind):
         if len(names) != 1:
             raise DataError(
                 f"{name} is a vector, and {self.terms!r} gives the columns {', '.join(names)}; "
-                "declare a matrix, or leave one term"
+                "declare a matrix, or keep only one term"
             )
         return matrix[:, 0]
 
@@ -268,7 +268,7 @@ class Size(Kind):
 
 
 class Value(Kind):
-    """A constant. A scalar may be computed from the data instead, if the program declares this.
+    """A constant; a program's ``Capabilities.choices`` may compute another value from the data.
 
     Attributes
     ----------
@@ -327,7 +327,7 @@ class Prior(Record):
     lower : float or None
         The smallest allowed value.
     above : float or None
-        A lower limit that is not allowed itself.
+        A limit that the value must exceed.
     description : str
         Its meaning.
     """
@@ -343,7 +343,7 @@ def _prior(value: Any) -> Any:
 
 
 class Parameter(Record):
-    """Information on a quantity for the reader.
+    """Information about a quantity for the reader.
 
     Attributes
     ----------
@@ -351,7 +351,7 @@ class Parameter(Record):
         Its meaning.
     unit : str
         Its unit; ``{value}``, ``{group}`` and ``{time}`` stand for the table's columns, and
-        ``per {time}`` is left out without times.
+        ``per {time}`` is left out if the table has no times.
     prior : str
         Its prior in Stan's notation, such as ``normal(mu_mean, mu_sd)``.
     log_axis : bool or None
@@ -376,15 +376,15 @@ class Roles(Record):
     y_rep : str
         Replicated data, one value for each observation.
     y_new : str
-        New data of the groups in the data.
+        New observations of the groups in the data.
     lprior : str
         The log density of the prior.
     y_new_group : str
-        New data of a group that is not in the data.
+        New observations of a group that is not in the data.
     prior_only : str
-        An ``int`` of the data block that removes the likelihood from the model.
+        An ``int`` of the data block that, if 1, removes the likelihood from the model.
     held_out : str
-        An ``int`` for each observation, 1 where the likelihood leaves it out.
+        An ``int`` for each observation: 1 if the likelihood leaves the observation out.
     group_mean : str
         The mean of each group, for the shrinkage plot.
     """
@@ -416,7 +416,7 @@ class TableRoles(Record):
 
 
 class PredictionRule(Record):
-    """How new rows of a table are predicted, with the names in the program.
+    """How new rows of a table are predicted, in terms of the program's variables.
 
     Attributes
     ----------
@@ -426,12 +426,12 @@ class PredictionRule(Record):
         The linear predictor of a row, such as ``alpha + X * b + r[plant]``. A variable of the data
         block stands for its value in the row.
     effects : mapping of str to str
-        The population from which a label that is not in the data is drawn:
+        The population from which the effects of a label that is not in the data are drawn:
         ``r = "normal(0, tau)"``, or ``"multi_normal(sd, cor)"`` for the correlated columns of a
         matrix.
     where : mapping of str to str
-        Other names in the expressions, or parameters of the family, that are not quantities of the
-        program: ``sigma = "sqrt(sigma2)"``.
+        Definitions of names in the expressions, or of parameters of the family, that are not
+        quantities of the program: ``sigma = "sqrt(sigma2)"``.
     """
 
     family: str
@@ -467,11 +467,11 @@ class Declaration(Record):
     title : str
         The program in a few words, for tables and reports.
     equation : str
-        Its model as a formula.
+        Its model as an equation.
     story : str
         Its model in one sentence.
     source : str
-        The publication of the model.
+        The publication that describes the model.
     example : str
         A table in the folder of the program, which is read if no data are given.
     omit : tuple of str
@@ -516,7 +516,7 @@ class Declaration(Record):
 
     @property
     def in_role(self) -> dict[str, str]:
-        """The columns that group the rows, order them and are observed; empty if there is none."""
+        """The columns of groups, times and observed values; empty for a role without a column."""
         value = getattr(self.data.get(self.roles.observed), "column", "")
         return {"group": self.table.group, "time": self.table.time, "value": value}
 
@@ -527,7 +527,7 @@ class Declaration(Record):
 
     @cached_property
     def prior_elements(self) -> dict[str, list[str]]:
-        """The priors of each variable: of the variable, or of its elements in order."""
+        """The names of the priors by variable: the variable's own, or its elements' in order."""
         found: dict[str, list[str]] = {}
         for name in self.priors:
             found.setdefault(variable_of(name), []).append(name)
@@ -569,7 +569,7 @@ class Declaration(Record):
         return self.table.time in self.model_copy(update={"table": TableRoles()}).columns
 
     def for_columns(self, columns: Collection[str]) -> Declaration:
-        """Return the declaration for a table, without times if it has none and none are needed.
+        """Return the declaration for a table; times are left out if it has and needs none.
 
         Parameters
         ----------
@@ -581,7 +581,7 @@ class Declaration(Record):
         return self.model_copy(update={"table": TableRoles(group=self.table.group)})
 
     def with_labels(self, names: Mapping[str, str]) -> Declaration:
-        """Return the declaration with new names of the columns that are read as labels."""
+        """Return the declaration with new names for the columns that are read as labels."""
 
         def new(name: str, key: str = "") -> str:
             is_meant = key in ("size", "dims") and name in (OBS, *self.matrices)
@@ -596,7 +596,7 @@ class Declaration(Record):
         return self.model_copy(update={"data": data, "dims": dims, "table": table})
 
     def with_columns(self, blocks: Blocks, columns: Collection[str]) -> Declaration:
-        """Return the declaration with the columns of data variables that are unambiguous."""
+        """Return the declaration with a column for each data variable where it is unambiguous."""
         data = dict(self.data)
         switches = {(self.roles.prior_only, 0), (self.roles.held_out, 1)}
         for name, variable in blocks.data.items():
@@ -613,7 +613,7 @@ class Declaration(Record):
         return self.model_copy(update={"data": data})
 
     def with_sizes(self, blocks: Blocks) -> Declaration:
-        """Return the declaration with the sizes that its columns give, in the block's order."""
+        """Return the declaration with the sizes that its columns imply, in the block's order."""
         data = dict(self.data)
         sizes: dict[str | None, str] = {}
         for name, source in data.items():
@@ -675,7 +675,7 @@ class Declaration(Record):
             if len(dims) != all_variables[name].ndim:
                 raise ConfigError(
                     f"{where}: [dims] gives {name} {len(dims)} dimensions, but the program gives "
-                    f"it {all_variables[name].ndim}; name one for each"
+                    f"it {all_variables[name].ndim}; list one name for each"
                 )
         for name, source in self.data.items():
             (fills, what), ndim = source.fills, blocks.data[name].ndim
@@ -696,7 +696,7 @@ def complete(
     Parameters
     ----------
     declared : Declaration
-        The declaration by the user.
+        The user's declaration.
     blocks : Blocks
         The variables that the program declares.
     columns : collection of str
@@ -714,9 +714,10 @@ def complete(
     Raises
     ------
     ConfigError
-        If a declaration is missing; the message names the lines to add.
+        If a variable is not declared; the message lists the lines to add.
     """
-    # A column of labels may be called obs, as sizes call the rows, so dimensions are named first.
+    # A column of labels may be called obs, the name of the rows in sizes, so dimensions are named
+    # first.
     whole, names = declared.with_columns(blocks, columns).with_plain_dims(blocks)
     whole = whole.with_sizes(blocks)
     given = {*whole.data, *declared.prior_elements}
@@ -732,7 +733,7 @@ def complete(
 
 
 def dims_of(declared: Declaration, blocks: Blocks) -> dict[str, tuple[str, ...]]:
-    """Return the dimensions of all variables with dimensions, as declared or from their sizes.
+    """Return the dimensions of all non-scalar variables, as declared or inferred from sizes.
 
     An unknown dimension has ArviZ's name, such as ``alpha_dim_0``.
     """
@@ -776,7 +777,7 @@ def draft(variable: Variable, block: Declared) -> str:
 
 
 TO_FILL_IN = "# to be filled in"
-"""Mark of the lines in a drafted declaration that only the user can complete."""
+"""The mark on lines of a drafted declaration that only the user can complete."""
 
 
 def drafted(program: str, columns: Collection[str], blocks: Blocks) -> str:

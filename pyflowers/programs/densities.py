@@ -1,4 +1,4 @@
-"""Prior densities with Stan's names, and parameters from a program's data."""
+"""Prior densities, named as in Stan, with parameters taken from a program's data."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class PriorDensity:
     text : str
         The prior as a formula with numbers, such as ``N(0, 100²)``.
     density : callable or None
-        Its density. None if it is improper: flat, or with a parameter that is infinite or out of
-        range.
+        Its density. None if the prior is improper: flat, or with a parameter that is infinite or
+        out of range.
     sd : float
         Standard deviation; NaN if it does not exist.
     quantile : callable or None
@@ -61,7 +61,7 @@ def prior_density(
     Raises
     ------
     ConfigError
-        For another distribution, another number of arguments or an unknown name.
+        If the distribution or a name is not known, or the number of arguments is wrong.
     """
     match = _CALL.fullmatch(expression)
     if match is None or match[1] not in _FAMILIES:
@@ -73,7 +73,7 @@ def prior_density(
     family, num, positive = _FAMILIES[match[1]]
     words = [word.strip() for word in match[2].split(",") if word.strip()]
     if len(words) != num:
-        raise ConfigError(f"prior {expression!r}: {match[1]} takes {num} arguments")
+        raise ConfigError(f"prior {expression!r}: {match[1]} takes {num} argument{'s' * (num > 1)}")
     numbers = [_argument(word, values, expression) for word in words]
     if not (all(numbers[i] > 0 for i in positive) and np.isfinite(numbers).all()):
         flat = match[1] == "scaled_inv_chi_square" and numbers[0] <= 0
@@ -84,7 +84,7 @@ def prior_density(
 
 
 def _above(prior: PriorDensity, lower: float) -> PriorDensity:
-    """Return a prior truncated at a lower bound, if it has mass below that."""
+    """Return a prior, truncated at a lower bound if it has mass below it."""
     quantile, density = prior.quantile, prior.density
     if quantile is None or density is None or quantile(1e-9) >= lower:
         return prior
@@ -127,7 +127,7 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
     family = ScaledInvChiSquare(as_floats(nu), as_floats(scale))
 
     def quantile(prob: float) -> float:
-        # nu scale² / (2 x) is a gamma variable of shape nu / 2, which is large if x is small.
+        # nu scale² / (2 x), which is large if x is small, is a gamma variable of shape nu / 2.
         return nu * scale**2 / 2 / _gamma_quantile(nu / 2, 1 - prob)
 
     text = f"scaled-inv-χ²({nu:g}, {scale:g}²)"
@@ -137,7 +137,7 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
 def _gamma_quantile(shape: float, prob: float) -> float:
     """Return a quantile of the gamma distribution, from its density on a grid of logarithms.
 
-    Every fit needs it, and the import of SciPy takes a seventh of a second.
+    Every fit needs it, and importing SciPy would take a seventh of a second.
     """
     right = math.log(shape + 12 * math.sqrt(shape) + 60)
     x = np.concatenate([np.linspace(-28 / shape, -5, 10_000), np.linspace(-5, right, 20_000)])
@@ -164,7 +164,7 @@ def _family(
 
 
 _Family = tuple[Callable[..., PriorDensity], int, tuple[int, ...]]
-"""The constructor of each prior, its number of parameters, and the positions of positive ones."""
+"""The constructor of a prior, its number of parameters, and the positions of positive ones."""
 
 _FAMILIES: dict[str, _Family] = {
     "normal": (_normal, 2, (1,)),

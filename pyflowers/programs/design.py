@@ -60,10 +60,10 @@ def design(
         The levels of a numeric column that ``C(...)`` converts to a factor. Default: all of its
         values, in order.
     state : mapping, optional
-        Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the rows for which they
-        were written, see :func:`state_of`. Default: computed from these rows.
+        Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the rows for which the
+        sum was written, see :func:`state_of`. Default: computed from these rows.
     refuse : callable
-        Function that creates the exception for a sentence about the data.
+        Function that turns a sentence about the data into the exception to raise.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def state_of(
 ) -> dict[str, Any]:
     """Return the values that terms compute from all rows, such as the mean in ``center(x)``.
 
-    They are plain numbers, by function call, and are written into a declaration, so that the same
+    They are plain numbers, listed by function call. A declaration holds them, so that the same
     columns can be computed from another table.
     """
     made = _evaluated(read_terms(text).text, cells, levels or {}, {}, DataError)
@@ -186,7 +186,10 @@ def _evaluated(
             cause = cause.__cause__
         reason = f"{where} cannot be computed; correct the term or the column"
         if "beyond upper and/or lower bounds" in str(cause):
-            reason = f"{where} ends where its data ended; give values between their ends"
+            reason = (
+                f"{where} is not defined beyond the range of the data that it was written for; "
+                "give values within that range"
+            )
         reason = str(cause) if isinstance(cause, DataError) else reason
         raise refuse(f"terms {text.removeprefix('1 + ')!r}: {reason}") from None
 
@@ -204,7 +207,7 @@ def _refuse_unfit(
         widths = [_width(factor.expr, quoted, cells, levels, refuse) for factor in term.factors]
         num += math.prod(widths)
     if num > MOST_COLUMNS:
-        raise refuse(f"the terms have {num:,} columns; leave some out to have {MOST_COLUMNS:,}")
+        raise refuse(f"the terms have {num:,} columns, more than {MOST_COLUMNS:,}; leave some out")
 
 
 def _width(
@@ -270,7 +273,7 @@ def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Seri
 
 
 def _coded(values: pd.Series, ref: Any) -> Any:
-    """Return the contrasts of a factor with the level `ref`, by default the first."""
+    """Return the contrasts of a factor with its reference level `ref`, by default the first."""
     from formulaic.transforms import TRANSFORMS
 
     levels = list(values.cat.categories)
@@ -283,7 +286,7 @@ def _coded(values: pd.Series, ref: Any) -> Any:
 
 
 def _listed(names: Sequence[Any]) -> str:
-    """Return a list of the first names, in words."""
+    """Return the first names as a text, separated by commas."""
     return ", ".join(map(str, names[:10])) + (", …" if len(names) > 10 else "")
 
 

@@ -1,9 +1,9 @@
-"""Predicting rows of another table, as ``[prediction]`` declares, in NumPy.
+"""Predicting the rows of another table in NumPy, as ``[prediction]`` declares.
 
 Levels, transformations and means are taken from the fit, so that a row has the same meaning alone
 and in any table. The effects of a label that is not in the data are drawn from their population,
-with a separate generator for each label. So they are the same for all rows of the label, in any
-order and any part of a table.
+with a separate generator for each label. They are therefore the same for all rows with that label,
+in any order of the rows and in any part of a table.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 Groups = Literal["data", "none", "population"]
-"""How group effects enter: from the group itself, not at all, or integrated out."""
+"""How group effects enter: the group's own, at the population's mean, or integrated out."""
 
 GROUPS = ("data", "none", "population")
 
 NODES = 48
-"""Nodes of the quadrature over groups; a Poisson rate is exact up to an sd of 3."""
+"""Nodes of the quadrature over groups; exact for a Poisson rate if the groups' sd is at most 3."""
 
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
@@ -65,8 +65,8 @@ class NewRows:
     values : mapping of str to array
         Each variable of the data block for each row, shape (N,) or (N, K); constants are unchanged.
     codes : mapping of str to array of int, shape (N,)
-        Position of the label of each row among the labels of the fit, by index variable. New
-        labels come after these.
+        Position of each row's label among the labels of the fit, by index variable. New labels
+        follow those of the fit.
     labels : mapping of str to tuple of str
         The labels of the fit, followed by the new ones.
     known : mapping of str to int
@@ -102,7 +102,8 @@ class NewRows:
 def _keys(table: Table) -> list[bytes]:
     """Return a key that identifies each row, regardless of its position.
 
-    It consists of the cells, in the order of the column names, and a number that counts equal rows.
+    The key consists of the row's cells, ordered by column name, and a number that distinguishes
+    equal rows.
     """
     names = sorted(table.cells)
     cells = (map(str, table.cells[name].tolist()) for name in names)
@@ -116,7 +117,7 @@ def _keys(table: Table) -> list[bytes]:
 
 
 def generator(seed: int, *key: str | bytes) -> np.random.Generator:
-    """Return the generator of a row or a label."""
+    """Return the random number generator of a row or a label."""
     total = blake2b(digest_size=16)
     for part in key:
         total.update(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
@@ -275,7 +276,7 @@ def rule_of(program: Program) -> PredictionRule:
 
 
 def group_columns(rule: PredictionRule, declared: Declaration) -> dict[str, str]:
-    """Return the columns whose labels have effects from a population, and their variables."""
+    """Return the index variable of each column whose labels have effects from a population."""
     found = {}
     for text in (rule.linear_predictor, *rule.where.values()):
         for node in ast.walk(_parsed(text)):
@@ -329,7 +330,7 @@ def _with_placeholders(table: Table, data: Data, columns: set[str]) -> Table:
 
 
 def _with_labels_of(data: Data, table: Table, columns: Iterable[str]) -> Table:
-    """Return a table with the labels of the fit for cells that are equal numbers: 1 for 1.0."""
+    """Return a table with numbers in group columns written as in the fit: 1 instead of 1.0."""
     cells = dict(table.cells)
     for column in columns:
         name, known = data.name_of(column), data.labels[column].names
@@ -377,8 +378,8 @@ def _rows_of(
             if added and name in used - effects:
                 row = int(np.argmax(codes[name] >= known[name]))
                 raise DataError(
-                    f"{table.where(row)}: {theirs.column} is {added[0]!r}, which the fit has not "
-                    f"seen; its labels are {', '.join(its.names[:10])}"
+                    f"{table.where(row)}: {theirs.column} is {added[0]!r}, which is not in the "
+                    f"fit; the labels of the fit are {', '.join(its.names[:10])}"
                 )
             continue
         per = getattr(source, "per", None)
@@ -425,7 +426,7 @@ class Predictor:
     draws : mapping of str to array, shape (chain, draw, …)
         Draws of the program's quantities.
     constants : mapping of str to array
-        The data block of the fit, whose scalars are hyperparameters.
+        The data block of the fit, which holds the hyperparameters.
     rows : NewRows
         The rows.
     seed : int
@@ -433,7 +434,8 @@ class Predictor:
     groups : str
         See :data:`Groups`.
     unit : (str, int, float) or None
-        A group effect that is raised above its mean by this amount, to determine how it enters.
+        Name and position of a group effect, and the amount by which it is raised above its mean to
+        determine how it enters the linear predictor.
     """
 
     rule: PredictionRule
@@ -484,7 +486,7 @@ class Predictor:
         return found
 
     def _each_its_own(self) -> Predictor:
-        """Return the predictions for rows with separate new labels."""
+        """Return the predictions with a separate new label for each row."""
         known = {name: int(self.rows.codes[name].max()) + 1 for name in self.rows.codes}
         known |= self.rows.known
         codes = {name: num + np.arange(len(self.rows)) for name, num in known.items()}
@@ -502,7 +504,7 @@ class Predictor:
         return _Parameters(self)
 
     def parameter(self, name: str) -> Any:
-        """Return a family parameter, shape (chain, draw, 1 or N); its own dimensions precede N."""
+        """Return a family parameter, shape (chain, draw, its own dimensions, 1 or N)."""
         if name == "trials":
             return np.asarray(self.rows.values["trials"])
         if name in self.draws and self.draws[name].ndim > 2:
@@ -524,7 +526,7 @@ class Predictor:
                 if not np.allclose(twice - once, once - at_mean, rtol=1e-6, atol=1e-9):
                     raise ConfigError(
                         f"groups population: the linear predictor is not linear in {name}, so it "
-                        "is not normal over the population; take groups data or none"
+                        "is not normal over the population; use groups data or none"
                     )
             for j in range(scale.shape[-1]):
                 column = sum(scale[..., i, j, None] * each for i, each in enumerate(enters))
@@ -547,8 +549,8 @@ class Predictor:
             return np.zeros((1, 1, size)), arguments[0][..., :, None] * factor
         if kind == "scaled_inv_chi_square":
             raise ConfigError(
-                f"observations depend on {name} of a group, which has no value without one; take "
-                "groups data or population, or kind expected"
+                f"observations depend on {name}, which has no value without a group; use groups "
+                "data or population, or kind expected"
             )
         raise ConfigError(
             f"[prediction.effects] {name} = {text!r}: write normal(mean, sd), multi_normal(sd), "
@@ -588,7 +590,7 @@ class Predictor:
         return stacked if self._size(name) else stacked[..., 0]
 
     def _spread(self, value: Any) -> FloatArray:
-        """Return the value of a name for each row."""
+        """Return a value for each draw and each row."""
         return np.array(np.broadcast_to(value, (*self.lead, len(self.rows))), dtype=np.float64)
 
     def _value(self, node: ast.AST) -> Any:
@@ -628,7 +630,9 @@ class Predictor:
         for values in (self.rows.values, self.constants):
             if name in values:
                 return np.asarray(values[name], dtype=np.float64)
-        raise ConfigError(f"[prediction] names {name}, which neither draws nor data have")
+        raise ConfigError(
+            f"[prediction] names {name}, which is neither in the draws nor in the data; correct it"
+        )
 
     def _indexed(self, name: str, index: str) -> Any:
         """Return the element of a quantity for the label of each row."""
@@ -668,7 +672,7 @@ class _Parameters(dict[str, Any]):
 
 
 def _matrix(correlations: Any, size: int) -> FloatArray:
-    """Return correlations as matrices, given pairs in the order of rows, or given matrices."""
+    """Return correlation matrices from their upper triangles by row, or from matrices."""
     if correlations is None:
         return np.eye(size)
     if np.ndim(correlations) == 4:

@@ -1,4 +1,4 @@
-"""A program: a ``.stan`` file, how a table becomes its data, and its capabilities.
+"""A program: a ``.stan`` file, a declaration of how a table becomes its data, and capabilities.
 
 Shipped programs and user programs have the same type and are used in the same way. They differ in
 their capabilities.
@@ -41,7 +41,7 @@ _PER_TIME = re.compile(r" per (\{group\} and )?\{time\}( and \{group\})?")
 class Program(Shown):
     """A Stan program, its declaration and its capabilities.
 
-    Open a program of your own with :meth:`open`, or write the program of a formula with
+    Open your own program with :meth:`open`, or write the program of a formula with
     :meth:`from_formula`. The program of a fit is ``fit.program``.
 
     Attributes
@@ -53,13 +53,13 @@ class Program(Shown):
     declared_in : str
         The declaration's file, for messages.
     reference : str
-        The name of a shipped program, a path or a formula, with which the program is opened again.
+        The name of a shipped program, a path or a formula, from which the program can be reopened.
     include_paths : tuple of Path
-        Folders in which included files are searched.
+        Folders that are searched for included files.
     python : Capabilities
         Capabilities that are written in Python.
     example : Path or None
-        The table that is read where no data are given.
+        The table that is read if no data are given.
     withheld : mapping of Capability to str
         Capabilities that a fit cannot use, with the reason and the remedy, such as those that need
         draws that were not kept.
@@ -70,7 +70,7 @@ class Program(Shown):
 
     Examples
     --------
-    What the program can do. Other requests are refused with the remedy:
+    What the program can do; other requests are refused, and the error names the remedy:
 
     >>> import pyflowers
     >>> from pyflowers.programs import Capability
@@ -103,10 +103,10 @@ class Program(Shown):
     >>> program.improper_priors(data.values)
     {}
     >>> print(program.prior_on_scale("alpha", data))
-    the values of failures have mean 7.5 and sd 7.46; choose a prior by what is known beforehand,
+    the values of failures have mean 7.5 and sd 7.46; choose a prior from what is known beforehand,
     with --prior alpha_rate=…
 
-    Draws of the likelihood, of replicated data and of the prior's log density:
+    The log likelihood, replicated data and the log density of the prior, for each draw:
 
     >>> import numpy as np
     >>> fit = pyflowers.fit(program, "examples/pumps/pumps.csv", seed=1, engine="stanli")
@@ -163,9 +163,9 @@ class Program(Shown):
         ----------
         path : str or Path
             The program, ``NAME.stan``. The declaration is ``NAME.toml`` in the same folder; a
-            program without it takes CmdStan JSON.
+            program without one takes CmdStan JSON.
         include_paths : sequence of path
-            Folders in which included files are searched after the program's folder.
+            Folders that are searched for included files, after the program's folder.
         declaration : mapping, optional
             The declaration as nested mappings, instead of ``NAME.toml``.
         python : Capabilities, optional
@@ -237,7 +237,7 @@ class Program(Shown):
             Whether to leave out rows with missing values; otherwise they are an error.
         centered : bool or mapping of str to bool, optional
             Whether the group effects are sampled in the centered parametrisation, for all groups or
-            by group. Default: the data choose.
+            by group. Default: chosen from the data.
         **reading
             ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.read_table`.
 
@@ -295,7 +295,7 @@ class Program(Shown):
         Raises
         ------
         ConfigError
-            If a file of that name exists, or cannot be written.
+            If one of the files exists or cannot be written.
 
         Examples
         --------
@@ -317,7 +317,7 @@ class Program(Shown):
         return target
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the capabilities of a shipped program: unnamed functions do not pickle."""
+        """Leave out a shipped program's capabilities: their lambda functions cannot be pickled."""
         from pyflowers.programs.shipped import python_of
 
         is_shipped = self.python is python_of(self.reference)
@@ -381,7 +381,7 @@ class Program(Shown):
         Returns
         -------
         bool
-            False also if the capability is withheld.
+            Also False if the capability is withheld.
         """
         return capability in self.capabilities
 
@@ -425,14 +425,14 @@ class Program(Shown):
             A tidy table, or the data block as a mapping or CmdStan JSON. Default: the program's
             example table.
         columns : mapping of str to str, optional
-            The table's names of the declaration's columns, where they differ. The keys ``group``,
+            The table's names for the declaration's columns, where they differ. The keys ``group``,
             ``time`` and ``value`` stand for the columns in these roles.
         time_order : str
             Order of the times: ``value``, for numbers, dates and numbered labels, or
             ``appearance``, as in the rows.
         design_only : bool
-            Whether to ignore the observed values. Their column is not read and may be missing, and
-            their variable holds the smallest allowed value.
+            Whether to ignore the observed values. If so, their column is not read and may be
+            missing, and their variable holds the smallest allowed value.
         **reading
             ``group``, ``time`` and ``value``, as in `columns`; ``drop_missing``, which leaves out
             rows without a value in a column that is used; ``sep``, ``decimal`` and ``encoding``,
@@ -448,7 +448,7 @@ class Program(Shown):
         DataError
             If the data cannot be used, with one sentence that names the place.
         ConfigError
-            If the declaration suits neither program nor table, or an option does not apply.
+            If the declaration does not suit the program or the table, or an option does not apply.
 
         Examples
         --------
@@ -472,7 +472,7 @@ class Program(Shown):
         given : mapping of str to float, optional
             Hyperparameters to change, by name. The name of a vector sets all its elements.
         data : Data, optional
-            Data without a table, which may hold hyperparameters also.
+            Data without a table, which may also hold hyperparameters.
 
         Returns
         -------
@@ -482,7 +482,7 @@ class Program(Shown):
         Raises
         ------
         ConfigError
-            If the program has no hyperparameter of a name, or a value is out of its range.
+            If the program has no hyperparameter with a given name, or a value is out of range.
         """
         if not isinstance(given, Mapping | None):
             raise ConfigError(
@@ -505,7 +505,7 @@ class Program(Shown):
             if name not in priors:
                 has = f"has no such prior; it has {', '.join(priors)}"
                 none = (
-                    "declares no priors; list those of its data block under [priors] in "
+                    "declares no priors; list its hyperparameters under [priors] in "
                     f"{self.declared_in}"
                 )
                 raise ConfigError(f"prior {name}: {self.name} {has if priors else none}")
@@ -548,19 +548,19 @@ class Program(Shown):
         centered : bool or mapping of str to bool, optional
             Whether the group effects are sampled in the centered parametrisation, for programs with
             ``int centered`` in their data, or with one ``int centered_g`` for each group ``g``.
-            Default: the data choose.
+            Default: chosen from the data.
 
         Returns
         -------
         data : Data
             The whole data block.
         notes : list of str
-            Sentences that qualify the data.
+            Notes on the data, one sentence each.
 
         Raises
         ------
         ConfigError
-            If the program has no such choice of a parametrisation.
+            If the program does not offer this choice of parametrisation.
         DataError
             If the posterior would be improper, or the program cannot use the data for another
             reason.
@@ -575,8 +575,8 @@ class Program(Shown):
             is_table = not data.has_table and len(shapes) == 1 and () not in shapes
             of_table = "; if they are a table, give pandas.DataFrame(...)" if is_table else ""
             raise DataError(
-                f"{source}: the data variable {missing[0]} is missing, which {self.path.name} "
-                f"declares; add it{of_table}"
+                f"{source}: the data variable {missing[0]}, which {self.path.name} declares, is "
+                f"missing; add it{of_table}"
             )
         check_shapes(whole.values, block, source, self.path.name)
         chosen = {
@@ -613,7 +613,7 @@ class Program(Shown):
         Raises
         ------
         ConfigError
-            If the program has no such choice.
+            If the program does not offer this choice.
         """
         if centered is None:
             return {}
@@ -639,13 +639,13 @@ class Program(Shown):
         Parameters
         ----------
         priors : mapping of str to float
-            Hyperparameters as :meth:`resolve_priors` returns them, with the elements of a vector
-            apart.
+            Hyperparameters as :meth:`resolve_priors` returns them, with a separate entry for each
+            element of a vector.
 
         Returns
         -------
         dict of str to number or array
-            The variables, with the elements of a vector together.
+            The variables, each vector as an array of its elements.
         """
         found: dict[str, Any] = {}
         for name, elements in self.declaration.prior_elements.items():
@@ -743,7 +743,7 @@ class Program(Shown):
         Returns
         -------
         array, shape (chain, draw)
-            The log density, which may lack a constant.
+            The log density, possibly without its constant terms.
 
         Raises
         ------
@@ -754,7 +754,7 @@ class Program(Shown):
         prior = self.python.prior
         if prior is not None and prior.log_density is not None:
             return prior.log_density(draws, data)
-        # If it is a vector, its elements are the terms of a sum.
+        # If lprior is a vector, its elements are the terms of a sum.
         terms = _by_observation(draws[self.declaration.roles.lprior])
         return np.asarray(terms.sum(axis=-1))
 
@@ -769,7 +769,7 @@ class Program(Shown):
         Returns
         -------
         sequence of MissingMoment
-            Each with its parameter and the reason; empty if nothing is known of them.
+            Each with its parameter and the reason; empty if none are known.
         """
         return self.python.missing_moments(data)
 
@@ -823,7 +823,7 @@ class Program(Shown):
         ----------
         parameter : str
             The parameter, or an element such as ``b[age]``. If the elements of a vector have
-            different priors, only an element has one.
+            different priors, name an element; the whole vector has no single prior.
         values : mapping of str to array or number
             The data block, hyperparameters included.
 
@@ -883,7 +883,7 @@ class Program(Shown):
         for name in self.source.flat_parameters(prior_only):
             if declared.get(name) is None:
                 found[name] = (
-                    "it has a flat prior on an unbounded support; add one to the model, "
+                    "it has a flat prior on an unbounded support; add a proper one to the model, "
                     f"outside the guard of {prior_only}, such as {name} ~ normal(0, 1)"
                 )
         return found
@@ -905,7 +905,7 @@ class Program(Shown):
         """
         y = data.y
         seen = f"the values of {data.value_name} have mean {y.mean():.4g} and sd {y.std():.3g}; "
-        advice = (seen if y.size else "") + "choose a prior by what is known beforehand"
+        advice = (seen if y.size else "") + "choose a prior from what is known beforehand"
         suggested, names = self.python.priors_on_scale(data), self._hyperparameters(parameter)
         if suggested.keys() & names:
             options = " ".join(f"--prior {name}={value:g}" for name, value in suggested.items())
@@ -925,7 +925,7 @@ class Program(Shown):
         Returns
         -------
         bool or None
-            The declared choice. None if none is declared; figures then choose by the draws.
+            The declared choice. None if none is declared; the draws then decide.
         """
         return self._about(parameter).log_axis
 
@@ -937,7 +937,7 @@ class Program(Shown):
         parameter : str
             The parameter or an element of it.
         data : Data
-            The data, which have the user's names of group, time and value.
+            The data, which have the user's names for group, time and value.
 
         Returns
         -------

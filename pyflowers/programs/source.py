@@ -6,9 +6,8 @@ or interpreter has read the program. Stan itself decides whether the program is 
 
 The text also shows which parameters have a prior: `x` is the subject of ``x ~ normal(m, s)`` and of
 ``normal_lpdf(x | m, s)``, and of any other term of ``target``; `m` and `s` are not. Variables from
-which a subject is computed are subjects, as well. A parameter that is never a subject has a flat
-prior, which is improper if its support is unbounded. In unclear cases, a parameter counts as a
-subject.
+which a subject is computed are also subjects. A parameter that is never a subject has a flat prior,
+which is improper if its support is unbounded. In unclear cases, a parameter counts as a subject.
 
 References
 ----------
@@ -145,7 +144,7 @@ class Source:
 
     @cached_property
     def sha256(self) -> str:
-        """Digest of names and texts."""
+        """Digest of the files' names and contents."""
         return digest(*(part for name, text in self.files.items() for part in (name, text.hex())))
 
     @cached_property
@@ -161,8 +160,8 @@ class Source:
     def write(self, folder: Path) -> Path:
         """Write the program into `folder` and return its path there.
 
-        Included files are written to the same folder by name. If a name leads out of the folder,
-        the file's text is inserted instead.
+        Included files are written to the same folder by name. If any name leads out of the folder,
+        a single file with all included texts in place is written instead.
         """
         first, files = next(iter(self.files)), self.files
         if not all(map(_stays_inside, files)):
@@ -180,7 +179,7 @@ class Source:
         Parameters
         ----------
         prior_only : str
-            The data variable that guards the likelihood; guarded statements give no prior.
+            The data variable that guards the likelihood; guarded statements do not count as priors.
         """
         bodies = _block_bodies(self.text)
         model = _without_guarded(bodies.get("model", ""), prior_only)
@@ -190,7 +189,7 @@ class Source:
             for line in _lines(f"{bodies.get('transformed parameters', '')};{model}")
         )
         computed = [match.groups() for match in assigned if match is not None]
-        # Each pass follows one more step of the computation, until nothing is added.
+        # Each pass follows the computation one step further back.
         for _ in range(len(computed) + 1):
             for name, expression in computed:
                 if name in subjects:
@@ -204,9 +203,9 @@ class Source:
         ]
 
     def reused_counters(self) -> list[str]:
-        """Return the loop variables that are also an ``int`` in the transformed data.
+        """Return the loop variables whose names are also those of an ``int`` in transformed data.
 
-        The names there are declared ``int``s and variables of loops over the elements of an array.
+        There, both declared ``int``s and variables of loops over an array's elements count.
         """
         bodies = _block_bodies(self.text)
         before = bodies.pop("transformed data", "")
@@ -229,14 +228,14 @@ class Source:
 
 
 def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -> Source:
-    """Read a program and its included files, which are searched in its own folder first.
+    """Read a program and its included files, which are looked up in its own folder first.
 
     Parameters
     ----------
     program : str or Path
         The ``.stan`` file.
     include_paths : sequence of path
-        Folders in which included files are searched, after the program's own folder.
+        Folders that are searched for included files, after the program's own folder.
 
     Raises
     ------
@@ -276,7 +275,7 @@ def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -
 
 
 def read_blocks(text: str) -> Blocks:
-    """Read the declarations of a program, whose includes are already in place."""
+    """Read the declarations of a program in which the includes are already in place."""
     bodies = _block_bodies(text)
     return Blocks(
         *(
@@ -402,7 +401,7 @@ def _split(text: str) -> list[str]:
 
 
 def _without_guarded(body: str, prior_only: str) -> str:
-    """Remove statements that run only without ``prior_only``, in the usual ways to write this."""
+    """Remove statements that run only if ``prior_only`` is 0, for the usual forms of this guard."""
     name = re.escape(prior_only)
     off = rf"!\s*{name}|{name}\s*==\s*0|0\s*==\s*{name}|{name}\s*!=\s*1|{name}\s*<\s*1"
     guard = re.compile(rf"\bif\s*\(\s*(?:{off})\s*\)\s*")
@@ -412,7 +411,7 @@ def _without_guarded(body: str, prior_only: str) -> str:
 
 
 def _after_statement(text: str) -> str:
-    """Return the text after the statement or block at the start."""
+    """Return the text after the statement or block with which it starts."""
     if text.startswith("{"):
         return text[_closing(text, 1) + 1 :]
     if loop := re.match(r"(?:for|while|if)\s*\(", text):
@@ -426,7 +425,7 @@ def _lines(body: str) -> list[str]:
 
 
 def _subjects(statement: str) -> set[str]:
-    """Return the words whose density a statement of the model adds."""
+    """Return the names whose density a statement of the model adds to ``target``."""
     if "~" in statement:
         return _words(statement.split("~")[0])
     if _ASSIGNED.search(statement) is not None and not re.search(r"\btarget\s*\+=", statement):
@@ -435,7 +434,7 @@ def _subjects(statement: str) -> set[str]:
 
 
 def _words_outside_conditions(expression: str) -> set[str]:
-    """Return the words of an expression, except those behind the bar of a density."""
+    """Return the words of an expression, except those after the bar of a density."""
     position = 0
     while match := _DENSITY.search(expression, position):
         end = _closing(expression, match.end())

@@ -30,10 +30,10 @@ FUNCTIONS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center", "poly", "
 """Functions in terms. ``I`` is for arithmetic; ``C(x, ref="a")`` converts a column to a factor."""
 
 LONGEST = 2_000
-"""The most characters of a sum or a formula; a longer one may be meant to exhaust a parser."""
+"""The maximum length of a sum or a formula; a longer one may be meant to exhaust a parser."""
 
 MOST_COLUMNS = 1_000
-"""The most columns of a design; a factor with more levels is a group."""
+"""The maximum number of columns of a design; a factor with more levels should be a group."""
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
@@ -114,7 +114,7 @@ def read_terms(text: str) -> Terms:
             kept.append(":".join(map(quote, shown)))
     words = {quoted.get(word, word) for word in _WORD.findall(outside_brackets(hidden))}
     for name in sorted(words - {*columns, "_", "0", "1"}):
-        raise ConfigError(f"terms {text!r}: {name} is taken away, but not there; leave it out")
+        raise ConfigError(f"terms {text!r}: {name} is subtracted, but is no term; leave it out")
     if INTERCEPT in columns:
         raise ConfigError(
             f"terms {text!r}: {INTERCEPT} is the column of ones that 1 stands for; give the "
@@ -139,7 +139,7 @@ def refuse_unknown(text: str, columns: Collection[str]) -> None:
 
 
 def hint_of(name: str, columns: Collection[str]) -> str:
-    """Return a hint on the column that may be meant by a name."""
+    """Return a hint about the column that a name may stand for."""
     known = {str(column).casefold(): str(column) for column in columns}
     near = difflib.get_close_matches(name.casefold(), known, n=1)
     return f"did you mean {known[near[0]]}?" if near else f"the columns are {', '.join(columns)}"
@@ -162,8 +162,8 @@ def _refuse_unreadable(text: str) -> None:
     wrong = re.search(r"[^\w\s.+\-*/:,=()^]|(?<![\w.])\.(?!\d)", plain)
     if wrong:
         raise ConfigError(
-            f"{where}{wrong[0]!r} has no meaning there; terms are columns, "
-            f"{', '.join(FUNCTIONS)} and offset of columns, joined by + - : *"
+            f"{where}{wrong[0]!r} has no meaning there; terms are columns, or functions of columns "
+            f"({', '.join(FUNCTIONS)}, offset), joined by + - : *"
         )
     if "**" in outside_brackets(text) or "^" in plain:
         raise ConfigError(
@@ -195,7 +195,7 @@ def _refuse_unreadable(text: str) -> None:
 
 
 def _num_terms(node: ast.AST) -> int:
-    """Return the most terms of a sum after expansion; ``:`` is written as ``**`` there."""
+    """Return the largest possible number of terms of an expanded sum, with ``**`` for ``:``."""
     if isinstance(node, ast.Expression):
         return _num_terms(node.body)
     if isinstance(node, ast.UnaryOp):
@@ -208,7 +208,7 @@ def _num_terms(node: ast.AST) -> int:
 
 
 def around(column: str, text: str) -> dict[str, ast.expr]:
-    """Return the functions, and the operators ``**`` and ``/``, that contain a column.
+    """Return the functions, and the operators ``**`` and ``/``, that are applied to a column.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
 
 
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:
-    """Return a sum with a word for each column in backticks, and the meanings of the words."""
+    """Return a sum with a word for each column in backticks, and the columns by these words."""
     words: dict[str, str] = {}
 
     def word(match: re.Match[str]) -> str:
@@ -261,7 +261,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _outside_calls(text: str) -> str:
-    """Return a text with _ for each call and each quote; a bracket of terms is not a call."""
+    """Return a text with _ for each call and each quotation; a bracket of terms is not a call."""
     plain = re.sub(rf"`[^`]*`|{_QUOTES}", "_", text)
     while (call := re.search(r"[\w.]+\(", plain)) is not None:
         depth, end = 1, call.end()
@@ -323,7 +323,8 @@ def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -
         left = list(_names(node.left, factor, text, allows_arithmetic=True))
         if isinstance(node.op, ast.Pow) and not (left and _is_small(node.right)):
             raise ConfigError(
-                f"terms {text!r}: the power in {factor} must be a column's, and a number up to 10"
+                f"terms {text!r}: in a power such as {factor}, the base must be a column and the "
+                "exponent a number up to 10"
             )
         yield from left
         yield from _names(node.right, factor, text, allows_arithmetic=True)
@@ -369,7 +370,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
         if key == "ref" and type(value.value) not in (int, float, str):
             raise ConfigError(f"{where}ref= takes a level in quotes or a number; correct {factor}")
         if key != "ref" and not is_degree:
-            raise ConfigError(f"{where}{factor}: a degree is a whole number from 1 to 50")
+            raise ConfigError(f"{where}{factor}: {key} must be a whole number from 1 to 50")
     if name == "bs" and found.get("df", 50) < (degree := found.get("degree", 3)):
         raise ConfigError(f"{where}{factor}: df must be at least the degree, {degree}")
 

@@ -2,7 +2,7 @@
 
 A number is formatted as in the tables of the command line, in an HTML ``data`` element. Its
 ``value`` is the unrounded number. For a number from a run folder, attributes give file, row and
-column. The tests read the page and compare.
+column. The tests read the page and compare the numbers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Material:
     Parameters
     ----------
     fits : sequence of Fit
-        One fit for each model; the names differ.
+        One fit for each model, with different names.
     refused : mapping of str to str
         Models that could not be fitted, with the reason.
     calibrations : sequence of Calibration
@@ -113,7 +113,7 @@ class Material:
         except (ConfigError, DataError) as error:
             return [], str(error)
         if found and fit.num_predictions > MOST_PREDICTED:
-            return [], "so many rows take their time; see pyflowers effects"
+            return [], "there are so many rows that it would take long; run pyflowers effects"
         return found, ""
 
     def examine(self, compare: Callable[[], Comparisons]) -> None:
@@ -155,9 +155,9 @@ def _refuse(
         raise ConfigError(f"report: there is no fit to report{': ' + why if why else ''}")
     for name in programs:
         if sum(fit.name == name for fit in fits) > 1:
-            raise ConfigError(f"report: two fits are of {name}; give one of each model")
+            raise ConfigError(f"report: two fits are of {name}; give one fit for each model")
     if not all(fit.data.describes_same(fits[0].data) for fit in fits):
-        raise ConfigError("report: the fits are of different data; make a report for each data set")
+        raise ConfigError("report: the fits are to different data; write a report for each of them")
     for found in calibrations:
         what = f"calibration {found.batch.folder}"
         if found.name not in programs:
@@ -167,7 +167,7 @@ def _refuse(
             )
         if found.sha256 != programs[found.name]:
             raise ConfigError(
-                f"{what}: {found.name} has changed since; run pyflowers sbc again into a new folder"
+                f"{what}: {found.name} has changed since; run pyflowers sbc again in a new folder"
             )
 
 

@@ -1,4 +1,4 @@
-"""Writing the report as one HTML file that needs nothing else.
+"""The report as one HTML file that needs no other file.
 
 Figures are SVG in data URIs: in an image, a browser runs no script and loads nothing. Each colour
 of the light theme becomes a CSS variable in the SVG, with a different value in dark mode. Text
@@ -56,7 +56,7 @@ def report(
     fits : Fit or sequence of Fit
         The fits, one for each model.
     path : str or Path
-        The HTML file. An earlier report in it is replaced.
+        The HTML file. An earlier report there is replaced.
     refused : mapping of str to str, optional
         Models that could not be fitted, with the reason, for the report.
     comparisons : mapping of str to Comparison or str, or callable, optional
@@ -74,7 +74,7 @@ def report(
     Raises
     ------
     ConfigError
-        If there is no fit, the fits are of different data, or the file cannot be written.
+        If there is no fit, the fits are to different data, or the file cannot be written.
 
     See Also
     --------
@@ -237,7 +237,7 @@ def to_svg(figure: Figure) -> str:
 
 
 def _slim(tag: str, colours: dict[str, str]) -> str:
-    """Replace the colours in a tag by variables, and round its coordinates to the screen."""
+    """Replace the colours in a tag by variables, and round its coordinates to screen resolution."""
     if tag.startswith("<!--"):
         return ""
     for name, colour in colours.items():

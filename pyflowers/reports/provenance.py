@@ -20,8 +20,8 @@ FRAME = "data.csv"
 def shown_path(path: str | Path) -> str:
     """Return a path in a form that may be shared: relative, or only the name.
 
-    A path in the current folder is relative to it. Other absolute paths are reduced to the name,
-    because their folders may belong to a user's home.
+    A path in the current folder is made relative to it. Other absolute paths are reduced to the
+    name, because their folders may belong to a user's home.
     """
     if not Path(path).is_absolute():
         return str(path)
@@ -111,7 +111,7 @@ def _options(fit: Fit) -> list[str]:
 
 
 def tables(material: Material) -> list[ReportTable]:
-    """Return tables of data, programs, options and versions, shared by all fits and separate."""
+    """Return tables of data, programs, options and versions: what fits share and what differs."""
     shared, own = [], []
     for key, found in side_by_side([_run(fit) for fit in material.fits]).items():
         values = ["–" if value is None else str(value) for value in found]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
 
 MOST_NAMED = 6
-"""The most elements of a quantity that the answer names; if there are more, the extreme ones."""
+"""The most elements of a quantity that the answer names; of more, it names the extreme ones."""
 
 MOST_QUANTITIES = 12
 """The most quantities that the answer names."""
@@ -58,12 +58,12 @@ MOST_CONCLUSIONS = 24
 """The most rows of conclusions that move with a prior."""
 
 MOST_WIDTH = 2.0
-"""Width of an interval, relative to the reference, up to which it is not commented on."""
+"""Largest width of an interval, relative to the reference, that is not commented on."""
 
 NOTHING = Markup("–")
 
 Drawings = dict[str, Callable[[], Figure]]
-"""Functions that draw the figures of the page, by name: for a model, its name and a slash first."""
+"""Functions that draw the figures of the page, by name; a model's begin with its name and ``/``."""
 
 
 def drawings(material: Material) -> Drawings:
@@ -205,7 +205,7 @@ def banner(material: Material) -> dict[str, Any]:
     flaws = {
         "whose diagnostics fail": bool(best.diagnostics.failed),
         "whose computation is not calibrated": not material.is_calibrated(best),
-        "whose posterior follows the weight of its prior": (
+        "whose posterior depends strongly on the weight of its prior": (
             isinstance(sensitivity, Sensitivity) and bool(sensitivity.part.failed)
         ),
     }
@@ -253,7 +253,7 @@ def verdict_table(material: Material) -> ReportTable:
         source = [check.source for check in found if check][-1]
         rows.append([name, *cells, " or ".join(limits), source])
     head = ["Diagnostic", *(fit.name for fit in material.fits), "Must be", "Threshold from"]
-    caption = "Diagnostics, and posterior medians in their priors: the worst of each fit"
+    caption = "Diagnostics, and posterior medians in their priors: the worst value of each fit"
     return ReportTable(caption, head, rows, text_columns=[len(head) - 1])
 
 
@@ -348,7 +348,7 @@ def methods_paragraph(material: Material) -> str:
         found = material.checks[fit.name].checks
         failed = [check.name for check in found if not check.passed]
         said.append(
-            f"Of {len(found)} posterior predictive checks ({', '.join(c.name for c in found)}) "
+            f"Of {len(found)} posterior predictive checks ({', '.join(c.name for c in found)}), "
             f"{', '.join(failed) or 'none'} failed."
         )
     scaled = material.sensitivities[fit.name]
@@ -487,7 +487,7 @@ def moves_table(material: Material) -> tuple[ReportTable | None, int]:
         for (name, parameter, conclusion), *values, ways in moves[:MOST_CONCLUSIONS].itertuples()
     ]
     head = ["Parameter", "Model", "Conclusion", "Posterior", "At 0.8", "At 1.25", "Per doubling"]
-    caption = "Conclusions that move with the prior, and where they are at its power 0.8 and 1.25"
+    caption = "Conclusions that move with the prior, with their values at its powers 0.8 and 1.25"
     table = ReportTable(caption, [*head, "Moves"], rows, [1, 2, len(head)])
     return (table if rows else None), len(moves)
 

@@ -5,13 +5,13 @@ H(q, p) = U(q) + K(p) and ([1]_, equations 5.1 and 5.2)
 
     dq/dt = ∂H/∂p = M⁻¹ p,     dp/dt = −∂H/∂q = ∇ log π(q).
 
-| integrator | global order | keeps volume | reversible | gradients a step |
+| integrator | global order | preserves volume | reversible | gradients per step |
 |---|---|---|---|---|
 | :func:`euler` | 1 | no | no | 1 |
 | :func:`modified_euler` | 1 | yes | no | 1 |
 | :func:`leapfrog` | 2 | yes | yes | 1 |
 
-The three share one signature, so each can stand in for another. The order is of the error at a
+The three share one signature, so each can stand in for another. The order is that of the error at a
 fixed time as the step size ε goes to 0; the error of a single step is one order higher.
 
 Hamiltonian Monte Carlo gives the position q a momentum p and follows the equations for L steps of
@@ -21,9 +21,9 @@ with probability ([1]_, section 5.3.2)
     min(1, exp(H(q, p) − H(q*, p*))).
 
 exp(−H) is the joint density of q and p, in which q has density π. No Jacobian is needed if the
-integrator keeps volume. With leapfrog, which is also reversible, the algorithm is exact. The next
-transition draws a new momentum, so the flip never shows in the draws. The proof needs it, and it is
-kept here so that code and proof agree.
+integrator preserves volume. With leapfrog, which is also reversible, the algorithm is exact. The
+next transition draws a new momentum, so the flip never shows in the draws. The proof needs the
+flip, and it is kept here so that code and proof agree.
 
 References
 ----------
@@ -126,7 +126,7 @@ class Mass:
         Raises
         ------
         ConfigError
-            The mass is a vector or a matrix of another number of coordinates.
+            The mass is a vector or a matrix with a different number of coordinates.
         """
         if self.matrix.ndim and len(self.matrix) != position.shape[1]:
             raise ConfigError(f"mass must have {position.shape[1]} coordinates, like the position")
@@ -256,7 +256,7 @@ def phase_point(target: GradLogDensity, position: ArrayLike, momentum: ArrayLike
     Returns
     -------
     PhasePoint
-        The two, with log π and its gradient.
+        Position and momentum, with log π and its gradient.
 
     Raises
     ------
@@ -294,7 +294,7 @@ def hamiltonian(mass: Mass, point: PhasePoint) -> FloatArray:
 
     Examples
     --------
-    A leapfrog step of size ε on N(0, 1) changes the energy little:
+    A leapfrog step of size ε on N(0, 1) changes the energy only a little:
 
     >>> from pyflowers.samplers import Mass, StandardNormal, hamiltonian, leapfrog, phase_point
     >>> target, mass = StandardNormal(), Mass()
@@ -346,7 +346,7 @@ def euler(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step
     point : PhasePoint
         Where the step starts.
     step_size : float, or array of shape (chain, 1)
-        ε, for all chains or for each.
+        ε, the same for all chains or one for each.
 
     Returns
     -------
@@ -382,7 +382,7 @@ def modified_euler(
 
     The method is also called symplectic Euler or Euler–Cromer. It is *not* the Runge–Kutta method
     of order 2 that is also called modified Euler. The order is 1. Each half is a shear, so the step
-    keeps volume, and the energy error stays bounded while the step is stable. The step is not
+    preserves volume, and the energy error stays bounded while the step is stable. The step is not
     reversible: its reverse takes the halves in the other order.
 
     Parameters
@@ -394,7 +394,7 @@ def modified_euler(
     point : PhasePoint
         Where the step starts.
     step_size : float, or array of shape (chain, 1)
-        ε, for all chains or for each.
+        ε, the same for all chains or one for each.
 
     Returns
     -------
@@ -425,10 +425,11 @@ def leapfrog(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: S
 
         p½ = p + (ε/2) ∇ log π(q),     q′ = q + ε M⁻¹ p½,     p′ = p½ + (ε/2) ∇ log π(q′)
 
-    (Neal 2011, equations 5.18 to 5.20). The order is 2. The step keeps volume and is reversible:
-    flip the momentum, take a step, flip the momentum again, and the point is back. On a normal
-    target it is stable while ε < 2 sd (unit mass). The method is also called velocity Verlet. The
-    gradient at q′ is kept for the next step, so a step costs one gradient.
+    (Neal 2011, equations 5.18 to 5.20). The order is 2. The step preserves volume and is
+    reversible: after a step, flip the momentum, take another step and flip the momentum again, and
+    the point is back where it started. On a normal target it is stable while ε < 2 sd (unit mass).
+    The method is also called velocity Verlet. The gradient at q′ is kept for the next step, so a
+    step costs one gradient.
 
     Parameters
     ----------
@@ -439,7 +440,7 @@ def leapfrog(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: S
     point : PhasePoint
         Where the step starts.
     step_size : float, or array of shape (chain, 1)
-        ε, for all chains or for each.
+        ε, the same for all chains or one for each.
 
     Returns
     -------
@@ -503,7 +504,7 @@ def trajectory(
     point : PhasePoint
         Where the path starts.
     step_size : float, or array of shape (chain, 1)
-        ε, for all chains or for each.
+        ε, the same for all chains or one for each.
     num_steps : int
         L, the number of steps.
 
@@ -533,7 +534,7 @@ def trajectory(
 
 
 class HMCState(NamedTuple):
-    """Where the chains are, with log π, shape (chain,), and ∇ log π, shape (chain, dim), there."""
+    """Where the chains are, and log π, shape (chain,), and ∇ log π, shape (chain, dim), there."""
 
     position: FloatArray
     log_density: FloatArray
@@ -660,8 +661,8 @@ class HMC:
         Raises
         ------
         ConfigError
-            `position` has another shape, is not finite, or is outside the target's support, or
-            `mass` has another number of coordinates.
+            `position` has the wrong shape, is not finite, or is outside the target's support, or
+            `mass` has a different number of coordinates.
         """
         state = HMCState(*start(self.target, position, gradient=True))
         self.mass.check_fits(state.position)
@@ -699,7 +700,7 @@ class HMC:
         begin : PhasePoint
             Where the path starts.
         step_size : float, or array of shape (chain, 1)
-            ε, for all chains or for each.
+            ε, the same for all chains or one for each.
 
         Returns
         -------

@@ -190,9 +190,9 @@ def run(
 def accept(rng: np.random.Generator, log_ratio: FloatArray) -> tuple[BoolArray, FloatArray]:
     """Decide, for each chain, whether to accept with probability min(1, exp(log_ratio)).
 
-    Accepts if log u < log_ratio with u ~ U(0, 1). −log u is a standard exponential draw, which
-    never meets log 0. A ratio that is not a number (π could not be computed at the proposal)
-    rejects.
+    A chain accepts if log u < log_ratio with u ~ U(0, 1). −log u is drawn as a standard
+    exponential, so that log 0 cannot occur. If the ratio is not a number (π could not be computed
+    at the proposal), the chain rejects.
 
     Parameters
     ----------

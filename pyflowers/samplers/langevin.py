@@ -12,8 +12,9 @@ the error of the step [1]_, with log q(x′ | x) = −½ rᵀ M r / ε up to a c
 r = x′ − x − (ε/2) M⁻¹ ∇ log π(x). MALA with ε is Hamiltonian Monte Carlo with one leapfrog step of
 size √ε ([2]_, section 5.5.2).
 
-**SGLD**, stochastic-gradient Langevin dynamics, goes to x′ and estimates the gradient. With N
-observations, of which a mini-batch of n is drawn anew in each step ([3]_, equation 4):
+**SGLD**, stochastic-gradient Langevin dynamics, always moves to x′, with an estimate of the
+gradient. With N observations, of which a mini-batch of n is drawn anew in each step, it moves by
+([3]_, equation 4)
 
     θ′ = θ + (ε_t/2) ĝ + η,     η ~ N(0, ε_t),
     ĝ = ∇ log p(θ) + (N/n) Σ_batch ∇ log p(x_i | θ).
@@ -23,14 +24,14 @@ settles at variance
 
     σ² / (1 − ε/(4σ²)),
 
-from v = (1 − ε/(2σ²))² v + ε, stable while ε < 4σ². Steps with Σ ε_t = ∞ and Σ ε_t² < ∞ remove the
-bias ([3]_, equation 2); expectations then weight draw t by ε_t ([3]_, equation 11), which is the
-run's `step_size`.
+the fixed point of v = (1 − ε/(2σ²))² v + ε, which is stable while ε < 4σ². Steps with Σ ε_t = ∞ and
+Σ ε_t² < ∞ remove the bias ([3]_, equation 2); expectations then weight draw t by ε_t ([3]_,
+equation 11), which is the run's `step_size`.
 
-The handout's SGLD adds noise of *sd* ε_t where Langevin dynamics need √ε_t, see
-:func:`handout_noise_sd`. The fixed point of v = (1 − ε/(2σ²))² v + ε² is then
-ε σ² / (1 − ε/(4σ²)), so with small steps the draws are narrower than the posterior by the factor
-√ε: it is an optimiser with a little noise.
+The handout's SGLD adds noise of *sd* ε_t where Langevin dynamics need an sd of √ε_t; see
+:func:`handout_noise_sd`. The fixed point of v = (1 − ε/(2σ²))² v + ε² is then ε σ² / (1 − ε/(4σ²)),
+so with small steps the draws are narrower than the posterior by the factor √ε: this SGLD is an
+optimiser with a little noise.
 
 References
 ----------
@@ -125,8 +126,8 @@ class MALA:
         Raises
         ------
         ConfigError
-            `position` has another shape, is not finite, or is outside the target's support, or
-            `mass` has another number of coordinates.
+            `position` has the wrong shape, is not finite, or is outside the target's support, or
+            `mass` has a different number of coordinates.
         """
         state = HMCState(*start(self.target, position, gradient=True))
         self.mass.check_fits(state.position)
@@ -173,7 +174,7 @@ class DecayingSteps:
     Raises
     ------
     ConfigError
-        One of the three is out of range.
+        A parameter is out of range.
 
     Examples
     --------
@@ -199,7 +200,7 @@ class DecayingSteps:
 
 
 def langevin_noise_sd(step_size: float) -> float:
-    """Return √ε, the sd of noise of variance ε, as Langevin dynamics needs it.
+    """Return √ε, the sd of noise of variance ε, as Langevin dynamics need it.
 
     Parameters
     ----------
@@ -221,7 +222,7 @@ def langevin_noise_sd(step_size: float) -> float:
 
 
 def handout_noise_sd(step_size: float) -> float:
-    """Return ε, the handout's sd, which makes the draws' sd about √ε times the posterior's.
+    """Return ε, the handout's noise sd, which makes the draws' sd about √ε times the posterior's.
 
     Parameters
     ----------
@@ -320,8 +321,8 @@ class SGLD:
             count("batch_size", self.batch_size)
             if self.batch_size > self.target.num_obs:
                 raise ConfigError(
-                    f"batch_size must be at most the {self.target.num_obs} observations, "
-                    f"got {self.batch_size}"
+                    f"batch_size must be at most {self.target.num_obs}, the number of "
+                    f"observations, got {self.batch_size}"
                 )
 
     def init(self, position: ArrayLike) -> SGLDState:
@@ -340,7 +341,7 @@ class SGLD:
         Raises
         ------
         ConfigError
-            `position` has another shape, or is not finite.
+            `position` has the wrong shape, or is not finite.
         """
         return SGLDState(start_position(self.target, position), 0)
 

@@ -1,4 +1,4 @@
-"""A finite Markov chain: Metropolis on a state space small enough to write down its matrix.
+"""A finite Markov chain: Metropolis on a state space small enough to write down the matrix.
 
 Let π be a distribution on n states, q a proposal matrix (q_ij is the probability of proposing j
 from i). Metropolis–Hastings moves with probability ([1]_, section 2.2)
@@ -6,9 +6,8 @@ from i). Metropolis–Hastings moves with probability ([1]_, section 2.2)
     P_ij = q_ij min(1, π_j q_ji / (π_i q_ij)),  i ≠ j,     P_ii = 1 − Σ_{j≠i} P_ij.
 
 Then π_i P_ij = min(π_i q_ij, π_j q_ji) is symmetric: detailed balance, which implies π P = π. If
-every state can reach every other and the chain does not alternate, the distribution after t steps,
-π₀ Pᵗ, converges to π from any start at the rate |λ|ᵗ, with λ the second largest eigenvalue in
-modulus:
+every state can reach every other and the chain is not periodic, the distribution after t steps, π₀
+Pᵗ, converges to π from any start at the rate |λ|ᵗ, with λ the second largest eigenvalue in modulus:
 
     TV(δ_i Pᵗ, π) ≤ ½ √((1 − π_i)/π_i) |λ|ᵗ     ([2]_, proposition 3).
 
@@ -28,9 +27,9 @@ from pyflowers.samplers.kernels import FloatArray, count, numbers, positive
 
 
 def _probabilities(name: str, value: ArrayLike, ndim: int) -> FloatArray:
-    """Return `value` as floats, or raise ConfigError unless it is, or its rows are, distributions.
+    """Return `value` as floats; raise ConfigError unless it is a distribution.
 
-    A matrix must be square.
+    A matrix must be square, and each of its rows must be a distribution.
     """
     array = numbers(name, value, ndim)
     if ndim == 2 and array.shape[0] != array.shape[1]:
@@ -46,7 +45,7 @@ def _probabilities(name: str, value: ArrayLike, ndim: int) -> FloatArray:
 
 
 def ring_walk(num_states: int) -> FloatArray:
-    """Return the proposal matrix that goes one state left or right on a ring, ½ each.
+    """Return the matrix that proposes one state left or right on a ring, with probability ½ each.
 
     Parameters
     ----------
@@ -130,7 +129,7 @@ def detailed_balance_error(matrix: ArrayLike, distribution: ArrayLike) -> float:
     Returns
     -------
     float
-        The largest difference of two opposite flows.
+        The largest difference between two opposite flows.
 
     Raises
     ------
@@ -313,7 +312,7 @@ def simulate(
 
     Examples
     --------
-    The chains spend about ¾ of their time in state 0, as the stationary distribution does:
+    The chains spend about ¾ of their time in state 0, which is its stationary probability:
 
     >>> import numpy as np
     >>> from pyflowers.samplers import simulate

@@ -2,12 +2,12 @@
 
 From x, propose x′ ~ q(x′ | x) and go there with probability
 
-    A(x, x′) = min(1, π(x′) q(x | x′) / (π(x) q(x′ | x))),
+    A(x, x′) = min(1, π(x′) q(x | x′) / (π(x) q(x′ | x)));
 
 otherwise stay, and count x again. Then π(x) q(x′ | x) A(x, x′) is symmetric in x and x′, which is
 detailed balance, and π is stationary [2]_. Metropolis is the case q(x′ | x) = q(x | x′), where q
-cancels [1]_. Otherwise a proposal has a log density ratio log q(x | x′) − log q(x′ | x), of the
-move back to the move out.
+cancels [1]_. Otherwise a proposal has a log density ratio log q(x | x′) − log q(x′ | x), which
+compares the move back with the move out.
 
 | proposal | x′ | symmetric |
 |---|---|---|
@@ -72,8 +72,8 @@ class MetropolisInfo(NamedTuple):
 class SymmetricProposal(Protocol):
     """A proposal with q(x′ | x) = q(x | x′), for Metropolis.
 
-    Nothing can check the symmetry: Metropolis also runs on a proposal that is not symmetric, and
-    then does not draw from its target.
+    The symmetry is not checked: with a proposal that is not symmetric, Metropolis runs all the
+    same, but does not draw from its target.
     """
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
@@ -166,7 +166,7 @@ class Metropolis:
         Raises
         ------
         ConfigError
-            `position` has another shape, is not finite, or is outside the target's support.
+            `position` has the wrong shape, is not finite, or is outside the target's support.
         """
         return MetropolisState(*start(self.target, position))
 
@@ -183,7 +183,7 @@ class Metropolis:
         return state, MetropolisInfo(state.log_density, acceptance_rate, accepted)
 
     def log_q_ratio(self, _x: FloatArray, _proposed: FloatArray) -> FloatArray | float:
-        """Return log q(x | x′) − log q(x′ | x), which is 0 as the proposal is symmetric.
+        """Return log q(x | x′) − log q(x′ | x), which is 0 because the proposal is symmetric.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class MetropolisHastings(Metropolis):
 
 class _Symmetric:
     def log_ratio(self, x: FloatArray, _proposed: FloatArray, /) -> FloatArray:
-        """Return 0, as the proposal is symmetric.
+        """Return 0, because the proposal is symmetric.
 
         Parameters
         ----------
@@ -346,7 +346,7 @@ class UniformStep(_Step):
     """
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
-        """Return a uniform point of the cube of half side `scale` around x.
+        """Return a uniform point in the cube of half side `scale` around x.
 
         Parameters
         ----------

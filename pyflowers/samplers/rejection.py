@@ -1,7 +1,7 @@
 """Rejection sampling: uniform points in a disc from its square.
 
-Draw x uniformly from the cube [−r, r]^d and keep it if |x| ≤ r. What is kept is uniform in the
-ball, and the part that is kept is the ball's share of the cube,
+Draw x uniformly from the cube [−r, r]^d and keep it if |x| ≤ r. The kept points are uniform in the
+ball, and the share that is kept is the ball's share of the cube,
 
     π^(d/2) / (2^d Γ(d/2 + 1)):     π/4 for the disc, 0.0025 for d = 10, 2·10⁻⁸ for d = 20,
 
@@ -21,7 +21,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.samplers.kernels import BoolArray, FloatArray, count, positive
 
 MOST_PROPOSALS = 1e8
-"""More expected proposals than this are refused: the answer is a closed form away."""
+"""Draws for which more proposals are expected are refused: balls can be sampled directly."""
 
 _MOST_AT_ONCE = 100_000
 
@@ -146,7 +146,7 @@ def uniform_in_ball(
     rate = ball_acceptance_rate(dim)
     if num_draws / rate > MOST_PROPOSALS:
         raise ConfigError(
-            f"dim must be smaller for {num_draws} draws: the {dim}-ball keeps {rate:.1e} of its "
+            f"dim must be smaller for {num_draws} draws: the {dim}-ball fills {rate:.1e} of its "
             f"cube, so {num_draws / rate:.1e} proposals are needed"
         )
     # Few enough to fit in memory, many enough to be done in one go when draws are few.

@@ -4,7 +4,7 @@ A program declares θ with constraints; Stan samples x, unconstrained, with θ =
 
     log π(x) = log p(T(x), data) + log |det ∂T/∂x| + constant,
 
-which is `lp__` of CmdStan's output: terms of `~` statements that hold no parameter are left out.
+which is `lp__` of CmdStan's output: terms of `~` statements without a parameter are left out.
 The program is compiled once, by the embedded toolchain, into a shared library with a C interface,
 which is kept like an executable: see :mod:`pyflowers.toolchain.build`.
 
@@ -59,15 +59,15 @@ class StanDensity:
     include_paths : sequence of path
         Folders of the program's included files, in addition to the program's folder.
     engine : str
-        ``compiled``; ``interpreted``, by the engine stanli, which needs no compiler, is slower than
-        compiled code and treats any failure of the program as a rejection; or ``auto``: compiled
-        where there is a compiler.
+        ``compiled``; ``interpreted``, with the interpreter stanli, which needs no compiler, but is
+        slower than compiled code and treats any failure of the program as a rejection; or ``auto``,
+        which is ``compiled`` if there is a compiler and ``interpreted`` otherwise.
 
     Attributes
     ----------
     names : tuple of str, length dim
         The coordinates, such as ``mu`` and ``theta.1``, as Stan names them. For an array of
-        vectors, Stan's names are in another order than its coordinates: use :meth:`constrain`.
+        vectors, Stan's names are not in the order of the coordinates: use :meth:`constrain`.
     dim : int
         The number of coordinates.
     dims : dict of str to tuple of int
@@ -78,7 +78,7 @@ class StanDensity:
     ConfigError, ToolchainError, CompileError
         If the program cannot be compiled.
     DataError
-        If the data are not what the program declares, with Stan's message.
+        If the data do not match the program's declarations; the message is Stan's.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class StanDensity:
         ConfigError
             `x` is not shaped (chain, dim).
         FitError
-            The program failed by anything but a rejection, such as an index out of range.
+            The program failed for a reason other than a rejection, such as an index out of range.
         """
         return self._evaluate(x, gradient=False)[0]
 
@@ -170,7 +170,7 @@ class StanDensity:
         ConfigError
             `x` is not shaped (chain, dim).
         FitError
-            The program failed by anything but a rejection, such as an index out of range.
+            The program failed for a reason other than a rejection, such as an index out of range.
         """
         return self._evaluate(x, gradient=True)
 
@@ -200,9 +200,9 @@ class StanDensity:
         Raises
         ------
         ConfigError
-            `x` has another number of coordinates.
+            `x` has the wrong number of coordinates.
         FitError
-            A transformed parameter cannot be computed, with Stan's message.
+            A transformed parameter cannot be computed; the message is Stan's.
         """
         points = np.array(x, dtype=np.float64, order="C")
         leading, num = points.shape[:-1], math.prod(points.shape[:-1])
@@ -236,14 +236,14 @@ class StanDensity:
         Raises
         ------
         ConfigError
-            A parameter is missing, has the wrong shape, or is outside its constraint, with Stan's
-            message.
+            A parameter is missing, has the wrong shape, or violates its constraint; the last
+            message is Stan's.
         """
         columns = []
         leading: tuple[int, ...] = ()
         for name in self._parameters:
             if name not in parameters:
-                raise ConfigError(f"parameters must hold {name}, one of the program's own")
+                raise ConfigError(f"parameters must hold {name}, which the program declares")
             value, shape = np.asarray(parameters[name], dtype=np.float64), self.dims[name]
             leading = value.shape[: value.ndim - len(shape)]
             if value.shape != (*leading, *shape):
@@ -257,7 +257,7 @@ class StanDensity:
         return points.reshape((*leading, self.dim))
 
     def start(self, rng: np.random.Generator, num_chains: int, radius: float = 2.0) -> FloatArray:
-        """Return starting points as Stan draws them.
+        """Return starting points, drawn as Stan draws them.
 
         Each coordinate is uniform in (−radius, radius); a point that is rejected is drawn anew.
 
@@ -287,8 +287,8 @@ class StanDensity:
                 return points
             points[rejected] = rng.uniform(-radius, radius, (int(rejected.sum()), self.dim))
         raise FitError(
-            f"{self.source.path.name}: {_START_ATTEMPTS} random starts were all rejected; give "
-            "starting points by unconstrain()"
+            f"{self.source.path.name}: {_START_ATTEMPTS} random starts were all rejected; compute "
+            "starting points with unconstrain()"
         )
 
 

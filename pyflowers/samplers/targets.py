@@ -1,4 +1,4 @@
-"""The lectures' targets, whose moments and exact draws are known.
+"""The lectures' targets, with known moments and exact draws.
 
 | target | log density |
 |---|---|
@@ -237,7 +237,7 @@ class NormalMixture:
         return (highest + np.log(total))[..., 0], scaled / total
 
     def cdf(self, x: FloatArray) -> FloatArray:
-        """Return P(X ≤ x) of each element of x.
+        """Return P(X ≤ x) for each element of x.
 
         Parameters
         ----------
@@ -281,7 +281,7 @@ class Gamma:
     shape : number, or array of shape (dim,)
         a, positive. Its length is the number of coordinates.
     rate : number, or array of shape (dim,)
-        b, positive; a number serves all coordinates.
+        b, positive; a single number applies to all coordinates.
 
     Raises
     ------
@@ -319,7 +319,7 @@ class Gamma:
         self._log_constant = float((self.shape * np.log(self.rate) - log_gamma).sum())
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
-        """Return Σ (a − 1) log x − b x and its constant, −inf unless all x > 0.
+        """Return Σ (a − 1) log x − b x plus its constant, −inf unless all x > 0.
 
         Parameters
         ----------
@@ -383,7 +383,8 @@ class LinearRegression:
 
         log p(θ | y) = −(N − c) log σ − S(α, β) / (2σ²) + constant.
 
-    Let X be the N × 2 design, (α̂, β̂) least squares, V = (XᵀX)⁻¹, ν = N − 2 − c, s² = S(α̂, β̂)/ν:
+    Let X be the N × 2 design matrix, (α̂, β̂) the least-squares estimates, V = (XᵀX)⁻¹,
+    ν = N − 2 − c and s² = S(α̂, β̂)/ν. Then
 
         σ² ~ scaled-inv-χ²(ν, s²),   (α, β) | σ² ~ N((α̂, β̂), σ² V),
         β ~ t_ν(β̂, s² V_ββ),   and α likewise ([1]_, section 14.2, for c = 0).
@@ -395,12 +396,13 @@ class LinearRegression:
     y : array, shape (N,)
         The outcome.
     flat_in : "log_sigma" or "sigma"
-        Where the prior is flat. It decides the degrees of freedom, N − 2 or N − 3.
+        The scale on which the prior is flat. It decides the degrees of freedom, N − 2 or N − 3.
 
     Raises
     ------
     ConfigError
-        x and y differ in length, are too few, all x are equal, or all points are on a line.
+        x and y differ in length, there are too few points, all x are equal, or all points lie on a
+        line.
 
     References
     ----------
@@ -417,7 +419,7 @@ class LinearRegression:
     >>> np.round(target.marginal("beta").interval(0.9), 2)  # 1.7 ± 2.353 · √(0.367 / 10)
     array([1.25, 2.15])
 
-    At the least-squares line only log σ has a slope:
+    At the least-squares line, only the gradient in log σ is not 0:
 
     >>> theta = np.array([[0.6, 1.7, 0.0]])  # α, β and log σ
     >>> target.log_density(theta).round(2)  # −S / 2
@@ -459,14 +461,16 @@ class LinearRegression:
                 f"but hold {self.num_obs}"
             )
         if np.ptp(self.x) == 0:
-            raise ConfigError(f"x must vary for a slope to exist, but all of it is {self.x[0]}")
+            raise ConfigError(f"x must vary for a slope to exist, but all x are {self.x[0]}")
         design = np.column_stack([np.ones(self.num_obs), self.x])
         self.coefficients = np.linalg.lstsq(design, self.y, rcond=None)[0]
         self._unscaled_covariance = np.linalg.inv(design.T @ design)
         residual = self.y - design @ self.coefficients
         self._sum_of_squares = float(residual @ residual)
         if self._sum_of_squares <= 1e-24 * float(self.y @ self.y):
-            raise ConfigError("y must not be on a line exactly: sigma's posterior is then improper")
+            raise ConfigError(
+                "the points must not lie exactly on a line: sigma's posterior would be improper"
+            )
         self.residual_variance = self._sum_of_squares / self.degrees_of_freedom
 
     @property

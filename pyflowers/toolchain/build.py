@@ -1,10 +1,10 @@
-"""Compiling a Stan program, at most once, to an executable and a library of its density.
+"""Compiling a Stan program, at most once, into an executable and a library of its density.
 
 Both are content-addressed. The key of an executable is computed from the program's text with its
 includes, the options for stanc and C++ (including those in make's environment), the identity of
-CmdStan and the version of the compiler. A change in any of these gives a different executable. It
-is built in a separate folder, under a lock, moved into place in one step, and checked before each
-use. Nothing is written next to the program.
+CmdStan and the version of the compiler. A change in any of these gives a different executable. An
+executable is built in a separate folder, under a lock, moved into place in one step, and checked
+before each use. Nothing is written next to the program.
 
 The library is the class that stanc generates, with the C interface in ``density/density.cpp``. It
 needs Stan's headers and libraries from the embedded toolchain, but not CmdStan's front end.
@@ -87,14 +87,14 @@ def compile_program(
     cmdstan: CmdStan | None = None,
     include_paths: Sequence[str | Path] = (),
 ) -> Executable:
-    """Return the executable of a ``.stan`` file, see :func:`compile_source`.
+    """Return the executable of a ``.stan`` file; see :func:`compile_source`.
 
     Parameters
     ----------
     program : str or Path
         The ``.stan`` file.
     include_paths : sequence of path
-        Folders in which included files are searched, after the program's folder.
+        Folders to search for included files, after the program's folder.
     cmdstan : CmdStan, optional
         The CmdStan to compile with. Default: the result of :func:`find_cmdstan`.
 
@@ -197,7 +197,7 @@ def compile_library(source: Source) -> Path:
 def compile_sources(
     sources: Sequence[Source], cmdstan: CmdStan, jobs: int | None = None
 ) -> list[Executable]:
-    """Compile several programs, one per usable core at a time.
+    """Compile several programs, as many at a time as `jobs` or the number of usable cores allows.
 
     Raises
     ------
@@ -239,7 +239,7 @@ def _once(
     title: str,
     about: dict[str, str],
 ) -> None:
-    """Build a cached file if it is not intact, in a temporary folder that make can read."""
+    """Build a cached file in a temporary folder, unless it is intact."""
     if is_sound():
         return
     require_toolchain()
@@ -259,14 +259,14 @@ def _once(
 def _make(program: Path, cmdstan: CmdStan, *, includes: bool) -> Path:
     """Compile a program, which may include files in its folder, with CmdStan's makefile.
 
-    CmdStanPy's call of make is not used: it selects CmdStan by this process's environment, which
-    threads share, and when it is interrupted it leaves the compilers running.
+    CmdStanPy is not used to call make, because it selects CmdStan by this process's environment,
+    which threads share, and leaves the compilers running when it is interrupted.
     """
     executable = program.with_suffix(".exe" if os.name == "nt" else "")
     if any(character.isspace() for character in str(executable)):
         raise CompileError(
-            f"{program.name} does not compile: make cannot read the space in {executable.parent}, "
-            "the folder for temporary files; set TMPDIR to another"
+            f"{program.name} does not compile: make cannot handle the space in "
+            f"{executable.parent}, the folder for temporary files; set TMPDIR to another folder"
         )
     flags = [f"STANCFLAGS+=--include-paths={program.parent.as_posix()}"] if includes else []
     _compile([*make().split(), *flags, executable.as_posix()], program.name, cmdstan.path)

@@ -1,8 +1,8 @@
 """The user's cache: its place, locks, atomic creation of folders, and detection of damage.
 
-A cached file is intact if its size and modification time match the record, which needs only its
-directory entry. If only the time differs, as in a copied cache, the SHA-256 is compared, and the
-recorded time is restored, because make uses it to decide what is out of date.
+A cached file counts as intact if its size and modification time match the record, for which only
+its directory entry is read. If only the time differs, as in a copied cache, the SHA-256 is
+compared, and the recorded time is restored, because make uses it to decide what is out of date.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger("pyflowers")
 
 MANIFEST = "manifest.json"
 HEADERS = "headers.json"
-"""Manifest of the headers, which is separate because they are many and only needed to compile."""
+"""Manifest of the headers, separate because they are many and needed only to compile."""
 
 
 class Care(Enum):
@@ -115,7 +115,7 @@ def restore(folder: Path, care: Care, make: Callable[[], None]) -> None:
     Raises
     ------
     ToolchainError
-        If another user could write it, or it cannot be built.
+        If another user could write to it, or it cannot be built.
     """
     require_own(folder)
     if find_damage(folder, care) is None:
@@ -151,7 +151,7 @@ def cache_dir() -> Path:
 
 
 def is_own(path: Path) -> bool:
-    """Whether no other user could have written the file at `path`, or there is none."""
+    """Whether there is no file at `path`, or no other user could have written it."""
     try:
         require_own(path)
     except ToolchainError:
@@ -165,14 +165,14 @@ def require_own(path: Path) -> None:
     Raises
     ------
     ToolchainError
-        If another user owns or can write it, with the remedy.
+        If another user owns or can write it; the message gives the remedy.
     """
     if not hasattr(os, "geteuid"):
         return
     try:
         found = path.lstat()
     except OSError:
-        return  # its user will report the error
+        return  # the code that uses it will report the error
     other = "set PYFLOWERS_CACHE to a folder of your own"
     if found.st_uid != os.geteuid():
         raise ToolchainError(

@@ -29,12 +29,12 @@ def make() -> str:
 
 
 def require_toolchain() -> None:
-    """Check that the compiler and make are there.
+    """Check that the compiler and make are installed.
 
     Raises
     ------
     ToolchainError
-        If one is missing, with the package to install.
+        If one is missing; the message names the package to install.
     """
     missing = [tool for tool in (compiler(), make()) if shutil.which(tool.split()[0]) is None]
     if not missing:
@@ -65,7 +65,7 @@ def _first_line(command: str) -> str:
 
 
 def check_syntax(source: Source, program: Path, stanc: Path) -> None:
-    """Check a program with stanc before it is compiled, because its messages are clearer.
+    """Check a program with stanc before it is compiled, because stanc's messages are clearer.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def check_syntax(source: Source, program: Path, stanc: Path) -> None:
     CompileError
         With stanc's message.
     ToolchainError
-        If there is no stanc that runs.
+        If stanc does not run.
     """
     try:
         done = run([str(stanc), f"--include-paths={program.parent}", "--info", str(program)])

@@ -155,7 +155,7 @@ def check_wheel(file: Path, pinned: Pinned) -> None:
     Raises
     ------
     ToolchainError
-        If it is not a pinned wheel, with its digest.
+        If it is not a pinned wheel; the message gives its digest.
     """
     if not file.is_file():
         raise ToolchainError(f"--wheel {file}: no such file; check the path")
@@ -163,8 +163,8 @@ def check_wheel(file: Path, pinned: Pinned) -> None:
     if found not in pinned.digests:
         known = " or ".join(f"{sha256[:16]}…" for sha256 in pinned.digests)
         raise ToolchainError(
-            f"{file} has SHA-256 {found[:16]}…, not {known} of the pinned {REQUIREMENT} wheel for "
-            "this machine; fetch that wheel"
+            f"{file} has SHA-256 {found[:16]}…, but the pinned {REQUIREMENT} wheel for this "
+            f"machine has {known}; fetch that wheel"
         )
 
 
@@ -242,7 +242,7 @@ def embedded_home() -> Path | None:
 
 
 def _home(pinned: Pinned) -> Path:
-    """Name the front end by its ingredients: the wheel, our sources and the compiler."""
+    """Name the front end after what it is built from: the wheel, our sources and the compiler."""
     sources = [path.read_text(encoding="utf-8") for path in _driver_files()]
     identity = digest(pinned.digests[0], compiler(), compiler_version(), *sources)[:16]
     return cache_dir() / f"cmdstan-{VERSION}-{identity}"
@@ -284,7 +284,7 @@ def _compile_driver(folder: Path, jobs: int) -> None:
     total = len(list((folder / "driver").rglob("*.cpp")))
     command = [make(), f"-j{jobs}", "driver"]
     with (
-        stage("Compiling CmdStan's front end, about a minute", total) as advance,
+        stage("Compiling CmdStan's front end (about a minute)", total) as advance,
         started(command, cwd=folder, merged=True) as process,
     ):
         assert process.stdout is not None

@@ -26,7 +26,7 @@ class CmdStan:
     path : Path
         Its folder, in the form that CmdStanPy expects.
     version : str
-        Such as ``2.35.0``.
+        Its version, such as ``2.35.0``.
     origin : str
         How it was found: ``--cmdstan``, ``CMDSTAN``, ``~/.cmdstan``, ``conda`` or ``embedded``.
     """
@@ -122,7 +122,7 @@ def _open(path: Path, origin: str) -> CmdStan:
     if match is None:
         raise ToolchainError(
             f"{origin}: {path} is not a CmdStan folder (no makefile with CMDSTAN_VERSION); correct "
-            "the path, or leave it out to use the embedded CmdStan"
+            "the path, or pass --cmdstan embedded"
         )
     version = ".".join(match.groups())
     if (int(match[1]), int(match[2])) < OLDEST:
@@ -134,7 +134,7 @@ def _open(path: Path, origin: str) -> CmdStan:
 
 
 def _newest(folder: Path) -> Path | None:
-    """Return the newest release under `folder` that is built, if there is one."""
+    """Return the newest release under `folder` that has been built, if there is one."""
     releases = []
     for makefile in folder.glob("cmdstan-*/makefile"):
         numbers = re.fullmatch(r"cmdstan-(\d+)\.(\d+)\.(\d+)(-rc\d+)?", makefile.parent.name)

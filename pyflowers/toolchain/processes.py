@@ -1,9 +1,9 @@
 """Child processes that end with their parent: make and its compilers, pip, stanc, Stan programs.
 
-A child is started by a few lines of shell, which then wait for the end of a pipe whose other end
-only this process holds. When this process ends, by itself, by a signal or by SIGKILL, the system
-closes that end, and the shell kills the child with all its children. If a wait for the child is
-interrupted, the end is closed on purpose.
+A child is started by a few lines of shell, which then wait for a pipe to close. Only this process
+holds the other end of the pipe. When this process ends, by itself, by a signal or by SIGKILL, the
+system closes that end, and the shell kills the child with all its children. If a wait for the child
+is interrupted, the end is closed on purpose.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ exec 2>/dev/null
 kill -KILL "$watch"; wait "$watch"
 exit "$status"
 """
-"""Descriptor 3 ends when the parent ends. Killing 0 kills the shell's own process group.
+"""Descriptor 3 closes when the parent ends. Killing 0 kills the shell's own process group.
 
 Until the watch is running, the shell must survive a signal, such as a Ctrl-C to the whole group;
 otherwise nothing would be left to kill the child. The watch survives all of these signals.
@@ -68,7 +68,7 @@ _lifelines: weakref.WeakSet[_Lifeline] = weakref.WeakSet()
 
 
 def end_children() -> None:
-    """Kill all children that this process has started here, and their children."""
+    """Kill all children that this process has started with this module, and their children."""
     for lifeline in list(_lifelines):
         lifeline.cut()
 
@@ -93,7 +93,7 @@ def ending_children() -> Iterator[None]:
 def interruptible(function: Callable[[], T]) -> T:
     """Call a function that waits for children, in another thread, and wait for it.
 
-    Ctrl-C then ends the children first, and so the function.
+    Ctrl-C then ends the children first, and thereby the function.
     """
     with ThreadPoolExecutor(1) as executor, ending_children():
         return executor.submit(function).result()
@@ -220,7 +220,8 @@ def mortal(executable: Path, folder: Path) -> Iterator[Path]:
 def _make_launcher(executable: Path, launcher: Path, pipe: Path) -> int | None:
     """Write the stand-in and return this process's end of the pipe."""
     launcher.parent.mkdir()
-    # First opened for both, which never waits for a writer; if that is gone, reading ends at once.
+    # First opened for reading and writing, which never waits for a writer. If the parent is gone,
+    # reading then ends at once.
     quoted = shlex.quote(str(pipe))
     script = _WATCHED.format(
         listen=f"exec 4<>{quoted} 3<{quoted} 4<&- || exit 1",

@@ -46,7 +46,9 @@ class BatchData(DataConfig):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.files and (self.file is not None or self.by is not None):
-            raise ValueError("files excludes file and by; leave files or the others out")
+            raise ValueError(
+                "files cannot be combined with file or by; leave out files or the others"
+            )
         if self.by is not None and self.file is None:
             raise ValueError("by is the name of a column in file, but file is missing")
         return self
@@ -80,7 +82,7 @@ class Variant(Record):
 
 
 class BatchConfig(Models):
-    """The contents of a batch's file.
+    """The contents of a batch file.
 
     Attributes
     ----------
@@ -92,7 +94,7 @@ class BatchConfig(Models):
     include_paths : tuple of path
         Folders to search for the files that the programs include.
     priors : mapping of str to mapping
-        For each model the hyperparameters to change.
+        For each model, the hyperparameters to change.
     data, sampler, variants : table
         See the section with this name.
     keep : tuple of str
@@ -203,7 +205,7 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
     Raises
     ------
     ConfigError
-        If the file is wrong, in one sentence that names the file and the key.
+        If the file is wrong; the message names the file and the key.
     DataError
         If the file that is to be divided cannot be read.
     """
@@ -213,7 +215,7 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
 
 
 def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
-    """Yield each table with its label."""
+    """Return each table with its label."""
     if data.by is not None and data.file is not None:
         how = {name: how for name, how in data.reading.items() if name in OF_A_FILE}
         table = read_table(data.file, **how)

@@ -43,7 +43,7 @@ class DataConfig(Record):
     value : str or None
         The column that is observed. Default: the name in the declaration.
     columns : mapping of str to str
-        The table's names of other columns of the declaration.
+        The table's names for other columns of the declaration.
     sep : str or None
         Separator of the columns of a text file.
     decimal : str or None
@@ -106,8 +106,8 @@ class SamplerConfig(SamplerOptions):
     Attributes
     ----------
     centered : bool or mapping or None
-        The parametrisation of a program that has a choice, by group if it differs between groups.
-        Default: the program's choice.
+        The parametrisation of a program that offers a choice, by group if it differs between
+        groups. Default: the program's choice.
     engine : str
         The engine.
     """
@@ -173,7 +173,7 @@ def _called(model: str, family: str) -> str:
 
 
 def is_file(model: str) -> bool:
-    """Whether a model is a ``.stan`` file, which has a relative path and may include files."""
+    """Whether a model is a ``.stan`` file; its path may be relative, and it may include files."""
     return model.endswith(".stan") and not is_formula(model)
 
 
@@ -189,7 +189,7 @@ def _resolved(value: Any, folder: Path) -> Any:
 
 
 class OutputConfig(Record):
-    """The place of the run folders, one for each model, and other results.
+    """Where the run folders, one for each model, and the other results are written.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ class OutputConfig(Record):
 
 
 class Experiment(Models):
-    """The contents of an experiment's file.
+    """The contents of an experiment file.
 
     Attributes
     ----------
@@ -219,9 +219,9 @@ class Experiment(Models):
     family : str or None
         The family of the formulas' response; ``gaussian`` by default.
     include_paths : tuple of path
-        Where files that the programs include are looked for.
+        Folders to search for the files that the programs include.
     priors : mapping of str to mapping
-        For each model the hyperparameters to change.
+        For each model, the hyperparameters to change.
     data, sampler, output : table
         See the section of this name.
     interval : float
@@ -241,7 +241,7 @@ class Experiment(Models):
         return self
 
     def with_values(self, **sections: Any) -> Experiment:
-        """Return this experiment with some values changed, which are checked like a file.
+        """Return this experiment with some values changed, checked as if they were in a file.
 
         Parameters
         ----------
@@ -316,12 +316,15 @@ class Experiment(Models):
     def _spread(self, priors: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """Add the given priors to each model that has them."""
         known = {name: priors.keys() for name in self.names().values()}
-        if len(known) > 1:  # a single model reports itself which prior it lacks
+        if len(known) > 1:  # for a single model, a later check reports which prior it lacks
             opened = self.programs()
             known = {program.name: program.declaration.priors.keys() for program in opened}
         for prior in priors:
             if not any(prior in names for names in known.values()):
-                raise ConfigError(f"prior {prior}: none of {', '.join(known)} has such a prior")
+                raise ConfigError(
+                    f"prior {prior}: none of {', '.join(known)} has a hyperparameter of this name; "
+                    "correct it or leave it out"
+                )
         return {
             name: {**self.priors.get(name, {}), **{k: priors[k] for k in priors if k in names}}
             for name, names in known.items()
@@ -341,7 +344,7 @@ def read_config(path: str | Path) -> Experiment:
     Raises
     ------
     ConfigError
-        If the file is wrong, in one sentence that names the file and the key.
+        If the file is wrong; the message names the file and the key.
     """
     path = Path(path)
     if path.suffix == ".json":

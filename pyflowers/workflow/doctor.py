@@ -104,9 +104,10 @@ def compare_densities(
     scale = np.abs(one[1]).max(axis=1, keepdims=True) + 1e-300
     gradient = float((np.abs(one[1] - other[1]) / scale).max())
     is_equal = max(density, gradient) <= TOLERANCE
-    found = f"density within {density:.1g}, gradient within {gradient:.1g} at {NUM_POINTS} points"
-    advice = "" if is_equal else "; use --engine cmdstan, and report it to stanli"
-    return Finding("stanli", f"{found} of the compiled program{advice}", is_equal)
+    found = f"density within {density:.1g} and gradient within {gradient:.1g}"
+    at = f"of the compiled program's at {NUM_POINTS} points"
+    advice = "" if is_equal else "; use --engine cmdstan, and report this to the author of stanli"
+    return Finding("stanli", f"{found} {at}{advice}", is_equal)
 
 
 def _machine() -> Iterator[Finding]:
@@ -155,12 +156,12 @@ def _cache() -> Iterator[Finding]:
     for made in sorted([*folder.glob("stan-*"), *folder.glob("cmdstan-*")]):
         damage = find_damage(made, Care.DIGESTS)
         remedy = f"{damage}; pyflowers setup rebuilds it"
-        yield Finding(made.name.rpartition("-")[0], remedy if damage else "whole", damage is None)
+        yield Finding(made.name.rpartition("-")[0], remedy if damage else "intact", damage is None)
     libraries = sorted((folder / "libraries").glob("[!.]*"))
     built = [path / _program_of(path) for path in executables]
     built += [path / f"{_program_of(path)}.so" for path in libraries]
     broken = [path.parent.name for path in built if not is_intact(path)]
-    state = f"{', '.join(broken)} broken; rebuilt when next used" if broken else "all sound"
+    state = f"{', '.join(broken)} broken; rebuilt when next used" if broken else "all intact"
     yield Finding("executables", state, not broken)
     yield Finding("free space", _megabytes(free), free >= LITTLE_SPACE)
     writable = os.access(folder, os.W_OK)
@@ -168,7 +169,7 @@ def _cache() -> Iterator[Finding]:
 
 
 class Leftover(NamedTuple):
-    """A folder that a killed command left."""
+    """A folder that a killed command left behind."""
 
     path: Path
     state: str
@@ -176,7 +177,7 @@ class Leftover(NamedTuple):
 
 
 def repair(folders: Sequence[Path]) -> Iterator[Leftover]:
-    """Finish or remove the leftovers of killed commands, and report it.
+    """Finish or remove what killed commands left behind, and report each folder.
 
     Parameters
     ----------
@@ -196,7 +197,7 @@ def repair(folders: Sequence[Path]) -> Iterator[Leftover]:
 
 
 def _program_of(folder: Path) -> str:
-    """Return the program's name, which is followed by a digest in the cache."""
+    """Return the program's name, which precedes a digest in the name of its folder."""
     return folder.name.rpartition("-")[0]
 
 

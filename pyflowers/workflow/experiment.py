@@ -45,7 +45,7 @@ class ModelOutcome:
     fit : Fit or None
         The fit; None if the program refuses the data.
     refused : str
-        The reason for refusing.
+        The reason why the program refuses the data, or empty.
     refitted : tuple of str
         The reasons for the fit; empty if an earlier run was still valid.
     """
@@ -94,9 +94,9 @@ def run_experiment(
     cmdstan : str or Path, optional
         See :func:`pyflowers.toolchain.find_cmdstan`.
     refit_changed : bool
-        Whether a run of the same program whose other inputs changed is replaced.
+        Whether to replace a run of the same program if its other inputs have changed.
     overwrite : bool
-        Whether any earlier run is replaced.
+        Whether to replace any earlier run.
     show_progress : bool
         Whether to draw a bar for each chain.
     announce : callable, optional
@@ -107,8 +107,8 @@ def run_experiment(
     Raises
     ------
     PyflowersError
-        If the data cannot be read, a run is not to be replaced, or a fit does not finish. A
-        program that refuses data which others take is an outcome, not an error.
+        If the data cannot be read, a run must not be replaced, or a fit does not finish. That a
+        program refuses data which others accept is an outcome, not an error.
     """
     tasks = _tasks(experiment)
     engine = find_engine(experiment.sampler.engine, cmdstan)
@@ -139,7 +139,7 @@ def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None
     folder : Path
         The folder.
     plots : str
-        ``png``, ``svg``, ``pdf``, or ``none``, with which Matplotlib is not imported.
+        ``png``, ``svg``, ``pdf``, or ``none``, in which case Matplotlib is not imported.
     overwrite : bool
         Whether to replace a run with other inputs.
 
@@ -161,15 +161,15 @@ def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None
         fit.save(folder, overwrite=overwrite)
         raise FitError(
             f"{folder}: the run is saved, but its figures could not be drawn "
-            f"({type(error).__name__}: {error}); report this, and use --plots none until then"
+            f"({type(error).__name__}: {error}); report this, and meanwhile use --plots none"
         ) from error
     fit.save(folder, images, overwrite=overwrite)
 
 
 def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
-    """Compare each fit with closed-form VB if its program has that, for a report.
+    """For a report, compare each fit with closed-form VB if its program has it.
 
-    A fit that cannot be compared has the reason instead. Stan's approximations are left to
+    For a fit that cannot be compared, the value is the reason. Stan's approximations are left to
     ``pyflowers compare``, because for most posteriors they only show their own failures.
     """
     from pyflowers.analysis.methods import compare
@@ -180,7 +180,7 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
         if not fit.program.can(Capability.VB):
             continue
         if num > MOST_ELEMENTS:
-            found[fit.name] = f"with {num} quantities this takes long; run pyflowers compare"
+            found[fit.name] = f"with {num} quantities this takes too long; run pyflowers compare"
             continue
         try:
             found[fit.name] = compare(nuts=fit, approximations=False)
@@ -267,7 +267,7 @@ def _is_as_asked(record: RunRecord, program: Program, sampler: SamplerConfig) ->
 
 
 def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
-    """Refuse to replace a run of another program, and any run that is not the same."""
+    """Refuse to replace a run of another program or, without `refit_changed`, any changed run."""
     if not task.reasons or not (task.folder / FILE).is_file():
         return
     with suppress(DataError):  # a run that cannot be read may belong to the experiment

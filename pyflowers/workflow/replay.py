@@ -28,12 +28,13 @@ QUANTILES = (0.05, 0.5, 0.95)
 """Quantiles by which two runs are compared, regardless of the interval in their tables."""
 
 ALLOWED_ERRORS = 4.0
-"""Monte Carlo standard errors by which two runs of one posterior may differ, see :func:`_limit`."""
+"""Monte Carlo standard errors by which two runs of one posterior may differ; see :func:`_limit`."""
 
 FALSE_ALARMS = 0.001
 """Probability that two runs of one posterior are called different, with at least 4 × 1,000 draws.
 
-With fewer draws the standard errors are uncertain: with 4 × 250 draws it is about 0.005.
+With fewer draws, the standard errors are uncertain: with 4 × 250 draws, the probability is about
+0.005.
 """
 
 
@@ -83,7 +84,7 @@ def replay(
     cmdstan: str | Path | None = None,
     show_progress: bool = False,
 ) -> Replay:
-    """Repeat the fit of a run folder from its ``run.json`` and compare.
+    """Repeat the fit of a run folder from its ``run.json`` and compare the draws.
 
     Parameters
     ----------
@@ -100,12 +101,12 @@ def replay(
     Returns
     -------
     Replay
-        ``different`` without a second run if the data file has changed.
+        The comparison. If the data file has changed, it is ``different``, without a second run.
 
     Raises
     ------
     PyflowersError
-        If the folder is not a run, or the second run does not finish.
+        If the folder is not a run folder, or the second run does not finish.
     """
     first = Fit.load(folder)
     record = first.record
@@ -162,7 +163,7 @@ def compare_runs(first: Fit, second: Fit, notes: list[str] | None = None) -> Rep
     name = names[worst % len(names)]
     if errors[worst] <= _limit(errors.size):
         return Replay("statistically equal", float(errors[worst]), name, tuple(notes))
-    unexplained = "nothing that is recorded changed: run pyflowers doctor and report this"
+    unexplained = "nothing recorded in the run changed: run pyflowers doctor and report this"
     return Replay("different", float(errors[worst]), name, tuple(notes) or (unexplained,))
 
 
@@ -182,7 +183,7 @@ def _program_now(first: Fit) -> tuple[Program, list[str]]:
 
 
 def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
-    """Return the data for the run, the changes in their file, and further notes."""
+    """Return the data for the run, the changes in the data file, and further notes."""
     about = first.record.data
     kept = first.data
     if about.source is None:
@@ -210,14 +211,14 @@ def _differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDA
         errors = [np.nan_to_num(mcse_quantile(draws, quantile)) for draws in (first, second)]
         apart = np.abs(values[0] - values[1])
         error = np.hypot(*errors)
-        # A constant has no standard error: it is the same or it is not.
+        # A constant has no standard error: it is the same in both runs or it is not.
         still = np.where(apart > 0, np.inf, 0.0)
         found.append(np.divide(apart, error, out=still, where=error > 0))
     return np.concatenate(found)
 
 
 def _limit(num: int) -> float:
-    """Return the largest of `num` differences that may occur by chance, in standard errors."""
+    """Return how large the largest of `num` differences may be by chance, in standard errors."""
     from scipy.stats import norm
 
     return max(ALLOWED_ERRORS, float(norm.isf(FALSE_ALARMS / (2 * max(num, 1)))))
@@ -226,8 +227,8 @@ def _limit(num: int) -> float:
 def data_changes(before: Data, now: Data) -> list[str]:
     """Describe up to five rows that have changed; empty if all rows are the same.
 
-    Observations are identified by group and time if the program has both, so that a row that only
-    moved has not changed. Otherwise they are identified by their position.
+    Observations are identified by group and time if the program has both, so that a row that has
+    only moved counts as unchanged. Otherwise they are identified by their position.
     """
     if before.sha256 == now.sha256:
         return []

@@ -1,7 +1,7 @@
-"""Checks and contrasts at 1,000 groups × 1,000 months × 4,000 draws; prints the peak of memory.
+"""Run checks and contrasts at 1,000 groups × 1,000 months × 4,000 draws; print the peak memory.
 
 Run as ``python tests/analysis/scale.py [GROUPS MONTHS DRAWS]``. All replicated data at once would
-be 32 GB.
+take 32 GB.
 """
 
 import json
@@ -23,7 +23,7 @@ from synthetic_fits import synthetic_fit
 def peak_memory():
     """Return this process's largest resident memory in MB.
 
-    The system's ru_maxrss would include the process that started this one.
+    The system's ru_maxrss may be the peak of the process that started this one.
     """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):

@@ -142,12 +142,12 @@ def test_slopes_are_derivatives(formula, family, column, derivative):
 
 
 def test_slopes_of_a_spline_stay_where_it_has_values():
-    """A cubic in the span of a spline has the cubic's derivative, even at the ends."""
+    """A spline that is a single cubic has the slopes of that cubic, even at the ends."""
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"t": np.linspace(0, 1, 40)})
     frame["y"] = 1 + 2 * frame.t - 3 * frame.t**2 + rng.normal(0, 0.05, 40)
     fit = fit_of("y ~ bs(t, df=3)", frame=frame)
-    # Without inner knots it is a cubic in each draw, which is fitted and differentiated here.
+    # Without inner knots the spline is a cubic in each draw; fit that cubic and differentiate it.
     values = np.asarray(pyflowers.predict(fit, frame).draws()).reshape(-1, 40)
     expected = [
         np.polynomial.Polynomial.fit(frame.t, row, 3).deriv()(frame.t).mean() for row in values
@@ -186,7 +186,7 @@ def test_groups_are_the_datas_or_none_or_the_population():
     at = np.exp(one + slope * (X + 1)) - np.exp(one + slope * X)
     close(draws(fit, groups="none")[..., 0], at.mean(axis=2))
     close(draws(fit)[..., 0], (at * np.exp(site_of(fit))).mean(axis=2))
-    raised = np.exp(fit.draws["sd_site"] ** 2 / 2)  # E exp(r) of a normal r
+    raised = np.exp(fit.draws["sd_site"] ** 2 / 2)  # E exp(r) for normal r
     np.testing.assert_allclose(
         draws(fit, groups="population")[..., 0], (at * raised).mean(axis=2), rtol=1e-6
     )
@@ -214,12 +214,13 @@ def test_a_column_of_two_numbers_is_compared_at_both():
     ("columns", "options", "words"),
     [
         (("site",), {}, "site is a group; compare its labels with contrast"),
-        (("y",), {}, "'y' is no covariate of hit_x_times_sex_1_site_bernoulli; these are x, sex"),
+        (("y",), {}, "'y' is not a covariate of hit_x_times_sex_1_site_bernoulli; its"),
+        (("y",), {}, "its covariates are x, sex"),
         (("x", "sex"), {"between": (1, 2)}, "between compares two values of one column"),
         (("x",), {"between": ("low", "high")}, "between takes two values of x"),
-        (("sex",), {"between": ("f", "x")}, "'x' is no level of sex; choose two of f, m"),
-        (("x",), {"step": "mean"}, "step takes a number or sd, got 'mean'"),
-        (("x",), {"step": 0}, "step takes a number or sd, got 0"),
+        (("sex",), {"between": ("f", "x")}, "'x' is not a level of sex; choose two of f, m"),
+        (("x",), {"step": "mean"}, "step takes a nonzero number or sd, got 'mean'"),
+        (("x",), {"step": 0}, "step takes a nonzero number or sd, got 0"),
         (("sex",), {"slopes": True}, "effects: sex is a factor; leave --slopes out"),
         (("x",), {"slopes": True, "scale": "ratio"}, "slopes are derivatives"),
         (("x",), {"scale": "log"}, "scale must be difference, ratio, odds ratio, got 'log'"),
@@ -237,12 +238,12 @@ def test_scales_need_what_they_compare():
         pyflowers.effects(fit_of("y ~ x"), scale="odds ratio")
     with pytest.raises(ConfigError, match="needs expected values above 0; take the difference"):
         pyflowers.effects(fit_of("y ~ x"), between=(-300, 300), scale="ratio")
-    with pytest.raises(ConfigError, match="depends on no column but groups"):
+    with pytest.raises(ConfigError, match="depends on no columns except groups"):
         pyflowers.effects(fit_of("y ~ 1 + (1 | site)"))
     with pytest.raises(DataError, match=r"colour: the fit does not use this column.*--new"):
         pyflowers.effects(fit_of("y ~ x"), by="colour")
     # Beyond the data a spline has no values.
-    with pytest.raises(DataError, match=r"row \d+: .*bs\(hours, df=4\) ends where its data ended"):
+    with pytest.raises(DataError, match=r"row \d+: .*bs\(hours, df=4\) is not defined beyond"):
         pyflowers.effects(fit_of("y ~ bs(hours, df=4)"), "hours", step=5)
 
 
@@ -310,7 +311,7 @@ def test_figures_of_conditional_effects(theme):
     spread = plots.conditional_effects(fit, "x", spread="site", theme=theme).axes[0]
     thin = [line for line in spread.lines if line.get_linewidth() == 0.6]
     assert len(thin) == 6
-    # Each is the median of its label, at the most frequent dose.
+    # Each thin line is the median for one site, at the most frequent dose.
     assert FRAME.dose.mode()[0] == "zero"
     x, first = np.linspace(X.min(), X.max(), 61), fit.draws["r_site"][:, :, 0]
     at = eta + b(fit, "dosezero") + b(fit, "dosezero:x") * x
@@ -321,13 +322,13 @@ def test_figures_of_conditional_effects(theme):
     for options, words in (
         ({"by": "site"}, "by takes a different column"),
         ({"by": "x"}, "by takes a different column"),
-        ({"by": "dose", "spread": "site"}, "each label has a curve for one level only"),
+        ({"by": "dose", "spread": "site"}, "by and spread cannot be combined"),
         ({"spread": "dose"}, "spread must be a column of groups (site), got 'dose'"),
     ):
         with pytest.raises(ConfigError, match=re.escape(words)):
             plots.conditional_effects(fit, "x", **options)
     with pytest.raises(
-        ConfigError, match=r"'site' is no covariate of .*; these are dose, x, hours"
+        ConfigError, match=r"'site' is not a covariate of .*; its covariates are dose, x, hours"
     ):
         plots.conditional_effects(fit, "site")
 
@@ -353,7 +354,7 @@ def test_command_and_report(tmp_path, capfd):
     page = tmp_path / "report.html"
     assert run("report", out, "--out", page) == 0
     html = page.read_text()
-    assert "on average over the 60 observations, each with the effects of the row's group" in html
+    assert "on average over the 60 observations, each with the effects of its group" in html
     fit = pyflowers.Fit.load(out)
     median = pyflowers.effects(fit, "x").table()["median"].iloc[0]
     assert f'value="{float(median)!r}"' in html
@@ -381,7 +382,7 @@ def test_columns_of_offsets_and_of_like_names_have_figures(tmp_path, capfd):
 
 
 def test_a_report_says_why_it_has_no_effects(tmp_path):
-    """If the rule of an edited program disagrees with its density, there is still a report."""
+    """A report is written even if an edited program's prediction rule contradicts its density."""
     program = pyflowers.Program.from_formula("y ~ x", FRAME)
     path = tmp_path / "mine.stan"
     program.write(path)

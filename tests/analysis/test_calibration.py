@@ -1,6 +1,6 @@
-"""Simulation-based calibration: right programs pass, and planted bugs are detected.
+"""Simulation-based calibration: correct programs pass, and planted bugs are detected.
 
-Both for the prior and for the posterior of one data set.
+Parameters are drawn from the prior, or from the posterior of one data set.
 """
 
 from dataclasses import replace
@@ -217,7 +217,7 @@ def test_the_command(tmp_path, capsys):
     assert run(*words, "--posterior") == 0
     said = capsys.readouterr().out
     assert "all 3 quantities are calibrated" in said
-    assert "a wrong prior is not seen" in said
+    assert "cannot detect a wrong prior" in said
 
 
 def test_independent_draws_are_calibrated(tmp_path):
@@ -255,7 +255,7 @@ def test_a_calibration_whose_fits_all_failed_says_why(tmp_path, own_program):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(PRIORS))
 def test_a_thousand_simulations(name, tmp_path):
-    """With one engine; scripts/calibration uses both, for docs/calibration.md."""
+    """One engine is used here; scripts/calibration, which writes docs/calibration.md, uses both."""
     found: Calibration = calibrated(
         name, name, tmp_path / "sbc", 1000, num_ranks=100, options={"adapt_delta": 0.95}
     )
@@ -309,7 +309,7 @@ DATA = {"N": 12, "y": [4, 5, 6, 4, 0, 2, 5, 3, 8, 6, 10, 8], "held_out": [0] * 1
 
 @pytest.mark.parametrize(("factor", "is_right"), [("", True), (" + 0.7", False)])
 def test_a_likelihood_that_is_not_that_of_new_data_is_seen(tmp_path, own_program, factor, is_right):
-    """The planted bug: a Poisson log rate off by a constant."""
+    """The planted bug is a Poisson log rate that is off by a constant."""
     program = own_program("effects", OWN.replace("(mu + b[n])", f"(mu + b[n]{factor})"))
     found = pyflowers.sbc(program, DATA, out=tmp_path / "sbc", sims=40, **POSTERIOR)
     assert len(found.batch.failures) == 0
@@ -324,7 +324,7 @@ def test_parameters_are_those_of_the_observed_data(tmp_path):
     found = pyflowers.sbc("multilevel_poisson", out=tmp_path / "sbc", sims=20, **POSTERIOR)
     assert found.failed == []
     assert found.quantities[-1] == "log_lik"
-    assert "a wrong prior is not seen" in " ".join(found.notes)
+    assert "cannot detect a wrong prior" in " ".join(found.notes)
     # The third plant has 8 flowers a month; the prior's sd on the log scale is 100.
     rates = found.ranks.loc[found.ranks["parameter"] == "mu_plant[3]", "true"]
     assert abs(rates.mean() - 8) < 4 * 1.4 / np.sqrt(20)
@@ -339,7 +339,7 @@ def test_new_observations_have_effects_of_their_own(tmp_path, own_program):
     assert (made.y_rep[..., :4] == [9, 0, 2, 3]).all()
     assert made.data["N"] == 8
     assert made.data["held_out"].tolist() == [0] * 8
-    # The first observation is far from its population, but a new one in its place is not.
+    # The first observation is far from the population mean; the new one simulated for it is not.
     old, new = (made.draws["b"][..., i].mean() for i in (0, 4))
     assert old > 0.3
     assert abs(new) < 4 * 0.5 / np.sqrt(200)
@@ -359,7 +359,7 @@ def test_data_that_cannot_grow_are_refused(tmp_path, own_program):
     with pytest.raises(ConfigError, match="the size of y is not a variable of the data block"):
         pyflowers.sbc(own_program("fixed", fixed), data, out=tmp_path / "a", sims=4, **POSTERIOR)
     square = OWN.replace("int<lower=0, upper=1> held_out;", "int held_out; matrix[2, N] x;")
-    with pytest.raises(ConfigError, match="how x grows with N is not plain"):
+    with pytest.raises(ConfigError, match="the sizes of x depend on N; use N only as its first"):
         pyflowers.sbc(own_program("square", square), data, out=tmp_path / "a", sims=4, **POSTERIOR)
     with pytest.raises(ConfigError, match="posterior and simulate cannot be combined"):
         pyflowers.sbc("iid_normal", out=tmp_path / "a", sims=4, simulate=never, **POSTERIOR)

@@ -1,4 +1,4 @@
-"""Predictive checks fail for data that break the model, and pass for data of the model."""
+"""Predictive checks fail for data that break the model, and pass for data simulated from it."""
 
 import functools
 import re
@@ -24,7 +24,7 @@ SAMPLER = {"chains": 2, "warmup": 500, "draws": 500, "engine": "stanli"}
 
 
 def counts_of(plant_by_month):
-    """A table of counts shaped (plant, month)."""
+    """Turn counts of shape (plant, month) into a table."""
     rows = [
         (f"p{p}", month, int(value))
         for p, months in enumerate(plant_by_month)
@@ -34,7 +34,7 @@ def counts_of(plant_by_month):
 
 
 def made(kind):
-    """Data of the Poisson model, and data that break it in one way."""
+    """Simulate data from the Poisson model, or data that break it in one way."""
     rng = np.random.default_rng(11)
     rate = np.exp(rng.normal(1.6, 0.4, NUM_PLANTS))[:, None] * np.ones(NUM_MONTHS)
     if kind == "overdispersed":
@@ -91,7 +91,7 @@ def test_each_check_flags_data_that_break_it(kind, name, flagged):
 
 
 def test_the_mean_is_flagged_where_a_prior_forbids_it():
-    """A prior on the population that contradicts the data and pulls means away from them."""
+    """The prior on the population contradicts the data and pulls the means away from them."""
     tight = {"mu_mean": 0.0, "mu_sd": 0.01, "sigma2_nu": 1e6, "sigma2_scale": 0.05}
     found = checked("good", **tight)
     assert "mean" in failed(found)
@@ -120,7 +120,7 @@ def test_one_wild_plant_shows_only_against_the_population():
     ],
 )
 def test_p_values_of_the_models_own_data_are_seldom_extreme(name):
-    """Over data sets of the model the limits are crossed less often than for uniform p-values."""
+    """For data simulated from the model, few p-values lie beyond the limits."""
     values = _p_values()[name]
     assert np.mean((values < 0.01) | (values > 0.99)) <= 0.05
     assert 0.3 < values.mean() < 0.7
@@ -128,7 +128,7 @@ def test_p_values_of_the_models_own_data_are_seldom_extreme(name):
 
 @functools.cache
 def _p_values():
-    """P-values over 40 data sets; `synthetic_fit` draws from the posterior exactly enough."""
+    """P-values over 40 data sets; `synthetic_fit` draws closely enough from the posterior."""
     found = {}
     for seed in range(40):
         rng = np.random.default_rng([5, seed])
@@ -178,7 +178,7 @@ def test_the_most_distant_group_is_grubbs_statistic():
 
 
 def uneven(rng, shape):
-    """Four groups in mixed rows, of 1, 2, 4 and 5 rows; values for the data sets of `shape`."""
+    """Four groups of 1, 2, 4 and 5 shuffled rows, their codes, and counts of the given shape."""
     labels = table(["a", "b", "c", "d"], 3).labels("plant")
     codes = rng.permutation(np.repeat(np.arange(4), [1, 2, 4, 5]))
     groups = Groups.of(replace(labels, codes=codes), 12, counts=True)
@@ -187,7 +187,7 @@ def uneven(rng, shape):
 
 def test_what_varies_within_groups_is_pooled_over_them():
     groups, codes, y = uneven(np.random.default_rng(1), (3, 12))
-    y[:, codes == 2] = 0  # a group without counts has no information on dispersion
+    y[:, codes == 2] = 0  # zeros alone contain no information on dispersion
     y[2] = 0
     of_measurements = replace(groups, counts=False)
     for row, sd, index in zip(y, of_measurements.within(y), groups.within(y), strict=True):
@@ -217,7 +217,8 @@ def test_autocorrelation_is_of_consecutive_times_within_a_group():
     times[codes == 2] = [5, 0, 1, 6]
     times[codes == 3] = [4, 3, 1, 0, 7]
     pairs = groups.consecutive(times)
-    expected = {(2, 0, 1), (2, 5, 6), (3, 0, 1), (3, 3, 4)}  # two rows are opposite
+    # Group 1 is left out, because the deviations of two rows from their mean are opposite.
+    expected = {(2, 0, 1), (2, 5, 6), (3, 0, 1), (3, 3, 4)}
     assert {(codes[a], times[a], times[b]) for a, b in pairs.T} == expected
     assert np.all(codes[pairs[0]] == codes[pairs[1]])
     y[1, codes == 2] = 3.0  # a group that does not vary has no correlation
@@ -238,7 +239,7 @@ def test_values_that_resemble_those_before_are_flagged_in_the_users_words():
     fit = synthetic_fit("multilevel_normal", from_frame(pd.DataFrame(rows, columns=names)))
     found = {check.name: check for check in pyflowers.check(fit).failed}
     assert found["autocorrelation"].finding.startswith(
-        "the values of milk resemble those at the day before within each pen more than the model "
+        "the values of milk resemble those at the previous day within each pen more than the model "
         "predicts (autocorrelation at lag 1 0."
     )
 
@@ -307,11 +308,11 @@ def test_of_large_data_fewer_sets_have_new_groups(monkeypatch):
     outlier = next(check for check in found.checks if check.name == "group_outlier")
     assert outlier.replicated.shape == (400,)
     assert found.num_replicates == 2000
-    assert found.notes == ("group_outlier: 400 data sets with new groups represent all",)
+    assert found.notes == ("group_outlier: only 400 data sets with new groups are replicated",)
 
 
 def test_blocks_do_not_change_what_is_found(monkeypatch):
-    """Replicates that Stan has drawn do not depend on the size of blocks in memory."""
+    """Checks of replicates that Stan has drawn do not depend on the size of blocks in memory."""
     fit = pyflowers.fit(program_of("pumps"), table_of("pumps"), seed=1, **SAMPLER)
     whole = pyflowers.check(fit).table()
     monkeypatch.setattr(checks, "BLOCK_VALUES", 35)
@@ -367,7 +368,7 @@ def test_the_shape_of_the_pits_says_what_is_wrong(u, words):
 @pytest.mark.parametrize(
     ("num_bad", "words"),
     [
-        (40, "without them the check passes, so that its failure rests on them"),
+        (40, "without them the check passes, so its failure depends on them"),
         (4, "without them the check fails as well"),
     ],
 )
@@ -423,7 +424,7 @@ def test_pits_keep_their_number_of_draws_and_their_band():
 
 
 def test_a_pit_is_what_a_refit_without_the_observation_gives():
-    """Against exact leave-one-out of the normal model, whose predictive is a t distribution."""
+    """Compare with exact leave-one-out of the normal model, whose predictions are t-distributed."""
     from scipy.stats import t
 
     y = np.random.default_rng(4).normal(3, 2, 24)
@@ -446,7 +447,7 @@ def test_of_many_observations_a_sample_stands_for_all(monkeypatch):
     found = pyflowers.check(fit)
     assert found.pit.values.size == 60
     assert np.all(np.diff(found.pit.rows) > 0)
-    assert "loo_pit: 60 of 300 observations, evenly spaced, represent all" in found.notes
+    assert "loo_pit: computed for 60 of 300 observations, evenly spaced" in found.notes
 
 
 def test_a_program_that_cannot_replicate_is_told_what_to_add(own_program):

@@ -61,7 +61,7 @@ def test_ranks_count_from_the_largest(fit):
 
 
 def posterior(**quantities):
-    """Draws as a posterior, each given with the labels along its dimensions."""
+    """Return draws as a posterior; each quantity is given with the labels of its dimensions."""
     found = {
         name: (("chain", "draw", *labels), draws) for name, (draws, labels) in quantities.items()
     }

@@ -1,4 +1,4 @@
-"""Simultaneous bands of uniform values have exact coverage; other values leave them."""
+"""Simultaneous bands for uniform values have the requested coverage; other values leave them."""
 
 import itertools
 from math import comb
@@ -50,7 +50,7 @@ def test_what_leaves_and_what_stays_make_one(num_draws):
 
 
 def test_a_p_value_is_accurate_far_in_the_tail():
-    """It was 1 minus a sum, and could be negative (issue 25, A6). The bounds are Bonferroni's."""
+    """As 1 minus a sum it could be negative (issue 25, A6). The bounds here are Bonferroni's."""
     for num, at in ((50, 0.001), (403, 0.5)):
         values = np.full(num, at)
         points = band_points(num, 4000)
@@ -96,7 +96,7 @@ def test_p_values_agree_with_bands_and_are_uniform(num_draws):
         if num_draws is not None:
             sample = from_ranks(rng.integers(0, num_draws + 1, 60), num_draws)
         values.append(p_value(sample, num_draws=num_draws))
-        if abs(values[-1] - 0.1) > 0.01:  # counts are integers, and may differ next to the limit
+        if abs(values[-1] - 0.1) > 0.01:  # counts are integers, so the two may differ at the limit
             assert band.contains(sample) == (values[-1] > 0.1)
     for level in (0.1, 0.5):
         share = np.mean(np.asarray(values) <= level)
@@ -118,7 +118,7 @@ def test_what_is_not_uniform_leaves_the_band(values):
 
 
 def test_ranks_at_the_ends_count():
-    """All ranks 0: the band of the counts is left at the first point."""
+    """If all ranks are 0, the counts leave the band at the first point."""
     values = from_ranks(np.zeros(20), 99)
     assert np.all(counts(values, band_points(20, 99), 20) == 20)
     assert p_value(values, num_draws=99) < 1e-9

@@ -1,6 +1,6 @@
 """PSIS-LOO against exact leave-one-out by quadrature, and against ArviZ.
 
-log p(y[n] | the others) = log p(y) − log p(the others): two evidences of the exact posterior.
+log p(y[n] | the others) = log p(y) − log p(the others), a difference of two exact log evidences.
 """
 
 import re
@@ -61,7 +61,7 @@ def monte_carlo_error(fit):
     return float((error / ratios.mean((0, 1))).sum())
 
 
-# The second has the heaviest ratios, because of its plants' variances; its largest k-hat is 0.7.
+# The second model's ratios have the heaviest tails (k-hat up to 0.7): each plant has a variance.
 @pytest.mark.parametrize(
     ("name", "precision"),
     [
@@ -92,9 +92,9 @@ def test_other_draws_change_elpd_by_its_monte_carlo_error():
     found = [loo([pyflowers.fit("iid_normal", FRAME, seed=seed, **how)]).best for seed in range(25)]
     spread = np.std([each.elpd for each in found], ddof=1)
     mcse = np.mean([each.mcse for each in found])
-    # The sd of 25 values is known to 14%, and the error of a small tail to less.
+    # The sd of 25 values is known to within 14%, and the error from a small tail less precisely.
     assert 0.65 < spread / mcse < 1.5
-    # Negative control: it differs from the standard error, and from an error that ignores the sum.
+    # Negative control: it differs from the standard error. It falls with the number of draws.
     assert found[0].se > 5 * mcse
     assert loo([pyflowers.fit("iid_normal", FRAME, seed=1, engine="exact")]).best.mcse < (
         0.75 * mcse
@@ -120,7 +120,7 @@ def test_one_posterior_under_two_names_predicts_alike(fits):
 
 
 def test_counts_that_are_all_zero_are_compared_and_checked():
-    """Rates underflow to 0, which must not lead to infinite or missing values or warnings."""
+    """Rates underflow to 0, which must not lead to infinite or missing values, or to warnings."""
     frame = FRAME[:6].assign(plant=list("aabbcc"), flowers=0)
     fit = pyflowers.fit("multilevel_poisson", frame, seed=1, engine="exact")
     assert (fit.draws["mu_plant"] == 0).any()
@@ -160,7 +160,7 @@ generated quantities {
 
 
 def test_a_program_of_ones_own_is_compared_with_those_that_ship(own_program, fits):
-    """The first model again, with its likelihood in Stan."""
+    """The user program is iid_normal again, with its likelihood in Stan."""
     program = own_program("mine", OWN, '[data]\ny = { column = "flowers" }')
     mine = pyflowers.fit(program, FRAME, seed=4, draws=2000, cmdstan="embedded")
     found = {model.name: model for model in loo([mine, *fits.values()]).models}
@@ -183,7 +183,7 @@ def test_what_cannot_be_compared_is_refused(own_program, fits):
     with pytest.raises(ConfigError, match=r"were fitted to different data \(27 and 28 rows\)"):
         loo([fit, shifted])
     fewer = pyflowers.fit("multilevel_poisson", FRAME.iloc[:-1], **how)
-    with pytest.raises(ConfigError, match="fitted to 28 rows, of which 27 are those of all"):
+    with pytest.raises(ConfigError, match="28 rows, but only 27 of them are used by all models"):
         leave_one_group_out([fit, fewer])
     with pytest.raises(ConfigError, match="a model appears twice"):
         loo([fit, fit])
@@ -218,7 +218,7 @@ def test_models_whose_rows_differ_are_compared_on_those_that_all_have(tmp_path):
 
 
 def test_a_users_log_lik_is_compared(executables):
-    """Each pump has a single row, so leaving a pump out leaves its rate to the prior."""
+    """Each pump has a single row; without it only the population informs the pump's rate."""
     fit = example_fit("pumps")
     (found,) = loo([fit]).models
     within = np.log(np.exp(fit.draws["log_lik"]).mean((0, 1))).sum()
@@ -248,7 +248,7 @@ def test_it_agrees_with_arviz(lecture_fits):
             warnings.simplefilter("ignore")
             pointwise = arviz().loo(lecture_fits[model.name].idata, pointwise=True)
         terms, k_hat = elpd_of_each(pointwise), pointwise.pareto_k.values.ravel()
-        # The tail of ArviZ 1 differs by one ratio.
+        # ArviZ 1 takes one ratio more or less into the tail.
         assert model.terms == pytest.approx(terms, rel=1e-3 if IS_1 else 1e-10)
         assert model.k_hat == pytest.approx(k_hat, rel=1e-9, abs=0.05 if IS_1 else 1e-10)
         assert model.good_k == pointwise.good_k
@@ -277,7 +277,7 @@ def model(name, difference, k_hat=0.1, **changed):
     return ModelLoo(**{**about, **changed})
 
 
-FEW = "b: a large k-hat of a model of few parameters, here 3, points to outliers"
+FEW = "b: a large k-hat in a model with few parameters, here 3, points to outliers"
 
 
 @pytest.mark.parametrize(
@@ -285,20 +285,20 @@ FEW = "b: a large k-hat of a model of few parameters, here 3, points to outliers
     [
         ([model("a", 0), model("b", -9)], 12, ["12 observations are too few for this conclusion"]),
         ([model("a", 0), model("b", -9)], 100, []),
-        ([model("a", 0), model("b", -3)], 500, ["The difference to b is below 4"]),
+        ([model("a", 0), model("b", -3)], 500, ["The difference from b is below 4"]),
         (
             [model("a", 0), model("b", -9, mcse=5.0)],
             500,
-            ["The difference to b is within its Monte Carlo error"],
+            ["The difference from b is within its Monte Carlo error"],
         ),
-        # A missing error has no information.
+        # A missing error gives no caution.
         ([model("a", 0), model("b", -9, mcse=np.nan)], 500, []),
         (
             [model("a", 0), model("b", -9, k_hat=0.8)],
             500,
             [
-                "b: k-hat of 1 of 500 observations is above 0.70, so its elpd is likely too high; "
-                "pyflowers loo refits the model without each of them.",
+                "b: k-hat of 1 of 500 observations is above 0.70, so the model's elpd is likely "
+                "too high; pyflowers loo refits the model without each of them.",
                 FEW,
             ],
         ),
@@ -310,19 +310,19 @@ FEW = "b: a large k-hat of a model of few parameters, here 3, points to outliers
         (
             [model("b", 0, k_hat=0.8, refitted=np.array([0]), failed=np.array([0]))],
             500,
-            ["b: 1 of 1 refits failed their diagnostics, without observation 1; refits", FEW],
+            [r"b: 1 of 1 refits failed their diagnostics \(without observation 1\); refits", FEW],
         ),
         (
             [model("b", 0, k_hat=0.8, refitted=np.array([0]))],
             12,
-            ["b: its 3 parameters are many for 12 observations, so a large k-hat need not"],
+            ["b: 3 parameters are many for 12 observations, so a large k-hat need not"],
         ),
         (
             [model("a", 0, p_loo=3.4)],
             12,
-            ["a: p_loo 3.4.* is above the number of its parameters, 3, so"],
+            ["a: p_loo 3.4.* is above the model's number of parameters, 3, so"],
         ),
-        # It is larger by less than two standard errors, as for every second good model.
+        # It exceeds that number by less than two standard errors, which is common for good models.
         ([model("a", 0, p_loo=3.1)], 12, []),
         ([model("a", 0)], 12, []),
     ],

@@ -1,8 +1,8 @@
-"""Left-out observations and groups in the four examples of BUGS, against independent answers.
+"""Left-out observations and groups in the four BUGS examples, against independent answers.
 
-Pumps and rats have evidences by quadrature, their effects integrated in closed form, so that
-log p(y_out | y_in) = log p(y) − log p(y_in). Seeds and epil are fitted to tables that lack the
-rows, and the effects of what was left out are integrated over their population by Gauss–Hermite.
+For pumps and rats log p(y_out | y_in) = log p(y) − log p(y_in), two evidences by quadrature with
+the effects integrated in closed form. Seeds and epil are fitted to tables without the rows, and the
+effects of what was left out are integrated over the population by Gauss–Hermite quadrature.
 """
 
 from functools import cache

@@ -1,6 +1,7 @@
 """Comparison of methods: each one is right, and the table shows their differences."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from pyflowers.convergence import mcse_quantile
 from pyflowers.engines.approximate import METHODS, approximate, k_hat_verdict, pareto_k_hat
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.posterior import element_names, flat
-from pyflowers.plots.methods import comparison_figures, coordinate_ascent
+from pyflowers.plots.methods import comparison_figures, coordinate_ascent, elbo_trace
 from pyflowers.plots.style import alt_text
 from pyflowers.programs import find_program, shipped_names
 from pyflowers.workflow.experiment import compare_all
@@ -68,7 +69,7 @@ def test_a_laplace_approximation_of_something_else_is_called_bad(compiled, tmp_p
 
 
 def test_k_hat_is_that_of_known_ratios():
-    """The ratios of a Pareto sample have the shape of its tail: 1 / alpha."""
+    """The k-hat of a Pareto sample is the shape of its tail, 1 / alpha."""
     rng = np.random.default_rng(1)
     for shape in (0.3, 0.9):
         ratios = rng.pareto(1 / shape, 100_000) + 1
@@ -129,7 +130,7 @@ def test_what_the_programs_drop_is_accounted_for(executables, name, given):
 
 
 def test_the_understatement_of_the_mean_field_is_shown(comparisons):
-    """The ratio of sds to NUTS agrees with the exact one within its Monte Carlo error."""
+    """The mean field's sd over that of NUTS is the exact ratio, within its Monte Carlo error."""
     comparison = comparisons["semiconjugate_normal"]
     table = comparison.table()
     for name in ("theta", "sigma2"):
@@ -221,6 +222,14 @@ def test_figures_say_what_they_show(comparisons):
     }
     with pytest.raises(ConfigError, match="one normal distribution"):
         coordinate_ascent(comparisons["multilevel_normal"])
+
+
+def test_an_elbo_is_shown_without_an_exact_answer(comparisons):
+    found = comparisons["semiconjugate_normal"]
+    without = {name: of for name, of in found.results.items() if name != "exact"}
+    drawn = elbo_trace(replace(found, results=without))
+    assert len(drawn.axes) == 1
+    assert drawn.get_label().endswith("sweeps. The log evidence is not known.")
 
 
 def test_the_command_line_of_vb():

@@ -1,7 +1,7 @@
-"""How often checks of grouped values fail for tables that break the model, and for its own.
+"""How often checks of grouped values fail for tables that break the model, and for its own data.
 
-Groups have the sizes of the 118 broods of 403 grouse chicks whose ticks Elston et al. (2001,
-Parasitology 122) counted, and rates with the same spread.
+The groups have the sizes of the 118 broods of 403 grouse chicks whose ticks Elston et al. (2001,
+Parasitology 122) counted, and their rates have the same spread.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ BROODS = {1: 18, 2: 24, 3: 31, 4: 11, 5: 16, 6: 11, 7: 5, 9: 1, 10: 1}
 """Number of broods of each size."""
 
 PHI = 4.0
-"""The negative binomial's phi with which the dispersion within broods is 2.6, as for the ticks."""
+"""The negative binomial's phi; it gives the ticks' dispersion within broods, 2.6."""
 
 
 def ticks(rng, *, phi=None):
@@ -45,7 +45,7 @@ def series(rng, *, rho, counts):
 
 
 def failures(name, tables, check):
-    """Fit each table with independent draws; return how often a check fails, and the others."""
+    """Fit each table with independent draws; return how often the check fails, and another one."""
     failed, any_other = 0, 0
     for seed, table in enumerate(tables):
         fit = pyflowers.fit(name, table, seed=seed, engine="exact", draws=250)

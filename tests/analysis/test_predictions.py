@@ -78,7 +78,7 @@ def test_predictions_are_those_of_quadrature(name, title, element, exact):
 
 
 def test_the_comparison_would_find_a_population_that_is_left_out():
-    """Negative control: a new plant at the population mean, without its variance."""
+    """Negative control: a new plant has the population mean, without the population's variance."""
     fit = lecture_fit("multilevel_poisson")
     rng = np.random.default_rng(1)
     draws = rng.poisson(np.exp(fit.draws["mu"]))

@@ -50,7 +50,7 @@ Y = np.array([3.1, 5.2, 4.4, 6.0, 2.3])
 
 
 def normal_posterior(mu_sd, prior=1.0, likelihood=1.0):
-    """Mean and sd of mu for y ~ N(mu, 2²), mu ~ N(0, mu_sd²), each raised to a power."""
+    """Mean and sd of mu for y ~ N(mu, 2²), mu ~ N(0, mu_sd²), each density raised to a power."""
     precision = prior / mu_sd**2 + likelihood * Y.size / 4
     return likelihood * Y.sum() / 4 / precision, precision**-0.5
 
@@ -114,7 +114,7 @@ def test_the_sensitivity_of_a_fit_is_the_analytic_one(own_program, mu_sd):
         assert found.distances.loc["mu", component] == pytest.approx(expected, rel=0.03)
     assert (found.sensitive == ["mu"]) == (mu_sd == 1)
     if mu_sd == 1:
-        # A stronger prior with mean 0 draws mu, which is positive, towards 0.
+        # A stronger prior with mean 0 pulls mu, which is positive, towards 0.
         assert found.moves().loc[("mu", "mean"), "moves"] == "falls"
         assert found.table().loc["mu", "diagnosis"] == "possible prior-data conflict"
         assert "justify that prior" in found.sentence
@@ -165,7 +165,7 @@ def test_conclusions_agree_with_refits_at_the_scaled_prior(alpha):
 
 @pytest.mark.parametrize("name", shipped_names())
 def test_lprior_of_a_shipped_program_is_that_of_its_generated_quantities(name, own_program):
-    """The same density in Stan, from the text that ships with the program."""
+    """The density in Stan is in the generated quantities that ship with the program."""
     shipped = pyflowers.Program.open(pyflowers.programs.find_program(name).path)
     quantities = (shipped.path.parent / "quantities" / f"{name}.stan").read_text()
     declaration = shipped.path.with_suffix(".toml").read_text()
@@ -194,7 +194,7 @@ def test_distances_equal_arvizs(lecture_fits):
 
 
 def heavy(draws, stats):
-    """Plant draws whose prior density varies by hundreds of nats, too much for weights."""
+    """Insert draws whose prior density varies by hundreds of nats, too much for weights."""
     rng = np.random.default_rng(1)
     draws["mu"] = draws["mu"] + 2e5 * rng.standard_t(1, size=draws["mu"].shape)
 
@@ -219,8 +219,8 @@ def test_a_log_density_that_is_not_finite_is_refused():
     found = power_scale("likelihood", log_density, (0.8, 1.25))
     assert found.weights == {}
     assert found.refusal == (
-        "the log likelihood is not finite in 3 of 1000 draws; correct what computes it, or give "
-        "priors that keep those draws finite"
+        "the log likelihood is not finite in 3 of 1000 draws; correct the code that computes it, "
+        "or refit with other priors"
     )
 
 
@@ -280,8 +280,8 @@ SENSITIVE = {
     "rats": (set(), {"alpha_c", "beta_c", "tau_c", "alpha0"}),
     "seeds": ({"tau", "sigma"}, set()),
 }
-"""Quantities for which the prior of BUGS matters, such as Gamma(0.001, 0.001) on the precision of
-few plates, and quantities for which it does not."""
+"""Quantities for which the BUGS prior matters, such as Gamma(0.001, 0.001) on the precision of few
+plates, and quantities for which it does not."""
 
 
 @pytest.mark.parametrize("name", SENSITIVE)

@@ -56,7 +56,7 @@ def test_plants_come_from_their_population_and_data_from_their_plant():
 
 
 def test_numpy_draws_agree_with_stans_of_the_same_prior(own_program):
-    """A copy of the program whose likelihood is guarded, sampled by NUTS."""
+    """NUTS samples a copy of the program whose likelihood can be switched off."""
     shipped = find_program("iid_normal")
     text = shipped.path.read_text()
     text = text.replace("data {", "data {\n  int<lower=0, upper=1> prior_only;", 1)

@@ -190,7 +190,7 @@ def test_a_row_left_out_keeps_its_group_whatever_kind_of_column_names_it():
 
 
 def test_points_of_a_large_k_are_left_out_in_truth():
-    # One month of a plant is far from its others: its importance ratios have no variance.
+    # One month of a plant is far from the rest; its importance ratios have infinite variance.
     frame = LECTURE.copy()
     frame.loc[0, "flowers"] = 16
     fit = pyflowers.fit("multilevel_poisson", frame, **HOW)
@@ -200,7 +200,7 @@ def test_points_of_a_large_k_are_left_out_in_truth():
     assert without.num_bad == model.refitted.size
     assert model.num_bad == 0
     assert "pyflowers loo refits the model" in " ".join(loo([fit]).cautions)
-    # Other draws would change a term that they alone estimate, and a refit's.
+    # Only refits give the Monte Carlo error of a term that importance ratios cannot estimate.
     assert np.isnan(without.mcse)
     assert 0.01 < model.mcse < 0.5
     kept = np.setdiff1d(np.arange(12), model.refitted)
@@ -244,7 +244,7 @@ def test_a_failed_refit_is_named_with_an_action_that_there_is():
     failed = comparison.models[0].failed
     assert failed
     (caution,) = [c for c in comparison.cautions if "failed their diagnostics" in c]
-    assert f"without plant {', '.join(failed)}; refits use the options" in caution
+    assert f"without plant {', '.join(failed)}); refits use the options" in caution
     assert "--adapt-delta" not in caution
 
 
@@ -265,7 +265,7 @@ def test_stacking_finds_the_best_mixture():
     assert found.sum() == pytest.approx(1)
     assert found[0] == pytest.approx(grid[np.argmax(score)], abs=2e-4)
     assert stacking_weights(elpd[:1]) == 1
-    # A model that is worse everywhere has no weight.
+    # A model that is worse everywhere gets no weight.
     assert stacking_weights(np.stack([elpd[0], elpd[0] - 1]))[1] < 1e-3
 
 

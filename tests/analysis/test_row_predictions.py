@@ -27,7 +27,7 @@ def of_site(fit, column=None):
 
 
 def by_hand(fit, formula):
-    """The expected values of NEW, from the draws, as brms' posterior_epred is defined."""
+    """The expected values of NEW, computed from the draws as brms' posterior_epred defines them."""
     d, x = fit.draws, NEW.x.to_numpy()
     one = d["Intercept"][..., None] if "Intercept" in d else 0.0
     is_ = {name: (NEW.dose == name).to_numpy(float) for name in ("low", "zero", "high")}
@@ -102,7 +102,7 @@ def test_the_datas_own_rows_give_the_density_and_the_replicates_of_the_fit(formu
     np.testing.assert_allclose(
         predictor.log_lik(fit.data.y), fit.log_likelihood(), rtol=1e-10, atol=1e-10
     )
-    # Replicates have the same distribution: their probability integral transforms agree.
+    # Replicates have the same distribution: their means and their shares below the median agree.
     own = np.asarray(pyflowers.predict(fit, kind="observation", seed=3).draws())
     theirs = fit.program.y_rep(fit.draws, fit.data, np.random.default_rng(4))
     num = own[..., 0].size
@@ -150,7 +150,7 @@ def test_rows_of_a_new_label_have_one_draw_of_its_effects_and_two_labels_have_tw
     other = draws[..., 3] - d["Intercept"]
     z = np.stack([at_0 / d["sd_site"][..., 0], slope / d["sd_site"][..., 1]])
     rho = d["cor_site"][..., 0]
-    # Standardised by its draw's own correlation, the pair is independent normal.
+    # Standardised with the correlation in its draw, the pair is two independent standard normals.
     apart = np.stack([z[0], (z[1] - rho * z[0]) / np.sqrt(1 - rho**2)]).reshape(2, -1)
     num = apart.shape[1]
     assert abs(apart.mean(axis=1)).max() < 4.5 / np.sqrt(num)
@@ -185,7 +185,7 @@ def test_new_groups_are_their_population_by_quadrature(formula, family):
             its = norm.cdf(at, eta, np.sqrt(variance + d["sigma"].ravel() ** 2))
         else:
             its = (poisson.cdf(at, np.exp(latent)) * weights).sum(axis=1)
-        error = (drawn <= at) - its  # of each draw, given its parameters: of mean 0
+        error = (drawn <= at) - its  # of each draw, given its parameters; its mean is 0
         assert abs(error.mean()) < 4 * error.std() / np.sqrt(error.size)
 
 
@@ -216,7 +216,7 @@ def test_population_is_the_mean_of_200_000_simulated_groups(formula, family):
 
 
 def test_population_refuses_what_is_not_linear_in_a_groups_effects():
-    """Such a linear predictor is not normal over the population, as the quadrature assumes."""
+    """The quadrature assumes that the linear predictor is normal over the population."""
     fit = fit_of("count ~ x + (1 | site)", "poisson")
     predictor = predictor_of(fit, NEW[["x"]], "population")
     rule = predictor.rule.model_copy(update={"linear_predictor": "Intercept + exp(r_site[site])"})
@@ -312,7 +312,7 @@ def test_what_a_flat_prior_cannot_give_is_said():
     new = pd.DataFrame({"plant": ["1", "another"]})
     with pytest.raises(ConfigError, match="sigma2_plant has a flat prior"):
         pyflowers.predict(fit, new, kind="observation").table()
-    with pytest.raises(ConfigError, match="take groups data or population"):
+    with pytest.raises(ConfigError, match="use groups data or population"):
         pyflowers.predict(fit, new, kind="observation", groups="none").table()
 
 
@@ -349,7 +349,7 @@ def test_a_program_of_ones_own_predicts_as_it_declares(tmp_path):
     ("rule", "words"),
     [
         ('linear_predictor = "Intercept + b"', "b"),
-        ('linear_predictor = "Intercept + missing"', "names missing, which neither draws nor data"),
+        ('linear_predictor = "Intercept + missing"', "names missing, which is neither in the"),
         ('linear_predictor = "Intercept +"', "cannot be read as an expression"),
         ('linear_predictor = "__import__(1)"', "is not supported; write quantities"),
         ('linear_predictor = "Intercept.real"', "is not supported; write quantities"),
@@ -375,7 +375,7 @@ def test_numbers_of_levels_and_groups_are_read_as_they_were():
     whole = pyflowers.predict(fit, frame).draws()
     one = pyflowers.predict(fit, frame[frame.year == 97]).draws()
     np.testing.assert_allclose(one, np.asarray(whole)[..., (frame.year == 97).to_numpy()])
-    # Floats, as in a table with a missing value elsewhere.
+    # Years are floats in a table that has a missing value elsewhere.
     np.testing.assert_allclose(
         pyflowers.predict(fit, frame.assign(year=frame.year * 1.0)).draws(), whole
     )
@@ -456,13 +456,13 @@ def test_other_mistakes_are_named():
         ({"by": "colour"}, "there is no column 'colour'"),
         ({"weights": "people"}, "there is no column 'people'"),
         ({"weights": "dose"}, "dose is 'zero', not a finite number"),
-        ({"weights": "x"}, "row 3: x is -1, and a weight is at least 0"),
+        ({"weights": "x"}, "row 3: x is -1, but weights must be at least 0"),
     ):
         with pytest.raises(DataError, match=re.escape(words)):
             pyflowers.predict(fit, NEW, **options)
     with pytest.raises(DataError, match="n is 0 in all rows of f"):
         pyflowers.predict(fit, NEW.assign(n=[0, 1, 1, 0]), by="sex", weights="n")
-    with pytest.raises(ConfigError, match="by and weights are names of columns, not a Series"):
+    with pytest.raises(ConfigError, match="by and weights take names of columns, got Series"):
         pyflowers.predict(fit, NEW, weights=NEW.n)
     with pytest.raises(DataError, match=r"no column 'site'.*or leave groups out: --groups none"):
         pyflowers.predict(fit_of("y ~ x + (x | site)"), NEW[["x"]])

@@ -18,7 +18,7 @@ def run(*size):
 
 
 def test_memory_is_that_of_blocks_of_replicates():
-    """All 400 replicates of 250,000 observations would be 800 MB."""
+    """All 400 replicates of 250,000 observations would take 800 MB."""
     found = run(500, 500, 400)
     assert found["peak_mb"] < 700
     assert all(0.001 < p < 0.999 for p in found["p_values"].values())

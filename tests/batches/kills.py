@@ -1,4 +1,4 @@
-"""Batches whose processes are killed at random moments, and checks of the leftovers.
+"""Batches whose processes are killed at random moments, and checks for leftovers.
 
 The client is a separate process. All of its children inherit a mark in the environment, by which
 leftover processes are found, even if their parents are gone.
@@ -100,11 +100,11 @@ class Client:
 def run_with_kills(client, kills, seed, kill_one):
     """Run a batch to its end, with kills at random moments spread over the whole run.
 
-    ``kill_one(number of the kill, random numbers)`` kills something.
+    ``kill_one(number of the kill, random numbers)`` kills a process.
     """
     rng = random.Random(seed)
     for i in range(kills):
-        # By progress and not by time, because a fast machine would finish before the last kill.
+        # Kills follow progress, not time, because a fast machine would finish before the last kill.
         due = round(0.8 * client.number * i / kills)
         wait_for(lambda due=due: client.num_done() >= due or not client.is_running, 300)
         time.sleep(rng.uniform(0, 0.2))

@@ -14,7 +14,7 @@ COLUMNS = {"a": 1.0}
 
 
 def of_kills(program, number):
-    """Return tasks of about ten milliseconds, for batches whose processes are killed."""
+    """Return tasks that take about ten milliseconds, for batches whose processes are killed."""
     options = {"chains": 2, "warmup": 4000, "draws": 50}
     return [
         pyflowers.Task(
@@ -48,7 +48,7 @@ def slow(fit, seconds):
 
 
 def crash_once(fit, marker):
-    """End the worker by a signal, but only the first time."""
+    """End the worker with a signal, but only the first time."""
     if not Path(marker).exists():
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -60,7 +60,7 @@ def crash(fit):
 
 
 def fitted_again(fit):
-    """Run a second fit, with the interpreter in this process and from another thread."""
+    """Repeat the fit with the interpreter, in this thread and in another one."""
 
     def again():
         options = fit.options.model_dump(exclude={"keep"})

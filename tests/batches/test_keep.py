@@ -20,7 +20,7 @@ TWO_LEVELS = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])
 
 
 def returned(fit):
-    """Return a stand-in for a table, as a function that keeps it would."""
+    """Return the argument; the tests pass a table instead of a fit."""
     return fit
 
 
@@ -57,11 +57,14 @@ def test_an_index_beside_a_column_of_its_name_and_columns_of_two_levels():
 
 
 REFUSED = [
-    ({"key": [1]}, "its column key is called as one of the batch's own; rename it"),
-    ({"verdict": [1]}, "its column verdict is called as one of the batch's own; rename it"),
-    (FRAME.set_axis(pd.Index(["a", "b"], name="task")), "its column task is called"),
-    ({1: [1.0], "1": [2.0]}, "2 of its columns, or of its index, are 1; rename them"),
-    (FRAME.rename_axis("mean"), "2 of its columns, or of its index, are mean; rename them"),
+    ({"key": [1]}, "its column key has the name of a column of the batch; rename it"),
+    ({"verdict": [1]}, "its column verdict has the name of a column of the batch; rename it"),
+    (
+        FRAME.set_axis(pd.Index(["a", "b"], name="task")),
+        "its column task has the name of a column of the batch",
+    ),
+    ({1: [1.0], "1": [2.0]}, "2 of its columns or index levels are 1; rename them"),
+    (FRAME.rename_axis("mean"), "2 of its columns or index levels are mean; rename them"),
     ({"a\0": [1]}, r"its column 'a\\x00' has a NUL character in its name; rename it"),
     ({"a": ["b", "c\0d"]}, "its column a contains a NUL character; remove it"),
     ({"a": "c\0d"}, "its column a contains a NUL character; remove it"),
@@ -142,7 +145,7 @@ def test_seeds_fill_their_range():
     assert seeds.max() < 2**32
     # Five standard errors of the mean of uniform numbers, 1 / sqrt(12 n).
     assert abs(seeds.mean() / 2**32 - 0.5) < 5 / np.sqrt(12 * 4000)
-    assert len(set(seeds)) >= 3998  # two equal ones are expected in 500 such samples
+    assert len(set(seeds)) >= 3998  # one equal pair is expected in 500 such samples
     assert seed_of(1, "a") != seed_of(2, "a")
 
 
@@ -166,9 +169,9 @@ def test_an_edited_file_is_noticed_by_a_process_that_has_imported_it(tmp_path, m
     file.write_text("def f(fit):\n    return {'n': 1 + 1}\n")
     after = Keep.of("mine_edited:f")
     assert after.digest != before.digest
-    assert before.table_of(None) == one  # planned with what is still there
+    assert before.table_of(None) == one  # the old module is still loaded
     assert after.table_of(None) == two
-    with pytest.raises(FitError, match="keep f: the file of mine_edited was edited since the task"):
+    with pytest.raises(FitError, match="keep f: the file of mine_edited was edited after the task"):
         before.table_of(None)
     file.unlink()
     with pytest.raises(ConfigError, match=r"mine_edited\.py cannot be read \(No such file"):

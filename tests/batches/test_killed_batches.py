@@ -62,7 +62,7 @@ def test_ctrl_c_says_how_to_go_on(normal, tmp_path):
     process.send_signal(signal.SIGINT)
     _, output = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert "run the same batch again to go on" in output
+    assert "run the same batch again to resume" in output
     wait_for(lambda: not any(alive(pid) for pid in below), 5)
     progress = Batch(tmp_path / "out").progress
     assert 0 < progress.done < 100_000

@@ -59,7 +59,7 @@ def test_twenty_kills_in_two_thousand_tasks(normal, tmp_path, pool):
 
 
 def come_or_go(processes, client, i, rng):
-    """Let a worker come or leave, among at most four, in any way."""
+    """Add, dismiss or kill a worker, so that there are at most four."""
     processes.keep(0)
     num = len(processes.workers)
     if num == 4 or (num > 1 and rng.random() < 0.5):

@@ -1,4 +1,4 @@
-"""The ledger is complete or absent, is read by many while one writes, and in read-only folders."""
+"""The ledger is complete or absent; it can be read while it is written, and if it is read-only."""
 
 import os
 import sqlite3
@@ -116,7 +116,7 @@ def test_texts_that_are_not_utf_8(tmp_path):
 
 @pytest.mark.parametrize("moment", ["done", "rows"])
 def test_a_row_and_its_tables_are_known_together(tmp_path, monkeypatch, moment):
-    """Even if Ctrl-C comes between them; the recorded outcomes are then written."""
+    """If Ctrl-C comes between them, neither is recorded; earlier outcomes are still written."""
     whole = Ledger._execute
 
     def broken(self, statement, *values):
@@ -146,7 +146,7 @@ def test_a_write_that_fails_may_be_tried_again(tmp_path):
         ledger._database.execute("PRAGMA max_page_count = 1")
         large = done(1, a=np.zeros(100_000))
         ledger.expect(job(1), again=False)
-        with pytest.raises(ConfigError, match=r"cannot be written .*it resumes where it stopped"):
+        with pytest.raises(ConfigError, match=r"cannot be written .*run the batch again to resume"):
             ledger.take(large)
         ledger.write()
         assert Batch(tmp_path / "out").table("t")["a"].tolist() == [0.0]
@@ -224,7 +224,7 @@ def test_a_disk_that_nobody_may_write(tmp_path):
 
 
 def in_a_thread(enter, seconds):
-    """Enter a context in a thread, and leave it some time after this returns."""
+    """Enter a context in a thread, which leaves it `seconds` later; return once it is entered."""
     entered = threading.Event()
 
     def hold():

@@ -1,4 +1,4 @@
-"""The behaviour of a batch if disk or memory is full."""
+"""The behaviour of a batch if the disk or the memory is full."""
 
 import os
 import resource
@@ -71,7 +71,7 @@ def test_a_full_disk(normal, tmp_path):
         stopped = client(normal, disk / "out")
         assert stopped.returncode == 1
         assert "cannot be written" in stopped.stderr
-        assert "it resumes where it stopped" in stopped.stderr
+        assert "run the batch again to resume" in stopped.stderr
         subprocess.run(["mount", "-o", "remount,size=40m", disk], check=True)
         check_resumed(normal, disk / "out")
     finally:

@@ -98,7 +98,7 @@ def test_a_worker_is_its_own_interpreter(run, tasks, tmp_path):
     assert not len(again.failures), again.failures.iloc[0]
     found = again.table("fitted_again")
     assert found["same"].tolist() == [True, True]
-    # Another thread has a separate process of the interpreter, because threads do not share one.
+    # Another thread has a separate interpreter process, because threads do not share one.
     assert found["processes"].tolist() == [0, 1]
 
 
@@ -287,7 +287,7 @@ def test_interrupted_it_keeps_what_is_done(run, tasks, tmp_path, caplog):
 
     with pytest.raises(KeyboardInterrupt):
         run(interrupted(), tmp_path / "out")
-    assert "run the same batch again to go on" in caplog.text
+    assert "run the same batch again to resume" in caplog.text
     batch = Batch(tmp_path / "out")
     done = batch.ledger().query("outcome == 'done'")
     assert 0 < len(done) < 9
@@ -351,7 +351,7 @@ def test_two_clients_at_one_batch(run, tasks, tmp_path):
 
 
 def test_numbers_of_numpy_name_and_seed_tasks(run, normal, tmp_path):
-    """Such as the keys of a group-by and the integers of a generator."""
+    """NumPy's numbers are accepted, such as group-by keys and integers from a generator."""
     tasks = [
         Task(normal, {"m": 1.0}, name=np.int64(i), seed=np.int64(5), repeat=i, options=QUICK)
         for i in range(2)

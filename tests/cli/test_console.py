@@ -65,7 +65,7 @@ def test_a_terminal_without_styles_gets_none(capsys, monkeypatch, variable, valu
 
 
 def test_many_groups_hide_no_population_parameter(capsys):
-    """Of a table that is too long, short quantities are printed whole, wherever they are."""
+    """If a table is too long, short quantities are still printed whole, wherever they are."""
     names = ["mu", *(f"mu_plant[{i}]" for i in range(118)), "beta[1]", "beta[2]", "rho"]
     print_table(pd.DataFrame({"mean": np.arange(len(names), dtype=float)}, index=names))
     printed = capsys.readouterr().out
@@ -112,7 +112,7 @@ def test_the_labels_of_a_table_do_not_reach_the_terminal_raw(tmp_path):
 
 
 def run(words, shell):
-    # Python's output is buffered for most users; a container may say otherwise.
+    # Python's output is buffered for most users; a container may set PYTHONUNBUFFERED.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.run(
         ["/bin/bash", "-c", f'"$@" {shell}', "bash", sys.executable, "-m", "pyflowers", *words],

@@ -1,4 +1,4 @@
-"""The help of every command ends its prose with examples, and these can be typed."""
+"""In the help of every command the text ends with examples, which are valid command lines."""
 
 import re
 import shlex

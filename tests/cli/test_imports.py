@@ -1,11 +1,11 @@
-"""The answer is on the screen before anything is imported that it does not need."""
+"""A command imports no heavy package that its answer does not need."""
 
 import subprocess
 import sys
 
 import pytest
 
-HEAVY = ("arviz", "matplotlib", "scipy", "scipy.stats")  # xarray holds the posterior of every fit
+HEAVY = ("arviz", "matplotlib", "scipy", "scipy.stats")  # not xarray, which every posterior needs
 OTHER_FIGURES = ("pyflowers.analysis",)
 CODE = """
 import sys
@@ -33,7 +33,7 @@ def test_a_fit_without_plots(executables, engine, tmp_path):
 def test_the_same_check_sees_plots(tmp_path):
     words = ["fit", "iid_normal", "--seed", "1", "--engine", "stanli", "--out", tmp_path / "run"]
     found = imported(*words, among=(*HEAVY, *OTHER_FIGURES))
-    # Which process draws the ranks, whose band takes scipy.special, is a matter of time.
+    # The band of the ranks needs scipy.special; which process draws that figure depends on timing.
     assert [name for name in found if name != "scipy"] == ["matplotlib"]
     assert not {"arviz", "scipy.stats"} & {*imported("loo", tmp_path / "run")}
 

@@ -1,4 +1,4 @@
-"""Kills at random moments: an earlier result is whole, nothing lives on, and the command works."""
+"""After a kill an earlier result is whole, no process is left, and the command works again."""
 
 import json
 import os
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes ar
 
 
 def processes_with(variable):
-    """Return the processes that have inherited a variable of the environment, zombies left out."""
+    """Return the processes that have inherited a variable of the environment, except zombies."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -42,7 +42,7 @@ def processes_with(variable):
 
 
 def kill_after(seconds, command, signum, send, environment, folder=None):
-    """Start a command, kill it, and check that nothing of it is there two seconds later."""
+    """Start a command, kill it, and check that no process of it is left two seconds later."""
     mark = f"PYFLOWERS_TEST={random.getrandbits(64)}"
     name, _, value = mark.partition("=")
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Every command takes --json and --quiet: JSON alone and valid, or nothing, at the same status."""
+"""Every command prints valid JSON with --json and nothing with --quiet, at the same exit status."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from pyflowers.cli.results import rows_of
 from pyflowers.workflow import doctor
 
 STRANGE = ["\x7f\x9b2J", "\u202e\"'\\", "nan"]
-"""Labels that JSON, a terminal or a reader of tables could take for something else."""
+"""Labels that JSON, a terminal or a reader of tables could mistake for something else."""
 
 QUICK = ("--engine", "stanli", "--warmup", "50", "--draws", "20", "--seed", "1", "--plots", "none")
 EXACT = ("--engine", "exact", "--seed", "1")

@@ -1,4 +1,4 @@
-"""Nothing but the same inputs replaces a run without --overwrite."""
+"""Without --overwrite, a run is replaced only if the inputs are the same."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ ROWS = "plant,month,flowers\na,1,4\na,2,6\na,3,5\nb,1,1\nb,2,0\nb,3,2\n"
 
 
 def variant(program="mine.stan", *, rows=ROWS, sd=5, title="mine", words=(), seed=1, draws=20):
-    """One run: what its files hold, and its command."""
+    """Return the files of a run, with their texts, and its command."""
     seeded = () if seed is None else ("--seed", seed)
     engine = () if "--engine" in words else ("--engine", "stanli", "--warmup", 50)
     return (
@@ -83,7 +83,7 @@ def project(tmp_path_factory):
 
 @pytest.fixture
 def sampled(monkeypatch):
-    """The calls that sampled."""
+    """The recorded calls of `sample`."""
     calls = []
     for kind in (StanliProgram, ExactProgram):
 
@@ -105,7 +105,7 @@ def test_nothing_but_the_same_inputs_replaces_a_run(project, sampled, earlier):
         with pytest.raises(ConfigError, match=r"holds another run .*--overwrite") as caught:
             fit(project, name, run)
         assert "\n" not in str(caught.value)
-        assert not sampled  # refused before the hours of sampling
+        assert not sampled  # refused before sampling
         assert digest(run) == before
 
 

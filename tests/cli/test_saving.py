@@ -1,4 +1,4 @@
-"""Commands save before they print, and check where to before they work."""
+"""Commands save before they print, and check the destination before they work."""
 
 import json
 import re
@@ -17,7 +17,7 @@ FIT = ("fit", "iid_normal", *QUICK, "--out")
 
 
 def pyflowers(*words, shell="", **options):
-    """Run the command line in a shell that does something with its output."""
+    """Run the command line in a shell that redirects or pipes its output."""
     command = ["/bin/bash", "-c", f'"$@" {shell}', "bash", sys.executable, "-m", "pyflowers"]
     return subprocess.run([*command, *map(str, words)], capture_output=True, text=True, **options)
 
@@ -66,7 +66,7 @@ def test_a_model_that_fails_loses_nothing_of_those_before(executables, tmp_path,
         "models = ['iid_normal', 'multilevel_poisson']\n[sampler]\nseed=1\nwarmup=100\ndraws=50\n"
         "[output]\nfolder = 'out'\n"
     )
-    # A file in the second folder that comes while the first is fitted
+    # A file appears in the second folder after the first model was fitted.
     from pyflowers.workflow import experiment
 
     real = experiment.fit_data  # type: ignore[attr-defined]
@@ -87,7 +87,7 @@ def test_a_model_that_fails_loses_nothing_of_those_before(executables, tmp_path,
 def test_a_report_does_not_replace_the_record_of_a_run(lecture_fits, tmp_path):
     folder = lecture_fits["iid_normal"].save(tmp_path / "run")
     before = (folder / "run.json").read_bytes()
-    with pytest.raises(ConfigError, match="pyflowers did not write it as one"):
+    with pytest.raises(ConfigError, match="is not one that pyflowers wrote"):
         invoke("report", folder, "--out", folder / "run.json")
     assert (folder / "run.json").read_bytes() == before
     invoke("report", folder, "--out", tmp_path / "r.html")
@@ -110,7 +110,7 @@ def test_an_executable_replaces_executables_only(executables, tmp_path):
     program = next(path for path in executables if path.stem == "simulate")
     target = tmp_path / "thesis"
     target.write_text("stan_version_major")
-    with pytest.raises(ConfigError, match="pyflowers did not write it as one"):
+    with pytest.raises(ConfigError, match="is not one that pyflowers wrote"):
         invoke("compile", program, "--cmdstan", "embedded", "-o", target)
     assert target.read_text() == "stan_version_major"
     for _ in range(2):

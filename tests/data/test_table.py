@@ -28,13 +28,13 @@ def read(table):
 
 
 def column(values, name="x"):
-    """A table of one column of any objects."""
+    """Return a table with one column of any objects."""
     series = pd.Series(values, dtype=object) if isinstance(values, list) else values
     return from_frame(pd.DataFrame({name: series}))
 
 
 def output(call, *values, **options):
-    """The sentence of the error that a call raises."""
+    """Return the message, one sentence, of the error that a call raises."""
     with pytest.raises(DataError) as caught:
         call(*values, **options)
     sentence = str(caught.value)
@@ -107,7 +107,7 @@ def test_a_bad_table_is_one_sentence_with_file_row_and_column(tmp_path, content,
 WHOLE = gzip.compress(flowers_csv().read_bytes(), mtime=0)
 BAD_FILES = [
     ("absent.csv", None, "no such file; check the path"),
-    ("absent.xls", None, "cannot tell the format"),
+    ("absent.xls", None, "does not show the format"),
     ("folder.csv", "a folder", "is not a file"),
     ("bad\0name.csv", None, "bad\x00name.csv"),
     ("t.json", b'{"plant": "a"}', "list of records"),
@@ -115,7 +115,7 @@ BAD_FILES = [
     ("t.json", b"[]", "there are no rows"),
     ("t.json", b"[{", "cannot be read as JSON"),
     ("t.json", b"[" * 100_000, "cannot be read as JSON"),
-    ("t.json.gz", gzip.compress(b"[]", mtime=0), "cannot tell the format"),
+    ("t.json.gz", gzip.compress(b"[]", mtime=0), "does not show the format"),
     ("t.parquet", b"PAR1 and no more", "cannot be read as PARQUET"),
     *(
         ("t.csv.gz", content, "not a complete gzip file")
@@ -436,13 +436,13 @@ def test_the_digest_tells_tables_apart():
     frame = pd.DataFrame({"plant": ["a", "b"], "month": [1, 1], "flowers": [1, 2]})
     changed = [frame.assign(flowers=[1, 3]), frame.assign(plant=["a", "c"]), frame.iloc[::-1]]
     assert len({read(f).sha256 for f in [frame, *changed]}) == 4
-    # Labels count by their text, numbers by their value.
+    # The digest is that of the text of labels, and of the value of numbers.
     numbered = frame.assign(plant=["1", "2"])
     spelled = [numbered.assign(plant=plants) for plants in (["1.0", "2.0"], ["01", "02"])]
     assert len({read(f).sha256 for f in [numbered, *spelled]}) == 3
     assert read(numbered).sha256 == read(frame.assign(plant=[1, 2])).sha256
     assert read(frame.assign(flowers=["1.0", "2"])).sha256 == read(frame).sha256
-    # A column that is not read is not part of it.
+    # A column that is not read is not part of the digest.
     assert read(frame.assign(gardener="x")).sha256 == read(frame).sha256
 
 

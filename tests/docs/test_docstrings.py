@@ -1,4 +1,4 @@
-"""The examples in docstrings: each is run, and gives what it says."""
+"""Each example in a docstring is run, and gives the output that it shows."""
 
 import doctest
 import importlib

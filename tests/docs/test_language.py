@@ -1,4 +1,4 @@
-"""scripts/language finds a wording on its list, over line ends, and passes plain text."""
+"""scripts/language finds a listed wording, also across line ends, and accepts plain text."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the README and the documentation call a module or import from pyflowers is there."""
+"""The modules and names of pyflowers in the README and the documentation exist."""
 
 import importlib
 import re
@@ -17,7 +17,7 @@ CALLED_MODULES = re.compile(r"\bmodules? ((?:`pyflowers[\w.]+`(?:,? and |,? or |
 
 
 def resolved(name):
-    """Return what a dotted name stands for, its packages imported."""
+    """Return the object that a dotted name stands for, after importing its packages."""
     package, *parts = name.split(".")
     found = importlib.import_module(package)
     for part in parts:

@@ -1,4 +1,4 @@
-"""The reference's tables of keys, which the pages hold so that they are read without a site."""
+"""The tables of keys in the reference pages equal those generated from the records."""
 
 import re
 

@@ -30,7 +30,7 @@ def is_callable_type(value):
 
 
 def methods(cls):
-    """The public methods that a class defines itself and that no base class documents."""
+    """Yield the public methods that a class defines and none of its base classes has."""
     for name, member in vars(cls).items():
         function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         inherited = any(name in vars(base) for base in cls.__mro__[1:])
@@ -39,7 +39,7 @@ def methods(cls):
 
 
 def missing(name, documentation, function, documented=None):
-    """What the docstring of a function or method leaves out."""
+    """Yield what the docstring of a function or method leaves out."""
     parameters = takes(function)
     if parameters and not has(documentation, "Parameters"):
         yield f"{name}: no Parameters"
@@ -89,7 +89,7 @@ def defects(name):
 
 
 def documented_fields(cls):
-    """The docstring of a dataclass, and the fields of it and its bases with a string below them."""
+    """A dataclass's docstring, and the fields, also of base classes, with a string below them."""
     text = inspect.getdoc(cls) or ""
     for base in cls.__mro__[:-1]:
         if is_dataclass(base):

@@ -1,7 +1,7 @@
-"""The built site: every public name is in it, links hold, and a browser shows it without complaint.
+"""The built site: every public name is in it, links work, and a browser shows it without complaint.
 
 It is built once, by ``sphinx-build`` as scripts/docs calls it; where Sphinx is not installed these
-tests are skipped. PYFLOWERS_SITE names a site that is built already.
+tests are skipped. PYFLOWERS_SITE names a site that has already been built.
 """
 
 import functools
@@ -25,7 +25,7 @@ WIDTHS = (390, 1400)
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The site, every warning an error."""
+    """Build the site, with every warning an error."""
     if "PYFLOWERS_SITE" in os.environ:
         return Path(os.environ["PYFLOWERS_SITE"]).resolve()
     pytest.importorskip("sphinx", reason="the site is built with requirements-docs.lock")
@@ -81,7 +81,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     """A server that prints nothing."""
 
     def log_message(self, *_):
-        """Say nothing."""
+        """Print nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_pages_fit_and_complain_of_nothing(site, address, browser, width):
     complaints = []
     page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    # What a page still fetches when the next one is opened is aborted, which is no fault of it.
+    # Requests that still run when the next page is opened are aborted, which is no error.
     page.on(
         "requestfailed",
         lambda r: None if r.failure == "net::ERR_ABORTED" else complaints.append(r.url),

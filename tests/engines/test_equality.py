@@ -27,14 +27,14 @@ def data_of(program, data=None):
 
 
 def both(program, data, options, keep=None, seed=None):
-    """Return draws of CmdStan and of the interpreter, which may have a separate seed."""
+    """Yield draws of CmdStan and of the interpreter, which may have a different seed."""
     own = options if seed is None else options.model_copy(update={"seed": seed})
     for engine, cmdstan, given in (("cmdstan", "embedded", options), ("stanli", None, own)):
         yield find_engine(engine, cmdstan).load(program).sample(data, given, keep=keep)
 
 
 def sampled(name, **options):
-    """Return the quantities that a chain samples, without quantities computed from them."""
+    """Yield the quantities that each engine samples, without those computed from them."""
     program = find_program(name)
     keep = list(program.source.blocks.parameters)
     return both(program, data_of(program), SamplerOptions(**options), keep)
@@ -81,7 +81,7 @@ def test_every_shape_is_the_same(cmdstan):
 
 
 def test_a_simplex_has_the_same_shape_and_distribution(cmdstan, tmp_path):
-    """Stan 2.35 breaks sticks; the later Stan of the interpreter has a different transform."""
+    """Stan 2.35 uses stick-breaking; the interpreter's later Stan has a different transform."""
     text = "parameters { array[2] simplex[3] s; } model { s[1] ~ dirichlet([1, 2, 3]'); }"
     (tmp_path / "simplex.stan").write_text(text)
     program = Program.open(tmp_path / "simplex.stan")
@@ -91,7 +91,7 @@ def test_a_simplex_has_the_same_shape_and_distribution(cmdstan, tmp_path):
 
 
 def written_programs(folder):
-    """Write programs with features that the others lack, and their data."""
+    """Yield programs with features that the others lack, and their data."""
     rng = np.random.default_rng(2)
     x = np.linspace(0, 3, 8)
     data = {

@@ -60,7 +60,7 @@ def drawn(case, draws=5_000):
 
 
 def check_quantiles(fit):
-    """Shares below the exact quantiles, within 4 standard errors of an order statistic."""
+    """Check the shares of draws below the exact quantiles, within 4 standard errors."""
     posterior = fit.program.python.closed_form.exact(fit.data)
     num = fit.num_chains * fit.num_draws
     for name, quantity in fit.posterior.items():
@@ -86,7 +86,7 @@ def test_the_same_check_sees_plants_in_another_order():
 
 
 def check_against_nuts(data, priors=None):
-    """Quantiles within 4 combined standard errors; `priors` applies only to the exact draws."""
+    """Compare quantiles, within 4 combined errors; `priors` applies only to the exact draws."""
     nuts = pyflowers.fit(POISSON, data, seed=2, engine="stanli", adapt_delta=0.95)
     here = pyflowers.fit(POISSON, data, seed=1, engine="exact", priors=priors)
     assert element_names(nuts.posterior) == element_names(here.posterior)

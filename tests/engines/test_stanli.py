@@ -224,7 +224,7 @@ print("as before", 20)
 
 
 def test_interrupts_at_random_moments_pass_and_the_next_fit_works(tmp_path):
-    # In a separate process, because pytest's must not be interrupted.
+    # This runs in a separate process, because pytest itself must not be interrupted.
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED],
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -313,7 +313,7 @@ def test_importing_the_engines_imports_no_engine():
 
 
 def test_what_a_worker_prints_at_its_start_neither_stops_it_nor_counts():
-    """Output longer than a pipe holds, as with PYTHONVERBOSE, or a line of the system's linker."""
+    """With PYTHONVERBOSE it prints more than a pipe holds; the dynamic linker may print a line."""
     worker = workers.Worker("pyflowers.engines.stanli.worker", PYTHONVERBOSE="1")
     worker.send(None)
     with pytest.raises(workers.WorkerEndedError):

@@ -1,4 +1,4 @@
-"""Fits, programs and results travel between processes and are copied whole."""
+"""Fits, programs and results are copied, and passed between processes, without loss."""
 
 import copy
 import pickle
@@ -21,7 +21,7 @@ WAYS = {"pickle": lambda given: pickle.loads(pickle.dumps(given)), "deepcopy": c
 
 @pytest.fixture(scope="module")
 def fits(tmp_path_factory):
-    """A shipped program, a program with closed forms, and a user program."""
+    """Fits of two shipped programs and of a user program."""
     path = tmp_path_factory.mktemp("own") / "trial.stan"
     path.write_text(TRIAL)
     path.with_suffix(".toml").write_text(DECLARATION)
@@ -43,7 +43,7 @@ def assert_same(back, fit):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_fit_comes_back_whole(fits, way):
     for fit in fits:
-        fit.posterior, fit.diagnostics  # noqa: B018  what is cached travels as well
+        fit.posterior, fit.diagnostics  # noqa: B018  cached attributes are copied, too
         back = WAYS[way](fit)
         assert_same(back, fit)
         assert back.record == fit.record

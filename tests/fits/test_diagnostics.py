@@ -261,19 +261,19 @@ def test_the_summary_is_what_numpy_says():
 
 
 def test_what_never_varies_has_no_ess():
-    """Such as the corner of a Cholesky factor, which its type fixes at 1."""
+    """An example is the corner of a Cholesky factor of a correlation matrix, which is always 1."""
     found = summarize(posterior(changed(noise(6), (..., 0), 1.0)))
     assert found.loc["x[a]", "mean"] == 1
     assert found.loc["x[a]", ["ess_bulk", "ess_tail", "r_hat"]].isna().all()
     assert found.loc["x[[b]]", ["ess_bulk", "ess_tail", "r_hat"]].notna().all()
-    assert found.attrs["notes"] == ["x[a]: the same in every draw, so without ESS and R-hat"]
+    assert found.attrs["notes"] == ["x[a]: the same in every draw, so ESS and R-hat are undefined"]
     stuck = summarize(posterior(np.ones((4, 1000, 2))))
     assert stuck.attrs["notes"] == []
     assert (stuck["ess_bulk"] == 4000).all()
 
 
 def test_moments_are_missing_element_by_element():
-    """Only the moments of one element are blank, and the note names it."""
+    """Only the moments of the affected elements are blank, and the notes name these elements."""
     draws = np.random.default_rng(1).normal(size=(4, 200, 5))
     named = {"v": ((*CHAINS, "plant"), draws), "w": (CHAINS, draws[..., 0])}
     found = xr.Dataset(named, {"plant": list("abcde")})
@@ -333,7 +333,7 @@ def test_a_summary_that_was_changed_leaves_the_fit_as_it_was():
 
 
 def test_the_monte_carlo_error_is_that_of_the_mean():
-    """Over 200 repetitions the mean of independent draws lies within 2 errors in 95%."""
+    """In 95% of 200 repetitions the mean of independent draws is within 1.96 errors of 0."""
     rng = np.random.default_rng(8)
     inside = 0
     for _ in range(200):
@@ -373,7 +373,7 @@ ON_SCALE = ("mu_mean", "mu_sd", "sigma2_scale")
 
 @pytest.fixture(scope="module")
 def masses():
-    """Body masses in grams with the means, sd and numbers of three species of penguins."""
+    """Simulated body masses in grams, with the means, sds and numbers of three penguin species."""
     rng = np.random.default_rng(1)
     species = {"Adelie": (3701, 459, 151), "Chinstrap": (3733, 384, 68), "Gentoo": (5076, 504, 123)}
     rows = [(s, i, mass) for s, of in species.items() for i, mass in enumerate(rng.normal(*of))]
@@ -410,7 +410,7 @@ def test_draws_that_are_not_those_of_the_posterior_acquit_no_prior():
 
 
 def test_the_remedy_is_one_for_the_parameter_that_fails(masses):
-    """sigma2_plant with its own prior, which is on the scale of flowers."""
+    """The prior of sigma2_plant fails, because it is on the scale of flowers, not of masses."""
     priors = {"mu_mean": 4200, "mu_sd": 2000, "sigma2_scale": 800}
     of_plant = {"sigma2_plant_nu": 3, "sigma2_plant_scale": 1}
     (failed,) = fit_masses("multilevel_normal", masses, **priors, **of_plant).verdict.prior.failed

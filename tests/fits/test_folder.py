@@ -107,7 +107,7 @@ def rewrite(whole, folder, change):
 
 
 def without(group, *variables):
-    """Drop a whole group, or some of its variables."""
+    """Return a function that drops a whole group, or some of its variables."""
 
     def change(groups):
         if variables:
@@ -119,7 +119,7 @@ def without(group, *variables):
 
 
 def instead(content):
-    """Return a function that replaces the file by other bytes, or removes it if they are None."""
+    """Return a function that gives the file other bytes, or removes it if these are None."""
 
     def change(whole, folder):
         shutil.copytree(whole, folder)

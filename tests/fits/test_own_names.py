@@ -95,7 +95,7 @@ def own(tmp_path_factory):
 
 
 def table(first):
-    """A table and its declaration, with column names from `first` on."""
+    """A table and its declaration, with column names from `NAMES[first]` on."""
     group, time, value, treated, base, age = (NAMES[(first + 6 * k) % len(NAMES)] for k in range(6))
     groups, times = (
         [LABELS[(at + k) % len(LABELS)] for k in range(4)] for at in (first, first + 7)
@@ -114,7 +114,7 @@ def table(first):
             "age": {"column": age, "per": group},
             **{switch: {"value": 0} for switch in ("prior_only", "held_out")},
         },
-        # There "obs" stands for the rows and "x" for the matrix; by default, the sizes decide.
+        # In dims "obs" means the rows and "x" the matrix; without dims, the sizes decide.
         "dims": {} if group in ("obs", "x") else {"alpha": [group], "y_new": [group]},
         "table": {"group": group, "time": time},
     }

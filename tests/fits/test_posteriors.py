@@ -118,7 +118,7 @@ def test_the_programs_are_the_lectures_up_to_one_constant(executables, tmp_path,
     points = np.random.default_rng(3).uniform(-2, 2, (100, dim))
     want, want_grad = log_prob(by_path["lecture", name], literal, points, tmp_path)
     computed, data = block(name, table(THREE_PLANTS), None if name == "iid_normal" else True)
-    # table() shuffles the rows, so labels appear in another order, and points follow it.
+    # table() shuffles the rows, so labels appear in another order, which points must follow.
     order = np.argsort([int(label) for label in data.by_group.names])
     shuffled = points.copy()
     for start in {"iid_normal": [], "multilevel_normal": [2, 5], "multilevel_poisson": [2]}[name]:
@@ -145,7 +145,7 @@ def test_both_parametrisations_are_one_density(executables, tmp_path, name):
 
 
 def test_a_plants_total_may_exceed_the_largest_integer(executables):
-    """For two plants with counts near 2³¹, the rate is their mean, up to Monte Carlo error."""
+    """The rate of a plant with counts near 2³¹ is their mean, up to Monte Carlo error."""
     count = 2**31 - 5
     data = table([[count, count, count, count], [10, 11, 9, 12]])
     fit = pyflowers.fit("multilevel_poisson", data, seed=5, cmdstan="embedded")

@@ -58,7 +58,7 @@ def test_a_file_is_read_as_the_command_reads_it(tmp_path):
         pyflowers.fit("iid_normal", frame(), sep=";")
     compared = pyflowers.compare("iid_normal", path, approximations=False, **roles, **how)
     assert compared.nuts.record.data.reading == how
-    with pytest.raises(ConfigError, match="sep: the fit is finished; leave this argument out"):
+    with pytest.raises(ConfigError, match="sep: nuts is a finished fit; leave this argument out"):
         pyflowers.compare("iid_normal", nuts=fit, sep=";")
 
 
@@ -134,7 +134,7 @@ def test_numbers_of_numpy_are_options_too():
 
 
 def test_thinning_keeps_each_nth_draw(executables):
-    """Of 50 iterations the 1st, 8th and so on are kept: 8. The record holds 50 and 7."""
+    """Of 50 iterations 8 are kept: the 1st, the 8th and so on. The record holds 50 and 7."""
     fit = pyflowers.fit("iid_normal", frame(), seed=1, thin=7, draws=50, cmdstan="embedded")
     whole = pyflowers.fit("iid_normal", frame(), seed=1, draws=50, cmdstan="embedded")
     assert fit.num_draws == 8
@@ -234,7 +234,7 @@ def test_a_declared_program_has_labels_and_groups(trial_fit, tmp_path):
 
 
 def test_keyword_arguments_are_a_declaration(trial_fit, tmp_path):
-    """The same data block and draws as from the file."""
+    """They give the same data block and draws as the declaration in the file."""
     from own_programs import SECTIONS
 
     path = tmp_path / "trial.stan"
@@ -300,12 +300,12 @@ def test_no_starting_point_is_one_sentence(own_program, engine, num, reason):
     message = str(raised.value)
     assert message.startswith("no starting point found: a chain's initial values were all rejected")
     assert message.count(reason) == 1
-    assert message.endswith("or give inits from Python")
+    assert message.endswith("or give initial values with --inits (in Python, inits)")
 
 
 def test_a_failed_chain_is_an_error_with_stans_message(own_program):
     program = own_program("failing", FAILING)
-    with pytest.raises(DataError, match="the data variable N is missing, which failing"):
+    with pytest.raises(DataError, match="the data variable N, which failing"):
         pyflowers.fit(program, {}, seed=1, cmdstan="embedded")
     with pytest.raises(FitError, match="N is -1, but must be greater than or equal to 0"):
         pyflowers.fit(program, {"N": -1}, seed=1, cmdstan="embedded")
@@ -388,7 +388,7 @@ generated quantities {
 
 def test_failed_generated_quantities_are_not_rejected_proposals(own_program, tmp_path):
     program = own_program("failing_gq", FAILING_QUANTITIES)
-    # One in four initial values of s is above 3, so Stan rejects some of eight.
+    # One in four initial values of s is above 3, so with eight chains Stan rejects some.
     fit = pyflowers.fit(program, seed=1, draws=100, chains=8, cmdstan="embedded")
     assert list(fit.record.messages) == ["s is large"]
     assert np.isfinite(fit.draws["x"]).all()
@@ -439,7 +439,7 @@ def test_initial_values_that_are_none(executables, inits):
 
 
 def test_initial_values_of_a_file_are_used(executables, tmp_path):
-    """For any name, although CmdStan takes a file not ending in .json for R's, and skips it."""
+    """Any name works, although CmdStan takes a file not ending in .json for R code and skips it."""
     path = tmp_path / "start.txt"
     path.write_text('{"mu": 900, "sigma2": 1}')
     how = {"seed": 1, "warmup": 0, "draws": 1, "chains": 1, "cmdstan": "embedded"}
@@ -468,7 +468,7 @@ def test_large_groups_are_left_to_their_methods(lecture_fits, monkeypatch, tmp_p
 
 
 def test_threads_leave_the_environment_and_the_log_as_they_were(executables, monkeypatch, caplog):
-    """Two simultaneous fits of different lengths, with a foreign CMDSTAN."""
+    """Two fits of different lengths run at the same time."""
     import os
 
     monkeypatch.setenv("CMDSTAN", "/nowhere")
@@ -497,7 +497,7 @@ def test_threads_leave_the_environment_and_the_log_as_they_were(executables, mon
 def test_a_fit_shows_itself_in_short(lecture_fits):
     fit = replace(lecture_fits["iid_normal"])
     begin = "<pyflowers.Fit of iid_normal: 4 chains × 1000 draws of mu, sigma2; "
-    assert repr(fit) == f"{begin}seed 1>"  # unknown quantities are not computed
+    assert repr(fit) == f"{begin}seed 1>"  # diagnostics are not computed for it
     assert fit.diagnostics.passed
     assert repr(fit) == f"{begin}diagnostics passed; seed 1>"
     html = fit._repr_html_()

@@ -23,7 +23,7 @@ from pyflowers.samplers import INTEGRATORS, NormalMixture, StandardNormal, phase
 
 
 def table(lecture, index=0):
-    """Return one of a lecture's tables by the value of its first column."""
+    """Return one of a lecture's tables, indexed by its first column."""
     frame = pd.DataFrame(list(lecture.tables.values())[index])
     return frame.set_index(frame.columns[0])
 

@@ -76,7 +76,7 @@ def test_a_folder_holds_findings_numbers_and_figures(tmp_path):
     record = json.loads((folder / "results.json").read_text())
     assert record["results"] == {"array": [0, 1, 2], "missing": None}
     assert record["tables"]["Numbers"][0]["value"] == np.pi
-    SMALL.save(folder)  # its own folder may be written again
+    SMALL.save(folder)  # it may overwrite its own folder
 
 
 @pytest.mark.parametrize("content", [{"notes.txt": "mine"}, {"results.json": '{"lecture": "x"}'}])

@@ -1,4 +1,4 @@
-"""Agreement and efficiency are right if the answer is known, and can fail."""
+"""Measures of agreement and efficiency are right where the answer is known, and can fail."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def means(seed=1, num_draws=500):
 
 
 def permuted(draws, chain, order, first=0):
-    """Renumber the components of a chain from one draw on."""
+    """Renumber the components of one chain from draw `first` on."""
     draws[chain, first:] = draws[chain, first:][:, order]
     return draws
 
@@ -109,4 +109,4 @@ def test_chains_in_different_places_are_no_label_switching():
     shifted = means() + np.array([0, 0, 0, 2.0])[:, None, None]
     found = detect(permuted(shifted, 1, [1, 0, 2]))
     assert not found.detected
-    assert "no convergence that labels explain" in str(found)
+    assert "no convergence, and labels do not explain it" in str(found)

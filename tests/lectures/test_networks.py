@@ -22,7 +22,7 @@ WIDE = Network(X, np.cos(X), (4,), weight_sd=10.0)
 
 
 def draws_of(network, shape):
-    """Return random weights with leading axes."""
+    """Return random weights with the given leading axes."""
     inputs = (1, *network.width)
     num_hidden = sum((a + 1) * b for a, b in zip(inputs, network.width, strict=False))
     weights = {

@@ -15,7 +15,7 @@ sys.path.append(str(ROOT))  # the benchmarks are not part of the package
 from benchmarks.peers import agreement, figure, page, processes, race  # noqa: E402
 from benchmarks.peers.methods import METHODS, chosen  # noqa: E402
 from benchmarks.peers.results import Ledger, Result, hopeless  # noqa: E402
-from benchmarks.peers.sizes import LECTURE, Size, counts  # noqa: E402
+from benchmarks.peers.sizes import LECTURE, REGRESSIONS, Size, columns, counts, table_of  # noqa: E402
 from benchmarks.peers.summary import (  # noqa: E402
     Measure,
     conditions,
@@ -45,7 +45,7 @@ def told(*results):
     return " ".join(sentences(rows_of(results)))
 
 
-def table_of(*results):
+def shown(*results):
     return "\n".join(page.table(rows_of(results)))
 
 
@@ -129,7 +129,7 @@ def test_medians_and_spreads_over_rounds():
     assert row.further == Measure(2.0, 1.0, 4.0, 3)
     assert row.rate.middle == 500.0
     assert spread(row.further) == "2 (1–4)"
-    assert "| 200 × 48 | nutpie | 2 (2–2) | 2 (1–4) | 500 (250–1,000) |" in table_of(*rounds)
+    assert "| 200 × 48 | nutpie | 2 (2–2) | 2 (1–4) | 500 (250–1,000) |" in shown(*rounds)
 
 
 def test_one_wrong_round_makes_a_row_differ():
@@ -149,7 +149,7 @@ def test_poor_chains_are_named():
 
 def test_the_fastest_comes_first_and_the_unfinished_last():
     late = Result("200x48", "brms", 1, "stopped", "first posterior after 600 s")
-    text = table_of(late, result("pymc", ess=10), result("nutpie", ess=50))
+    text = shown(late, result("pymc", ess=10), result("nutpie", ess=50))
     assert text.index("nutpie") < text.index("PyMC") < text.index("brms")
     assert (
         "| 200 × 48 | brms, rstan | – | – | – | – | stopped: no first posterior after 600 s |"
@@ -233,7 +233,7 @@ def test_what_is_there_is_not_run_again(tmp_path):
 
 
 def test_runs_are_read_as_they_were_written(tmp_path):
-    """For any result of a run: a posterior that agrees or differs, estimates, nothing."""
+    """Results of every kind: a posterior that agrees or differs, estimates only, and none."""
     differs = OTHER["agreement"] | {"bound": 4.5, "r_hat": 1.02}
     runs = [
         result("nutpie", size="3x4", versions="nutpie 0.16.8, pymc 5.28.5", commit="0ba87ee-dirty"),
@@ -368,7 +368,67 @@ def test_the_exact_reference_finds_another_prior(tmp_path):
     reference = agreement.reference_of(LECTURE, tmp_path)
     assert agreement.reference_of(LECTURE, tmp_path).keys() == reference.keys()
     assert len(reference["mean"]) == 5
-    assert reference["mean"][0] == pytest.approx(1.48, abs=0.05)  # the README's
+    assert reference["mean"][0] == pytest.approx(1.48, abs=0.05)  # the README has this value
+
+
+# Regressions
+
+
+def coefficients(*means, num=4000):
+    rng = np.random.default_rng(1)
+    draws = rng.normal(means, 1.0, (4, num // 4, len(means)))
+    return agreement.summarised(draws, logarithms=())
+
+
+def test_coefficients_are_compared_with_their_estimates():
+    names = ["Intercept", "b[1]"]
+    found = agreement.compare_coefficients(coefficients(3.0, -1.0, 7.0), names, [3.0, -1.2])
+    assert found["agrees"]
+    assert found["of"] == "b[1]"
+    assert found["shift"] == pytest.approx(0.2, abs=0.1)
+    found = agreement.compare_coefficients(coefficients(3.0, -1.0, 7.0), names, [4.0, -1.2])
+    assert not found["agrees"]
+    assert found["of"] == "Intercept"
+    with pytest.raises(ValueError, match=r"3 estimates for the coefficients Intercept, b\[1\]"):
+        agreement.compare_coefficients(coefficients(3.0, -1.0), names, [4.0, -1.2, 0.0])
+
+
+def test_a_regression_is_raced_by_its_own_methods(tmp_path):
+    named = {method.key: method for method in METHODS}
+    sleepstudy = table_of("sleepstudy")
+    assert named["formula-brms"].fits(sleepstudy)
+    assert not named["brms"].fits(sleepstudy)
+    assert not named["formula-brms"].fits(LECTURE)
+    ledger = Ledger(tmp_path / "runs.csv")
+    ledger.add(result("formula-nutpie", size="sleepstudy", first=70.0, further=50.0))
+    assert ledger.needs(table_of("InstEval"), "formula-nutpie", 1, 600)  # not extrapolated
+    assert not ledger.needs(sleepstudy, "formula-nutpie", 1, 600)
+
+
+def test_a_regression_s_data_are_what_its_formula_names():
+    ticks = columns(table_of("grouseticks"))
+    assert set(ticks) == {"TICKS", "YEAR", "cHEIGHT", "BROOD", "LOCATION"}
+    assert len(ticks["TICKS"]) == 403
+    assert ticks["YEAR"][0] == "95"
+    assert [found.num_rows for found in REGRESSIONS[:3]] == [
+        len(next(iter(columns(found).values()))) for found in REGRESSIONS[:3]
+    ]
+
+
+def test_regressions_have_their_own_part_of_the_page():
+    differs = {"agrees": False, "of": "Days[0]", "shift": 0.8, "r_hat": 1.0}
+    text = page.generated(
+        [
+            result("pyflowers-exact"),
+            result("formula-stanli", size="sleepstudy"),
+            result("formula-brms", size="sleepstudy", first=80.0, ess=100, agreement=differs),
+        ]
+    )
+    flowers, regressions = text.split("## Regressions from a formula")
+    assert "sleepstudy" not in flowers
+    assert "| sleepstudy | 180 | `Reaction ~ Days + (Days \\| Subject)` | gaussian |" in regressions
+    assert "*formula, stanli* wins, at 40.0 times the speed of *brms*" in regressions
+    assert "| differs: Days[0] by 0.8 posterior sd |" in regressions
 
 
 # Runs

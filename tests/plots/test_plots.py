@@ -59,14 +59,14 @@ def texts_of(figure):
 
 
 def missed(fit):
-    """The number of observed frequencies or points that the figure misses, and their total."""
+    """How many observed frequencies or points lie outside their interval, and their total."""
     output = re.search(r"(\d+) of (\d+) observed", plots.alt_text(plots.predictive(fit)))
     return int(output[1]), int(output[2])
 
 
 @pytest.mark.parametrize("theme", [plots.LIGHT, plots.DARK])
 def test_no_global_state_is_touched(three, theme):
-    import matplotlib.pyplot as plt  # arviz imports it; nothing may be registered there
+    import matplotlib.pyplot as plt  # arviz imports it; no figure may be registered in it
 
     before = dict(mpl.rcParams)
     for figure in FIT_FIGURES:
@@ -175,8 +175,8 @@ def test_of_many_parameters_the_worst_are_chosen_and_the_rest_counted():
 def test_sixty_plants_with_hostile_labels_draw(sixty, figure):
     texts = texts_of(getattr(plots, figure)(sixty))
     labels = [text for text in texts if "$" in text]
-    # `$` is not mathematics, and a control character is shown by its symbol. If a label does not
-    # fit into a pair plot, which depends on the fonts, its middle is left out.
+    # `$` does not start mathematics, and a control character is shown by its symbol. The middle
+    # of a label that does not fit into a pair plot is left out; this depends on the fonts.
     assert all(re.search(r"\$x_\d+(\$ <花>|…).*␛", text) for text in labels)
     assert labels or figure in ("trace_first_chain", "prior_posterior", "predictive")
 
@@ -207,7 +207,7 @@ def test_an_axis_of_observations_begins_at_0_where_that_is_near(values, at_zero)
 
 
 def test_rows_of_panels_are_evenly_spaced():
-    """Labels above an empty place do not move the last row down."""
+    """Axis labels above an empty place in the grid do not move the last row down."""
     figure = plots.observations(read("iid_normal", table([f"p{i}" for i in range(18)], 4)))
     figure.draw_without_rendering()
     tops = [ax.get_position().y1 for ax in figure.axes[::4]]
@@ -226,7 +226,7 @@ def test_a_method_that_is_far_too_narrow_flattens_no_density():
         assert ax.get_ylim()[1] < 3 * max(exact, nuts)
     figure = methods.interval_forest(comparison)
     note = " ".join(texts_of(figure))
-    assert "An arrow is a median beyond the axis." in note
+    assert "An arrow marks a median beyond the axis." in note
     low, high = comparison.results["exact"].quantities.loc["mu", ["5%", "95%"]]
     assert np.ptp(figure.axes[0].get_xlim()) < 3 * (high - low)
 
@@ -262,7 +262,7 @@ def test_shrinkage_shows_the_medians_and_the_extremes(three, sixty):
 
 
 def test_draws_that_are_missing_or_infinite_are_drawn_around(tmp_path):
-    """Generated quantities may have some; if the figures failed, the whole run would be lost."""
+    """Generated quantities may have such draws; if a figure failed, the whole run would be lost."""
 
     def spoil(draws, stats):
         draws["mu"][0, :100] = np.nan

@@ -105,14 +105,14 @@ def test_a_failed_check_is_seen_in_its_panel():
 @pytest.mark.parametrize(
     ("values", "step"),
     [
-        (np.random.default_rng(1).poisson(500, 4000), 1.0),  # of many counts
-        (np.random.default_rng(1).poisson(3, 4000) / 403, 1 / 403),  # of shares of zeros
+        (np.random.default_rng(1).poisson(500, 4000), 1.0),  # a statistic of counts
+        (np.random.default_rng(1).poisson(3, 4000) / 403, 1 / 403),  # shares of zeros
         (np.random.default_rng(1).normal(size=4000), 0.0),
         (np.zeros(9), 0.0),
     ],
 )
 def test_bars_of_counts_and_shares_hold_equally_many_values(values, step):
-    """Bins of a different width would give a comb of shares and spikes of counts (section C)."""
+    """Other bin widths would show shares with gaps and counts with spikes (section C)."""
     check = PredictiveCheck("x", "x", 0.5, 0.0, float(values[0]), values.astype(float))
     _, (ax,) = panels(1, 1, 1.5, plots.LIGHT)
     statistic_panel(ax, check, plots.LIGHT)

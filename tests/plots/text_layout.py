@@ -6,7 +6,7 @@ from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.transforms import Affine2D, Bbox
 
 SLACK = 1.0
-"""Pixels, at 100 per inch, by which two boxes may overlap, as they are larger than the letters."""
+"""Pixels, at 100 per inch, by which boxes may overlap, because they are larger than the letters."""
 
 
 class _Recorder(RendererAgg):

@@ -74,7 +74,7 @@ def normal(rng, drawn=None):
 
 
 def one_normal(rng, drawn=None):
-    """Rank one simulation of `semiconjugate_normal` and `iid_normal`, which are the same."""
+    """Rank one simulation of `semiconjugate_normal` and `iid_normal`, which are the same model."""
     mean = rng.normal(ONE.mu0, ONE.tau0)
     var = scaled_inv_chi2(ONE.nu0, ONE.sigma0, rng)
     x = rng.normal(mean, np.sqrt(var), 5)
@@ -88,9 +88,9 @@ def simulate(one, num, seed, drawn=None):
 
 
 def check_bands(ranks, level=0.9999):
-    """The share of ranks below each value, within simultaneous bands of at least this level.
+    """Check that the share of ranks below each value is within simultaneous bands of this level.
 
-    Bonferroni over the values, each with its exact binomial interval.
+    The bands are exact binomial intervals with a Bonferroni correction over the values.
     """
     num = len(ranks)
     cut = np.arange(1, NUM_DRAWS + 1)

@@ -2,7 +2,7 @@
 
 Each check takes its subject as an argument, so that negative controls can pass a planted bug.
 """
-# A factor is a Distribution; the test knows its class.
+# Factors are typed as Distribution, but the tests use attributes of the subclasses.
 # mypy: disable-error-code="attr-defined"
 
 from dataclasses import replace
@@ -99,7 +99,7 @@ ERRORS = [
     (lambda: fit_normal([1.0], init=start(sd=0.0)), ConfigError, "init must hold"),
     (lambda: fit_normal([1.0], init=start(mean=[0.0, 1])), ConfigError, "init's shape"),
     (lambda: fit_normal(np.ones((2, 3)), NormalPrior(np.zeros(4))), ConfigError, "broadcast"),
-    (lambda: fit_normal([1.0]).mean("mu"), ConfigError, "no parameter 'mu', it has theta, sigma2"),
+    (lambda: fit_normal([1.0]).mean("mu"), ConfigError, "no parameter 'mu'; it has theta, sigma2"),
     (lambda: fit_normal([1.0]).quantile("theta", 1.5), ConfigError, "p is 1.5, but a probability"),
     (lambda: NormalPrior(mu0=np.nan), ConfigError, "prior mu0 is nan, but must be finite"),
     (lambda: NormalPrior(tau0=0), ConfigError, "prior tau0 is 0.0, but must be from 1e-150"),
@@ -160,7 +160,7 @@ def random_batch(rng, num_sets):
 
 
 def mpmath_fixed_points(x, prior):
-    """All positive roots of the fixed point's cubic, 50 digits, as (mu_n, tau_n, sigma_n)."""
+    """All positive roots of the fixed point's cubic, to 50 digits, as (mu_n, tau_n, sigma_n)."""
     with mp.workdps(50):
         data = [mp.mpf(float(v)) for v in x]
         n, mean = len(data), mp.fsum(data) / len(data)
@@ -202,7 +202,7 @@ def check_fixed_point(fit):
 
 
 def check_degrees_of_freedom(fit):
-    """nu0 + n: the prior on theta does not depend on sigma2, so theta does not count."""
+    """They are nu0 + n: the prior on theta does not depend on sigma2, so theta adds none."""
     assert fit(LECTURE, NormalPrior(nu0=3.0))["sigma2"].dof == 15
 
 
@@ -223,7 +223,7 @@ def check_elbo_below_evidence(fit):
 
 
 def check_elbo_monte_carlo(fit):
-    """E_q[log p - log q] by SciPy's densities and 20,000 draws, within 4 standard errors."""
+    """Compare with E_q[log p - log q] over 20,000 draws, by SciPy, within 4 standard errors."""
     rng = np.random.default_rng(14)
     for _ in range(20):
         x, prior = random_problem(rng, num=12)
@@ -339,7 +339,7 @@ def test_one_observation_and_constant_data():
 
 @pytest.mark.parametrize("exponent", [-498, -300, -20, 20, 300, 495])
 def test_units_do_not_matter(exponent):
-    """Scaling data and prior by a power of two scales everything, and shifts the ELBO by n logs."""
+    """Scaling data and prior by 2**k scales the fit, and lowers the ELBO by n log(2**k)."""
     unit, prior = 2.0**exponent, NormalPrior(1.0, 2.0, 3.0, 4.0)
     q, one = fit_normal(LECTURE, prior), NormalPrior(unit, 2 * unit, 3.0, 4 * unit)
     scaled = fit_normal(LECTURE * unit, one)
@@ -365,7 +365,7 @@ def test_flat_limits_are_limits():
     )
     assert flat.mean("theta") == pytest.approx(LECTURE.mean(), rel=1e-15)
     assert flat["sigma2"].scale == pytest.approx(float(wide["sigma2"].scale), rel=1e-12)
-    # The flat density is 1, the wide one 1 / (sqrt(2 pi) 1e9) near the data.
+    # Near the data the flat density is 1, and the wide one 1 / (sqrt(2 pi) 1e9).
     assert flat.elbo == pytest.approx(float(wide.elbo) + np.log(1e9 * np.sqrt(2 * np.pi)), rel=1e-9)
     none, little = (fit_normal(LECTURE, NormalPrior(nu0=nu)) for nu in (0.0, 1e-9))
     assert none["sigma2"].scale == pytest.approx(float(little["sigma2"].scale), rel=1e-8)
@@ -428,14 +428,14 @@ def mean_inverse(factor, p=None):
     centre = np.log(scale**2)
 
     def integrand(u):
-        return density(np.exp(u))  # times v from du, times 1/v
+        return density(np.exp(u))  # the v from du cancels 1/v
 
     return integrate.quad(integrand, centre - 8, centre + 90, points=[centre], limit=400,
                           epsabs=0, epsrel=1e-11)[0]  # fmt: skip
 
 
 def expectation_normal(h, mean, sd):
-    """E[h(x)], x normal, by Gauss-Hermite: exact for the quadratics that occur."""
+    """E[h(x)] for normal x by Gauss-Hermite, which is exact for the quadratics that occur."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(5)
     return sum(w * h(mean + sd * z) for z, w in zip(nodes, weights, strict=True)) / np.sqrt(
         2 * np.pi
@@ -443,7 +443,7 @@ def expectation_normal(h, mean, sd):
 
 
 def log_targets(groups, prior, q):
-    """E[log p] as a function of each parameter, from the raw data; the last two of log values."""
+    """E[log p], from the raw data, as a function of each mean and of the log of each variance."""
     inverse, mu, mu_sd = mean_inverse(q["sigma2"]), q.mean("mu"), q.sd("mu")
     m, s = q.mean("mu_plant"), q.sd("mu_plant")
 
@@ -489,7 +489,7 @@ def log_targets(groups, prior, q):
 
 
 def check_factors_on_a_grid(fit):
-    """Each factor's density equals exp E[log p], normalised numerically, to 1e-6 of its peak."""
+    """Each factor's density equals exp E[log p], normalised numerically, to 1e-6 of the peak."""
     for groups, prior in MULTILEVEL_CASES:
         q = fit(statistics(groups), prior)
         for name, p, target in log_targets(groups, prior, q):

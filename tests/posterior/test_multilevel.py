@@ -42,14 +42,14 @@ def fit_poisson_model(groups, prior):
 
 
 def log_inverse_chi_square(w, nu, scale):
-    """Density of w = log v, or of the flat density of v."""
+    """Log density of w = log v for a scaled inverse chi-square v, or for a flat density of v."""
     if nu <= 0:
         return w
     return stats.invgamma.logpdf(np.exp(w), nu / 2, scale=nu * scale**2 / 2) + w
 
 
 def normal_likelihood(y, prior, x):
-    """Log p(y | mu_plant = x) and E[sigma2_plant <= .], by a dense sum over log sigma2_plant."""
+    """Log p(y | mu_plant = x), by a dense sum over log sigma2_plant."""
     w = np.linspace(-12, 60, 1500)
     squares = ((y[:, None] - x) ** 2).sum(axis=0)
     terms = (
@@ -102,7 +102,7 @@ def brute_force(groups, prior, likelihood, x_scale):
 
 
 def quantiles_of(grid, mass, p):
-    """Quantiles from trapezoidal masses, whose sum the spline turns into an integral."""
+    """Quantiles from the masses of a trapezoidal grid, which a spline integrates."""
     index = np.arange(mass.size)
     cdf = interpolate.CubicSpline(index, mass).antiderivative()
     at = np.linspace(0, index[-1], 40 * mass.size)
@@ -111,7 +111,7 @@ def quantiles_of(grid, mass, p):
 
 
 def assert_close(found, others):
-    """Within 1e-4 of the quantiles' own spread."""
+    """Check that quantiles differ by at most 1e-4 of their spread."""
     assert np.max(np.abs(found - others)) <= 1e-4 * (others[-1] - others[0])
 
 
@@ -179,7 +179,7 @@ def gibbs(y, prior, num_chains, num_iter, rng):
 
 
 def check_against_gibbs(posterior):
-    """Each quantile's share of 40,000 independent chains, within 4.5 standard errors."""
+    """Check the share of 40,000 independent chains below each quantile, within 4.5 errors."""
     draws = gibbs(np.array(LECTURE), DEFAULT, 40_000, 150, np.random.default_rng(31))
     for name, values in draws.items():
         share = np.mean(values[None] <= posterior.quantile(name, P)[:, None], axis=1)
@@ -297,7 +297,7 @@ def draw(case, num_draws=NUM, seed=1):
 
 
 def check_quantiles(draws, posterior):
-    """Shares below the exact quantiles, within 4 standard errors of an order statistic."""
+    """Check the shares of draws below the exact quantiles, within 4 standard errors."""
     for name, values in draws.items():
         quantiles = posterior.quantile(name, TAILS)[:, None]
         share = np.mean(values[None] <= quantiles, axis=1)
@@ -318,7 +318,7 @@ def test_quantiles(case):
 
 
 def test_hyperparameters_jointly():
-    """E[tanh(mu) tanh(log sigma2)] and similar, which detect a correlation, against the grid."""
+    """Compare E[tanh(mu) tanh(log sigma2)], both centred, with the grid, to detect correlation."""
     for case in ("normal, unbalanced", "poisson, zeros", "poisson, one month"):
         posterior, draws = quadrature(case), draw(case).draws
         grid = posterior.grid
@@ -334,7 +334,7 @@ def test_hyperparameters_jointly():
 
 
 def ranks_of_rates(draws, groups):
-    """Distribution function of log mu_plant given mu and sigma2, at the draws, (draw, plant)."""
+    """The distribution function of log mu_plant given mu and sigma2 at each (draw, plant)."""
     x = np.linspace(-15, 6, 2001)
     result = []
     for p, y in enumerate(groups):
@@ -348,7 +348,7 @@ def ranks_of_rates(draws, groups):
 
 
 def check_ranks(ranks, others):
-    """Uniform, and correlated neither with each other nor with the conditioning variables."""
+    """Check that ranks are uniform and uncorrelated with each other and with `others`."""
     for column in ranks.T:
         assert stats.kstest(column, "uniform").pvalue > 1e-4
     columns = np.column_stack([ranks, *others])
@@ -505,7 +505,7 @@ def test_blocks_are_the_draws():
 
 
 def check_many(draws, rate, se):
-    """Posterior means of plants recover the simulated values, with z scores of unit variance."""
+    """Check that plants' posterior means recover the true ones, with z scores of unit variance."""
     z = (np.log(draws["mu_plant"]).mean(axis=0) - np.log(rate)) / se(draws)
     assert abs(np.mean(z)) <= 4 / np.sqrt(z.size)
     assert abs(np.var(z) - 1) <= 4 * np.sqrt(2 / z.size)
@@ -521,12 +521,12 @@ def test_many_plants_cover_the_truth():
     check_many(draws, rate, lambda d: np.log(d["mu_plant"]).std(axis=0))
     assert abs(draws["mu"].mean() - 1.5) <= 4 * draws["mu"].std()
     assert abs(np.log(draws["sigma2"] / 0.64).mean()) <= 4 * np.log(draws["sigma2"]).std()
-    with pytest.raises(AssertionError):  # variance for sd
+    with pytest.raises(AssertionError):  # the variance instead of the sd
         check_many(draws, rate, lambda d: np.log(d["mu_plant"]).var(axis=0))
 
 
 def test_many_plants_against_few_scouts(monkeypatch):
-    """The draws are the same if the region is found from all plants or from some."""
+    """Draws have the same distribution if the region is found from all plants or from some."""
     totals, counts = simulated(400, 3)
     some = PoissonSampler(totals, counts)
     monkeypatch.setattr("pyflowers.posterior.hyper._SCOUTS", 10_000)
@@ -538,7 +538,7 @@ def test_many_plants_against_few_scouts(monkeypatch):
 
 
 def test_an_outlier_among_many_plants():
-    """A single plant has a thousand times as many flowers as all others."""
+    """A single plant has a thousand times as many flowers as any other."""
     totals, counts = simulated(300, 4)
     totals[17] = 4e6
     draws = PoissonSampler(totals, counts).draw(500, np.random.default_rng(1)).draws
@@ -576,9 +576,9 @@ ERRORS = [
     (lambda: exact_multilevel_poisson([1, -2], [1, 1]), DataError, r"y\[1\] is -2.0"),
     (lambda: exact_multilevel_poisson([1, np.nan], [1, 1]), DataError, r"y\[1\] is nan"),
     (lambda: exact_multilevel_poisson([], []), DataError, "y is empty"),
-    (lambda: exact_multilevel_poisson([1, 2], [1]), DataError, "give one each"),
+    (lambda: exact_multilevel_poisson([1, 2], [1]), DataError, "give one per value"),
     (lambda: fit_poisson_model(LECTURE, DEFAULT).mean("sigma2_plant"), ConfigError,
-     "no parameter 'sigma2_plant', it has mu, sigma2, mu_plant"),
+     "no parameter 'sigma2_plant'; it has mu, sigma2, mu_plant"),
     (lambda: fit_poisson_model(LECTURE, DEFAULT).quantile("mu", 2), ConfigError, "p is 2"),
     (lambda: PoissonSampler([1, 2], [1]).draw(5, rng()), DataError, "one entry per plant"),
     (lambda: PoissonSampler([], []).draw(5, rng()), DataError, "one entry per plant"),

@@ -39,10 +39,10 @@ def log_joint(x, prior, theta, u):
 
 
 def mpmath_moments(x, prior):
-    """Evidence and moments by tanh-sinh over sigma2's logarithm, the theta integral by Gauss.
+    """Evidence and moments by tanh-sinh over log sigma2, with theta integrated in closed form.
 
-    The algebra is in a different order: the conditional normal of theta comes from completing the
-    square with the raw data.
+    The algebra differs from the package's: the conditional normal of theta comes from completing
+    the square with the raw data.
     """
     with mp.workdps(20):
         data = [mp.mpf(float(v)) for v in x]
@@ -91,7 +91,7 @@ def test_evidence_and_moments_against_mpmath():
 
 
 def test_negative_control_one_observation_too_many(monkeypatch):
-    """The n + 1 trap: a prior on theta that depends on sigma2."""
+    """The planted bug is a prior on theta that depends on sigma2, so that n + 1 values count."""
     right = NormalExact._log_joint
     monkeypatch.setattr(NormalExact, "_log_joint", lambda self, u: right(self, u) - u / 2)
     with pytest.raises(AssertionError):
@@ -215,7 +215,7 @@ def test_public_names():
 
 
 ERRORS = [
-    (lambda: NormalExact(np.ones((2, 3))), DataError, r"x is a batch of \(2,\), but must be one"),
+    (lambda: NormalExact(np.ones((2, 3))), DataError, r"x is a batch of shape \(2,\), but"),
     (
         lambda: NormalExact([1.0], NormalPrior(mu0=np.zeros(2))),
         ConfigError,
@@ -224,7 +224,7 @@ ERRORS = [
     (lambda: NormalExact([1.0], NormalPrior(nu0=0)), DataError, "posterior is improper"),
     (lambda: NormalExact([], NormalPrior(0, np.inf)), DataError, "give a finite tau0"),
     (lambda: NormalExact([np.nan]), DataError, r"x\[0\] is nan"),
-    (lambda: NormalExact(LECTURE).mean("mu"), ConfigError, "no parameter 'mu', it has theta"),
+    (lambda: NormalExact(LECTURE).mean("mu"), ConfigError, "no parameter 'mu'; it has theta"),
     (lambda: NormalExact(LECTURE).sd("mu"), ConfigError, "no parameter 'mu'"),
     (lambda: NormalExact(LECTURE).quantile("theta", -1), ConfigError, "p is -1, but a probability"),
 ]

@@ -40,7 +40,7 @@ def reach(fall, scale, sign):
 
 
 def poisson_reference(num, total, mu, u):
-    """Log I without log y!, from the mode outwards."""
+    """Log I without log y!, integrated from the mode outwards."""
     num, c = np.longdouble(num), np.exp(-np.longdouble(u))
     x = np.longdouble(np.log((total + 0.5) / float(num)))
     for _ in range(300):
@@ -156,12 +156,12 @@ def test_a_plant_without_months_says_nothing():
 
 
 NUM = 5000
-# Kolmogorov's statistic times sqrt(N) is above 2.6 once in 400,000.
+# Kolmogorov's statistic times sqrt(N) is above 2.6 once in 400,000 samples.
 LARGEST_DISTANCE = 2.6
 
 
 def distance(x, log_density):
-    """Kolmogorov's distance of draws from a density, times sqrt(N)."""
+    """Kolmogorov's distance between draws and a density, times sqrt(N)."""
     edges = np.linspace(x.min() - 0.1 * np.ptp(x), x.max() + 0.1 * np.ptp(x), 40_001)
     log_f = log_density(edges)
     f = np.exp(log_f - log_f.max())
@@ -188,7 +188,7 @@ def check_rates(num, total, near=1.0):
         for sigma2 in (1e-3, 0.1, 1.0, 10.0, 100.0, 1e6):
             hyper = fill(mu, sigma2)
             draws = [draw_log_rates(*fill(num, total), *hyper, rng=rng)]
-            if sigma2 < 1e6:  # those are too far apart for exp
+            if sigma2 < 1e6:  # otherwise exp overflows
                 plant = [np.array([float(value)]) for value in (num, total, near)]
                 rates, proposals = draw_rates(*plant, *hyper, rng=rng)
                 draws.append((np.log(rates[0]), proposals))
@@ -259,7 +259,7 @@ def test_log_precisions(a):
 
 
 def test_both_ways_of_drawing_agree(monkeypatch):
-    """Only the hat of cells, where usually the gamma is used."""
+    """Use only the hat of cells, even where the gamma hat would be used."""
     right = normal_plants._gamma_hat
 
     def none(kernel):
@@ -287,14 +287,14 @@ def test_a_plant_mean_is_normal_given_its_variance():
     z = (x - (num * mean / v + mu / sigma2) / precision) * np.sqrt(precision)
     assert stats.kstest(z, "norm").pvalue > 1e-4
     assert abs(stats.spearmanr(z, v).statistic) < 4 / np.sqrt(NUM)
-    # Negative control: the variance for the standard deviation.
+    # Negative control: the variance instead of the standard deviation.
     assert stats.kstest(z / np.sqrt(precision), "norm").pvalue < 1e-4
 
 
 def test_gamma_draws_of_small_shapes_do_not_underflow():
     x = log_gamma_draws(np.full(NUM, 1e-4), np.random.default_rng(8))
     assert np.all(np.isfinite(x))
-    # shape times -log is nearly exponential
+    # minus the shape times the log is nearly exponential
     assert stats.kstest(-1e-4 * x, "expon").pvalue > 1e-4
 
 

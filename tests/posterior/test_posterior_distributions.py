@@ -61,7 +61,7 @@ def test_normal_is_scipys():
 
 
 def check_draws(sample):
-    """Kolmogorov-Smirnov at the 1e-4 level, which detects errors of location and spread."""
+    """Run a Kolmogorov-Smirnov test at the 1e-4 level, which detects wrong location and spread."""
     rng = np.random.default_rng(20240101)
     for i in range(4):
         draws = sample(SIGMA2, rng, 4000)[:, i]
@@ -130,15 +130,15 @@ ERRORS = [
     (lambda: SufficientStatistics.from_array([[1, 2], [3, np.nan]]), r"x\[1, 1\] is nan"),
     (lambda: SufficientStatistics.from_array([1, np.inf]), r"x\[1\] is inf"),
     (lambda: SufficientStatistics.from_array([1e160, 1]), r"x\[0\] is 1e\+160.*rescale"),
-    (lambda: SufficientStatistics.from_array([1e-160, 0]), "too small to hold all its digits"),
+    (lambda: SufficientStatistics.from_array([1e-160, 0]), "must be 0 or at least 1e-301"),
     (lambda: SufficientStatistics.from_groups([1.0, np.nan], "ab"), r"y\[1\] is nan"),
-    (lambda: SufficientStatistics.from_groups([1.0], "ab"), "give one each"),
+    (lambda: SufficientStatistics.from_groups([1.0], "ab"), "give one per value"),
     (lambda: SufficientStatistics(2.5, 0, 1), "num is 2.5, but must be a whole number"),
     (lambda: SufficientStatistics([1, -1], 0, 0), r"num\[1\] is -1"),
     (lambda: SufficientStatistics(3, np.nan, 1), "mean is nan"),
     (lambda: SufficientStatistics(3, 0, -1), "ss is -1"),
     (lambda: SufficientStatistics(1, 0, 1), "must be 0 when num is 0 or 1"),
-    (lambda: SufficientStatistics([1, 2], [1, 2, 3], 0), "must have one shape"),
+    (lambda: SufficientStatistics([1, 2], [1, 2, 3], 0), "must broadcast to one shape"),
 ]
 
 

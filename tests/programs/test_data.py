@@ -155,11 +155,11 @@ def test_repeated_times_are_no_reason_to_remove_a_row(trial, columns, remedy):
     ("columns", "error", "message"),
     [
         ({"base": "absent"}, DataError, "there is no column 'absent'; the columns are patient"),
-        ({"basis": "base"}, ConfigError, "column basis: trial reads seizures, treated, base, age"),
+        ({"basis": "base"}, ConfigError, "column basis: trial reads no such column, only seizures"),
         ({"group": "visit", "time": "visit"}, DataError, "group, time and value must be different"),
         ({"value": "patient"}, DataError, "group, time and value must be different columns"),
-        ("base", ConfigError, "columns: a str is not a mapping of names"),
-        ({"base": 3}, ConfigError, "base: the name of a column is text, and 3 is not"),
+        ("base", ConfigError, "columns must be a mapping of names"),
+        ({"base": 3}, ConfigError, "base: the name of a column must be text, got 3"),
     ],
 )
 def test_columns_that_cannot_be(trial, columns, error, message):
@@ -329,10 +329,10 @@ def test_what_is_no_data(trial, data, message):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"N": 1}, "the mapping: the data variable P is missing, which multilevel_poisson.stan"),
+        ({"N": 1}, "the mapping: the data variable P, which multilevel_poisson.stan declares"),
         (
             {"plant": [1, 1], "flowers": [4, 5]},
-            "the data variable N is missing, which multilevel_poisson.stan declares; add it; if "
+            "the data variable N, which multilevel_poisson.stan declares, is missing; add it; if "
             "they are a table, give pandas.DataFrame(...)",
         ),
         ({"N": 2, "P": 2, "y": [3, 4], "plant": 3}, "the mapping: plant has no dimensions"),
@@ -355,10 +355,10 @@ def test_no_option_of_a_table_is_ignored_without_one(trial):
         read = trial.read(visits())
         assert isinstance(read, Data)
         assert trial.read(read) is read
-        with pytest.raises(ConfigError, match=f"{name}: the data are already read"):
+        with pytest.raises(ConfigError, match=f"{name}: the data have already been read"):
             trial.read(read, **options)
     for table in (visits(), from_frame(visits())):
-        with pytest.raises(ConfigError, match="sep is only valid with a file, and"):
+        with pytest.raises(ConfigError, match="sep is only valid with a file, but"):
             trial.read(table, sep=";")
     with pytest.raises(ConfigError, match="time_order must be value or appearance, got 'name'"):
         trial.read(visits(), time_order="name")
@@ -386,7 +386,7 @@ model { tau ~ std_normal(); }
 
 
 def test_dimensions_have_names_that_nothing_else_has(own_program):
-    """The column obs has labels, and its dimension is not the rows; ratings stay values."""
+    """Labels of the column obs have a different dimension from the rows; ratings stay values."""
     program = own_program("ratings", RATINGS, "[data]\nK = { value = 5 }\n[dims]\ntau = ['tau']")
     frame = pd.DataFrame({"y": [5, 3, 5], "obs": ["b", "a", "b"]})
     data = program.read(frame)
@@ -398,7 +398,7 @@ def test_dimensions_have_names_that_nothing_else_has(own_program):
     assert renamed.labels["obs_"].column == "bee"
     again = program.read(frame, columns=data.columns)
     assert again.columns == data.columns
-    with pytest.raises(ConfigError, match=r"column bee: ratings reads y, obs$"):
+    with pytest.raises(ConfigError, match=r"bee: ratings reads no such column, only y, obs$"):
         program.read(frame, columns={"bee": "obs"})
 
 

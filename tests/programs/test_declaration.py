@@ -36,7 +36,7 @@ def test_a_file_and_keyword_arguments_are_one_declaration(own_program, tmp_path)
     in_python = own_program("trial", TRIAL, folder=tmp_path / "other", declaration=SECTIONS)
     assert in_python.declaration == from_file
     assert tomllib.loads(DECLARATION) == SECTIONS
-    # If it is given in Python, the file is not read.
+    # If the declaration is given in Python, the file is not read.
     path = tmp_path / "trial.stan"
     assert Program.open(path, declaration={}).declaration == Declaration()
     assert Program.open(path).declaration == from_file
@@ -80,7 +80,7 @@ def test_labels_under_a_key_of_a_kinds_own_are_read_as_labels():
 
 
 def test_a_declaration_comes_back_from_its_record():
-    """As in run.json: plain values without defaults; a prior is a number or a table."""
+    """In run.json it has plain values without defaults; a prior is a number or a table."""
     priors = {"priors": {"tau_scale": 1, "b": {"value": 2.5, "above": 0}}}
     declared = Declaration.parse({**SECTIONS, **priors}, "here")
     assert [(prior.value, prior.above) for prior in declared.priors.values()] == [
@@ -127,7 +127,10 @@ WRONG = [
     ("[dims]\nz = ['a']", "[dims] names z, which the program does not declare"),
     ("[parameters.y]\nunit = 'm'", "[parameters] names y, which the program does not declare"),
     ("omit = ['z']", "[omit] names z, which the program does not declare"),
-    ("[dims]\ny = ['a', 'b']", "[dims] gives y 2 dimensions, but the program gives it 1; name"),
+    (
+        "[dims]\ny = ['a', 'b']",
+        "[dims] gives y 2 dimensions, but the program gives it 1; list one name for each",
+    ),
     ("[dims]\nmu = ['a']", "[dims] gives mu 1 dimensions, but the program gives it 0"),
     ("[data]\nN = { column = 'a' }", "[data] N is a scalar in the program, and this entry gives a"),
     ("[data]\ny = { size = 'a' }", "[data] y is a vector in the program, and this entry gives a s"),
@@ -169,7 +172,7 @@ INDEX = "int N; int P; array[N] int<lower=1, upper=P> plot; vector[N] y;"
 INFERRED = [
     # A column with a variable's name fills that variable; its size is the number of rows.
     ("int<lower=0> N; vector[N] y;", ["y", "z"], {}, {"N": ROWS, "y": Y}),
-    # A variable from 1 up to a size is an index of labels, and the size is their number.
+    # A variable with bounds 1 and a size is an index of labels, and the size is their number.
     (INDEX, ["y", "plot"], {}, {"N": ROWS, "P": Size(size="plot"), "plot": PLOT, "y": Y}),
     # Without an upper bound that is a size, it is a column of numbers.
     (
@@ -235,7 +238,7 @@ def test_a_prior_is_not_looked_for_in_the_table():
 
 
 def test_an_inferred_index_counts_in_order_of_value(own_program):
-    """There is a note only on a requested order; a factor of names has none."""
+    """A factor of names gets a note only if an order was requested."""
     text = """
     data { int N; int T; array[N] int<lower=1, upper=T> t; vector[N] y; }
     parameters { vector[T] g; }
@@ -279,7 +282,7 @@ def test_dimensions_are_named_after_their_sizes():
 
 
 def test_the_error_prints_lines_that_a_declaration_takes():
-    """If they are pasted into the file and the columns are filled in, they are right."""
+    """The lines are valid once they are in the file and the columns are filled in."""
     block = read_blocks(TRIAL)
     columns = ["patient", "visit", "seizures", "treated", "base", "age"]
     with pytest.raises(ConfigError) as caught:

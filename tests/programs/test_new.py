@@ -60,7 +60,7 @@ def test_a_copy_computes_in_stan_what_is_in_python_for_the_shipped_program(name,
     status, printed = new(tmp_path / "mine", "--from", name)
     assert status == 0
     lost = "exact" if name == "multilevel_poisson" else "exact and vb"
-    assert f"written in Python for {name}, and not copied: {lost}" in printed
+    assert f"written in Python for {name}, and so not copied: {lost}" in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.stan", "mine.toml"]
     copy, shipped = find_program(tmp_path / "mine.stan"), find_program(name)
     assert copy.can(Capability.LOG_LIK)
@@ -79,7 +79,7 @@ def test_a_draft_says_what_is_known_and_marks_the_rest(new, tmp_path):
     assert status == 0
     assert (tmp_path / "bees.toml").read_text() == DRAFT
     assert "fill in the marked lines" in printed
-    # If there are no gaps, this is reported, and the program can be read.
+    # If the draft has no gaps, the next command is printed, and the program can be read.
     (tmp_path / "bees.toml").unlink()
     text = PROGRAM.replace("vector[2] weights;", "").replace("real<lower=0> beta_sd;", "")
     text = text.replace("vector<lower=0>[N] sun;", "").replace("beta * sun", "beta * plot[1]")
@@ -95,7 +95,7 @@ def test_a_header_over_two_lines_stays_in_its_comment():
 
 
 def test_places_and_names_that_cannot_be(new, tmp_path):
-    """Nothing is overwritten, and nothing is written if one of the files cannot be."""
+    """Nothing is overwritten, and nothing is written if one of the files cannot be written."""
     (tmp_path / "mine.toml").write_text("mine")
     (tmp_path / "bees.csv").write_text(TABLE)
     for words, message in (

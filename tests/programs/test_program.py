@@ -50,7 +50,7 @@ def test_the_capabilities_of_a_text(trial, own_program):
 
 
 def test_the_capabilities_of_what_is_written_in_python(own_program):
-    unused: Any = len  # only whether it is there counts
+    unused: Any = len  # only its presence matters
     python = Capabilities(
         pointwise=Pointwise(unused, unused),
         closed_form=ClosedForm(exact=unused, vb=unused),
@@ -166,7 +166,7 @@ def test_priors_have_defaults_and_take_numbers_of_any_type(own_program):
     for wrong, message in (({"typed": -1}, "typed must be a fin"), ({"any": [1, 2]}, "any ")):
         with pytest.raises(ConfigError, match=f"prior {message}"):
             program.resolve_priors(None, program.read({**values, **wrong}))
-    with pytest.raises(ConfigError, match="bare declares no priors; list those of its data block"):
+    with pytest.raises(ConfigError, match="bare declares no priors; list its hyperparameters"):
         own_program("bare", BARE).resolve_priors({"s": 1})
 
 
@@ -236,7 +236,7 @@ def test_an_include_is_never_written_outside_of_the_folder(tmp_path, include):
     assert [p for p in tmp_path.rglob("*.stan") if p.parent not in (models, tmp_path)] == [path]
     assert outside.stat().st_mtime_ns == before
     assert "real mu;" in path.read_text()
-    # The folder of a run that another user sent names its files itself.
+    # The file names in a run folder from another user are not trusted.
     sent = Source(Path("m.stan"), {str(tmp_path / "overwritten.stan"): b"model { }"})
     assert sent.write(target).parent == target
     assert not (tmp_path / "overwritten.stan").exists()

@@ -81,7 +81,7 @@ def test_a_single_plant_is_noted_in_multilevel_programs_only():
 def test_counts_that_are_all_zero_leave_mu_to_its_prior():
     (note,) = filled("multilevel_poisson", [[0, 0], [0]], {"mu_sd": 3.0})[1]
     assert "all flowers are 0" in note
-    assert "its prior N(0, 3²)" in note
+    assert "its prior, N(0, 3²)" in note
     assert "--prior mu_mean=… and --prior mu_sd=…" in note
     assert filled("multilevel_poisson", [[0, 0], [0, 1]])[1] == []
 
@@ -164,7 +164,7 @@ def test_sigma2_plant_says_which_moments_it_lacks(num_months, lacks_mean):
 
 
 def test_only_the_plants_that_lack_a_moment_are_said_to():
-    """With one plant of few months among others of many, the others keep mean and sd."""
+    """A plant of four months lacks mean and sd, one of five only the sd; the others keep both."""
     rows = [[1, 2, 4, 3, 6, 2, 5, 1]] * 5
     rows[2] = [1, 5, 3, 4]
     rows[4] = [1, 5, 3, 4, 9]
@@ -220,7 +220,7 @@ def test_a_rate_that_underflows_has_a_likelihood():
 
 @pytest.mark.parametrize("name", EVERY)
 def test_predictions_have_the_programs_mean_and_variance(name):
-    """Replicates of one draw: their mean and variance within 5 standard errors."""
+    """Replicates of one draw have its mean and variance, within 5 standard errors."""
     data, _ = filled(name, [[4, 5], [0, 2, 5]], PROPER if name == "multilevel_normal" else None)
     rng = np.random.default_rng(2)
     one = {k: v[:1, :1] for k, v in draws_for(2, rng).items()}
@@ -267,7 +267,7 @@ CAPABILITIES = Capabilities(
 
 
 def test_three_files_make_a_shipped_program(cmdstan, tmp_path):
-    """A copy of the package with a new ``.stan``, ``.toml`` and module, and no other change."""
+    """The copy of the package has a new ``.stan``, ``.toml`` and module, and no other change."""
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("pyflowers", "stan", "data"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
@@ -322,7 +322,7 @@ def test_the_largest_count_and_real_values_are_allowed():
     assert filled("iid_normal", [[-1.5, 2e9]])[1] == []
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from NumPy, on means of nothing
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from NumPy, on means of no values
 @pytest.mark.parametrize(
     "block",
     [

@@ -101,7 +101,7 @@ def test_only_the_top_level_of_a_block_declares():
     ["", "data {", "data { int", "data { array[", "data { int<lower=0 N; }", "}{", "data { ; }"],
 )
 def test_text_that_is_no_program_declares_nothing(text):
-    """Only stanc decides whether it is one."""
+    """Only stanc decides whether a text is a program."""
     assert not read_blocks(text).data
 
 

@@ -15,7 +15,7 @@ NAMESPACE = "{http://www.w3.org/1999/xhtml}"
 
 
 class Page:
-    """A report, parsed by the algorithm of the HTML standard; any parse error fails."""
+    """A report, parsed by the algorithm of the HTML standard; any parse error is raised."""
 
     def __init__(self, html):
         self.tree = html5lib.HTMLParser(strict=True).parse(html)

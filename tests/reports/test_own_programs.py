@@ -144,7 +144,7 @@ def test_the_answer_names_each_single_number_with_its_meaning(example):
 
 
 def test_the_answer_states_each_vector(example):
-    """Short ones in full, long ones by their lowest and highest median, and the longest not.
+    """Short vectors are stated in full, long ones by their lowest and highest median.
 
     The answer names the twelve shortest quantities; of the fourteen in epil it leaves two out.
     """
@@ -174,7 +174,7 @@ def test_the_page_holds_the_program_and_no_folder(example):
     whole = text_of(page.tree)
     for folder in (Path(fit.record.program.path).parent, Path.home(), Path.cwd()):
         assert f"{folder}{os.sep}" not in whole
-    assert Path(fit.record.program.path).is_absolute()  # there was one to show
+    assert Path(fit.record.program.path).is_absolute()  # so it could have been shown
 
 
 def test_files_of_the_current_folder_are_named_from_it_and_messages_name_no_folder(
@@ -226,7 +226,7 @@ def test_own_and_shipped_programs_of_one_table(folder, lecture_fits):
     own = pyflowers.fit(folder / "rate.stan", flowers_csv(), **HOW)
     page = report(own, lecture_fits["multilevel_poisson"], lecture_fits["iid_normal"])
     answer = page.output("answer")
-    expected = "How many flowers per month are to be expected of each plant, and which model"
+    expected = "How many flowers per month are to be expected for each plant, and which model"
     assert expected in answer
     assert "multilevel_poisson predicts new observations best" in answer
     assert re.search(r"that of rate is lower by [\d.]+ \(90% interval", answer)
@@ -260,7 +260,7 @@ def test_data_without_groups_or_times(folder):
 
 
 def test_groups_without_times(folder):
-    """Rows of a group are replicates; a single one is in the singular."""
+    """Rows of a group are replicates; a single group is named in the singular."""
     frame = pd.DataFrame({"bed": ["Süd"] * 3 + ["Nord"], "flowers": [3, 4, 5, 2]})
     (folder / "beds.stan").write_text(RATE)
     (folder / "beds.toml").write_text(OF_FLOWERS.replace('time = "month"\n', ""))
@@ -297,7 +297,7 @@ def test_a_program_that_observes_nothing(folder):
     )
     fit = pyflowers.fit(folder / "nothing.stan", {"N": 2, "x": [1.0, 2.0]}, **HOW)
     page = report(fit)
-    assert "names no observed variable" in page.output("data")
+    assert "declares no observed variable" in page.output("data")
     assert "for mu[1] and " in page.output("answer")
 
 

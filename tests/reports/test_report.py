@@ -280,10 +280,10 @@ def test_missing_months_and_left_out_plants_are_said():
     page = Page(render_report([synthetic_fit("multilevel_poisson", data)]))
     output = page.output("data")
     assert f"{60 * 12 - len(data)} combinations of plant and month are missing, in" in output
-    assert "A cross at the foot of a panel is a missing observation." in output
+    assert "A cross at the foot of a panel marks a missing observation." in output
     alts = " ".join(page.alts)
     assert "36 are left out" in alts
-    assert "are left out, and are in the summary table" in alts
+    assert "are left out, but are in the summary table" in alts
     assert "the 60 groups (plant) run from" in page.output("answer")
 
 
@@ -327,7 +327,7 @@ def test_a_methods_paragraph_admits_what_failed():
     (said,) = (text_of(quote) for quote in page.nodes("blockquote", under="provenance"))
     assert "2 chains of 500 warmup iterations and 500 draws each, seed 1" in said
     assert "Prior and data were in conflict (median of sigma2)." in said
-    assert re.search(r"\(mean, .*, loo_pit\) mean, .* failed\.", said)
+    assert re.search(r"\(mean, .*, loo_pit\), mean, .* failed\.", said)
 
 
 def test_a_fit_that_did_not_converge_has_no_methods_paragraph():
@@ -357,8 +357,8 @@ def test_fits_with_options_of_their_own_have_a_command_each():
     ("fits", "message"),
     [
         (lambda a, b: [], "report: there is no fit to report"),
-        (lambda a, b: [a, a], "report: two fits are of iid_normal; give one of each model"),
-        (lambda a, b: [a, b], "report: the fits are of different data; make a report for each"),
+        (lambda a, b: [a, a], "report: two fits are of iid_normal; give one fit for each model"),
+        (lambda a, b: [a, b], "report: the fits are to different data; write a report for each"),
     ],
 )
 def test_fits_that_make_no_report_are_refused(fits, message):
@@ -408,7 +408,7 @@ def test_contrast_is_aa():
 
 
 def calibration_of(fit, tmp_path, *, right):
-    """A calibration of a fit's program with ranks drawn here: uniform, or all too high."""
+    """A calibration of a fit's program with ranks drawn here: uniform, or too low for mu."""
     rng = np.random.default_rng(1)
     ranks = rng.integers(0, 51, 200)
     of_mu = {"parameter": "mu", "rank": ranks if right else ranks // 2}
@@ -434,7 +434,7 @@ def test_calibrations_are_a_section_and_part_of_the_verdict(tmp_path):
     data = table(["a", "b", "c"], 4)
     fit = synthetic_fit("iid_normal", data)
     bare = Page(render_report([fit])).output("calibration")
-    assert "No calibration was given to this report; pyflowers sbc makes one" in bare
+    assert "No calibration was given to this report; run pyflowers sbc" in bare
 
     right = Page(render_report([fit], calibrations=[calibration_of(fit, tmp_path, right=True)]))
     section = right.by_id("calibration")

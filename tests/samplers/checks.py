@@ -1,6 +1,6 @@
 """Checks of samplers, and two targets that the lectures lack: skewed and correlated.
 
-The tests call a check for pyflowers' samplers, and for planted bugs, which it must detect.
+The tests call each check for pyflowers' samplers, and for planted bugs, which it must detect.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ class LogGamma(Gamma):
         self.mean, self.variance = digamma(self.shape) - np.log(self.rate), polygamma(1, self.shape)
 
     def log_density(self, y):
-        """Return the gamma density at exp(y) times the Jacobian, which turns a − 1 into a."""
+        """Return the log gamma density at exp(y) times the Jacobian, which turns a − 1 into a."""
         return (self.shape * y - self.rate * np.exp(y)).sum(axis=-1) + self._log_constant
 
     def log_density_gradient(self, y):
@@ -58,18 +58,18 @@ LINE = LinearRegression(_X, -1 + 2 * _X + 0.5 * np.random.default_rng(5).standar
 
 MAX_TESTS = 50
 FALSE_ALARM_RATE = 1e-5 / MAX_TESTS
-"""The largest number of exactness tests in this folder. Together they raise a false alarm once in
-100,000 runs with fresh seeds."""
+"""The rate for each exactness test; there are at most `MAX_TESTS` in this folder. Together they
+raise a false alarm once in 100,000 runs with fresh seeds."""
 
 
 def is_exact(kernel, target, seed=1, alarms=FALSE_ALARM_RATE, num_chains=10_000, num_steps=20):
-    """Test whether the target is stationary, by the sequential two-sample test of Gandy and Scott.
+    """Test whether the kernel is exact, by the sequential two-sample test of Gandy and Scott.
 
     Chains start from exact draws and make some transitions. If the kernel leaves the target
     unchanged, the ends are also exact draws, and no test distinguishes them from fresh ones.
     p-values are combined by Bonferroni. With β = α/k and γ = β^(1/k): at each of k looks, fail if
     the p-value is at most β, pass if it is above β + γ, else look again at fresh draws, with β/γ
-    for β.
+    instead of β.
 
     References
     ----------
@@ -105,7 +105,7 @@ def _statistics(target, x):
 
 
 def check_gradient(target, x, tolerance=1e-5, has_edge=True):
-    """Compare ∇ log π with central differences, and its log π with log_density."""
+    """Compare ∇ log π with central differences, and the accompanying log π with log_density."""
     log_density, gradient = target.log_density_gradient(x)
     assert np.array_equal(log_density, target.log_density(x))
     step = np.cbrt(np.finfo(float).eps)
@@ -143,7 +143,7 @@ def check_state_is_fresh(kernel, target):
 
 
 def check_chains_are_independent(kernel, target):
-    """Check that chains accept independently: their number is binomial, not one coin for all."""
+    """Check that chains accept independently, so that the number that accept is binomial."""
     rng = np.random.default_rng(5)
     num_chains, num_steps = 500, 300
     state = kernel.init(target.sample(rng, num_chains))

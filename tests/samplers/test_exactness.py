@@ -92,7 +92,7 @@ class AlwaysAccept(Metropolis):
 
 
 class StaleLogDensity(Metropolis):
-    """The state moves, its log density does not."""
+    """The state moves, but its log density does not."""
 
     def __call__(self, rng, state):
         moved, info = super().__call__(rng, state)
@@ -149,7 +149,7 @@ class FrozenMomentum(Mass):
 
 
 class MomentumLeftOut(Mass):
-    """The kinetic energy is missing in the ratio."""
+    """The kinetic energy is missing from the ratio."""
 
     def kinetic_energy(self, momentum):
         return np.zeros(len(momentum))
@@ -170,7 +170,7 @@ class WronglyCorrected(MALA):
 
 
 def leapfrog_without_second_half(target, mass, point, step_size):
-    """Leave out the last half of the kick."""
+    """Leave out the second half of the kick."""
     half = point.momentum + 0.5 * step_size * point.gradient
     q = point.position + step_size * mass.velocity(half)
     return PhasePoint(q, half, *target.log_density_gradient(q))
@@ -208,7 +208,7 @@ def test_kernel_leaves_its_target_unchanged(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_kernel_moves_and_rejects(name):
-    """A kernel that never moves is also exact, and so is one that is indistinguishable from it."""
+    """A kernel that never moves is exact, too; one that never rejects would not test rejection."""
     kernel, target = CASES[name]
     rng = np.random.default_rng(1)
     _, info = kernel(rng, kernel.init(target.sample(rng, 2_000)))
@@ -226,7 +226,7 @@ def test_what_the_bugs_are_planted_in_is_exact(mass):
 
 
 class Shifted:
-    """Draws exactly from the target, or shifted by `shift` sds."""
+    """A kernel that draws exactly from the target, but shifted by `shift` sds."""
 
     def __init__(self, target, shift):
         self.target, self.shift = target, shift
@@ -241,7 +241,7 @@ class Shifted:
 
 
 def test_false_alarms_are_as_rare_as_promised():
-    """At a rate of 0.1, 300 exact kernels raise 30 ± 3·5.2 alarms at most."""
+    """At a rate of 0.1, 300 exact kernels raise at most 30 + 3·5.2 alarms."""
     kernel = Shifted(CORRELATED, 0.0)
     passed = [is_exact(kernel, CORRELATED, seed, 0.1, 100, num_steps=1) for seed in range(300)]
     assert passed.count(False) <= 45
@@ -253,7 +253,7 @@ def test_a_tenth_of_an_sd_is_seen(shift, exact):
 
 
 def test_full_drift_is_exact_all_the_same():
-    """The draws alone cannot show it, because Metropolis–Hastings corrects any drift."""
+    """Draws cannot reveal the wrong drift, because Metropolis–Hastings corrects any drift."""
     assert is_exact(FullDrift(SKEWED, 0.3, SKEWED_MASS), SKEWED)
 
 

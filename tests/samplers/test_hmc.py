@@ -62,7 +62,7 @@ def energy_error(point):
 
 
 def has_order(integrator, order):
-    """Whether the slopes of log error on log step size at time 1 are the order, ± 0.1."""
+    """Whether the slopes of log error at time 1 on log step size equal the order, ± 0.1."""
     num_steps = 2 ** np.arange(6, 11)
     ends = [
         trajectory(integrator, SKEWED, SKEWED_MASS, BEGIN, 1 / steps, int(steps))[-1]
@@ -91,7 +91,7 @@ def test_order_as_fitted(integrator, order, right):
     "integrator", [leapfrog, euler, modified_euler, leapfrog_without_second_half]
 )
 def test_reversibility(integrator):
-    """Running forwards, flipping the momentum and running back reaches the start to 1e-10."""
+    """Running forwards, flipping the momentum and running back returns to the start to 1e-10."""
     rng = np.random.default_rng(6)
     missed = 0.0
     for target, mass in ((CORRELATED, CORRELATED_MASS), (SKEWED, SKEWED_MASS)):
@@ -133,7 +133,7 @@ def test_euler_gains_energy_by_its_factor():
     ("integrator", "error"), [(euler, np.inf), (modified_euler, 0.3), (leapfrog, 0.05)]
 )
 def test_energy_over_a_long_path(integrator, error):
-    """Euler's error leaves every bound; the errors of the other two oscillate without a drift."""
+    """Euler's error grows beyond every bound; those of the other two oscillate without a drift."""
     begin = phase_point(OSCILLATOR, [[1.0]], [[1.0]])
     path = trajectory(integrator, OSCILLATOR, UNIT, begin, 0.3, 5_000)
     energy = np.array([hamiltonian(UNIT, point)[0] for point in path])
@@ -237,7 +237,7 @@ def test_mass_of_the_precision_is_unit_mass_on_the_round_target():
 
 
 class StaleGradient(HMC):
-    """The state moves, its gradient does not."""
+    """The state moves, but its gradient does not."""
 
     def __call__(self, rng, state):
         moved, info = super().__call__(rng, state)

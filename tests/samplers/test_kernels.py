@@ -88,7 +88,7 @@ def test_all_is_what_there_is():
 
 
 class Column:
-    """Returns its log density as a column, and its gradient flat."""
+    """A target that returns its log density as a column, and its gradient flat."""
 
     def log_density(self, x):
         return -0.5 * (x**2).sum(axis=-1, keepdims=True)
@@ -108,7 +108,7 @@ ERRORS = [
     (lambda: MALA(NORMAL, 0), "step_size must be positive, but holds 0"),
     (lambda: SGLD(NORMAL, 0.0), "step_size must be positive, but holds 0"),
     (lambda: SGLD(LINE, 0.1, 0), "batch_size must be a whole number of at least 1, got 0"),
-    (lambda: SGLD(LINE, 0.1, 5), "batch_size must be at most the 4 observations, got 5"),
+    (lambda: SGLD(LINE, 0.1, 5), "batch_size must be at most 4, the number of observations, got 5"),
     (lambda: DecayingSteps(0.0), "a must be positive, but holds 0"),
     (lambda: DecayingSteps(0.1, -1.0), "b must be positive, but holds -1"),
     (lambda: DecayingSteps(0.1, 1.0, 0.5), "gamma must be above 0.5 and at most 1, got 0.5"),
@@ -135,8 +135,8 @@ ERRORS = [
     (lambda: LinearRegression(X, X[:3]), "x and y must have the same length, but have 4 and 3"),
     (lambda: LinearRegression([X], X), r"x must be a vector, but its shape was \(1, 4\)"),
     (lambda: LinearRegression(X[:3], X[:3], "sigma"), "at least 4 points for a proper posterior"),
-    (lambda: LinearRegression(np.ones(4), X), "x must vary for a slope to exist, but all of it"),
-    (lambda: LinearRegression(X, X), "y must not be on a line exactly"),
+    (lambda: LinearRegression(np.ones(4), X), "x must vary for a slope to exist, but all x are"),
+    (lambda: LinearRegression(X, X), "the points must not lie exactly on a line"),
     (lambda: LinearRegression(X, X, "tau"), "flat_in must be 'log_sigma' or 'sigma', got 'tau'"),
     (lambda: LINE.marginal("log_sigma"), "name must be 'alpha' or 'beta', got 'log_sigma'"),
     (lambda: WALK.init(np.zeros(2)), r"position must be shaped \(chain, dim\)"),

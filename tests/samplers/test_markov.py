@@ -67,7 +67,7 @@ def test_by_hand():
 
 
 def test_detailed_balance_error_sees_a_circle():
-    """Going round keeps the uniform distribution, and is not reversible."""
+    """Moving round a circle preserves the uniform distribution, but is not reversible."""
     around = np.roll(np.eye(4), 1, axis=1)
     assert np.allclose(np.full(4, 0.25) @ around, 0.25)
     assert detailed_balance_error(around, np.full(4, 0.25)) == 0.25
@@ -79,7 +79,7 @@ def test_stationary_distribution_is_the_target():
 
 @pytest.mark.parametrize("start", range(6))
 def test_convergence_from_any_start(start):
-    """Within Diaconis and Stroock's bound at every step, and converging to the limit."""
+    """The distance is within Diaconis and Stroock's bound at every step, and falls to 0."""
     history = distributions(MATRIX, np.eye(6)[start], 300)
     distance = total_variation(history, PI)
     bound = 0.5 * np.sqrt((1 - PI[start]) / PI[start]) * convergence_rate(MATRIX) ** np.arange(301)

@@ -21,7 +21,7 @@ def variance_error(kernel, expected, num_chains=100_000):
     """Return the difference of the limiting variance from its expectation, in standard errors."""
     state = kernel.init(NORMAL.sample(np.random.default_rng(9), num_chains))
     rng = np.random.default_rng(10)
-    # (1 − ε/(2σ²))² to this power forgets the start to 1e-6
+    # (1 − ε/(2σ²))² to this power is 1e-6, so that the start is forgotten
     contraction = abs(1 - kernel.step_size / 4)
     for _ in range(int(np.ceil(np.log(1e-3) / np.log(contraction)))):
         state, _ = kernel(rng, state)
@@ -31,7 +31,7 @@ def variance_error(kernel, expected, num_chains=100_000):
 
 @pytest.mark.parametrize("step_size", [0.25, 1.0, 3.0])
 def test_stationary_variance(step_size):
-    """σ² / (1 − ε/(4σ²)) with full gradients."""
+    """The variance is σ² / (1 − ε/(4σ²)) with full gradients."""
     expected = 2 / (1 - step_size / 8)
     assert variance_error(SGLD(NORMAL, step_size), expected) < 5
     if step_size == 3:
@@ -68,7 +68,7 @@ def test_mini_batches_are_unbiased(kernel, unbiased):
 
 
 def test_mini_batches_find_the_regression():
-    """With decaying steps, the weighted mean and sd of each chain are close to the posterior's."""
+    """With decaying steps, the weighted mean and sd of the draws are close to the posterior's."""
     kernel = SGLD(LINE, DecayingSteps(0.004, 10.0, 0.51), 6)
     start = np.tile(LINE.mean, (200, 1))
     result = run(kernel, np.random.default_rng(3), start, 4_000, 500)

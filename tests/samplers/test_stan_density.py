@@ -313,7 +313,7 @@ def test_nothing_leaks(densities, mine):
     rounds(30)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rounds(150)
-    # 30,000 gradients that kept their autodiff nodes would be more than 60 MB
+    # 30,000 gradients that kept their autodiff nodes would take more than 60 MB
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8_000
 
 

@@ -106,7 +106,7 @@ LIBRARY = [
 ]
 
 
-# Detected damage, by care
+# Damage that each level of care detects
 
 
 @pytest.fixture
@@ -325,7 +325,7 @@ def test_a_moved_cache_works_on_its_own(cmdstan, offline, tmp_path, monkeypatch)
     monkeypatch.setenv("PYFLOWERS_CACHE", str(second))
     again = works(second, tmp_path / "x.stan")
     assert again.key == made.key
-    # As cp -r does, which keeps no times
+    # cp -r does not keep the times
     third = tmp_path / "third"
     subprocess.run(["cp", "-r", second, third], check=True)
     monkeypatch.setenv("PYFLOWERS_CACHE", str(third))

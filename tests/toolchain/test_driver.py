@@ -34,7 +34,7 @@ Program = Callable[[str], Path]
 
 @pytest.fixture
 def run(driver_program: Program, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a command line in an empty folder; `{data}` and `{expected}` stand for our folders."""
+    """Run a command line in an empty folder; `{data}` and `{expected}` stand for our folders."""
 
     def run(arguments: str, program: str = "counts") -> subprocess.CompletedProcess[str]:
         # Split before the paths are inserted, because they may contain spaces.
@@ -327,7 +327,7 @@ def test_no_arguments_show_usage(run) -> None:
 # The output of CmdStan 2.35.0 for 34 command lines, to the last printed digit
 
 CASES = json.loads((CONFORMANCE / "cases.json").read_text())["cases"]
-# Their values are a moment, a duration or a place, not a result.
+# Lines whose values are paths, times or durations instead of results.
 PATHS = re.compile(
     r"^# *(stanc_version|diagnostic_file|file|profile_file|metric_file|mode|init|fitted_params"
     r"|constrained_params|unconstrained_params)\b.*= *"

@@ -77,7 +77,7 @@ def test_interrupted_anywhere_it_starts_over_cleanly(wheel, tmp_path):
     assert compiling == 130
     assert list(cache.glob("stan-*"))
     assert not list(cache.glob("cmdstan-*"))
-    # No network is needed: an index that does not exist is never used. Two processes do it once.
+    # No network is needed: pip has no index. Of two processes only one builds.
     offline = environment(cache, PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull)
     with ThreadPoolExecutor() as executor:
         runs = [
@@ -174,7 +174,7 @@ def sha256(file):
 
 
 def serve(files, folder, monkeypatch):
-    """Build a package index of `files`, in this order, the only one that pip sees."""
+    """Build a package index of `files`, in this order, as the only one that pip sees."""
     page = folder / "simple" / "httpstan" / "index.html"
     page.parent.mkdir(parents=True)
     links = (f'<a href="{file.as_uri()}#sha256={sha256(file)}">{file.name}</a>' for file in files)

@@ -68,7 +68,7 @@ def distributions(tmp_path_factory):
     hatchling = [sys.executable, "-m", "hatchling", "build", "--directory", folder]
     run([*hatchling, "--target", "sdist"], cwd=ROOT)
     (sdist,) = folder.glob("*.tar.gz")
-    (folder / "unpacked").mkdir()  # tarfile's filters are missing before Python 3.11.4
+    (folder / "unpacked").mkdir()  # by tar: tarfile has no filters before Python 3.11.4
     run(["tar", "-xzf", sdist, "-C", "unpacked"], cwd=folder)
     (source,) = (folder / "unpacked").iterdir()
     run([*hatchling, "--target", "wheel"], cwd=source)
@@ -110,7 +110,7 @@ def test_the_quick_start_runs_outside_a_checkout(distributions, kind, compiler, 
     work.mkdir()
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CMDSTAN")}
     if compiler:
-        request.getfixturevalue("cmdstan")  # made, or in the cache already
+        request.getfixturevalue("cmdstan")  # built, or already in the cache
         environment["PATH"] = f"{bin_folder}{os.pathsep}{environment['PATH']}"
     else:
         environment |= {"PATH": str(bin_folder), "HOME": str(tmp_path)}

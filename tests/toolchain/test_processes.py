@@ -1,4 +1,4 @@
-"""Children, and their children, end with their parent, for any end of the parent."""
+"""Children, and their children, end with their parent, however it ends."""
 
 import os
 import secrets
@@ -20,7 +20,7 @@ SECONDS_TO_DIE = 2
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are seen in /proc")
 
-# make and its compilers: a child that waits for its own children
+# A child that waits for its own children, as make waits for its compilers.
 FAMILY = "sleep 300.{mark} & sleep 300.{mark} & wait"
 PARENT = {
     "run": "processes.run(['sh', '-c', '{family}'])",
@@ -52,7 +52,7 @@ def alive(mark):
 
 
 def sleeps(children):
-    """Whether one of the children in a file of /proc has become a sleep."""
+    """Whether one of the children listed in a file of /proc already runs sleep."""
     with suppress(OSError):
         return any(
             Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/bin/sleep\0")
@@ -107,7 +107,7 @@ def test_nothing_outlives_a_killed_parent(mark, tmp_path, kind, whom, signum):
 
 
 def test_a_signal_at_the_very_start_leaves_nothing(mark, tmp_path):
-    """A Ctrl-C between the starts of a child and of its watch, which takes many attempts."""
+    """It takes many attempts to place a Ctrl-C between the starts of a child and of its watch."""
     for attempt in range(150):
         folder = tmp_path / str(attempt)
         folder.mkdir()

@@ -131,7 +131,7 @@ def test_run_json_is_the_configuration_of_its_run(lecture_fits, tmp_path):
     ("text", "message"),
     [
         ("models = ['own.stan']", r"own\.stan: no such Stan program; check the path"),
-        ("[data]\ncolumns = { blossom = 'flowers' }", "column blossom: iid_normal reads flowers"),
+        ("[data]\ncolumns = { blossom = 'flowers' }", "blossom: iid_normal reads no such"),
     ],
 )
 def test_what_programs_refuse_is_said_before_any_of_them_is_fitted(

@@ -73,7 +73,7 @@ def test_the_command_says_so_in_its_exit_status(monkeypatch, is_ok, status):
 def test_densities_of_interpreter_and_compiler_are_compared(monkeypatch, capsys, tmp_path):
     found = doctor.compare_densities("multilevel_poisson")
     assert found.is_ok
-    assert "at 20 points of the compiled program" in found.value
+    assert "of the compiled program's at 20 points" in found.value
     real = samplers.StanDensity
 
     def planted(path, data, engine, **how):
@@ -83,7 +83,7 @@ def test_densities_of_interpreter_and_compiler_are_compared(monkeypatch, capsys,
     monkeypatch.setattr(samplers, "StanDensity", planted)
     found = doctor.compare_densities("multilevel_poisson")
     assert not found.is_ok
-    assert found.value.endswith("use --engine cmdstan, and report it to stanli")
+    assert found.value.endswith("use --engine cmdstan, and report this to the author of stanli")
     monkeypatch.undo()
     assert run("doctor", "--density", "multilevel_poisson", "--json") == 0
     assert json.loads(capsys.readouterr().out)["findings"][0]["name"] == "stanli"

@@ -176,7 +176,7 @@ def test_a_prior_of_the_command_line_goes_to_the_models_that_have_it():
 
 
 def test_no_option_of_fit_is_ignored_beside_a_file(write):
-    """Each overrides a key, or is handled by itself."""
+    """Each option overrides a key, or is handled separately."""
     sections = (Experiment, DataConfig, SamplerConfig, OutputConfig)
     keys = {name for section in sections for name in section.model_fields} | {"data", "out"}
     handled = {"program", "inits", "config", "cmdstan", "overwrite"}
@@ -222,7 +222,7 @@ def test_an_unreadable_run_is_fitted_again(write, tmp_path, executables, cmdstan
 
 
 def test_an_experiment_does_not_replace_the_run_of_another_program(write, own_program, tmp_path):
-    """Refused before the first model is sampled; a report replaces nothing that changed."""
+    """It stops before any model is sampled; nor does a report replace a run whose data changed."""
     theirs = own_program(
         MODEL, BROKEN.replace('reject("never fitted"); ', ""), folder=tmp_path / "x"
     )
@@ -269,7 +269,7 @@ def test_a_fit_that_fails_loses_nothing_of_those_before(write, own_program, tmp_
 
 
 def test_programs_of_ones_own_are_part_of_an_experiment(write, own_program, tmp_path, executables):
-    """A program with the name of a shipped one, on the same table; then its declaration changes."""
+    """A shipped program and a user program have one table; then the declaration changes."""
     text = """
     data { int N; array[N] int y; int P; array[N] int<lower=1, upper=P> plant; }
     parameters { vector[P] log_rate; }

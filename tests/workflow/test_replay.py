@@ -26,7 +26,7 @@ from pyflowers.workflow.replay import (
 
 @pytest.fixture
 def run(tmp_path, executables):
-    """A run of the lecture's data in a separate file; `edit` changes the file afterwards."""
+    """A run on a copy of the lecture's data, and the copy, which the test may change."""
     shutil.copy(flowers_csv(), tmp_path / "flowers.csv")
     fit = pyflowers.fit(
         "multilevel_poisson", tmp_path / "flowers.csv", seed=5, draws=200, cmdstan="embedded"
@@ -88,8 +88,8 @@ def test_another_seed_is_statistically_equal_and_a_wrong_posterior_is_not(lectur
 def largest_differences(rng, num, correlation):
     """The largest difference between two runs of one posterior, for `num` pairs of runs.
 
-    Each run has four chains of 1,000 draws of five quantities, an autoregressive process of order
-    one, which gives 15 differences of quantiles per pair.
+    Each run has four chains of 1,000 draws of five quantities, which are autoregressive of order
+    one. Three quantiles of each give 15 differences per pair.
     """
     runs = []
     for _ in range(2):
@@ -104,7 +104,7 @@ def largest_differences(rng, num, correlation):
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 def test_two_runs_of_one_posterior_differ_by_chance_as_rarely_as_is_claimed(correlation):
-    """One in a thousand pairs of runs is a false alarm: 2,000 pairs, with binomial error."""
+    """Of 2,000 pairs of runs one in a thousand is a false alarm, within binomial error."""
     rng = np.random.default_rng(17)
     limit = replay_module._limit(15)
     largest = np.concatenate([largest_differences(rng, 250, correlation) for _ in range(8)])
@@ -138,7 +138,7 @@ def test_a_moved_quantity_is_found_and_named():
     result = compare_runs(first, moved)
     assert result.verdict == "different"
     assert result.where == "mu_plant[b]"
-    assert "nothing that is recorded changed" in result.notes[0]
+    assert "nothing recorded in the run changed" in result.notes[0]
 
 
 def test_a_spread_that_changed_is_found_where_the_middle_stays():
@@ -195,7 +195,7 @@ def test_a_users_own_program_is_replayed(tmp_path, executables):
 
 
 def test_data_that_were_never_a_file_are_replayed(tmp_path, executables):
-    """A frame, a mapping, and a program that needs no data."""
+    """The data are a frame, a mapping, or those of a program that needs none."""
     frame = to_frame(find_program("iid_normal").read())
     how = {"seed": 1, "draws": 50, "warmup": 100, "cmdstan": "embedded"}
     fit = pyflowers.fit("iid_normal", frame, priors={"mu_sd": 3}, **how)

@@ -11,7 +11,12 @@ given <- (function() {
 # The same priors as PRIORS of common.py: mu ~ N(0, 100^2), sigma2 ~ scaled-inv-chi^2(1, 2^2).
 read_job <- function() {
   block <- fromJSON(given$data)
-  whole <- lapply(given[c("chains", "warmup", "draws", "cores", "seed")], as.integer)
+  options <- intersect(c("chains", "warmup", "draws", "cores", "seed"), names(given))
+  whole <- lapply(given[options], as.integer)
+  if (!is.null(block$formula)) {
+    frame <- as.data.frame(block$frame, stringsAsFactors = TRUE)
+    return(c(list(frame = frame, formula = as.formula(block$formula), family = block$family), whole))
+  }
   frame <- data.frame(y = block$y, plant = factor(block$plant, levels = seq_len(block$num_plants)))
   c(list(frame = frame, num_plants = block$num_plants), whole)
 }
@@ -44,12 +49,16 @@ race <- function(prepare, save, packages) {
 # mu and sigma2 are matrices (draw, chain); mu_plant is an array (draw, chain, plant).
 save_draws <- function(mu, sigma2, mu_plant, num_divergent) {
   shape <- c(dim(mu), 2 + dim(mu_plant)[3])
-  draws <- array(c(mu, sigma2, mu_plant), shape)
+  write_draws(array(c(mu, sigma2, mu_plant), shape), list(num_divergent = num_divergent))
+}
+
+# draws is an array (draw, chain, element); about is written with its shape.
+write_draws <- function(draws, about) {
+  shape <- dim(draws)
   connection <- file(file.path(given$out, "draws.bin"), "wb")
   writeBin(as.vector(aperm(draws, c(3, 1, 2))), connection, size = 8, endian = "little")
   close(connection)
-  about <- list(shape = c(shape[2], shape[1], shape[3]), num_divergent = num_divergent)
-  write_json_file("posterior.json", about)
+  write_json_file("posterior.json", c(about, list(shape = c(shape[2], shape[1], shape[3]))))
 }
 
 save_estimates <- function(mu, sigma2, mu_plant) {

@@ -43,11 +43,15 @@ class Job:
     Attributes
     ----------
     num_plants : int
-        Number of plants.
+        Number of plants; 0 for a regression.
     plant : array, shape (N,)
         The plant of each observation, from 0.
     y : array, shape (N,)
         The flowers of each observation.
+    formula, family : str
+        The regression, if it is one.
+    frame : mapping of str to list
+        Its columns.
     chains, warmup, draws, cores, seed : int
         As for ``pyflowers.fit``.
     scratch : Path
@@ -57,6 +61,9 @@ class Job:
     num_plants: int
     plant: NDArray[np.int64]
     y: NDArray[np.int64]
+    formula: str
+    family: str
+    frame: Mapping[str, list[Any]]
     chains: int
     warmup: int
     draws: int
@@ -80,13 +87,32 @@ class Posterior:
     summary: Mapping[str, NDArray[np.float64]] | None = None
 
 
+@dataclass(frozen=True)
+class Regressed:
+    """Draws of a regression.
+
+    Attributes
+    ----------
+    coefficients : mapping of str to array, shape (chain, draw)
+        The intercept, where all covariates are 0, and then each coefficient, in R's order.
+    others : sequence of array, shape (chain, draw, ...)
+        Standard deviations, correlations, group effects and parameters of the family.
+    num_divergent : int
+        Divergent draws.
+    """
+
+    coefficients: Mapping[str, NDArray[np.floating]]
+    others: Sequence[NDArray[np.floating]]
+    num_divergent: int
+
+
 Sampler = Callable[[int], Any]
 """Function of a seed that returns when all draws are in memory."""
 
 
 def race(
     prepare: Callable[[Job], Sampler],
-    posterior: Callable[[Any], Posterior],
+    posterior: Callable[[Any], Posterior | Regressed],
     packages: Sequence[str],
     *arguments: str,
 ) -> None:
@@ -116,7 +142,11 @@ def race(
     drawn = sampler(job.seed + 1)
     known["further"] = time.perf_counter() - start
     write(given.out / "timings.json", known)
-    save(posterior(drawn), given.out)
+    found = posterior(drawn)
+    if isinstance(found, Posterior):
+        save(found, given.out)
+    else:
+        save_regressed(found, given.out)
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -134,9 +164,12 @@ def read_job(given: argparse.Namespace) -> Job:
     """Read the data file."""
     block = json.loads(given.data.read_text(encoding="utf-8"))
     return Job(
-        num_plants=block["num_plants"],
-        plant=np.asarray(block["plant"]) - 1,
-        y=np.asarray(block["y"]),
+        num_plants=block.get("num_plants", 0),
+        plant=np.asarray(block.get("plant", [])) - 1,
+        y=np.asarray(block.get("y", [])),
+        formula=block.get("formula", ""),
+        family=block.get("family", ""),
+        frame=block.get("frame", {}),
         chains=given.chains,
         warmup=given.warmup,
         draws=given.draws,
@@ -169,6 +202,15 @@ def save(found: Posterior, out: Path) -> None:
     if found.summary is not None:
         about["summary"] = {key: values.tolist() for key, values in found.summary.items()}
     write(out / "posterior.json", about)
+
+
+def save_regressed(found: Regressed, out: Path) -> None:
+    """Write the draws of a regression, the coefficients first."""
+    values = [*found.coefficients.values(), *found.others]
+    draws = np.concatenate([each.reshape(*each.shape[:2], -1) for each in values], axis=-1)
+    np.ascontiguousarray(draws, dtype="<f8").tofile(out / "draws.bin")
+    about = {"coefficients": list(found.coefficients), "num_divergent": found.num_divergent}
+    write(out / "posterior.json", about | {"shape": draws.shape})
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 UNSEARCHED = ("decisions/", "reference/internals/", "changelog", "coverage", "release-checklist")
-"""Pages for developers, which hold every word and would hide the pages for users."""
+"""Pages for developers, left out of the search because they would hide the pages for users."""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The API reference: a page for each public object, grouped by task, written before the build.
 
-The packages that users do not call are described on a page each, for developers.
+Each package that users do not call has a page for developers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 MODULES = ("pyflowers.exact", "pyflowers.vb")
-"""Modules that are public as packages are."""
+"""Modules that are public in the same way as packages."""
 
 TASKS = {
     "Fit": "fit Fit Verdict approximate",
@@ -58,7 +58,7 @@ _DIRECTIVES = {
 
 
 def setup(app: Sphinx) -> None:
-    """Write the pages when the build starts, and leave out of docstrings what is not public."""
+    """Write the pages when the build starts, and prepare the docstrings and references on them."""
     app.connect("builder-inited", _write_pages)
     app.connect("missing-reference", _plain)
     # Before numpydoc, which reads the docstring at the usual priority.
@@ -97,7 +97,7 @@ def sections() -> dict[str, list[str]]:
 
 
 def resolve(name: str) -> Any:
-    """Return the object of a full name."""
+    """Return the object with a full name."""
     package, _, last = name.rpartition(".")
     return getattr(importlib.import_module(package), last)
 
@@ -114,7 +114,7 @@ def write_pages(folder: Path) -> None:
             module = importlib.import_module(PACKAGES[title])
             lines += [f".. py:module:: {PACKAGES[title]}", "", *_documentation(module), ""]
         table = _table(names)
-        # The page of each object is found by its name; the lists of them would hide it.
+        # A search by name finds the page of each object; these lists would hide it.
         listed = [":nosearch:", "", *lines, *table, "", *_toctree(names)]
         _write(folder / f"{page}.rst", "\n".join(listed))
         index += [title, "-" * len(title), "", *table, ""]
@@ -185,7 +185,7 @@ def _write_internals(folder: Path, described: dict[int, str]) -> None:
 
 
 def _entry(directive: str, full: str) -> list[str]:
-    # What a class has from a base that is not public is described with it.
+    # Members inherited from a base that is not public are described with the class.
     members = ["   :members:", "   :inherited-members: object, str, tuple, dict, BaseModel"]
     options = [*members, "   :show-inheritance:"] if directive == "autoclass" else []
     options += ["   :no-value:"] if directive == "autodata" else []
@@ -203,20 +203,20 @@ def _documentation(module: ModuleType) -> list[str]:
 
 
 def _summary(value: Any) -> str:
-    """Return the first paragraph of a docstring; a constant has none that Python keeps."""
+    """Return the first paragraph of a docstring; for a constant, which has none, its type."""
     documented = inspect.ismodule(value) or inspect.isclass(value) or inspect.isfunction(value)
     text = (inspect.getdoc(value) or "") if documented else f"``{type(value).__name__}``"
     return _outside_literals(text.split("\n\n")[0].replace("\n", " "))
 
 
 def _write(path: Path, text: str) -> None:
-    """Leave a page that would be the same alone, so that Sphinx does not read it again."""
+    """Write a page only if its text changes, so that Sphinx reads only changed pages again."""
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
 
 def _plain(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
-    """Show what a docstring or a signature names and the site does not have, without a link.
+    """Show names in docstrings and signatures that the site does not describe, without a link.
 
     Everywhere else a name without a target is a warning, hence an error.
     """
@@ -230,7 +230,7 @@ def _plain(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
 def _escape(
     _app: Sphinx, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Keep bars and lone stars of formulas, and citations of the module's references, as text."""
+    """Keep bars and single stars in formulas, and citations without a reference here, as text."""
     text = "\n".join(lines)
     escaped = _outside_literals(text)
     cited = re.sub(

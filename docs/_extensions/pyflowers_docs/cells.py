@@ -1,9 +1,9 @@
-"""The executable cells of a page, and running them in a folder of their own.
+"""The executable cells of a page, and running them in a separate folder.
 
-A page has ``{write-file} NAME``, ``{run-shell}``, ``{run-python}`` and ``{show-image} PATH`` as
-MyST fences. All cells of a page share one folder, and its Python cells share one process. The build
-and the tests of the tutorials both run pages through :func:`run_page`, so what is tested is what is
-printed.
+The cells are the MyST fences ``{write-file} NAME``, ``{run-shell}``, ``{run-python}`` and
+``{show-image} PATH``. All cells of a page share one folder, and its Python cells share one process.
+The build and the tests of the tutorials both run pages through :func:`run_page`, so what is tested
+is what is printed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FENCE = re.compile(
     re.MULTILINE,
 )
 _OPTION = re.compile(r"^:([a-z-]+):[ ]*(.*)$")
-# The site is built with the interpreter of Stan, as on a machine without a compiler.
+# The site is built with the Stan interpreter, as on a machine without a compiler.
 _COMPILER = re.compile(r"(.*-)?(g\+\+|gcc|cc|c\+\+|clang|clang\+\+|g?make)(-[0-9.]+)?")
 
 
@@ -49,7 +49,7 @@ class Cell(NamedTuple):
 
 
 def cells_of(text: str) -> list[Cell]:
-    """Return the cells of a page in their order."""
+    """Return the cells of a page in order."""
     found = []
     for match in _FENCE.finditer(text):
         lines = match["content"].splitlines()
@@ -144,9 +144,9 @@ def _shell(cell: Cell, folder: Path, environment: dict[str, str]) -> str:
 
 
 def _tidied(output: str, folder: Path) -> str:
-    """Leave the build's own folder and trailing blanks out of what is printed.
+    """Remove the build's own folder and trailing blanks from the output.
 
-    The advice to build a CmdStan is left out as well: every fit of the site would print it.
+    The advice to build CmdStan is removed as well, because every fit of the site would print it.
     """
     output = re.sub(r"(?m)^There is no CmdStan yet.*\n?", "", output)
     output = output.replace(f"{folder}/", "").replace(str(folder), ".")
@@ -173,7 +173,7 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _write_commands(folder: Path) -> None:
-    """Make a folder for PATH: pyflowers, python, and what is on PATH but for compilers."""
+    """Create a folder for PATH with pyflowers, python and everything on PATH except compilers."""
     # Pages may run at the same time, so the folder appears whole or not at all.
     aside = folder.with_name(f"bin.{os.getpid()}.{threading.get_ident()}")
     aside.mkdir(parents=True)
@@ -191,7 +191,7 @@ def _write_commands(folder: Path) -> None:
 
 
 class _Python:
-    """One process for a page's Python cells, started with the first of them."""
+    """One process for a page's Python cells, started by the first of them."""
 
     def __init__(self, folder: Path, images: Path, environment: dict[str, str]) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""The page of commands, from the click tree: by task, with the options that they share once."""
+"""The page of commands, from the click tree: commands by task, and each shared option once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SHARED = {
     "--metric --keep",
     "Output options": "--interval --plots --out --overwrite",
 }
-"""The options that several commands share, by section; the first is not linked to."""
+"""The options that several commands share, by section; no links lead to the first section."""
 
 Row = tuple[str, str]
 """How an option is written, and its help."""
@@ -102,7 +102,7 @@ def _rows(context: click.Context) -> dict[str, Row]:
 
 
 def _shared(contexts: Iterable[click.Context]) -> dict[str, Row]:
-    """Return by name the options that several commands have with the same help, as most of them."""
+    """Return, by name, each option that several commands share, with its most frequent help."""
     counts = Counter(option for context in contexts for option in _rows(context).items())
     found: dict[str, Row] = {}
     for (name, row), count in counts.most_common():
@@ -134,7 +134,7 @@ def _command(name: str, context: click.Context, shared: dict[str, Row]) -> list[
 
 
 def _paragraph(text: str) -> str:
-    """Return a paragraph of a help text in Markdown, its examples as they are typed."""
+    """Return a paragraph of a help text in Markdown, with its examples as typed."""
     if text.startswith("\b"):
         _, _, *lines = text.splitlines()
         return "\n".join(["```console", *(f"$ {line.strip()}" for line in lines), "```"])
@@ -142,7 +142,7 @@ def _paragraph(text: str) -> str:
 
 
 def _links(rows: dict[str, Row], shared: dict[str, Row]) -> Iterator[str]:
-    """Name the shared options of a command, with links to the sections that explain them."""
+    """Yield the shared options of a command, with links to the sections that explain them."""
     for title in list(SHARED)[1:]:
         names = [name for name in SHARED[title].split() if rows.get(name) == shared[name]]
         if names:

@@ -1,4 +1,4 @@
-"""The cells as Sphinx shows them: what was typed, then what came of it."""
+"""The cells as Sphinx shows them: the input, then the output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LANGUAGES = {".toml": "toml", ".stan": "stan", ".py": "python", ".csv": "text",
 
 
 def setup(app: Sphinx) -> None:
-    """Name the directives."""
+    """Register the directives."""
     app.add_directive("write-file", WriteFile)
     app.add_directive("run-shell", RunShell)
     app.add_directive("run-python", RunPython)
@@ -26,14 +26,14 @@ def setup(app: Sphinx) -> None:
 
 
 class Cell(SphinxDirective):
-    """What all cells share: their results by their number on the page."""
+    """The common part of all cells: a cell's result is found by its number on the page."""
 
     has_content = True
     optional_arguments = 1
     final_argument_whitespace = True
 
     def output(self) -> dict[str, Any]:
-        """Return the result of this cell, the next of its page."""
+        """Return the result of this cell, the next one on its page."""
         number = self.env.current_document.get("pyflowers_cell", 0)
         self.env.current_document["pyflowers_cell"] = number + 1
         # A cached document is read again when its results change.
@@ -110,7 +110,7 @@ class RunPython(Cell):
     }
 
     def run(self) -> list[nodes.Node]:
-        """Show the code, then what it gave."""
+        """Show the code, then its output."""
         result = self.output()
         found = [self.literal("\n".join(self.content), "python", "cell-input"), *self.shown(result)]
         source = self.options.get("source")
@@ -131,7 +131,7 @@ class RunPython(Cell):
 
 
 class ShowImage(Cell):
-    """An image that an earlier cell wrote; ``:alt:`` says what it shows."""
+    """An image that an earlier cell wrote; ``:alt:`` describes it."""
 
     option_spec: ClassVar[dict[str, Any]] = {
         "alt": directives.unchanged_required,

@@ -1,4 +1,4 @@
-"""Run the cells of all pages before Sphinx reads them, two pages at a time.
+"""Run the cells of all pages before Sphinx reads them, one page per core at a time.
 
 Results are kept in the build folder under a digest of the page's cells and of the package, so that
 a change of prose alone runs nothing.
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parents[3]
 _FROM_A_CHECKOUT = "from-a-checkout: true"
-"""In a page's front matter: it reads the folder examples/ of the repository."""
+"""In a page's front matter: the page reads the folder examples/ of the repository."""
 
 
 def setup(app: Sphinx) -> None:
-    """Run once the configuration is known."""
+    """Run the pages once the configuration is known."""
     app.connect("builder-inited", run_pages)
 
 
 def results_folder(srcdir: str | Path) -> Path:
-    """Where results are, below the source folder so that Sphinx finds the figures."""
+    """Return the folder of the results, in the source folder so that Sphinx finds the figures."""
     return Path(srcdir) / "_build" / "cells"
 
 
 def run_pages(app: Sphinx) -> None:
-    """Run every page that has cells and is not known already; complain of all that fail."""
+    """Run every page that has cells, unless its results are stored; report all that fail."""
     if os.environ.get("PYFLOWERS_DOCS_RUN") == "no":
         return
     source = Path(app.srcdir)
@@ -65,7 +65,7 @@ def run_pages(app: Sphinx) -> None:
 
 
 def _run_one(path: Path, name: str, results: Path, state: str, home: Path) -> str:
-    """Run a page unless its results are there, and return what failed."""
+    """Run a page unless its results are stored, and return what failed."""
     cells = cells_of(path.read_text(encoding="utf-8"))
     key = hashlib.sha256(f"{state}{cells}".encode()).hexdigest()
     known = results / "results.json"

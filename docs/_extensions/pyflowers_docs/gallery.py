@@ -1,6 +1,6 @@
 """The gallery's front page: every figure of its pages as a thumbnail that leads to its code.
 
-A cell with ``:gallery: TITLE`` is one. Its figure is followed by links to the function that drew it
+A cell with ``:gallery: TITLE`` adds its figure, followed by a link to the function that drew it
 (``:source:``), and ``{gallery}`` puts the thumbnails of a page in a grid.
 """
 
@@ -29,7 +29,7 @@ class Picture(NamedTuple):
 
 
 class Grid(nodes.General, nodes.Element):
-    """Where the thumbnails of a page go, once all pages are read."""
+    """The place for the thumbnails of a page, filled once all pages are read."""
 
 
 class Gallery(SphinxDirective):
@@ -38,7 +38,7 @@ class Gallery(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Leave a place."""
+        """Return an empty grid."""
         return [Grid(docname=self.arguments[0])]
 
 

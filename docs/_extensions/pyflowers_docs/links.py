@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def setup(app: Sphinx) -> None:
-    """Check when everything is written."""
+    """Check the site after all pages have been written."""
     app.connect("build-finished", _finished)
 
 
@@ -29,7 +29,7 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what matters of a tag."""
+        """Record the links, the anchors and a missing alternative text of a tag."""
         values = dict(attrs)
         self.anchors.update(filter(None, (values.get("id"), values.get("name"))))
         if tag == "img" and not (values.get("alt") or "").strip():
@@ -67,7 +67,7 @@ def _dead(path: Path, parts: SplitResult, pages: dict[Path, Page]) -> Iterator[s
 
 
 def _repair_sources(site: Path) -> None:
-    """Correct the way back from the pages of source code.
+    """Correct the links back from the pages of source code.
 
     viewcode assumes that all names of a module are described under one package, but some are under
     ``pyflowers`` and the others under their own.
@@ -101,7 +101,7 @@ def _finished(app: Sphinx, exception: Exception | None) -> None:
     wrong, external = problems(site)
     (site / "external-links.txt").write_text("\n".join(external) + "\n", encoding="utf-8")
     logging.getLogger(__name__).info(
-        "links: %d external ones are listed in external-links.txt", len(external)
+        "links: %d external links are listed in external-links.txt", len(external)
     )
     if wrong:
         raise ExtensionError("\n".join(wrong))

@@ -1,8 +1,8 @@
 """The keys of declaration, experiment, batch and run files, from the pydantic models.
 
-The pages hold the tables, so that they are read on GitHub too: each follows a comment that names
-its record, ``<!-- record-keys pyflowers.workflow.config:DataConfig -->``. ``scripts/docs`` renews
-them.
+The tables are stored in the pages, so that they can be read on GitHub too. Each follows a comment
+that names its record, ``<!-- record-keys pyflowers.workflow.config:DataConfig -->``.
+``scripts/docs`` updates them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ATTRIBUTE = re.compile(r"^(\w[\w, ]*) : .*\n((?: +.*\n?)+)", re.MULTILINE)
 
 
 def renewed(page: str) -> str:
-    """Return a page with its tables of keys as the records are now."""
+    """Return a page with its tables of keys brought up to date."""
 
     def table(found: re.Match[str]) -> str:
         record = getattr(import_module(found[2]), found[3])
@@ -55,7 +55,7 @@ def _default(record: type[BaseModel], key: str, field: dict[str, Any]) -> Any:
 
 
 def kind(field: dict[str, Any], schema: dict[str, Any]) -> str:
-    """Say in words what a value may be."""
+    """Describe in words the values that a field allows."""
     if "$ref" in field:
         return _referred(field["$ref"], schema)
     if "anyOf" in field or "oneOf" in field:
@@ -95,7 +95,7 @@ def _bounds(field: dict[str, Any]) -> str:
 
 
 def _meanings(record: type[BaseModel]) -> dict[str, str]:
-    """Return what the docstring's Attributes say of each key; records inherit."""
+    """Return each key's meaning from the docstring's Attributes, also those of base records."""
     found: dict[str, str] = {}
     for each in reversed(record.__mro__):
         doc = inspect.cleandoc(each.__doc__ or "") if issubclass(each, BaseModel) else ""

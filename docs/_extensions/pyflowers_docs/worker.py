@@ -15,7 +15,7 @@ DPI = 144
 
 
 def main(images: Path) -> None:
-    """Answer each cell on the standard output, which what the cells print cannot reach."""
+    """Answer each cell on the original standard output, which the cells' output cannot reach."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path[0] = ""

@@ -105,7 +105,7 @@ def ask(
 
 
 def interpret_here() -> None:
-    """From now on run the interpreter in this process, so that its crash ends this process."""
+    """From now on, run the interpreter in this process, which then ends if it crashes."""
     from pyflowers.engines.stanli.worker import Interpreter
 
     global _here
@@ -114,7 +114,7 @@ def interpret_here() -> None:
 
 @contextmanager
 def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
-    """Yield a function that shows each :class:`ChainProgress` in a bar for each chain."""
+    """Yield a function that shows a :class:`ChainProgress` in the bar of its chain."""
     if not chains:
         yield lambda _: None
         return
@@ -161,7 +161,7 @@ def interpreted(source: Source) -> StanliProgram:
     CompileError
         With stanc's message, if it is not a valid program.
     EngineLacksError
-        If it is valid and the interpreter cannot run it.
+        If it is valid but the interpreter cannot run it.
     ToolchainError
         If the interpreter is not installed.
     """
@@ -177,13 +177,13 @@ def interpreted(source: Source) -> StanliProgram:
     if reused:  # stanli 0.24 mistakes the loop variable for the int, and samples another density
         raise EngineLacksError(
             f"the interpreter stanli confuses the loop variable {reused[0]} of "
-            f"{source.path.name} with the int of that name in its transformed data; CmdStan does "
-            "not, or rename one of them"
+            f"{source.path.name} with the int of that name in its transformed data, but CmdStan "
+            "does not; to use stanli, rename one of them"
         )
     if not source.blocks.parameters:
         raise EngineLacksError(
-            f"{source.path.name} has no parameters, and the interpreter stanli cannot run such "
-            "a program"
+            f"{source.path.name} has no parameters, and the interpreter stanli cannot run a "
+            "program without any; CmdStan can"
         )
     return StanliProgram(source, values["build"])
 

@@ -22,7 +22,7 @@ MOST_PROGRAMS = 64
 """Number of programs that stay loaded."""
 
 NEVER = 2**31 - 1
-"""Iterations between reports that suppress them; the times at the end are still printed."""
+"""Iterations between reports, so many that none is made; the final times are still printed."""
 
 _PROGRESS = re.compile(r"Chain \[(\d+)\] Iteration: +(\d+) / (\d+) \[ *\d+%\] +\((\w+)\)")
 
@@ -101,7 +101,7 @@ class Interpreter:
         }
 
     def _open_density(self, mir: str, data: str, seed: int) -> dict[str, Any]:
-        """Open a log density, to which the later requests of the worker refer."""
+        """Open a log density, to which later questions to the worker refer."""
         import stanli
 
         from pyflowers.engines.bridge import Bridge
@@ -116,14 +116,14 @@ class Interpreter:
 
 
 class _Lines(io.TextIOBase):
-    """Turns the interpreter's progress lines into messages, and keeps the times."""
+    """A stream that turns the interpreter's progress lines into messages, and keeps the times."""
 
     def __init__(self, report: Callable[[ChainProgress], None] | None) -> None:
         self._report = report
         self._text: list[str] = []
 
     def times(self) -> list[dict[str, float]]:
-        """Return seconds of warm-up and sampling of each chain."""
+        """Return the seconds of warm-up and of sampling for each chain."""
         printed = "".join(self._text)
         warmup, sampling = (
             [float(found) for found in re.findall(rf"([\d.]+) seconds \({phase}\)", printed)]

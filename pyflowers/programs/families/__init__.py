@@ -23,7 +23,7 @@ Values = Mapping[str, Any]
 """Auxiliary parameters by name, shape (chain, draw, 1) or (chain, draw, J - 1, 1), and trials."""
 
 LARGEST_LOG_RATE = 20.0
-"""Largest log of a rate; beyond it, counts would exceed Stan's integers."""
+"""Largest log of a rate; beyond it, counts could exceed Stan's integers."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Family:
     auxiliary : tuple of Auxiliary
         Its other parameters.
     scale : str
-        The source of the scale of priors: ``y``, ``log`` of y, or ``fixed``, as for odds.
+        The source of the scale of priors: ``y``, ``log`` of y, or ``fixed``, as for log odds.
     has_trials : bool
         Whether an observation is a number of successes in ``| trials(n)``.
     is_positive : bool
@@ -162,7 +162,7 @@ def find_family(name: str) -> Family:
 
 
 def rate(eta: FloatArray) -> FloatArray:
-    """Return exp(eta), limited where counts would exceed Stan's integers."""
+    """Return exp(eta), limited where counts could exceed Stan's integers."""
     return np.asarray(np.exp(np.minimum(eta, LARGEST_LOG_RATE)))
 
 
@@ -174,12 +174,12 @@ SHAPE = Auxiliary(
     "real<lower=0>",
     "inv_gamma({alpha}, {beta})",
     {"alpha": 0.4, "beta": 0.3},
-    "shape: the larger, the closer to its limit without overdispersion",
+    "shape: the larger, the smaller the variance at a given mean",
 )
 ZI = Auxiliary(
     "zi",
     "real<lower=0, upper=1>",
     "beta({alpha}, {beta})",
     {"alpha": 1.0, "beta": 1.0},
-    "probability of a zero that is not a count",
+    "probability of a zero in addition to those of the counts",
 )

@@ -29,7 +29,7 @@ FAMILY = Family(
     totals=Totals(
         """
 vector[D] y_num = zeros_vector(D); // rows of each cell
-vector[D] y_total = zeros_vector(D); // those of them that are 1
+vector[D] y_total = zeros_vector(D); // how many of them are 1
 for (n in 1 : N) {
   if (held_out[n] == 0) {
     y_num[cell[n]] += 1;

@@ -1,4 +1,4 @@
-"""The beta family, with its mean: y ~ beta(m phi, (1 - m) phi), logit m = eta."""
+"""The beta family, with mean m: y ~ beta(m phi, (1 - m) phi), logit m = eta."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 _SMALLEST = np.finfo(np.float64).tiny
-"""The smallest draw; values closer to 0 or 1 are moved to it, or to the number before 1."""
+"""The smallest draw; smaller values are moved to it, and 1 is moved to the number below it."""
 
 PHI = Auxiliary(
     "phi",
     "real<lower=0>",
     "gamma({alpha}, {beta})",
     {"alpha": 2.0, "beta": 0.1},
-    "precision: the larger, the closer to the mean",
+    "precision: the larger, the closer the values are to the mean",
 )
 
 FAMILY = Family(

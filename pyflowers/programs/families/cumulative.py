@@ -18,7 +18,7 @@ def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     ends = np.full_like(threshold[:, :, :1], np.inf)
     edges = np.concatenate([-ends, threshold, ends], axis=2)[..., 0]
     above, below = edges[..., rating] - eta, edges[..., rating - 1] - eta
-    # log(F(above) - F(below)) for the logistic F, which does not cancel in either tail.
+    # log(F(above) - F(below)) for the logistic F, without cancellation in either tail.
     log_f = -np.logaddexp(0, -above) - np.logaddexp(0, below)
     return np.asarray(log_f + np.log(-np.expm1(below - above)))
 
@@ -61,7 +61,7 @@ FAMILY = Family(
             "ordered[J - 1]",
             "student_t(3, 0, {scale})",
             {"scale": 2.5},
-            "what a rating's latent value exceeds from one rating to the next",
+            "latent values that separate each rating from the next",
         ),
     ),
     is_ordinal=True,

@@ -1,4 +1,4 @@
-"""The gamma family, with its mean: y ~ gamma(shape, shape / exp(eta))."""
+"""The gamma family, with mean exp(eta): y ~ gamma(shape, shape / exp(eta))."""
 
 from __future__ import annotations
 

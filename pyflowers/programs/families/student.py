@@ -26,7 +26,7 @@ NU = Auxiliary(
     "real<lower=1>",
     "gamma({alpha}, {beta})",
     {"alpha": 2.0, "beta": 0.1},
-    "degrees of freedom: the smaller, the further out the outliers",
+    "degrees of freedom: the smaller, the heavier the tails",
 )
 
 FAMILY = Family(

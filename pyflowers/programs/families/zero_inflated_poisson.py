@@ -20,7 +20,7 @@ def draw(counts: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def functions(name: str, count: str, types: str, arguments: str) -> str:
-    """Return the function in Stan of a zero-inflated distribution of counts."""
+    """Return the Stan function for a zero-inflated distribution of counts."""
     return f"""
 real {name}_lpmf(int y, real eta{types}, real zi) {{
   real mixed = log1m(zi) + {count}_lpmf(y | eta{arguments});

@@ -51,8 +51,8 @@ def write_formula(
     drop_missing : bool
         Whether rows with missing values are left out, and noted.
     centered : bool or mapping of str to bool, optional
-        The parametrisation of the group effects, for all groups or by group. Default: the data
-        choose.
+        Whether the group effects are sampled in the centered parametrisation, for all groups or by
+        group. Default: chosen from the data.
 
     Returns
     -------

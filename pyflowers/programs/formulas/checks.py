@@ -14,7 +14,7 @@ from pyflowers.programs.terms import read_terms
 
 FEWEST_GROUPS = 5
 MOST_EFFECTS = 10
-"""The most correlated effects of a group term; they have 45 correlations."""
+"""The maximum number of correlated effects of a group term; 10 effects have 45 correlations."""
 
 
 def check_model(model: Model) -> list[str]:
@@ -65,11 +65,12 @@ def _refuse_redundant(model: Model) -> None:
             basis = np.column_stack([basis, rest / norm])
     if redundant:
         named = ", ".join(redundant[:MOST_NAMED]) + (", …" if len(redundant) > MOST_NAMED else "")
-        are, them = ("is", "it") if len(redundant) == 1 else ("are", "them")
+        one = len(redundant) == 1
+        are, them = ("is a combination", "it") if one else ("are combinations", "them")
         raise DataError(
-            f"{model.table.source}: of the formula's columns {named} {are} made up "
-            f"by the others ({len(names)} columns, rank {basis.shape[1]}, {len(matrix)} rows); "
-            f"leave {them} out of the formula"
+            f"{model.table.source}: of the formula's columns, {named} {are} of others "
+            f"({len(names)} columns, rank {basis.shape[1]}, {len(matrix)} rows); leave {them} out "
+            "of the formula"
         )
 
 
@@ -92,7 +93,7 @@ def _about_groups(model: Model) -> Iterator[str]:
         if factor is not None and len(term.columns) == 1:
             raise DataError(
                 f"{table.source}: {factor} is a factor of the population and the group of {term}; "
-                "its levels cannot be told from its effects; leave one of them out"
+                "its levels cannot be told apart from its group effects; leave one of the two out"
             )
         if len(labels) < 2:
             raise DataError(f"{table.source}: {term.group} has one label; leave {term} out")
@@ -105,7 +106,7 @@ def _about_groups(model: Model) -> Iterator[str]:
         if has_residual and len(labels) == len(table):
             raise DataError(
                 f"{table.source}: each row has its own label of {term.group}, so that its effects "
-                f"cannot be told from the residuals; leave {term} out"
+                f"cannot be told apart from the residuals; leave {term} out"
             )
         if its.pairs and len(its.effects) > MOST_EFFECTS:
             num = len(its.pairs)
@@ -129,8 +130,8 @@ def _about_labels(model: Model) -> Iterator[str]:
                 shared = sum(len(set(holders[labels.codes == i])) > 1 for i in range(len(labels)))
                 if shared:
                     yield (
-                        f"{shared} labels of {own} stand in more than one {outer}; by "
-                        f"{outer}/{own} they are different in each"
+                        f"{shared} labels of {own} occur in more than one {outer}; with "
+                        f"{outer}/{own}, they are different groups in each"
                     )
         plain = [g for g in groups if ":" not in g and g != outer]
         for inner in plain if ":" not in outer else []:
@@ -139,8 +140,8 @@ def _about_labels(model: Model) -> Iterator[str]:
             pairs = len(set(zip(codes.tolist(), holders.tolist(), strict=True)))
             if num < pairs <= 1.5 * num and sizes.max() > 1 and num > holders.max() + 1:
                 yield (
-                    f"some labels of {inner} stand in more than one {outer}; if they are "
-                    f"different there, write (1 | {outer}/{inner})"
+                    f"some labels of {inner} occur in more than one {outer}; if they are different "
+                    f"groups in each, write (1 | {outer}/{inner})"
                 )
 
 

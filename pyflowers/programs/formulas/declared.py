@@ -1,4 +1,4 @@
-"""The declaration of a model: the sources of its data, its priors, and meanings."""
+"""The declaration of a model: the sources of its data, its priors, and what quantities mean."""
 
 from __future__ import annotations
 
@@ -78,15 +78,16 @@ def prediction_of(model: Model) -> dict[str, Any]:
 def _story(model: Model) -> str:
     """Return a description of the model in sentences."""
     family, formula = model.family, model.formula
-    parts = [f"{formula.response} has the family {family.name}, with the {family.link} link."]
+    parts = [f"{formula.response} follows the family {family.name}, with the {family.link} link."]
     if model.population:
         names = model.population_design[1]
-        parts.append(f"Its linear predictor has {_list(names)} for the whole population.")
+        parts.append(f"Its linear predictor includes {_list(names)} for the whole population.")
     for its in model.effects:
-        together = " and correlated" if its.pairs else ""
+        kind = "a multivariate normal distribution" if its.pairs else "normal distributions"
+        one = len(its.effects) == 1
         parts.append(
-            f"{_list(its.effects)} {'varies' if len(its.effects) == 1 else 'vary'} by "
-            f"{its.term.group}, normally distributed{together}."
+            f"{_list(its.effects)} {'varies' if one else 'vary'} by {its.term.group}, with "
+            f"{'a normal distribution' if one else kind}."
         )
     return " ".join(parts)
 
@@ -186,12 +187,12 @@ def _parameters(model: Model) -> dict[str, dict[str, Any]]:
         }
     for its in model.effects:
         found[f"sd_{its.name}"] = {
-            "description": f"standard deviations between the labels of {its.term.group}",
+            "description": f"standard deviations of the effects by {its.term.group}",
             "prior": effects_prior(its),
         }
         if its.pairs:
             found[f"cor_{its.name}"] = {
-                "description": f"correlations between labels of {its.term.group}"
+                "description": f"correlations of the effects by {its.term.group}"
             }
     for each in family.auxiliary:
         name = f"{each.name}_at_means" if family.is_ordinal and is_shifted else each.name

@@ -95,7 +95,8 @@ def parse(text: str) -> Formula:
         )
     signs = _outside_quotes(text).count("~")
     if signs != 1:
-        num = "more than one ~; leave one" if signs else "no ~ between response and terms; add it"
+        more, none = "more than one ~; keep only one", "no ~ between response and terms; add it"
+        num = more if signs else none
         raise ConfigError(f"formula {text!r} has {num}")
     at = _outside_quotes(text).index("~")
     left, right = text[:at], text[at + 1 :]
@@ -201,9 +202,9 @@ def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
         for part, effects in zip(parts, own, strict=True):
             if part.correlated and re.search(r"[+*:/]|^(?:poly|bs)\(", effects):
                 raise ConfigError(
-                    f"formula {text!r}: {part} has correlations and the other term of "
-                    f"{part.group} none with it; write one term, with | for all correlations or "
-                    "with || for none"
+                    f"formula {text!r}: the effects of {part} are correlated, but not with those "
+                    f"of the other term of {part.group}; write one term, with | for all "
+                    "correlations or with || for none"
                 )
         effects = f"{parts[0].effects} + {own[1]}"
         found[key] = replace(before, effects=effects, correlated=False, is_merged=True)

@@ -40,13 +40,13 @@ _OF_STAN = """for in while if else return break continue true false target funct
     complex tuple lower upper offset multiplier simplex ordered print reject profile jacobian"""
 _PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z)_"
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
-"""Names that a group in a program cannot have: its other variables, and Stan's keywords."""
+"""Names that a group cannot have: those of other variables in the program, and Stan's keywords."""
 
 KNOWN, WELL_KNOWN = 2.0, 10.0
-"""Ratio of the variance between groups to the squared error of a group above which a term is
-centred.
+"""A term is centred if the variance between its groups exceeds the squared error of a group's mean
+by more than this factor.
 
-The second ratio is for a term with other groups nested in its groups, see decision 16.
+The second factor is for a term with other groups nested in its groups, see decision 16.
 """
 
 
@@ -66,9 +66,9 @@ class Effects:
         The parametrisation.
     anchored : frozenset of str
         The effects that are sampled as sums with the population's coefficients, if the term is
-        centred. Otherwise their mean and that coefficient would be nearly unidentified.
+        centred. Sampled apart, their mean and the coefficient would be nearly unidentified.
     within : str
-        The program's name of a coarser group. If the term is centred, its effects are sampled as
+        The program's name for a coarser group. If the term is centred, its effects are sampled as
         sums with the effects of that group. Empty if there is none.
     """
 
@@ -104,7 +104,7 @@ class Model:
     table : Table
         The rows to which it is fitted.
     parametrisations : mapping of str to bool
-        Whether a group term is centred, for terms that are not decided by the data.
+        Whether a group term is centred, for terms where this is not decided from the data.
     """
 
     formula: Formula
@@ -160,7 +160,7 @@ class Model:
 
     @cached_property
     def population(self) -> str:
-        """The terms of the population without the ones, which are the intercept."""
+        """The terms of the population without the column of ones, which is the intercept."""
         terms = read_terms(self.formula.population)
         return "" if terms.is_empty else terms.text.removeprefix("1 + ")
 
@@ -294,7 +294,10 @@ class Model:
 
     @cached_property
     def cell(self) -> str:
-        """The columns whose combinations have the same linear predictor; empty without totals."""
+        """The columns whose combinations define cells of rows that share one linear predictor.
+
+        Their names are joined by colons; empty if the likelihood does not use totals of cells.
+        """
         is_joined = any(":" in name for name in self.columns)  # a cell's name has colons
         if self.family.totals is None or not self.columns or is_joined:
             return ""
@@ -326,7 +329,7 @@ class Model:
             spread.append(between / len(means))
             found.append(Effects(term, name, effects, bool(centered)))
         # Each coefficient is added to one term, the one whose mean the data determine least.
-        # Groups that are nested in those of another term are centred on these, and get none.
+        # Groups nested in those of another term are centred on these, and no coefficient is added.
         outer = [self._outer(its.term) for its in found]
         order = [i for i in np.argsort(spread)[::-1] if outer[i] is None]
         own = ["Intercept"] if self.has_intercept and not self.family.is_ordinal else []
@@ -355,7 +358,7 @@ class Model:
         return max(outer, key=lambda i: codes[i].max(), default=None)
 
     def _inner(self, term: GroupTerm) -> list[NDArray[np.int64]]:
-        """Return the positions of the other groups that are nested in the groups of a term."""
+        """Return the label positions of other groups that are nested in the groups of a term."""
         own = self._codes[term.group]
         return [codes for codes in self._codes.values() if _lies_within(codes, own)]
 
@@ -421,7 +424,7 @@ class Model:
         return np.asarray(fixed @ np.linalg.lstsq(fixed, self.linked, rcond=None)[0])
 
     def _smallest_ratio(self, term: GroupTerm, matrix: FloatArray) -> float:
-        """Return how precisely the data determine the effects of a term, for the least precise one.
+        """Return how precisely the data determine the least precisely determined effect of a term.
 
         The effects of each group and their errors come from one step of weighted least squares from
         the fit of the population (McCullagh and Nelder 1989, Generalized Linear Models, section
@@ -459,10 +462,10 @@ class Model:
     def _means_and_errors(self, term: GroupTerm) -> tuple[FloatArray, FloatArray]:
         """Return group means on the scale of the linear predictor, and their squared errors.
 
-        This is approximate: covariates enter by least squares, coarser groups are subtracted, and
-        rows of a finer group within this one are combined. If the means vary more than their
-        errors, the data determine the effects better than the population does, and the term is
-        centred.
+        The result is approximate: covariates enter by least squares, effects of coarser groups are
+        subtracted, and rows of a finer group within this one are combined. If the means vary more
+        than their errors, the data determine the effects better than the population does, and the
+        term is centred.
         """
         group, within = self._codes[term.group], self._inner(term)
         coarser = [

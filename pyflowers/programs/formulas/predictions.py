@@ -1,6 +1,6 @@
 """Likelihood, replicated data and prior of a formula's program in NumPy.
 
-So Stan need not write the first two for each draw, nor sample the prior with a Markov chain.
+Stan therefore need not write the first two for each draw, nor sample the prior with a Markov chain.
 
 The program must be unedited, so that its data and draws have the names of
 :mod:`pyflowers.programs.formulas.writer`.
@@ -112,7 +112,7 @@ def _check(text: str, family: str, data: Data) -> list[str]:
     """Return notes on the data; refuse models that the data do not identify."""
     if data.table is None:
         return []
-    # A column with a different name in the declaration has both names.
+    # A column with a different name in the declaration is available under both names.
     cells = {name: data.table.cells[theirs] for name, theirs in data.columns.items()}
     table = replace(data.table, cells={**cells, **data.table.cells})
     return check_design(Model(parse(text), find_family(family), table, {}))

@@ -1,4 +1,4 @@
-"""Writing the Stan program of a model, in the style of a statistician and formatted as by stanc."""
+"""Writing the Stan program of a model, in a statistician's style and in stanc's format."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def _header(model: Model) -> str:
     ]
     lines += [
         "",
-        "Written by pyflowers from this formula; you may edit it. The .toml file next to it",
-        "states where its data come from, and holds the numbers of its priors.",
+        "Written by pyflowers from this formula; you may edit the program. Its .toml",
+        "file states where its data come from and holds the numbers in its priors.",
     ]
     lines = [line.replace("*/", "* /") for line in lines]  # */ would end the comment
     return "\n".join(["/*", *(f" * {line}".rstrip() for line in lines), " */"])
@@ -89,7 +89,7 @@ def _data(model: Model) -> Iterable[str]:
         yield "int<lower=1> K; // columns of X"
         yield f"matrix[{rows}, K] X; // {model.population.removeprefix('0 + ')}"
     if _is_shifted(model):
-        yield "vector[K] X_mean; // where the intercept has its prior: the columns' means"
+        yield "vector[K] X_mean; // the columns' means, where the intercept has its prior"
     for i, expression in enumerate(model.offsets):
         yield f"vector[{rows}] offset_{i + 1}; // offset({expression})"
     for its in model.effects:
@@ -103,7 +103,8 @@ def _data(model: Model) -> Iterable[str]:
             outer = its.within
             about = f"{outer} of each {its.term.group}"
             yield f"array[N_{name}] int<lower=1, upper=N_{outer}> outer_{name}; // {about}"
-        yield f"int<lower=0, upper=1> centered_{name}; // 1: sample r_{name}; 0: it standardised"
+        about = f"1: sample r_{name}; 0: sample it standardised"
+        yield f"int<lower=0, upper=1> centered_{name}; // {about}"
     for name, (_, meaning) in model.priors.items():
         if not name.startswith("b_scale["):
             bound = "" if name == "Intercept_location" else "<lower=0>"
@@ -112,7 +113,7 @@ def _data(model: Model) -> Iterable[str]:
         yield "vector<lower=0>[K] b_scale; // sds of the normal priors on b"
     yield "int<lower=0, upper=1> prior_only; // 1: draw from the prior"
     yield "array[N] int<lower=0, upper=1> held_out; // 1: not in the likelihood"
-    yield "int<lower=0> N_pointwise; // N, or 0 to leave log_lik and y_rep out"
+    yield "int<lower=0> N_pointwise; // N; or 0, with which log_lik and y_rep are empty"
 
 
 def _is_shifted(model: Model) -> bool:

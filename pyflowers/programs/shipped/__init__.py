@@ -22,7 +22,7 @@ from pyflowers.records import recordable
 from pyflowers.resources import data_path, stan_folder
 
 LECTURE = ("iid_normal", "multilevel_normal", "multilevel_poisson")
-"""The lecture's three models of the flowers, the simplest first: the default experiment."""
+"""The lecture's three models of the flowers, simplest first; the default experiment fits these."""
 
 COMPARED = "semiconjugate_normal"
 """The default program for comparing methods, which has a closed-form mean field."""
@@ -50,7 +50,7 @@ def find_program(
         The name of a shipped program, the path of a ``.stan`` file, a program already open, or a
         formula.
     include_paths : sequence of path
-        Folders in which included files are searched.
+        Folders that are searched for included files.
     data, family, centered, **reading
         For a formula: its table, the family of the response, the parametrisation and how the table
         is read, see :meth:`Program.from_formula`. Otherwise a family is refused, and the others are
@@ -101,7 +101,7 @@ def _of_formula(
     if data is None:
         raise ConfigError(
             f"program {formula!r}: a formula needs the table that it is written for; name it, or "
-            "write the program with pyflowers new NAME.stan FORMULA --data FILE and give that"
+            "write the program with pyflowers new NAME.stan FORMULA --data FILE and use NAME.stan"
         )
     return Program.from_formula(formula, data, family=family or "gaussian", **how)
 

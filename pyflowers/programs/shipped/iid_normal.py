@@ -1,4 +1,4 @@
-"""``iid_normal``: y ~ N(mu, sigma2), one normal distribution for all rows, under any names."""
+"""``iid_normal``: y ~ N(mu, sigma2), one normal distribution for all rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OneNormal:
     Attributes
     ----------
     mean : str
-        The program's name of the mean.
+        The program's name for the mean.
     hyperparameters : tuple of str
         The names of m, s, nu and scale in its data block.
     """
@@ -123,7 +123,7 @@ class OneNormal:
         return replace(result, factors=factors, states=states, dims=dims)
 
     def _vb_from_afar(self, data: Data) -> NormalVB | None:
-        """Fit from a q that is too wide and left of the data mean, with half the data variance.
+        """Fit from a q(mean) that is too wide and too low, and a q(sigma2) at half the variance.
 
         The usual start is so close to the solution that the ascent from it would not be visible.
         """

@@ -71,7 +71,7 @@ def _within(data: Data) -> float:
 
 
 def _proper(data: Data) -> str:
-    """Return a phrase with a proper prior on sigma2_plant on the scale of the data."""
+    """Return a phrase that suggests a proper prior on sigma2_plant, on the scale of the data."""
     options = f"--prior sigma2_plant_nu=1 --prior {_SCALE}={_within(data):g}"
     return f"a proper prior, such as one on the scale of the data, {options}"
 
@@ -126,10 +126,10 @@ def _new_group(draws: Draws, data: Data) -> FloatArray:
 def _check(data: Data) -> list[str]:
     """Refuse plants whose sigma2_plant has an improper posterior under the flat prior.
 
-    With n observations and squared deviations S the flat prior leaves
-    p(sigma2_plant | y) ∝ sigma2_plant^(−(n−1)/2) exp(−S / (2 sigma2_plant)), up to the bounded
-    influence of the prior on mu_plant: its tail is integrable only for n ≥ 3, its origin only for
-    S > 0.
+    With n observations and sum of squared deviations S, the density under the flat prior behaves
+    like sigma2_plant^(−(n−1)/2) exp(−S / (2 sigma2_plant)) near 0, which for n ≥ 3 is integrable
+    only if S > 0, and like sigma2_plant^(−n/2) in the tail, where the prior bounds mu_plant; the
+    tail is integrable only if n ≥ 3.
     """
     notes = shared.notes_on_population(data)
     if not _is_flat(data):
@@ -173,10 +173,9 @@ def _check_priors(values: Mapping[str, float]) -> None:
 def _missing_moments(data: Data) -> list[MissingMoment]:
     """Return the moments that do not exist, by plant.
 
-    Each plant that bounds sigma2 adds one degree of freedom to it. sigma2_plant has n +
-    sigma2_plant_nu degrees of freedom. The likelihood of mu_plant is a power with the same degrees
-    of freedom; integrating out sigma2 adds those from the other plants, because both tails
-    multiply.
+    Each plant adds one degree of freedom to sigma2. sigma2_plant has n + sigma2_plant_nu degrees of
+    freedom. The likelihood of mu_plant falls off as a power whose exponent is these degrees of
+    freedom; integrating out sigma2 adds those of the other plants, because the two tails multiply.
     """
     num_plants = int(data["P"])
     dof = shared.plant_sizes(data) + float(data["sigma2_plant_nu"])

@@ -23,7 +23,7 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.shipped import shared
 
 LARGEST_RATE = 1e18
-"""Above it, the rate is used as the count: no integer can hold it, and they differ by 1e-9."""
+"""Above it, the rate is used as the count, which an integer may not hold; they differ by 1e-9."""
 
 _LARGEST_TABLED = 50.0
 _NUM_VALUES = 170
@@ -77,10 +77,10 @@ def _notes(data: Data) -> list[str]:
     prior = f"N({data['mu_mean']:g}, {data['mu_sd']:g}²)"
     return [
         *shared.notes_on_population(data),
-        f"{data.source}: all {data.value_name} are 0, which says only that mu is small: how small "
-        f"is left to its prior {prior}, and how far apart the groups are to that of sigma2; give "
-        "narrower ones by --prior mu_mean=… and --prior mu_sd=…, or --prior sigma2_nu=… and "
-        "--prior sigma2_scale=…",
+        f"{data.source}: all {data.value_name} are 0, which shows only that mu is small; how small "
+        f"it is rests on its prior, {prior}, and how far apart the groups are rests on the prior "
+        "of sigma2; give narrower priors with --prior mu_mean=… and --prior mu_sd=…, or with "
+        "--prior sigma2_nu=… and --prior sigma2_scale=…",
     ]
 
 
@@ -122,7 +122,7 @@ def _draw(data: Data, num_draws: int, rng: Generator) -> IndependentDraws:
 
 
 def draw_counts(rate: FloatArray, groups: IntArray, rng: Generator) -> FloatArray:
-    """Draw Poisson counts of rows in groups.
+    """Draw a Poisson count for each row, given the rate of its group.
 
     Parameters
     ----------

@@ -96,14 +96,14 @@ def top_draws(
 
 
 def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[str, float]:
-    """Return m, s and scale of priors on a given scale, rounded, because they should be wide.
+    """Return m, s and scale of wide priors on a given scale; they are rounded.
 
     s is two and a half times the spread, as in the default priors of rstanarm and Bambi.
 
     Parameters
     ----------
     names : sequence of str
-        The program's names of m, s, nu and scale.
+        The program's names for m, s, nu and scale.
     center, spread : float
         Location and spread of the values.
     """
@@ -124,7 +124,7 @@ def top_density(mean: FloatArray, variance: FloatArray, prior: Sequence[float]) 
 
 
 POPULATION_PRIOR = ("mu_mean", "mu_sd", "sigma2_nu", "sigma2_scale")
-"""Names in the data block of the hyperparameters of mu and sigma2."""
+"""The data block's names for the hyperparameters of mu and sigma2."""
 
 
 def plant_codes(data: Data) -> IntArray:
@@ -144,7 +144,7 @@ def plant_names(data: Data) -> tuple[str, ...]:
 
 
 def notes_on_population(data: Data) -> list[str]:
-    """Return a note if there is one plant, without information on the variance between plants."""
+    """Return a note if there is one plant, and so no information on the variance between plants."""
     if int(data["P"]) > 1:
         return []
     return [
@@ -216,8 +216,8 @@ def draws_of_plants(sampler: Any, num_draws: int, rng: Generator) -> Independent
 def between_exceeds_error(mean: FloatArray, error: FloatArray) -> bool:
     """Whether plant means vary more than the error of their estimates.
 
-    Then the centred parametrisation mixes better, otherwise the non-centred one (Papaspiliopoulos,
-    Roberts and Sköld 2007, Statistical Science 22(1), section 2).
+    If so, the centred parametrisation mixes better; otherwise the non-centred one does
+    (Papaspiliopoulos, Roberts and Sköld 2007, Statistical Science 22(1), section 2).
     """
     if mean.size < 2:
         return False

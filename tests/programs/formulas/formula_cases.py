@@ -32,7 +32,7 @@ class Case:
         The formula for pyflowers.
     family : str
     hyperparameters : dict of str to float
-        By pyflowers' names, except that LABEL in ``b_scale[LABEL]`` is brms' name of the column.
+        Keyed by pyflowers' names, but LABEL in ``b_scale[LABEL]`` is brms' name of the column.
     brms : str
         The formula for brms.
     """
@@ -114,7 +114,7 @@ def _case(
     intercept: bool = True,
     brms: str | None = None,
 ) -> Case:
-    """Return values for hyperparameters of the family, the columns `b`, the groups and the lkjs."""
+    """Return a case with values for the hyperparameters of its family, columns and groups."""
     has_intercept = intercept and family != "cumulative"
     hyperparameters = {
         **(_INTERCEPT if has_intercept else {}),

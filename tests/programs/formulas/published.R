@@ -1,4 +1,4 @@
-# The reference estimates of test_published.py: `Rscript published.R` in this folder.
+# Print the reference estimates of test_published.py: run `Rscript published.R` in this folder.
 # Last run with R 4.2.2, lme4 1.1-31, nlme 3.1-162, MASS 7.3-58.2 and statmod 1.5.0.
 suppressMessages({library(lme4); library(nlme)})
 
@@ -17,7 +17,7 @@ show("cbpp", glmer(cbind(incidence, size - incidence) ~ period + (1 | herd), cbp
 
 show("Penicillin", lmer(diameter ~ 1 + (1 | plate) + (1 | sample), read("Penicillin")))
 
-# glmer warns of the scale of HEIGHT, and finds the same with cHEIGHT.
+# glmer warns about the scale of HEIGHT, but finds the same estimates with cHEIGHT.
 ticks <- transform(read("grouseticks"), YEAR = factor(YEAR))
 show("grouseticks", glmer(
   TICKS ~ YEAR + HEIGHT + (1 | BROOD) + (1 | INDEX) + (1 | LOCATION), ticks, poisson

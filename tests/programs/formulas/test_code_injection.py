@@ -143,7 +143,7 @@ EXHAUSTS = [
 
 
 def refused(text, folder):
-    """Refuse a sum as a formula, in a group, and in a declaration; return seconds."""
+    """Check that a formula, a group and a declaration with this sum are refused; return seconds."""
     stan = folder / "mine.stan"
     stan.write_text("data { int N; int K; matrix[N, K] X; vector[N] y; } parameters { real m; }")
     slowest = 0.0

@@ -237,7 +237,7 @@ def test_log_densities_keep_their_digits_in_the_tails(family, eta):
     y = 0.3 if family == "beta" else 1.0
     values = {"phi": np.float64(4.0), "trials": np.array([3.0])}
     found = find_family(family).log_lik(np.array([y]), np.array([eta]), values)[0]
-    smaller = np.exp(-abs(eta))  # of m and 1 - m, up to a relative error of itself, 1e-13
+    smaller = np.exp(-abs(eta))  # of m and 1 - m; its relative error is 1e-13
     toward, away = (0.7, 0.3) if eta < 0 else (0.3, 0.7)
     exact = {
         # log m = -log(1 + exp(-eta)).
@@ -264,7 +264,7 @@ def test_the_declaration_is_read_back(tmp_path):
     path = program.write(tmp_path / "mine.stan")
     again = Program.open(path)
     assert again.declaration == program.declaration
-    assert again.python.pointwise is not None  # it is unedited
+    assert again.python.pointwise is not None  # the program is unedited
     written = tomllib.loads(path.with_suffix(".toml").read_text())
     assert written["data"]["X"]["levels"] == {"f": ["a", "b", "c"]}
     assert written["priors"]["b_scale[fb:x]"]["value"] > 0
@@ -287,7 +287,7 @@ STATEFUL = ("scale(x)", "center(x)", "poly(x, 2)", "bs(x, df=4)", "log(scale(x) 
 
 @pytest.mark.parametrize("term", STATEFUL)
 def test_a_transformation_is_that_of_the_table_it_was_written_for(term, tmp_path):
-    """Part of the rows has the same numbers, also if the program is read from its file."""
+    """A subset of the rows gets the same numbers, even if the program is read from its file."""
     frame = table()
     program = Program.from_formula(f"y ~ {term} + ({term} | g)", frame)
     part = frame[frame["x"].between(*frame["x"].quantile([0.2, 0.7]))]
@@ -298,7 +298,7 @@ def test_a_transformation_is_that_of_the_table_it_was_written_for(term, tmp_path
         for name, matrix in whole.items():
             np.testing.assert_allclose(read[name], matrix[part.index], rtol=1e-9, atol=1e-12)
     fresh = Program.from_formula(f"y ~ {term} + ({term} | g)", part).read(part)
-    assert not np.allclose(fresh["X"], whole["X"][part.index])  # the rows do differ
+    assert not np.allclose(fresh["X"], whole["X"][part.index])  # alone the rows give other values
 
 
 def test_ratings_have_an_order():
@@ -370,7 +370,7 @@ def test_missing_values_are_refused_or_left_out(tmp_path):
 
 @pytest.mark.parametrize("family", ["gaussian", "lognormal", "poisson", "bernoulli", "binomial"])
 def test_totals_give_the_density_of_the_rows(family):
-    """Rows with equal covariates and groups, and the same rows with a covariate that differs."""
+    """The density from totals of rows with equal covariates and groups is the sum over the rows."""
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"g": np.repeat(list("abcd"), 12), "f": np.tile(["u", "v"], 24)})
     y = rng.integers(0, 2, 48)
@@ -394,7 +394,7 @@ def test_totals_give_the_density_of_the_rows(family):
 
 
 def test_the_flower_models_have_their_formula():
-    """The plants of the formula and of the shipped program, with priors of the same width."""
+    """The plants of the formula and of the shipped program agree, with priors of similar width."""
     frame = pd.read_csv(flowers_csv())
     fit = pyflowers.fit("flowers ~ 1 + (1 | plant)", frame, family="poisson", seed=1, draws=4000)
     shipped = pyflowers.fit(

@@ -106,10 +106,10 @@ def differences(case, reference):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_log_density_is_that_of_brms(case):
-    """Equal up to a constant, because brms keeps the constants of all densities."""
+    """They are equal up to a constant, because brms keeps the constants of all densities."""
     difference, ours = differences(case, REFERENCE[case.name])
     assert np.ptp(difference) < 1e-9 * np.abs(ours).max()
-    assert np.ptp(ours) > 1  # otherwise the points would not be a test
+    assert np.ptp(ours) > 1  # otherwise the points test nothing
 
 
 @pytest.mark.parametrize("changed", ["sigma_scale", "b_scale[x]", "cor_g_eta", "sd_g_scale"])
@@ -142,7 +142,7 @@ def test_both_engines_have_one_density_and_gradient(case):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_log_lik_in_numpy_is_that_of_the_program(case):
-    """For a few prior draws: the program's values, with N_pointwise = N, and NumPy's."""
+    """Compare the program's values, with N_pointwise = N, and NumPy's at a few draws."""
     program, data = written(case)
     bare = replace(program, python=Capabilities(check=lambda data: []))
     data = replace(data, values={**data.values, "N_pointwise": data.num_obs})

@@ -74,7 +74,7 @@ def test_density_draws_and_mean_agree(name):
 
 
 def test_a_thirteenth_family_is_one_file(tmp_path, monkeypatch):
-    """A geometric family, which is a negative binomial with shape 1."""
+    """The new family is geometric, which is a negative binomial with shape 1."""
     (tmp_path / "geometric.py").write_text(
         '''
 """The geometric family."""

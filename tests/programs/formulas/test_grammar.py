@@ -125,7 +125,7 @@ def test_a_group_has_one_intercept(formula):
     ],
 )
 def test_correlations_are_not_lost_by_merging(formula):
-    with pytest.raises(ConfigError, match="has correlations and the other term of g none with it"):
+    with pytest.raises(ConfigError, match="are correlated, but not with those of the other term"):
         parse(formula)
 
 

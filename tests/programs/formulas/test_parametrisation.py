@@ -1,4 +1,4 @@
-"""Which group terms are centred: those that the data determine well, see decision 16."""
+"""Group terms that the data determine well are centred (see decision 16)."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ PER_GROUP = 10
 
 
 def groups(num, ratio, *, slopes=False, seed=1):
-    """Return rows whose effects vary `ratio` times as much as their squared errors, exactly."""
+    """Return rows whose effects have an estimated variance of `ratio` times their squared error."""
     rng = np.random.default_rng(seed)
     x = np.linspace(-1, 1, PER_GROUP)
     design = np.stack([np.ones(PER_GROUP), x], axis=1)
@@ -93,7 +93,7 @@ def test_inner_effects_are_sums_with_those_of_the_group_around_them(formula):
     frame = nested()
     program = Program.from_formula(formula, frame)
     inner = "plot" if "/" not in formula else "site_plot"
-    # An offset that is an expression of vectors refers to freed memory in Stan Math 4.9.
+    # In Stan Math 4.9 an offset that is a vector expression refers to freed memory.
     around = f"to_vector(-centered_{inner} * r_site[outer_{inner}])"
     assert f"offset={around}" in program.source.text
     whole = program.read(frame)
