@@ -229,7 +229,7 @@ def test_an_elbo_is_shown_without_an_exact_answer(comparisons):
     without = {name: of for name, of in found.results.items() if name != "exact"}
     drawn = elbo_trace(replace(found, results=without))
     assert len(drawn.axes) == 1
-    assert drawn.get_label().endswith("sweeps. The log evidence is not known.")
+    assert alt_text(drawn).endswith("sweeps. The log evidence is not known.")
 
 
 def test_the_command_line_of_vb():
