@@ -428,7 +428,8 @@ def _changes(
     for column in wanted:
         if column in of_group:
             raise ConfigError(
-                f"effects: {column} is a group; compare its labels with contrast, or average by it"
+                f"effects: {column} is a group; compare its labels with contrast, or average the "
+                f"effects of other columns over the rows of each label with by (--by {column})"
             )
         if column not in every:
             raise ConfigError(

@@ -95,7 +95,7 @@ def compare_command(program: str | None, out: Path | None, overwrite: bool, **op
 
     The default model is semiconjugate_normal, whose mean-field solution has a closed form. With
     --out, table.csv, methods.csv, comparison.json and figures are written, and the NUTS run in the
-    subfolder nuts. With --engine exact, independent draws replace NUTS, in the subfolder
+    subfolder nuts. With --engine exact, independent draws replace the NUTS run; their subfolder is
     independent.
 
       pyflowers compare

@@ -244,9 +244,11 @@ def _width(
     given |= {"degree" if own == "poly" else "df": ast.literal_eval(v) for v in call.args[1:]}
     degree = given.get("degree", 1 if own == "poly" else 3)
     if own == "poly" and (num := len(np.unique(values))) <= degree and len(values):
+        lower = f"lower the degree to {num - 1}, or " if num > 2 else ""
         raise refuse(
-            f"{name} has {num} different values, but {show_columns(expression, quoted)} needs more "
-            f"than its degree; lower the degree to {num - 1}, or leave it out"
+            f"{name} has only {num} distinct value{'s' * (num > 1)}, but "
+            f"{show_columns(expression, quoted)} needs at least {degree + 1}; {lower}leave out the "
+            "term"
         )
     return int(given.get("df", degree)) if own in SEVERAL else 1
 

@@ -549,8 +549,8 @@ class Predictor:
             return np.zeros((1, 1, size)), arguments[0][..., :, None] * factor
         if kind == "scaled_inv_chi_square":
             raise ConfigError(
-                f"observations depend on {name}, which has no value without a group; use groups "
-                "data or population, or kind expected"
+                f"observations depend on {name}, which has no value without a group; use groups=data, "
+                "groups=population or kind=expected"
             )
         raise ConfigError(
             f"[prediction.effects] {name} = {text!r}: write normal(mean, sd), multi_normal(sd), "

@@ -312,7 +312,7 @@ def test_what_a_flat_prior_cannot_give_is_said():
     new = pd.DataFrame({"plant": ["1", "another"]})
     with pytest.raises(ConfigError, match="sigma2_plant has a flat prior"):
         pyflowers.predict(fit, new, kind="observation").table()
-    with pytest.raises(ConfigError, match="use groups data or population"):
+    with pytest.raises(ConfigError, match="use groups=data"):
         pyflowers.predict(fit, new, kind="observation", groups="none").table()
 
 
