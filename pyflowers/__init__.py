@@ -10,7 +10,7 @@ the sampling converged
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the same names, for tools that read code
+if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers and editors
     from pyflowers.analysis.average_effects import effects as effects
     from pyflowers.analysis.calibration import Calibration as Calibration
     from pyflowers.analysis.calibration import sbc as sbc

@@ -164,10 +164,10 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
     pool = ProcessPoolExecutor(num - 1, multiprocessing.get_context("fork"), _begin, pipes)
     try:
         with limited(1), threadpool_limits(1):
-            children = [pool.submit(_taken) for _ in range(num - 1)]  # forks all of them
+            children = [pool.submit(_taken) for _ in range(num - 1)]  # forks all children
             done, results = work(), take()
             for child in children:
-                with suppress(BrokenProcessPool):  # it was killed: its tasks are done here
+                with suppress(BrokenProcessPool):  # the child was killed; its tasks are done below
                     results |= child.result()
             results |= {i: task() for i, task in enumerate(tasks) if i not in results}
         pool.shutdown()

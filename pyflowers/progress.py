@@ -26,7 +26,7 @@ def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], obje
     from tqdm import tqdm
 
     logger.info("%s", title)
-    # With None, the bar is drawn on a terminal only.
+    # disable=None draws the bar on a terminal only.
     off = None if logger.isEnabledFor(logging.WARNING) else True
     with tqdm(total=total, desc=title, disable=off, leave=False, file=sys.stderr) as bar:
         own = os.getpid()

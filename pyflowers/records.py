@@ -198,7 +198,8 @@ def _nearest(record: type[BaseModel], location: tuple[int | str, ...]) -> str:
     for section in sections:
         if section in fields:
             inner = {tag_of(each): each for each in _records_in(fields[section])}
-            # Usually there is one record; in a union, the tag that follows selects one.
+            # Usually a section holds one kind of record; in a union, the tag that comes next
+            # selects one.
             fields = next(iter(inner.values())).model_fields if inner else {}
         elif section in inner:
             fields = inner[section].model_fields
@@ -220,7 +221,7 @@ def plain(value: Any) -> Any:
     """Return numbers and containers in a form for JSON; numbers that are not finite become null."""
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
-    if hasattr(value, "tolist"):  # a NumPy value; NumPy need not be imported for this
+    if hasattr(value, "tolist"):  # a NumPy value, recognised without importing NumPy
         return plain(value.tolist())
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]

@@ -81,7 +81,8 @@ class FolderKind:
         listed = record["files"] if "files" in record else self.older(folder)
         if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
             return set()
-        # Never join a listed name to the folder: only files that are found in it count.
+        # Listed names are compared with the files found in the folder, and never joined to its
+        # path.
         above = [str(part) for name in listed for part in list(PurePosixPath(name).parents)[:-1]]
         own = {self.record, *listed, *above}.intersection(files_in(folder))
         for name, kind in self.inner.items():
@@ -190,7 +191,7 @@ def new_folder(path: str | Path, kind: FolderKind) -> Iterator[Path]:
             record = json.loads((new / kind.record).read_text(encoding="utf-8"))
             text = json.dumps(record | {"files": files_in(new)}, indent=2, ensure_ascii=False)
             (new / kind.record).write_text(text + "\n", encoding="utf-8")
-            check_folder(path, kind)  # the work may have taken hours
+            check_folder(path, kind)  # checked again, because the work may have taken hours
             put_in_place(aside, target, kind.files(target))
 
 
@@ -212,7 +213,7 @@ def new_file(path: str | Path, kind: FileKind) -> Iterator[Path]:
             check_file(path, kind)
             if not target.exists():
                 try:
-                    target.hardlink_to(new)  # replaces no file that was created meanwhile
+                    target.hardlink_to(new)  # fails if a file was created there meanwhile
                     return
                 except FileExistsError:
                     raise
@@ -361,7 +362,8 @@ def temporary_folder() -> Iterator[Path]:
         with staging(parent) as aside:
             folder = aside / "new"
             folder.mkdir()
-            # Test whether it can be written while it still holds what may have filled the disk.
+            # Errors are explained before the folder is removed, because its files may have filled
+            # the disk.
             with naming(folder, sentence, remedy):
                 yield folder
 
@@ -382,7 +384,7 @@ def naming(folder: Path, sentence: str, remedy: str) -> Iterator[None]:
     except DiskError:
         raise
     except (OSError, PyflowersError) as error:
-        # Compilers remove files that they could not finish, after which there is space again.
+        # Compilers remove unfinished files, so the disk may no longer be full.
         was_full = _FULL in str(error) if isinstance(error, PyflowersError) else False
         why = _why_not(folder) or (_FULL if was_full else "")
         if not why:
@@ -433,7 +435,7 @@ def _lock(folder: Path) -> int | None:
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        (folder / "lock").stat()  # fails if it was removed before it was locked
+        (folder / "lock").stat()  # fails if the file was removed before it was locked
     except (BlockingIOError, FileNotFoundError):
         os.close(lock)
         raise
@@ -459,7 +461,7 @@ def _clear(folder: Path) -> str:
             if foreign:
                 return f"kept, because it contains {foreign[0]}, which pyflowers did not write"
         if (folder / "old").exists():
-            (folder / "old").rename(folder / "gone")  # a folder of this name is not put back
+            (folder / "old").rename(folder / "gone")  # recovery puts back only "old"
         shutil.rmtree(folder)
     except OSError as error:
         return f"it cannot be removed ({error.strerror})"
@@ -481,7 +483,7 @@ def _checking(path: str | Path, name: str) -> Iterator[Path]:
         recover(target.parent)
         yield target
         folder = target.parent
-        while not os.path.lexists(folder):  # otherwise in the deepest folder that exists
+        while not os.path.lexists(folder):  # test the deepest folder that exists
             folder = folder.parent
         if not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, f"{folder} is {_what(folder)}")

@@ -130,7 +130,7 @@ def engines() -> list[Row]:
         def fit(engine: str, data: Data = data) -> None:
             pyflowers.fit(name, data, seed=1, cores=2, engine=engine)
 
-        fit("stanli")  # imports, and starts the worker
+        fit("stanli")  # not timed: imports, and the start of the worker
         fit("cmdstan")
         rounds = [
             (seconds(lambda: fit("stanli")), seconds(lambda: fit("cmdstan")), seconds(bare))

@@ -18,7 +18,7 @@ from pyflowers.resources import arviz
 az = arviz()
 TOLERANCE = 1e-10
 
-# name: (ours, ArviZ's of one element)
+# name: (our function, ArviZ's function for one element)
 STATISTICS = {
     "r_hat": (convergence.r_hat, az.rhat),
     "ess_bulk": (convergence.ess_bulk, partial(az.ess, method="bulk")),

@@ -135,9 +135,10 @@ def test_published_answers(name):
     wrong = []
     for element, answer in published["quantities"].items():
         row = summary.loc[element]
-        # The variance of a sample has the variance (μ₄ − μ₂²) / n (Cramér 1946, Mathematical
-        # Methods of Statistics, 27.4), so its sd has sd² (kurtosis − 1) / 4n. By quadrature the
-        # kurtosis of theta[2] of Pumps is 6.5, and its sd 0.0794, which lies between both samples.
+        # The sampling variance of a sample variance is (μ₄ − μ₂²) / n (Cramér 1946, Mathematical
+        # Methods of Statistics, 27.4), so that of a sample sd is sd² (kurtosis − 1) / 4n. By
+        # quadrature, theta[2] of Pumps has kurtosis 6.5 and sd 0.0794, which lies between the sds
+        # of the two samples.
         spread = np.sqrt((stats.kurtosis(draws[element], fisher=False) - 1) / 4)
         sd = answer["sd"]
         ess = answer.get("ess", (sd / answer["mcse"]) ** 2 if "mcse" in answer else 1000.0)

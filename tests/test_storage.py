@@ -228,7 +228,7 @@ _FILE_EVENTS = ("open", "os.", "shutil.", "ctypes.")
 def die_after(num_events, function):
     """Call a function in a fork, killed after `num_events` file operations; return if it was."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking with NumPy's threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forking with NumPy's threads
         child = os.fork()
     if child == 0:
         count = 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.peers import figure
 from benchmarks.peers.methods import METHODS, NOT_RACED
 from benchmarks.peers.results import Result, hopeless
-from benchmarks.peers.sizes import REGRESSIONS, ROOT, TABLES, table_of
+from benchmarks.peers.sizes import REGRESSIONS, ROOT, TABLES, Regression, table_of
 from benchmarks.peers.summary import (
     Row,
     by_size,
@@ -50,17 +50,17 @@ def generated(results: Sequence[Result]) -> str:
     """Return sentences, table and figure as Markdown."""
     rows = rows_of(results)
     flowers, regressions = counted(rows), [row for row in rows if row.method.regresses]
-    parts = [conditions(results)]
+    by_formula = [result for result in results if isinstance(table_of(result.size), Regression)]
+    parts = [conditions([result for result in results if result not in by_formula])]
     if flowers:
         parts += [f"![{figure.alt_text(flowers)}](peers/race.svg)"]
         parts += _paragraphs(flowers)
-        parts += ["\n".join(table(flowers))]
-    parts += ["## Regressions from a formula", "\n".join(formulas())]
+        parts += ["\n".join(table(flowers)), "[Every run](peers/runs.csv)"]
+    parts += ["## Regressions from a formula", "\n".join(formulas()), conditions(by_formula)]
     if regressions:
         parts += _paragraphs(regressions)
-        parts += ["\n".join(table(regressions))]
+        parts += ["\n".join(table(regressions)), "[Every run](peers/regressions.csv)"]
     if rows:
-        parts += ["[Every run](peers/runs.csv)"]
         parts += ["## Methods and versions", "\n".join(methods_table(rows))]
     parts += ["## What was not run, and why", "\n".join(missing(results))]
     return "\n\n".join(parts) + "\n"

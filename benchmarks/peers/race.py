@@ -51,22 +51,25 @@ def main(*arguments: str) -> None:
     given = command_line().parse_args(arguments or None)
     sizes = [table_of(key) for key in given.sizes] or list(TABLES)
     methods = chosen(given.methods)
-    ledger = Ledger(given.runs)
-    if given.afresh:
-        given.runs.unlink(missing_ok=True)
-    if given.retry:
-        ledger.forget(("stopped", "failed", "absent"))
-    if not given.page_only:
+    # The regressions have their own file, because they may be measured on a different machine.
+    ledgers = [Ledger(given.runs), Ledger(given.runs.with_name("regressions.csv"))]
+    used = [] if given.page_only else sorted({isinstance(size, Regression) for size in sizes})
+    for ledger in (ledgers[which] for which in used):
+        if given.afresh:
+            ledger.path.unlink(missing_ok=True)
+        if given.retry:
+            ledger.forget(("stopped", "failed", "absent"))
         refuse_another_machine(ledger)
     for number in range(1, given.rounds + 1):
         for size in sizes:
+            ledger = ledgers[isinstance(size, Regression)]
             for method in (method for method in methods if method.fits(size)):
                 if not given.page_only and ledger.needs(size, method.key, number, given.limit):
                     settle()
                     result = measured(method, size, number, given.limit)
                     ledger.add(result)
                     print(line(result), flush=True)
-    page.write(ledger.read())
+    page.write([result for ledger in ledgers for result in ledger.read()])
 
 
 def refuse_another_machine(ledger: Ledger) -> None:
@@ -89,7 +92,12 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--methods", type=commas, default=[], help=f"of {keys}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each posterior")
-    parser.add_argument("--runs", type=Path, default=RUNS, help="earlier results, not repeated")
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        default=RUNS,
+        help="earlier results, not repeated; regressions.csv next to it has those of formulas",
+    )
     parser.add_argument("--retry", action="store_true", help="repeat runs that did not finish")
     parser.add_argument("--afresh", action="store_true", help="forget all runs")
     parser.add_argument("--page-only", action="store_true", help="run nothing, only write the page")

@@ -295,7 +295,7 @@ def effects(
     sets = row_sets(table, by, weights, is_of_fit=new is None)
     changes = _changes(fit, table, columns, slopes, step, between)
 
-    averages = dict[int, FloatArray]()  # a reference level is predicted once
+    averages = dict[int, FloatArray]()  # so that a reference level is predicted only once
 
     def average(change: Change, values: NDArray[Any], weight: Any = 1.0) -> FloatArray:
         changed = replace(table, cells={**table.cells, change.column: values})
@@ -566,9 +566,9 @@ def _derivative(
     half = NUM_NODES // 2
     center = np.clip(values, within[0] + half * width, within[1] - half * width)
     offsets = np.arange(-half, half + 1)
-    at = (values - center) / width  # the point of the derivative, in steps from the center
+    at = (values - center) / width  # where the derivative is taken, in steps from the center
     powers = np.arange(NUM_NODES)
-    # Weights w with sum_k w_k offset_k^p = p at^(p - 1), exact for each power p.
+    # The weights satisfy sum_k w_k offset_k^p = p at^(p - 1): exact for each power p.
     wanted = powers[:, None] * at ** np.maximum(powers - 1, 0)[:, None]
     weights = np.linalg.solve(np.power.outer(offsets, powers).T.astype(float), wanted) / width
     nodes = tuple(center + each * width for each in offsets)

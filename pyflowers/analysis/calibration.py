@@ -569,7 +569,8 @@ def sbc(
         raise ConfigError(f"sims must be a whole number of at least 1, got {sims!r}")
     check_files(out)
     if seed is None:
-        # Without an earlier run, a new seed is made; other errors are reported by batch.
+        # Without an earlier run, a new seed is drawn below; other errors will be reported by the
+        # batch.
         with suppress(ConfigError):
             seed = Batch(Path(out)).seed
     chosen = new_seed() if seed is None else seed
@@ -625,7 +626,7 @@ def _tasks(
 ) -> Iterator[Task]:
     """Yield a task for each simulated data set."""
     program, design = made.program, made.data
-    assert made.y_rep is not None  # the caller has checked
+    assert made.y_rep is not None  # checked by the caller
     observed = design.observed
     shape = np.shape(design.values[observed])
     whole = program.source.blocks.data[observed].is_int

@@ -663,7 +663,7 @@ def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
     smooth test (Neyman 1937, Smooth test for goodness of fit, Skandinavisk Aktuarietidskrift 20).
     """
     u, values = pit.values, _values(fit)
-    # For uniform u, the variance is 1/12, and (u − ½)² has mean 1/12 and variance 1/180.
+    # A uniform u has variance 1/12, and (u − ½)² has mean 1/12 and variance 1/180.
     slope = float((u.mean() - 0.5) * np.sqrt(12 * u.size))
     spread = float((np.mean((u - 0.5) ** 2) - 1 / 12) * np.sqrt(180 * u.size))
     if max(abs(slope), abs(spread)) < SHAPE_Z:

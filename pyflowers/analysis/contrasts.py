@@ -234,7 +234,7 @@ class _Expression:
             raise self.error(f"the bracket after {name} is not closed")
         shape = quantity.shape[2:]
         places = [part.strip() for part in inside.split(",")]
-        # If labels are numbers, another number is a mistake, not a position.
+        # If labels are numbers, a number that is not a label is a mistake, not a position.
         numbered = all(map(str.isdecimal, labels))
         inner = (p.isdecimal() and 1 <= int(p) <= n for p, n in zip(places, shape, strict=False))
         if numbered or len(places) != len(shape) or not all(inner):
@@ -357,7 +357,7 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
         known = [
             its for its in cells.get(column, ()) if re.match(rf"{re.escape(its)}\s*[],]", label)
         ]
-        # A number may be written differently in the table.
+        # The table may write the same number differently.
         value, length = max(
             ((each, len(each)) for each in known), key=lambda e: e[1], default=("", 0)
         )

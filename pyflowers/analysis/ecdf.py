@@ -109,7 +109,8 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
     if not 0 < prob < 1:
         raise ConfigError(f"prob must lie between 0 and 1, got {prob!r}")
     points = band_points(num_values, num_draws)
-    # By Bonferroni's inequality low is low enough; the level reaches high only with a single point.
+    # Bonferroni's inequality guarantees the probability `prob` at the level `low`; the level `high`
+    # would be low enough only with a single point.
     low, high = (1 - prob) / (2 * points.size), (1 - prob) / 2
     while log(high / low) > 1e-4:
         middle = (low * high) ** 0.5

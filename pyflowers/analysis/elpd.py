@@ -67,7 +67,7 @@ AGAIN = (
     "adapt_delta"
 )
 _MOST_STEPS = 10_000
-_MOST_VALUES = 4_000_000  # the most pointwise likelihoods that are weighted at a time
+_MOST_VALUES = 4_000_000  # pointwise likelihoods that are weighted at a time, at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,8 +317,8 @@ class LooComparison(ElpdComparison):
                 f"{name}: {model.failed.size} of {model.refitted.size} refits failed their "
                 f"diagnostics (without observation {first_ten(model.failed + 1)}); {AGAIN}."
             )
-        # p_loo has a standard error: for a good model with a weak prior, p_loo is about the number
-        # of parameters, and larger than that for half of the data sets.
+        # The limit allows for the standard error: for a good model with a weak prior, p_loo is
+        # about the number of parameters, and exceeds it for half of all data sets.
         if model.p_loo - 2 * model.p_loo_se > num:
             sentences.append(
                 f"{name}: p_loo {model.p_loo:.3g} is above the model's number of parameters, "
@@ -469,7 +469,7 @@ def _psis(
     errors = [of_draws, *(each.mcse for each in found)]
     names = fit.program.source.blocks.parameters
     num_parameters = len(element_names(fit.posterior))
-    if all(name in fit.draws for name in names):  # or all quantities, if draws lack some
+    if all(name in fit.draws for name in names):  # otherwise, all quantities are counted
         num_parameters = sum(int(np.prod(fit.draws[name].shape[2:])) for name in names)
     return elpd, {
         "mcse": float(np.linalg.norm(errors)) if refitted.size == bad.size else np.nan,

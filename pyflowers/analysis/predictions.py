@@ -606,7 +606,7 @@ def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
     few = {each: values[:, ::step] for each, values in fit.draws.items()}
     ours = Predictor(rule, few, fit.data.values, rows_of(fit.data)).log_lik(fit.data.y)
     theirs = few[name].reshape(ours.shape)
-    # A program may omit constants.
+    # A program may omit constants, so only differences between draws are compared.
     apart = np.abs((ours - ours[:1, :1]) - (theirs - theirs[:1, :1]))
     wrong = apart > 1e-6 * (1 + np.abs(ours))
     if wrong.any():

@@ -207,7 +207,7 @@ class Sensitivity(Shown):
 
     def table(self) -> pd.DataFrame:
         """Return the sensitivity of each element to each component, and a diagnosis."""
-        # The meaning of the two sensitivities together: [1], section 2.3 and figure 3.
+        # For what the two sensitivities mean together, see [1], section 2.3 and figure 3.
         lacking = pd.Series(np.nan, self.distances.index)
         prior = self.distances.get("prior", lacking)
         likelihood = self.distances.get("likelihood", lacking)
@@ -221,7 +221,7 @@ class Sensitivity(Shown):
     def contents(self) -> list[Line]:
         """Return the sensitivities, the conclusions that move with the prior, and the k-hats."""
         table = self.table()
-        if len(table) > MOST_ROWS:  # the file has all of them
+        if len(table) > MOST_ROWS:  # the file has all rows
             table = table.sort_values(str(table.columns[0]), ascending=False, kind="stable")
         moves = self.moves()
         moved: list[Line] = [
@@ -432,7 +432,7 @@ def _distance(p: FloatArray, q: FloatArray, widths: FloatArray) -> FloatArray:
     middle = (p + q) / 2
     divergence = (widths * (rel_entr(p, middle) + rel_entr(q, middle))).sum(axis=0) / np.log(2)
     bound = (widths * (p + q)).sum(axis=0)
-    # The terms in ∫ (Q − P) of the two directions cancel.
+    # The ∫ (Q − P) terms of the two directions cancel.
     with np.errstate(invalid="ignore"):
         squared = np.where(bound > 0, divergence / bound, 0.0)
     return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
@@ -546,7 +546,7 @@ def _judged(found: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
         absent = summary.index[summary[name].isna()]
         found[parameter.isin(absent) & (conclusion == name)] = np.nan
     slope, unit = found["per_doubling"].to_numpy(), found["unit"].to_numpy()
-    # To first order, a doubling changes log sd by slope / sd.
+    # To first order, doubling the weight changes log sd by slope / sd.
     with np.errstate(invalid="ignore", divide="ignore"):
         limit = np.select(
             [conclusion == "P(> 0)", conclusion == "sd"],

@@ -254,7 +254,7 @@ def prior(
     >>> round(narrow.implied().loc["mean", "95%"])
     51
     """
-    interval_quantiles(interval)  # refuses a wrong probability before anything is drawn
+    interval_quantiles(interval)  # refuses an invalid probability before anything is drawn
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 4:
         raise ConfigError(f"draws must be a whole number of at least 4, got {draws!r}")
     options = SamplerOptions.of(seed=seed, draws=-(-draws // 4))
@@ -280,7 +280,7 @@ def prior(
         found = dict(in_numpy.draw(whole, draws, np.random.default_rng([options.seed, 2])))
         y_rep = found.pop(roles.y_rep, None)
         can = y_rep is None and opened.python.pointwise is not None
-    else:  # sampled with the likelihood taken out
+    else:  # sampled with the likelihood switched off
         switched = replace(design, values={**design.values, roles.prior_only: 1})
         chosen = find_engine(engine, cmdstan) if isinstance(engine, str) else engine
         how: dict[str, Any] = {"engine": chosen, "show_progress": show_progress}
@@ -352,7 +352,7 @@ def _statistics(
                     f"statistic {name} must return a number for each of {len(rows)} draws, "
                     f"shape ({len(rows)},), got shape {values.shape}"
                 )
-            # After an overflow, a spread is ∞ − ∞.
+            # After an overflow, a spread may be ∞ − ∞, which is NaN.
             found[name] = np.where(np.isnan(values), np.inf, values).reshape(y_rep.shape[:2])
     return found
 

@@ -139,7 +139,7 @@ def _has_switch(program: Program) -> bool:
 
 
 def _at_labels(whole: Data, rows: NDArray[np.int64], training: Data) -> tuple[Data, bool]:
-    """Return the held-out rows, indexed by the training data's labels, and whether a group is new."""
+    """Return the held-out rows, indexed by the training labels, and whether a group is new."""
     values: dict[str, Any] = dict(whole.values)
     is_new = False
     for name, source in whole.declaration.data.items():

@@ -317,5 +317,6 @@ class Groups:
         means = self.means(y)
         if not self.counts:
             return means
-        # The rate of a new group, an exponential, may overflow, and so may its counts.
+        # The rate of a new group, which is exp of a normal variable, may overflow, and so may its
+        # counts.
         return np.asarray(np.log(np.minimum(means, np.finfo(float).max) + 0.5 / self.sizes))

@@ -175,7 +175,8 @@ class Keep:
         if self.code and _imported.get(module) != self.code:
             was_here = module in sys.modules
             function_of(self.function)
-            # The file may be in an archive, where Dask's upload_file has put it.
+            # The file may be in an archive that Dask's upload_file has sent, and then cannot be
+            # read.
             with suppress(ConfigError):
                 if _code_of(module) != self.code:
                     raise FitError(
@@ -214,7 +215,7 @@ def function_of(reference: str) -> Callable[..., Any]:
 def _code_of(module: str) -> str:
     """Return a digest of a module's file as it is now; users of notebooks edit such files."""
     file = getattr(import_module(module), "__file__", None)
-    if not file or module == __name__:  # the version of pyflowers is in the key
+    if not file or module == __name__:  # the key has the version of pyflowers
         return ""
     try:
         return sha256_file(Path(file))
@@ -259,7 +260,7 @@ def packed(table: Any) -> bytes:
         raise ValueError(f"its columns have {sorted(lengths)} rows; make them equally long")
     if not columns:
         return b""
-    # The name of a field may not be empty.
+    # A field cannot have an empty name, hence the underscore.
     fields = {f"_{storable_text(name)}": values for name, values in columns.items()}
     rows = np.empty(lengths.pop() if lengths else 1, [(n, v.dtype) for n, v in fields.items()])
     for name, values in fields.items():
@@ -300,7 +301,8 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 
 def unpacked(raw: bytes) -> NDArray[Any]:
     """Return the rows that :func:`packed` has packed; ValueError for any other bytes."""
-    # NumPy limits the size of headers, which name the columns, as protection from unknown files.
+    # NumPy limits the size of the header, which names the columns, to protect against untrusted
+    # files.
     rows: NDArray[Any] = np.lib.format.read_array(
         io.BytesIO(raw), allow_pickle=False, max_header_size=len(raw)
     )

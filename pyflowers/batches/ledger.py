@@ -155,7 +155,8 @@ class Ledger:
 
     def take(self, outcome: Outcome) -> None:
         """Record an outcome; outcomes are written together, once they are old or large enough."""
-        # Before the row, so that an interruption between the two leaves no row without its tables.
+        # Written before the row, so that an interruption between the two leaves no row without its
+        # tables.
         for name, rows in outcome.tables.items():
             put = "REPLACE INTO kept SELECT id, ?, ? FROM tasks WHERE key = ?"
             self._execute(put, name, rows, outcome.key)

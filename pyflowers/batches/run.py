@@ -341,7 +341,7 @@ def _shown(total: int | None) -> Iterator[Callable[..., None]]:
     from tqdm import tqdm
 
     poor: Counter[str] = Counter()
-    # smoothing=0: the mean rate of the run, so that the forecast does not jump with each task.
+    # smoothing=0 uses the mean rate of the run, so that the forecast does not jump with each task.
     with tqdm(
         total=total,
         desc="fits",

@@ -317,7 +317,7 @@ class Planner:
                     f"the program's capabilities cannot be sent to workers ({error}); define "
                     "their functions at the top level of a module"
                 ) from error
-            # Values derived from the source are computed again.
+            # Values derived from the source are not sent; workers compute them again.
             source = Source(program.source.path, dict(program.source.files))
             sent = replace(program, source=source)
         return program, engine_key, code, pickle.dumps((sent, self._engine), protocol=5)
@@ -334,7 +334,8 @@ class Planner:
             return program.read(task.data, **how)  # raises the error again, with its message
         known_by = str(path), digest_of(how), found.st_mtime_ns, found.st_size
         last = self._last_read
-        # The program itself, and not its id, which Python may reuse once the program is gone.
+        # Compare the program itself and not its id, which Python may reuse once the program is
+        # gone.
         if last is None or last[0] is not program or last[1] != known_by:
             self._last_read = last = program, known_by, program.read(task.data, **how)
         return last[2]

@@ -219,7 +219,7 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
     run = {name: chosen.pop(name) for name in ("cmdstan", "overwrite") if name in chosen}
     calibrations = []
     for folder in chosen.pop("calibrations", ()):
-        from pyflowers.analysis.calibration import Calibration  # slow: it imports all of batches
+        from pyflowers.analysis.calibration import Calibration  # slow: imports all of `batches`
 
         calibrations.append(Calibration.load(folder))
     for name in ("folders", "out"):

@@ -72,7 +72,7 @@ def _install_official(version: str, jobs: int | None) -> Path:
 
     cmdstanpy = import_cmdstanpy()
     wanted = None if version == "latest" else version
-    with redirect_stdout(sys.stderr):  # it prints what it does
+    with redirect_stdout(sys.stderr):  # CmdStanPy prints its progress to stdout
         done = cmdstanpy.install_cmdstan(version=wanted, cores=jobs or usable_cores())
     if not done:
         raise ToolchainError(

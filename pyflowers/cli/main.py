@@ -106,7 +106,7 @@ def cli() -> None:
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("pyflowers")
     logger.handlers[:] = [handler]
-    # On a terminal, the bars of pyflowers.progress show the same.
+    # On a terminal, the bars of pyflowers.progress show the same information.
     logger.setLevel(logging.WARNING if sys.stderr.isatty() else logging.INFO)
 
 
@@ -123,7 +123,7 @@ def _import_from_here() -> None:
 
     The folder comes last in the path, so that nothing in it shadows an installed module.
     """
-    with suppress(OSError):  # a folder that was removed
+    with suppress(OSError):  # the working folder may have been removed
         here = str(Path.cwd())
         if not {"", here} & set(sys.path):
             sys.path.append(here)
@@ -201,7 +201,7 @@ def unwinding_on_signals() -> Iterator[None]:
 
 def _unwind(signum: int, _: Any) -> None:
     for each in _SIGNALS:
-        signal.signal(each, signal.SIG_IGN)  # once is enough: the cleanup must not be cut short
+        signal.signal(each, signal.SIG_IGN)  # a further signal must not cut the cleanup short
     # The exception may be lost in a destructor or a callback, or be held up by a thread.
     timer = threading.Timer(SECONDS_TO_CLEAN_UP, os._exit, (128 + signum,))
     timer.daemon = True

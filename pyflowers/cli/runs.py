@@ -393,7 +393,7 @@ def _by_group(fits: list[Fit], column: str | None) -> tuple[GroupComparison, dic
     from pyflowers.progress import stage
 
     num = 0
-    with suppress(ConfigError):  # it is raised below
+    with suppress(ConfigError):  # the call below raises it again
         num = len(fits) * len(group_labels(fits[0], column))
     with stage("Leaving out one group at a time", num) as advance:
         found = leave_one_group_out(fits, column=column, advance=lambda: advance(1))

@@ -56,7 +56,8 @@ _ONE_ERROR = (0.1586553, 0.8413447)
 # Draws within this range of each other count as constant, as in ArviZ.
 _RESOLUTION = float(np.finfo(np.float64).resolution)
 
-# Size of a block of draws: small enough for a cache. Its statistics need about 12 times as much.
+# Size of a block of draws: small enough for a cache. Its statistics need about 12 times as much
+# memory.
 _BLOCK_BYTES = 2**20
 
 
@@ -472,7 +473,7 @@ class Block:
     @cached_property
     def ascending(self) -> FloatArray:
         """The pooled draws, sorted."""
-        odd = self.draws.shape[-1] % 2  # the halves exclude the middle draw
+        odd = self.draws.shape[-1] % 2  # then the halves exclude the middle draw
         return np.sort(self.pooled, axis=-1) if odd else self.sorted_halves[0]
 
     @cached_property
@@ -529,7 +530,8 @@ class Block:
         distance = np.abs(self.halves - median[:, None, None])
         folded = _r_hat(normal_scores(*sort_with_order(distance), distance.shape))
         bulk = _r_hat(self.scores)
-        # If two values have equal shares, both are equally far from the median: no folded R-hat.
+        # If the draws take two values equally often, both are equally far from the median, and the
+        # folded R-hat is undefined.
         return np.where(folded > bulk, folded, bulk)
 
     def ess_bulk(self) -> FloatArray:
@@ -710,7 +712,7 @@ def _geyer(rho: FloatArray, num_draws: int) -> tuple[FloatArray, BoolArray]:
     From the last pair only the even lag is added, and only if it is positive. This is the mean of
     the sums that end before and after the pair ([1]_, section 3.2).
     """
-    # Stan and ArviZ stop before the last lags.
+    # Like Stan and ArviZ, stop before the last lags.
     most_pairs = 1 + max(0, (num_draws - 3) // 2)
     num_pairs = min(most_pairs, rho.shape[-1] // 2)
     even, odd = rho[:, 0 : 2 * num_pairs : 2], rho[:, 1 : 2 * num_pairs : 2]

@@ -143,7 +143,7 @@ def _read_delimited(
     except pd.errors.EmptyDataError as error:
         raise DataError(f"{path}: the file is empty; a header and one row are needed") from error
     except pd.errors.ParserError as error:
-        # If the separator is not a comma, decimal commas make the rows differ in length.
+        # In a file with another separator, decimal commas make the rows differ in length.
         first = io.TextIOWrapper(io.BytesIO(content), encoding or "utf-8-sig").readline()
         if separator in first or not (hint := other_separator(first)):
             raise
@@ -182,7 +182,7 @@ def _read_excel(path: Path) -> Table:
         return int(cell) if is_whole else "" if cell is None else cell
 
     try:
-        with warnings.catch_warnings(action="ignore"):  # on styles and menus
+        with warnings.catch_warnings(action="ignore"):  # warnings about styles and menus
             sheet, *others = openpyxl.load_workbook(path, data_only=True).worksheets
         rows = [list(map(plain, row)) for row in sheet.values]
     except Exception as error:  # openpyxl has no specific class for a damaged file

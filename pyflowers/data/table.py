@@ -754,7 +754,7 @@ def _to_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
     """Return cells as numbers; all others, such as booleans, dates and complex numbers, are NaN."""
     kind = _kind(cells)
     if kind in ("integer", "floating"):
-        with suppress(OverflowError):  # from an integer larger than all floating-point numbers
+        with suppress(OverflowError):  # an integer may be larger than any floating-point number
             return cells.astype(np.float64)
     if kind != "string":
         cells = cells.astype(object)
@@ -783,6 +783,7 @@ def _sort_key(names: list[str]) -> list[Any] | None:
         return names
     parts = [match for name in names if (match := _NUMBERED.fullmatch(name))]
     if len(parts) == len(names) and len({(part[1], part[3]) for part in parts}) == 1:
-        # By length and text, because Python does not convert numbers with very many digits.
+        # Compare digits by length and then as text, because Python does not convert numbers with
+        # very many digits.
         return [(len(part[2]), part[2]) for part in parts]
     return None

@@ -182,7 +182,7 @@ def summarised(
     streamed: dict[str, dict[str, FloatArray]] = {
         name: {} for name in groups.names if len(wanted.get(name, ())) < num
     }
-    # Progress is not reported without a terminal, or if nothing is summarised.
+    # Progress is shown only on a terminal, and only if something is summarised.
     shown = show_progress and streamed
     with stage("Drawing", num) if shown else nullcontext(lambda _: None) as advance:
         for place, block in groups.blocks:

@@ -61,7 +61,7 @@ class Worker:
     """
 
     def __init__(self, module: str, **environment: str) -> None:
-        # A file, because a full pipe that nobody reads would block the process.
+        # Errors go to a file, because a full pipe that nobody reads would block the process.
         self._errors = _scratch()
         self._process = subprocess.Popen(
             module_command(module),
@@ -221,7 +221,7 @@ def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> Non
             os._exit(0)
 
     answer = begin(send)
-    os.write(2, _STARTED)  # what was printed before this does not explain a later end
+    os.write(2, _STARTED)  # messages printed before this do not explain a later crash
     os.dup2(nowhere, 2)
     threading.Thread(target=receive, daemon=True).start()
     for question in iter(questions.get, None):

@@ -144,9 +144,9 @@ def _convergence(posterior: xr.Dataset, summary: pd.DataFrame) -> dict[str, Chec
     """Judge R-hat and ESS of every element that varies; constant elements have neither."""
     draws = stacked(posterior)
     num_chains, num_draws = draws.shape[:2]
-    # In this form, an element with a NaN counts as varying, and is judged.
+    # Written in this way, the condition also holds for an element with a NaN, which is then judged.
     varies = ~(draws.max((0, 1)) == draws.min((0, 1)))
-    # If no chain ever moved a parameter, the sampler is stuck, and the parameter is judged.
+    # If nothing varies, the sampler is stuck, and every element is judged.
     judged = summary[varies] if varies.any() else summary
     enough, source = ESS_PER_CHAIN_AT_LEAST * num_chains, "Vehtari et al. (2021)"
     r_hat = _worst("R-hat", judged["r_hat"], "≤", R_HAT_AT_MOST, source)

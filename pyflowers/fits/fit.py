@@ -324,7 +324,8 @@ class Fit(Shown):
         else:
             note = "the program has no replicated data, y_rep, to compare the data with"
         prior = examine_prior(self.program, self.data, self._summary)
-        if self.diagnostics.failed and prior.status == "passed":  # stuck chains show no conflict
+        # Draws that fail the diagnostics cannot show that there is no conflict.
+        if self.diagnostics.failed and prior.status == "passed":
             prior = Part("prior", note="the draws are not yet those of the posterior")
         return Verdict(self.diagnostics, prior, Part("data", note=note))
 

@@ -260,7 +260,7 @@ def run_changes(before: RunRecord, now: RunRecord) -> list[str]:
         found += engine_changes(before.engine, now.engine)
     if before.streamed:  # quantities summarised during sampling keep their interval
         found += value_changes("", {"interval": before.interval}, {"interval": now.interval})
-    # Options that only the earlier engine used are not set now.
+    # With another engine, only options that are set now are compared.
     options = now.options.model_dump(exclude_unset=before.engine.name != now.engine.name)
     return [
         *found,
@@ -372,7 +372,7 @@ def program_of(record: RunRecord, folder: Path) -> Program:
             python_of(about.reference),
             example_of(about.reference),
         )
-    except ConfigError as error:  # it does not match the text, perhaps after an edit by hand
+    except ConfigError as error:  # the declaration does not match, perhaps after an edit
         raise DataError(f"{error}; refit the model") from error
 
 
@@ -394,7 +394,7 @@ def declared_now(
     """
     try:
         now = Program.open(program.path, include_paths=program.include_paths)
-    except PyflowersError:  # it is gone, or is being edited
+    except PyflowersError:  # the file is gone, or is being edited
         return program, record
     if now.source.sha256 != record.program.sha256:
         return program, record

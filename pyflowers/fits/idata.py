@@ -319,7 +319,7 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
             if array is not None:
                 values[name] = array.item() if variable.ndim == array.ndim == 0 else array
         row = _of_rows_named(_ROW, program, declared.label_columns)
-        if not columns and row not in constant:  # there was no table
+        if not columns and row not in constant:  # the data were not a table
             dims = dims_of(declared, program.source.blocks)
             return Data(values, dims, declaration=declared, **about)
         labels = {

@@ -59,7 +59,7 @@ def flowers_by_hand(settings: Settings) -> Lecture:
     factor = np.linalg.cholesky(2.38**2 / target.dim * covariance)
     hmc = HMC(target, HMC_STEP, HMC_STEPS, Mass(1 / np.diag(covariance)), HMC_JITTER)
     num_draws = settings.size(10_000, 2_500)
-    # Each sampler with its draws and the number of evaluations of one transition.
+    # Each sampler, with its number of draws and of evaluations per transition.
     kernels: dict[str, tuple[Kernel, int, int]] = {
         "Metropolis": (Metropolis(target, GaussianStep(factor)), 4 * num_draws, 1),
         "HMC": (hmc, num_draws, HMC_STEPS),

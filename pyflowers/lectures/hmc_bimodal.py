@@ -38,7 +38,7 @@ def hmc_bimodal(settings: Settings) -> Lecture:
     """
     lecture = Lecture("hmc-bimodal", "Hamiltonian Monte Carlo on two modes", settings)
     target = NormalMixture.lecture_hmc()
-    # Each sampler with the number of evaluations of one transition.
+    # Each sampler, with its number of evaluations per transition.
     kernels: dict[str, tuple[Kernel, int]] = {
         "Metropolis, step 5": (Metropolis(target, UniformStep(5.0)), 1),
         "HMC, ε = 0.5, L = 10": (HMC(target, 0.5, 10), 10),

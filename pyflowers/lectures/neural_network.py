@@ -374,7 +374,7 @@ def _findings(
     best, others = ascents[:, 0], ascents[:, 1:].ravel()
     heights = ", ".join(f"{height:.1f}" for height in np.sort(best))
     near = int((others > best.max() - NEAR).sum())
-    # Neal (2011), section 5.4.4, recommends 0.65.
+    # Neal (2011), section 5.4.4, recommends an acceptance rate of 0.65.
     too_long = ": ε is too large for this posterior, and chains get stuck"
     return [
         f"{task.title}: each chain of NUTS starts from the best of {ascents.shape[1]} "

@@ -490,9 +490,10 @@ def _time_panels(
         ax.set_xticks(at, ticks)
         if upright:
             ax.tick_params(axis="x", rotation=90)
-        if i + columns >= len(axes):  # there is no panel below it
+        if i + columns >= len(axes):  # the lowest panel of its column
             ax.tick_params(labelbottom=True)
-            # The labels extend into the empty place below, without changing the row's height.
+            # Above the last row, the labels extend into the empty space below the panel, without
+            # changing the row's height.
             ax.xaxis.set_in_layout(i // columns == (len(axes) - 1) // columns)
             ax.set_xlabel(fitted(times.column, room))
     num_rows = -(-shown.size // columns)

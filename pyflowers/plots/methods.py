@@ -207,7 +207,7 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
     >>> methods.elbo_trace(found).savefig("elbo_trace.png")
     """
-    vb = comparison.vb_from_afar or comparison.vb  # from far away, the ascent is visible
+    vb = comparison.vb_from_afar or comparison.vb  # the ascent is visible only from a distant start
     if vb is None:
         name = comparison.program.name
         raise ConfigError(f"{name} has no closed-form VB, so there is no ELBO to draw")
@@ -367,7 +367,8 @@ def _scale_x(ax: Axes, low: float, high: float, logarithmic: bool) -> None:
     ax.set_xlim(low, high)
     if logarithmic:
         ax.set_xscale("log")
-        # Ticks within a decade help with few decades, and overlap with many.
+        # Ticks between powers of ten help if the axis spans few decades, but overlap if it spans
+        # many.
         subs = (1, 2, 5) if high < MOST_RATIO * low else (1,)
         ax.xaxis.set_major_locator(LogLocator(subs=subs, numticks=5))
         style.plain_ticks(ax.xaxis)
@@ -383,7 +384,7 @@ def _density(
     if draws is not None:
         values = element_of(draws[parameter], position)
         values = np.log(values) if logarithmic else values
-        # Draws that are so far apart have no density to show.
+        # Constant or enormous draws have no density that could be shown.
         if np.ptp(values) == 0 or np.abs(values).max() > LARGEST:
             return np.zeros_like(grid)
         return kernel_density(values, np.log(grid) if logarithmic else grid)

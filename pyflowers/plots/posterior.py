@@ -594,8 +594,8 @@ def _prior_panel(
     if prior.density is not None:
         believed = prior.density(x) * (x if logarithmic else 1.0)  # |dx / d log x|
     else:
-        # A flat prior has no scale, so it is drawn through the middle of the posterior. Per unit of
-        # the logarithm, its density is proportional to x.
+        # A flat prior has no scale, so it is drawn through half the posterior's peak at the
+        # posterior's median. Per unit of the logarithm, its density is proportional to x.
         believed = 0.5 * posterior.max() * x / np.exp(np.median(values))
     ax.plot(x, believed, color=theme.prior, ls=style.DASHED)
     box = {"facecolor": theme.paper, "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
@@ -625,7 +625,7 @@ def kernel_density(values: NDArray[np.float64], grid: NDArray[np.float64]) -> ND
     iqr = float(np.subtract(*np.quantile(values, (0.75, 0.25)))) / 1.349
     spread = min((s for s in (float(values.std()), iqr) if s > 0), default=1.0)
     width = 0.9 * (spread if np.isfinite(spread) else 1.0) * values.size**-0.2
-    first, last = grid[0] - 4 * width, grid[-1] + 4 * width  # kernels here reach into the grid
+    first, last = grid[0] - 4 * width, grid[-1] + 4 * width  # draws within 4 widths affect the grid
     num_bins = int(np.clip((last - first) / (width / BINS_OF_A_KERNEL), GRID / 4, 4 * GRID))
     edges = np.linspace(first, last, num_bins + 1)
     count, _ = np.histogram(values, edges)

@@ -346,7 +346,7 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
     from pyflowers.analysis.checks import BAND_PROB
 
     checks.fit.program.require(Capability.LOG_LIK)
-    assert checks.pit is not None  # a program with log_lik has them
+    assert checks.pit is not None  # every program with log_lik has PITs
     assert checks.of_pits is not None
     figure, (ax,) = panels(1, 1, 2.15, theme)
     inside = _ecdf_difference(ax, checks.pit.values, checks.pit.band, theme)

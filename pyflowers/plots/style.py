@@ -106,8 +106,8 @@ DARK = Theme(
     alarm="#ff8a3d",
     chains=("#56b4e8", "#e69f01", "#2bc499", "#e29ac3", "#9ad4f5", "#ff8a3c"),
 )
-# No two roles of a theme share a colour, because the report identifies roles by colour, see
-# reports/page.py.
+# No two roles of a theme share a colour, because the report identifies roles by colour (see
+# reports/page.py).
 
 Axes = Any
 """``matplotlib.axes.Axes``, whose annotations are too narrow."""
@@ -368,7 +368,7 @@ def _settings(theme: Theme) -> Any:
         "axes.titlelocation": "left",
         "axes.titlesize": 9.5,
         "axes.titleweight": "bold",
-        "axes.titley": 1.0,  # its usual place, but without a search for ticks above it
+        "axes.titley": 1.0,  # the default, but without a search for ticks above the axes
         "font.family": list(_fonts()),
         "font.size": 9,
         "grid.color": theme.grid,

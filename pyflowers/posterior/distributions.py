@@ -313,7 +313,8 @@ class ScaledInvChiSquare:
             The draws of the variance.
         """
         chi_square = rng.chisquare(self.dof, size=(*np.atleast_1d(size), *self.dof.shape))
-        # With few degrees of freedom a χ² may underflow to 0, and its variance overflows.
+        # With few degrees of freedom, a χ² variable may underflow to 0, so that the variance
+        # overflows.
         with np.errstate(divide="ignore"):
             return as_floats(self.dof * self.scale**2 / chi_square)
 
@@ -458,7 +459,7 @@ class MultilevelPrior:
             )
 
 
-# Squares of data, and n times these, must neither overflow nor lose digits to underflow.
+# Squares of data, and n times such squares, must neither overflow nor lose digits to underflow.
 LARGEST = 1e150
 SMALLEST_SS = 1e-301
 

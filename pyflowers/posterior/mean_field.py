@@ -113,10 +113,10 @@ from pyflowers.posterior.distributions import (
 from pyflowers.resources import in_arviz
 
 _POLISH_STEPS = 60
-_POLISHED = 1e-15  # of |log G(s) - log s|: a few units in the last place
+_POLISHED = 1e-15  # tolerance for |log G(s) - log s|: a few units in the last place
 _PARAMETER_TOL = 1e-9
 _PLAIN_SWEEPS = 3  # between extrapolations
-_RECORD_UP_TO = 100  # plants; with more plants, states are kept only on request
+_RECORD_UP_TO = 100  # number of plants above which states are kept only on request
 
 Factors = dict[str, Any]
 """The factors of q: a Normal or ScaledInvChiSquare for each parameter."""

@@ -79,7 +79,7 @@ _DROP, _ZOOM_POINTS = 32.0, 32
 _NEGLIGIBLE = 1e-11  # posterior mass left out of mixtures over the grid
 _POINTS, _FINE_POINTS = 300, 20_000
 _CHUNK = 131_072  # terms that are summed together, limited by a core's cache
-_NARROW = 2.0  # grid steps in mu below which sigma counts as narrow
+_NARROW = 2.0  # sigma counts as narrow below this number of grid steps in mu
 _Z, _Z_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 
 
@@ -186,7 +186,7 @@ class Grid:
         self.weights = np.exp(self._log_weights)
         order = np.argsort(self.weights, axis=None)
         light = np.searchsorted(np.cumsum(self.weights.ravel()[order]), _NEGLIGIBLE)
-        self._heavy = order[light:]  # the points with all but 1e-11 of the mass
+        self._heavy = order[light:]  # the points that hold all but 1e-11 of the mass
         step = self._scale.slope(t) * (t[1] - t[0])
         row_step = (self.weights @ step) / np.maximum(self.weights.sum(axis=1), 1e-300)
         self._narrow = np.exp(0.5 * u) < _NARROW * row_step
@@ -239,7 +239,7 @@ class Grid:
         """Return Σ_mu R N(x; mu, e^u) for one narrow row, by Gauss-Hermite quadrature around x."""
         points = x[:, None] + np.exp(0.5 * self.u[row]) * _Z
         t, ends = np.arcsinh((points - self._scale.centre) / self._scale.unit), self.t[[0, -1]]
-        # The density per unit of mu, because weights are per grid point.
+        # Divide by the step, because weights are per grid point and the density is per unit of mu.
         step = self._scale.slope(self.t) * (self.t[1] - self.t[0])
         log_rest = self._log_weights[row] - self._log_integrals[plant][row] - np.log(step)
         spline = interpolate.CubicSpline(self.t, log_rest)

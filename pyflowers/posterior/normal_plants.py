@@ -69,7 +69,7 @@ from pyflowers.posterior.plants import (
     until_accepted,
 )
 
-_BLOCK = 32_768  # elements per block, so many that threads rarely wait for each other
+_BLOCK = 32_768  # elements per block: enough that threads rarely wait for each other
 
 
 class NormalPlants(Plants):
@@ -99,7 +99,7 @@ class NormalPlants(Plants):
         # The distances from the mode at which the density of the log of an inverse chi-square
         # variable falls to e^-30 of its maximum.
         self._left, self._right = np.ones_like(self.dof), 2 * DROP / self.dof
-        for _ in range(60):  # fixed-point iterations for e^x - 1 - x = 2 drop / dof
+        for _ in range(60):  # fixed-point iterations for e^x - 1 - x = 2 DROP / dof
             self._left = np.log1p(2 * DROP / self.dof + self._left)
         self._right = self._right + np.sqrt(2 * self._right)
 
@@ -109,7 +109,8 @@ class NormalPlants(Plants):
         order = np.argsort(nodes)
         num_mu, at, tasks = mu.shape[1], 0, []
         while at < self.size:
-            # Plants are ordered by their number of nodes, so those of a block need similar numbers.
+            # Plants are ordered by their number of nodes, so that plants in one block need similar
+            # numbers.
             rows = max(1, _BLOCK // (num_mu * int(nodes[order[at]])))
             block = order[at : at + rows]
             at += rows
@@ -222,7 +223,7 @@ class PlantKernel:
         return as_floats(self.a * (log_tau - tau) - rest)
 
 
-_SMALLEST_SHARE = 0.15  # share of the curvature at the mode that the gamma must have
+_SMALLEST_SHARE = 0.15  # share of the curvature at the mode that the gamma must account for
 _SMALLEST_SHAPE = 0.2
 _LARGEST = 1e280
 
@@ -279,7 +280,7 @@ def _gamma_hat(kernel: PlantKernel) -> tuple[FloatArray, FloatArray, FloatArray,
     """Return τ0 = z0 / c1, A and B, and whether the hat is close enough."""
     a, c1, conflict = kernel.a, kernel.c1, kernel.conflict
     tau = np.ones_like(a)
-    for _ in range(3):  # towards a - a τ = s / 2 + D s (1 - s)
+    for _ in range(3):  # towards the solution of a - a τ = s / 2 + D s (1 - s)
         tau = np.clip(1 - kernel.falls(tau)[1] / a, 0.05 * tau, 1.0)
     z = c1 * tau
     _, slope, curvature = kernel.falls(tau)
@@ -291,7 +292,8 @@ def _gamma_hat(kernel: PlantKernel) -> tuple[FloatArray, FloatArray, FloatArray,
         power = slope + rate * z
         left = a - power
         beta = a / c1
-        # Usable if L has one mode by Descartes' rule, z0 is near it, and the hat is not much wider.
+        # Usable if L has one mode by Descartes' rule, z0 is near it, and the hat is not much wider
+        # than the density e^L.
         usable = (a - 2 * beta <= 0.5) | (2 * a - beta - 0.5 >= conflict)
         usable &= (a - a * tau - slope) ** 2 <= 0.5 * curvature
         usable &= left <= 2 * (a - rate * c1) * tau

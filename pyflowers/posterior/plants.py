@@ -147,5 +147,5 @@ def log_gamma_draws(shape: FloatArray, rng: np.random.Generator) -> FloatArray:
         return as_floats(np.log(draws, out=draws))
     small = shape < 0.5
     x = np.log(rng.standard_gamma(np.where(small, shape + 1, shape)))
-    # Gamma(a) is Gamma(a + 1) times U^(1/a).
+    # A Gamma(a) variable is distributed as a Gamma(a + 1) variable times U^(1/a), with U uniform.
     return as_floats(x - np.where(small, rng.standard_exponential(shape.shape) / shape, 0.0))

@@ -63,7 +63,7 @@ from pyflowers.posterior.plants import (
 )
 
 _BLOCK = 4_096  # elements per block: a dozen such arrays fit into a core's cache
-_GROUPS = (-1, 30, 40, 60, 90, 128)  # limits of groups with similar numbers of nodes
+_GROUPS = (-1, 30, 40, 60, 90, 128)  # plants are grouped by their number of nodes, at these limits
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 # Nodes on (0, 1), in 8 blocks.
 _HALF_RULE = list(zip(np.split(0.5 * (_NODES + 1), 8), np.split(0.5 * _WEIGHTS, 8), strict=True))
@@ -225,7 +225,8 @@ def _two_sided(c: FloatArray, log_b: FloatArray, tilt: FloatArray) -> FloatArray
     """Return the log of the same integral by Gauss-Legendre quadrature on both sides, to φ = 36."""
     mass, drop = np.zeros_like(c), 36.0
     log_share = np.log(drop) - log_b
-    # e^-x - 1 + x > x - 1, e^x - 1 - x > x² / 2, and at x = log(1 + r) + 1, e^x - 1 - x > r.
+    # The bounds follow from e^-x - 1 + x > x - 1, from e^x - 1 - x > x² / 2, and, at x = log(1 + r)
+    # + 1, from e^x - 1 - x > r.
     linear = 1 + np.exp(np.minimum(log_share, 690.0))
     square = np.sqrt(2.0) * np.exp(np.minimum(0.5 * log_share, 690.0))
     for sign, bound in (
@@ -253,7 +254,7 @@ def _excess(log_b: FloatArray, delta: FloatArray) -> FloatArray:
 # Draws
 
 _FAR = 600.0
-_NEAR = 1.0  # sigmas from the mode within which a gamma tangent is efficient
+_NEAR = 1.0  # distance from the mode, in sigmas, within which a gamma tangent is efficient
 _SMALLEST_CUBED, _LARGEST_CUBED = 12.0, 1e8  # counts; for larger ones, rounding would matter
 
 
@@ -305,7 +306,7 @@ def draw_rates(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatArr
     rates[serves], first = _from_cubes(*some, rng=rng)
     plant, draw = np.nonzero(~serves)
     x, second = draw_log_rates(num[plant], total[plant], mu[draw], sigma2[draw], rng=rng)
-    with np.errstate(over="ignore"):  # from plants without months
+    with np.errstate(over="ignore"):  # rates of plants without months may overflow
         rates[~serves] = np.exp(x, out=x)
     return rates, first + second
 

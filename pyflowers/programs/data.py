@@ -393,7 +393,7 @@ def _from_table(
     back = {theirs: name for name, theirs in names.items() if name in read_by}
     known = [back.get(column, column) for column in table.cells]
     declared, dims = complete(written, blocks, known, program.declared_in)
-    # A column that is requested by name must be there.
+    # A column that is requested by name must exist.
     declared = declared.for_columns({dims.get(column, column) for column in (*known, *names)})
     for key in columns:
         if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:

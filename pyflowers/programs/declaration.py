@@ -603,8 +603,8 @@ class Declaration(Record):
             if name in data or name in self.prior_elements:
                 continue
             if variable.ndim == 1 and name in columns:
-                # An observed column, even an ordinal rating, is never a label. Labels are in order
-                # of value, because a program may use the positions of neighbours.
+                # An observed column, even an ordinal rating, is never a label. Labels are ordered
+                # by value, because a program may depend on which of them are adjacent.
                 is_label = name != self.roles.observed and variable.is_index(blocks.data)
                 order: Literal["value", "appearance"] = "value" if is_label else "appearance"
                 data[name] = Column(column=name, index=is_label, order=order)
@@ -716,8 +716,8 @@ def complete(
     ConfigError
         If a variable is not declared; the message lists the lines to add.
     """
-    # A column of labels may be called obs, the name of the rows in sizes, so dimensions are named
-    # first.
+    # Dimensions are named before sizes are inferred, because a column of labels may be called obs,
+    # which in sizes means the rows.
     whole, names = declared.with_columns(blocks, columns).with_plain_dims(blocks)
     whole = whole.with_sizes(blocks)
     given = {*whole.data, *declared.prior_elements}

@@ -88,7 +88,7 @@ def _above(prior: PriorDensity, lower: float) -> PriorDensity:
     quantile, density = prior.quantile, prior.density
     if quantile is None or density is None or quantile(1e-9) >= lower:
         return prior
-    low, high = 0.0, 1.0  # the mass below the bound, by bisection of the quantile
+    low, high = 0.0, 1.0  # the mass below the bound, by bisection of the quantile function
     for _ in range(60):
         half = (low + high) / 2
         low, high = (half, high) if quantile(half) < lower else (low, half)
@@ -127,7 +127,8 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
     family = ScaledInvChiSquare(as_floats(nu), as_floats(scale))
 
     def quantile(prob: float) -> float:
-        # nu scale² / (2 x), which is large if x is small, is a gamma variable of shape nu / 2.
+        # If x has this prior, nu scale² / (2 x) is a gamma variable of shape nu / 2, and decreases
+        # in x.
         return nu * scale**2 / 2 / _gamma_quantile(nu / 2, 1 - prob)
 
     text = f"scaled-inv-χ²({nu:g}, {scale:g}²)"

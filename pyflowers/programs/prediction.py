@@ -210,7 +210,7 @@ def read_rows(
         if data.table.is_factor(data.name_of(column))
     }
     levelled = replace(table, levels=levels, notes=[])
-    if not declared.reads_time:  # only figures use it, and times may be repeated
+    if not declared.reads_time:  # then only figures use the time, and times may be repeated
         roles = declared.table.model_copy(update={"time": ""})
         declared = declared.model_copy(update={"table": roles})
     names = {column: data.name_of(column) for column in declared.columns}
@@ -549,8 +549,8 @@ class Predictor:
             return np.zeros((1, 1, size)), arguments[0][..., :, None] * factor
         if kind == "scaled_inv_chi_square":
             raise ConfigError(
-                f"observations depend on {name}, which has no value without a group; use groups=data, "
-                "groups=population or kind=expected"
+                f"observations depend on {name}, which has no value without a group; use "
+                "groups=data, groups=population or kind=expected"
             )
         raise ConfigError(
             f"[prediction.effects] {name} = {text!r}: write normal(mean, sd), multi_normal(sd), "

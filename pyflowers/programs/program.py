@@ -970,7 +970,7 @@ class Program(Shown):
     def _about(self, parameter: str) -> Parameter:
         """Return the declaration of a parameter, or of the parameter that has this element."""
         declared, name = self.declaration.parameters, parameter.partition("[")[0]
-        # In a posterior, `draw` and `chain` have an underscore appended.
+        # In a posterior, parameters called `draw` or `chain` have an underscore appended.
         return declared.get(name) or declared.get(name.rstrip("_"), Parameter())
 
     def _hyperparameters(self, parameter: str) -> list[str]:

@@ -362,7 +362,7 @@ def _declared(statement: str) -> Iterator[Variable]:
         _, rest = _bracketed(rest, "(")
     constraints = {}
     if rest.startswith("<"):
-        # Signs in brackets are comparisons.
+        # A > inside brackets is a comparison.
         end = _find(rest, ">")
         pairs = (part.partition("=") for part in _split(rest[1:end]))
         constraints = {name.strip(): value.strip() for name, _, value in pairs}

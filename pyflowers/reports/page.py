@@ -225,7 +225,7 @@ def to_svg(figure: Figure) -> str:
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]  # without the XML prologue and the document type
     light, dark = _colours(LIGHT), _colours(DARK)
-    # A user's labels stand between tags, escaped, and must not be changed.
+    # Only tags are changed: a user's labels are escaped text between them.
     svg = re.sub(r"<[^>]*>", lambda tag: _slim(tag[0], light), svg)
     ours, darks = (
         "".join(f"--{name}:{colour};" for name, colour in colours.items())

@@ -71,7 +71,7 @@ def reproduction(material: Material, out: Path) -> dict[str, Any]:
     commands.append(["pyflowers", "report", *last, "--out", shown_path(out)])
     return {
         "command": " && ".join(map(shlex.join, commands)),
-        # Without a suffix the data did not come from a file, so the reader must write one.
+        # A source without a suffix is not a file, so the reader must first write the data to one.
         "needs_file": bool(sources[0]) and not Path(str(sources[0])).suffix,
         "has_paths": any(
             program.reference.endswith(".stan") or ("--data" in words and Path(source or "").suffix)
@@ -92,7 +92,7 @@ def _priors(changed: dict[str, float]) -> list[str]:
 def _options(fit: Fit) -> list[str]:
     """Return the options of a fit that differ from the defaults, without priors."""
     record, data, words = fit.record, fit.data, list[str]()
-    # The user's names of group, time and value, if they differ from the declaration.
+    # The user's names for group, time and value, if they differ from the declaration.
     declared = {"group": data.group, "time": data.time, "value": data.value}
     called = {role: data.name_of(column) for role, column in declared.items() if column}
     roles = {role: name for role, name in called.items() if name != declared[role]}

@@ -248,7 +248,8 @@ def verdict_table(material: Material) -> ReportTable:
                 judged = verdict_cell(check_number(fit, check), check.passed)
                 where = Markup("<small>{}</small>").format(check.where) if check.where else ""
                 cells[i] = Markup("{} {}").format(judged, where)
-        # The threshold of ESS is per chain, so it may differ between fits.
+        # The threshold for ESS is proportional to the number of chains, so it may differ between
+        # fits.
         limits = dict.fromkeys(f"{c.relation} {c.threshold:.4g}" for c in found if c)
         source = [check.source for check in found if check][-1]
         rows.append([name, *cells, " or ".join(limits), source])

@@ -111,7 +111,7 @@ class Mass:
             self._root = np.linalg.cholesky(self.matrix)
         except np.linalg.LinAlgError as error:
             raise ConfigError("mass must be positive definite") from error
-        self.matrix = self._root @ self._root.T  # exactly symmetric: rows and columns agree
+        self.matrix = self._root @ self._root.T  # exactly symmetric, despite rounding
         inverse = np.linalg.inv(self.matrix)
         self._inverse = 0.5 * (inverse + inverse.T)
 

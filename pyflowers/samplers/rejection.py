@@ -149,7 +149,7 @@ def uniform_in_ball(
             f"dim must be smaller for {num_draws} draws: the {dim}-ball fills {rate:.1e} of its "
             f"cube, so {num_draws / rate:.1e} proposals are needed"
         )
-    # Few enough to fit in memory, many enough to be done in one go when draws are few.
+    # Usually enough proposals for all draws at once, but never more than fit in memory.
     at_once = min(_MOST_AT_ONCE, math.ceil(1.1 * num_draws / rate) + 10)
     kept = np.empty((0, dim))
     while len(kept) < num_draws:

@@ -223,7 +223,7 @@ def _intact_record(path: Path) -> dict[str, Any]:
     """Return the record of a file in its ``build.json``; empty if the two do not match."""
     record = path.parent / "build.json"
     if not (is_own(path.parent) and is_own(record) and is_own(path)):
-        return {}  # it is built again
+        return {}  # the caller builds it again
     try:
         values = json.loads(record.read_text(encoding="utf-8"))
         agrees = isinstance(values, dict) and values.get("sha256") == sha256_file(path)

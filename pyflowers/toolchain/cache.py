@@ -227,7 +227,7 @@ def appearing(folder: Path) -> Iterator[Path]:
         new = aside / "new"
         new.mkdir(mode=0o700)
         yield new
-        # No other user may write into it, even if the umask is permissive.
+        # No other user may write into the folder, even if the umask is permissive.
         new.chmod(0o755)
         for path in new.rglob("*"):
             mode = path.lstat().st_mode

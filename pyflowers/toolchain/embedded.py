@@ -174,7 +174,7 @@ def _unpack(file: Path, folder: Path) -> None:
         with stage("Unpacking Stan's headers and libraries", len(wanted)) as advance:
             for name in wanted:
                 extracted = archive.extract(name, staging)
-                # With the time from the archive, so that make does not consider compiled files out
+                # Keep the time from the archive, so that make does not consider compiled files out
                 # of date when the headers are unpacked again.
                 time = calendar.timegm((*archive.getinfo(name).date_time, 0, 0, 0))
                 os.utime(extracted, (time, time))
@@ -260,7 +260,7 @@ def _make_home(home: Path, stan: Path, jobs: int) -> None:
             if source.name == "makefile":
                 target = staging / "makefile"
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target)  # with its modification time, which make uses
+            shutil.copy2(source, target)  # copies the modification time, which make uses
         (staging / "bin").mkdir()
         _link(staging, stan)
         _compile_driver(staging, jobs)

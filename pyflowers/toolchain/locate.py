@@ -115,7 +115,7 @@ def _installed() -> CmdStan | None:
 def _open(path: Path, origin: str) -> CmdStan:
     """Read the version of the CmdStan in `path`, which also proves that it is one."""
     match = None
-    with suppress(OSError, ValueError, RuntimeError):  # no path, no home, no permission
+    with suppress(OSError, ValueError, RuntimeError):  # not a path, no home folder, no permission
         path = path.expanduser().resolve()
         text = (path / "makefile").read_text(encoding="utf-8", errors="replace")
         match = re.search(r"^CMDSTAN_VERSION := (\d+)\.(\d+)\.(\S+)$", text, re.MULTILINE)

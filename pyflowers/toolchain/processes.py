@@ -169,7 +169,7 @@ def started(
     try:
         yield process
         if process.poll() is None:
-            process.communicate()  # no one reads its output any more
+            process.communicate()  # nobody else reads the rest of its output
     finally:
         lifeline.cut()
         try:
@@ -220,8 +220,8 @@ def mortal(executable: Path, folder: Path) -> Iterator[Path]:
 def _make_launcher(executable: Path, launcher: Path, pipe: Path) -> int | None:
     """Write the stand-in and return this process's end of the pipe."""
     launcher.parent.mkdir()
-    # First opened for reading and writing, which never waits for a writer. If the parent is gone,
-    # reading then ends at once.
+    # The pipe is first opened for reading and writing, which never waits for a writer; if the
+    # parent is gone, reading then ends at once.
     quoted = shlex.quote(str(pipe))
     script = _WATCHED.format(
         listen=f"exec 4<>{quoted} 3<{quoted} 4<&- || exit 1",
@@ -231,6 +231,6 @@ def _make_launcher(executable: Path, launcher: Path, pipe: Path) -> int | None:
     launcher.write_text(f"#!/bin/sh\n{script}", encoding="utf-8")
     launcher.chmod(0o700)
     if not os.access(launcher, os.X_OK):
-        return None  # a file system on which nothing can be run
+        return None  # the file system does not allow programs to be run
     os.mkfifo(pipe, 0o600)
     return os.open(pipe, os.O_RDWR | os.O_NONBLOCK)

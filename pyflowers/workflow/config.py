@@ -316,7 +316,7 @@ class Experiment(Models):
     def _spread(self, priors: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """Add the given priors to each model that has them."""
         known = {name: priors.keys() for name in self.names().values()}
-        if len(known) > 1:  # for a single model, a later check reports which prior it lacks
+        if len(known) > 1:  # for a single model, a later check reports unknown priors
             opened = self.programs()
             known = {program.name: program.declaration.priors.keys() for program in opened}
         for prior in priors:

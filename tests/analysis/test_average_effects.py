@@ -242,7 +242,7 @@ def test_scales_need_what_they_compare():
         pyflowers.effects(fit_of("y ~ 1 + (1 | site)"))
     with pytest.raises(DataError, match=r"colour: the fit does not use this column.*--new"):
         pyflowers.effects(fit_of("y ~ x"), by="colour")
-    # Beyond the data a spline has no values.
+    # A spline is not defined beyond the data.
     with pytest.raises(DataError, match=r"row \d+: .*bs\(hours, df=4\) is not defined beyond"):
         pyflowers.effects(fit_of("y ~ bs(hours, df=4)"), "hours", step=5)
 

@@ -339,7 +339,7 @@ def test_new_observations_have_effects_of_their_own(tmp_path, own_program):
     assert (made.y_rep[..., :4] == [9, 0, 2, 3]).all()
     assert made.data["N"] == 8
     assert made.data["held_out"].tolist() == [0] * 8
-    # The first observation is far from the population mean; the new one simulated for it is not.
+    # The first observation is far from the population mean; its simulated counterpart is not.
     old, new = (made.draws["b"][..., i].mean() for i in (0, 4))
     assert old > 0.3
     assert abs(new) < 4 * 0.5 / np.sqrt(200)

@@ -430,7 +430,7 @@ def test_a_pit_is_what_a_refit_without_the_observation_gives():
     y = np.random.default_rng(4).normal(3, 2, 24)
     rows = [("ab"[i % 2], i // 2, value) for i, value in enumerate(y)]
     data = from_frame(pd.DataFrame(rows, columns=["plant", "month", "flowers"]))
-    # The prior on sigma2 is nearly 1 / sigma2, and the prior on mu is flat.
+    # The prior on sigma2 is nearly proportional to 1 / sigma2, and the prior on mu is flat.
     priors = {"mu_sd": 1e6, "sigma2_nu": 1e-6}
     how = {"warmup": 500, "draws": 4000, "engine": "stanli"}
     pit = pyflowers.check(pyflowers.fit("iid_normal", data, seed=1, priors=priors, **how)).pit

@@ -58,7 +58,7 @@ def test_a_p_value_is_accurate_far_in_the_tail():
         tails = np.minimum(binom.cdf(found, num, points), binom.sf(found - 1, num, points))
         p = p_value(values, num_draws=4000)
         assert 0 < tails.min() <= p <= 2 * points.size * tails.min() < 1e-10
-    assert p_value(np.zeros(403), num_draws=4000) == 0  # an underflow, but not negative
+    assert p_value(np.zeros(403), num_draws=4000) == 0  # underflows, but is not negative
 
 
 @pytest.mark.parametrize("prob", [0.9, 0.95, 0.99])
@@ -96,7 +96,8 @@ def test_p_values_agree_with_bands_and_are_uniform(num_draws):
         if num_draws is not None:
             sample = from_ranks(rng.integers(0, num_draws + 1, 60), num_draws)
         values.append(p_value(sample, num_draws=num_draws))
-        if abs(values[-1] - 0.1) > 0.01:  # counts are integers, so the two may differ at the limit
+        # Counts are integers, so the band and the p-value may disagree near 0.1.
+        if abs(values[-1] - 0.1) > 0.01:
             assert band.contains(sample) == (values[-1] > 0.1)
     for level in (0.1, 0.5):
         share = np.mean(np.asarray(values) <= level)

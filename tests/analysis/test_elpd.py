@@ -61,7 +61,8 @@ def monte_carlo_error(fit):
     return float((error / ratios.mean((0, 1))).sum())
 
 
-# The second model's ratios have the heaviest tails (k-hat up to 0.7): each plant has a variance.
+# The second model's ratios have the heaviest tails (k-hat up to 0.7), because each plant has its
+# own variance.
 @pytest.mark.parametrize(
     ("name", "precision"),
     [
@@ -92,9 +93,11 @@ def test_other_draws_change_elpd_by_its_monte_carlo_error():
     found = [loo([pyflowers.fit("iid_normal", FRAME, seed=seed, **how)]).best for seed in range(25)]
     spread = np.std([each.elpd for each in found], ddof=1)
     mcse = np.mean([each.mcse for each in found])
-    # The sd of 25 values is known to within 14%, and the error from a small tail less precisely.
+    # The sd of 25 values is estimated to within 14%; the Monte Carlo error, which depends on a
+    # small tail, is less precise.
     assert 0.65 < spread / mcse < 1.5
-    # Negative control: it differs from the standard error. It falls with the number of draws.
+    # Negative control: the Monte Carlo error differs from the standard error, and falls with the
+    # number of draws.
     assert found[0].se > 5 * mcse
     assert loo([pyflowers.fit("iid_normal", FRAME, seed=1, engine="exact")]).best.mcse < (
         0.75 * mcse
@@ -248,7 +251,7 @@ def test_it_agrees_with_arviz(lecture_fits):
             warnings.simplefilter("ignore")
             pointwise = arviz().loo(lecture_fits[model.name].idata, pointwise=True)
         terms, k_hat = elpd_of_each(pointwise), pointwise.pareto_k.values.ravel()
-        # ArviZ 1 takes one ratio more or less into the tail.
+        # ArviZ 1 includes one ratio more or less in the tail.
         assert model.terms == pytest.approx(terms, rel=1e-3 if IS_1 else 1e-10)
         assert model.k_hat == pytest.approx(k_hat, rel=1e-9, abs=0.05 if IS_1 else 1e-10)
         assert model.good_k == pointwise.good_k
@@ -291,7 +294,7 @@ FEW = "b: a large k-hat in a model with few parameters, here 3, points to outlie
             500,
             ["The difference from b is within its Monte Carlo error"],
         ),
-        # A missing error gives no caution.
+        # A missing Monte Carlo error causes no caution.
         ([model("a", 0), model("b", -9, mcse=np.nan)], 500, []),
         (
             [model("a", 0), model("b", -9, k_hat=0.8)],
@@ -322,7 +325,8 @@ FEW = "b: a large k-hat in a model with few parameters, here 3, points to outlie
             12,
             ["a: p_loo 3.4.* is above the model's number of parameters, 3, so"],
         ),
-        # It exceeds that number by less than two standard errors, which is common for good models.
+        # p_loo exceeds the number of parameters by less than two standard errors, which is common
+        # for good models.
         ([model("a", 0, p_loo=3.1)], 12, []),
         ([model("a", 0)], 12, []),
     ],

@@ -58,15 +58,16 @@ def rats_evidence(kept):
     y, rat = frame["weight"].to_numpy(float), frame["rat"].to_numpy()
     log_tau = np.stack(
         np.meshgrid(
-            np.linspace(-4.6, -2.6, 41),  # precision of a weight, with an sd of 6 g
-            np.linspace(-7.2, -3.6, 41),  # of the rats' weights, 15 g
-            np.linspace(-0.5, 4.0, 41),  # of their growth, 0.5 g per day
+            np.linspace(-4.6, -2.6, 41),  # log precision of the residuals, with an sd of about 6 g
+            np.linspace(-7.2, -3.6, 41),  # of the rats' mean weights, 15 g
+            np.linspace(-0.5, 4.0, 41),  # of their growth rates, 0.5 g per day
             indexing="ij",
         ),
         -1,
     ).reshape(-1, 3)
     s2 = np.exp(-log_tau)
-    # The prior of the precisions, Gamma(0.001, 0.001) on the log scale, and of both means.
+    # The priors of the precisions, which are Gamma(0.001, 0.001), on the log scale, and of both
+    # means.
     total = (0.001 * log_tau - 0.001 * np.exp(log_tau)).sum(-1)
     information = np.tile(np.eye(2) / 1e6, (len(s2), 1, 1))
     linear = np.zeros((len(s2), 2))

@@ -51,7 +51,8 @@ def test_a_normal_posterior_is_found_by_every_method(compiled, tmp_path, method)
         assert np.all(np.abs(x.mean(0) - 3) < error)
         np.testing.assert_allclose(np.cov(x.T), [[4, 4], [4, 5]], rtol=0.15)
     if method == "advi_meanfield":
-        # The mean field of a correlated normal has its conditional variances (Bishop, 10.1.2).
+        # The mean-field approximation of a correlated normal has the normal's conditional variances
+        # (Bishop, 10.1.2).
         np.testing.assert_allclose(x.var(0), [0.8, 1.0], rtol=0.3)
         assert abs(np.corrcoef(x.T)[0, 1]) < 0.1
     if method == "advi_fullrank":

@@ -117,7 +117,7 @@ def test_the_table_holds_medians_and_both_intervals():
         row = rows.loc[("next month", f"y_new[{name}]")]
         for column, prob in zip(rows.columns[:5], (0.5, 0.05, 0.25, 0.75, 0.95), strict=True):
             value = row[column]
-            assert value == np.floor(value)  # an interval of counts ends at counts
+            assert value == np.floor(value)  # intervals of counts end at integers
             assert np.mean(draws[..., i] <= value) >= prob
             assert np.mean(draws[..., i] <= value - 1) < prob
 

@@ -74,7 +74,7 @@ def test_a_refit_predicts_a_point_as_the_exact_posterior_does(name):
     assert max(errors(found, terms)) < 3
     assert max(each.mcse for each in found) < 0.06
     assert all(each.passed for each in found)
-    # Negative control: the term of the neighbour differs.
+    # Negative control: the term of the neighbouring point differs.
     assert max(errors(found, np.roll(terms, 1))) > 10
 
 

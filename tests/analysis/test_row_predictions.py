@@ -185,7 +185,7 @@ def test_new_groups_are_their_population_by_quadrature(formula, family):
             its = norm.cdf(at, eta, np.sqrt(variance + d["sigma"].ravel() ** 2))
         else:
             its = (poisson.cdf(at, np.exp(latent)) * weights).sum(axis=1)
-        error = (drawn <= at) - its  # of each draw, given its parameters; its mean is 0
+        error = (drawn <= at) - its  # for each draw, given its parameters; the expectation is 0
         assert abs(error.mean()) < 4 * error.std() / np.sqrt(error.size)
 
 
@@ -497,7 +497,7 @@ def test_the_command_writes_rows_draws_and_figure(tmp_path, capfd):
     np.testing.assert_allclose(medians, [each["median"] for each in record["predictions"]])
     assert run("predict", out, "--draws") == 2
     assert "add --out" in capfd.readouterr().err
-    # A formula has no next observation, so by default its rows are predicted.
+    # A model given by a formula has no next observation, so by default its rows are predicted.
     assert run("predict", out, "--json") == 0
     assert len(json.loads(capfd.readouterr().out)["predictions"]) == NUM
 

@@ -335,7 +335,7 @@ def test_folders_that_are_refused(run, tasks, tmp_path):
             run(tasks(1), other)
     killed = tmp_path / "killed"
     killed.mkdir()
-    (killed / FILE).touch()  # a client that was killed before it created its tables
+    (killed / FILE).touch()  # left by a client that was killed before it created its tables
     assert run(tasks(1), killed).progress.done == 1
 
 

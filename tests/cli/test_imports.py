@@ -33,7 +33,8 @@ def test_a_fit_without_plots(executables, engine, tmp_path):
 def test_the_same_check_sees_plots(tmp_path):
     words = ["fit", "iid_normal", "--seed", "1", "--engine", "stanli", "--out", tmp_path / "run"]
     found = imported(*words, among=(*HEAVY, *OTHER_FIGURES))
-    # The band of the ranks needs scipy.special; which process draws that figure depends on timing.
+    # The band in the figure of ranks needs scipy.special; which process draws that figure depends
+    # on timing.
     assert [name for name in found if name != "scipy"] == ["matplotlib"]
     assert not {"arviz", "scipy.stats"} & {*imported("loo", tmp_path / "run")}
 

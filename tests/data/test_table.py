@@ -436,7 +436,7 @@ def test_the_digest_tells_tables_apart():
     frame = pd.DataFrame({"plant": ["a", "b"], "month": [1, 1], "flowers": [1, 2]})
     changed = [frame.assign(flowers=[1, 3]), frame.assign(plant=["a", "c"]), frame.iloc[::-1]]
     assert len({read(f).sha256 for f in [frame, *changed]}) == 4
-    # The digest is that of the text of labels, and of the value of numbers.
+    # The digest covers the text of labels and the values of numbers.
     numbered = frame.assign(plant=["1", "2"])
     spelled = [numbered.assign(plant=plants) for plants in (["1.0", "2.0"], ["01", "02"])]
     assert len({read(f).sha256 for f in [numbered, *spelled]}) == 3

@@ -33,7 +33,7 @@ def test_the_makefile_fails_again_until_the_check_passes(tmp_path):
 
     (tmp_path / "flowers.csv").write_text(ROWS)
     poor = makefile.replace("--seed 1", "--seed 1 --warmup 50 --draws 20")
-    for _ in range(2):  # make repeats the failed target
+    for _ in range(2):  # make runs the failed target again
         failed = make(poor)
         assert failed.returncode == 2
         assert "Error 3" in failed.stderr

@@ -105,7 +105,8 @@ def test_pages_fit_and_complain_of_nothing(site, address, browser, width):
     complaints = []
     page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    # Requests that still run when the next page is opened are aborted, which is no error.
+    # Requests that are still running when the next page is opened are aborted, which is not an
+    # error.
     page.on(
         "requestfailed",
         lambda r: None if r.failure == "net::ERR_ABORTED" else complaints.append(r.url),

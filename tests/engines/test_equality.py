@@ -76,7 +76,8 @@ def test_every_shape_is_the_same(cmdstan):
     assert found[0].keys() == found[1].keys()
     for name in found[0]:
         assert found[0][name].shape == found[1][name].shape, name
-        # A different order of elements would be detected, because means differ by element.
+        # A different order of elements would be detected, because the elements have different
+        # means.
         assert np.allclose(found[0][name], found[1][name], rtol=1e-6, atol=1e-9), name
 
 
@@ -179,8 +180,8 @@ def test_density_and_gradient_are_those_of_the_compiled_program(path, data):
 @pytest.mark.slow
 def test_density_and_gradient_of_other_kinds_of_programs(tmp_path):
     for path, data in written_programs(tmp_path):
-        # Stan 2.35 keeps the constant of the inverse Wishart; the interpreter's later Stan does
-        # not.
+        # Stan 2.35 keeps the normalising constant of the inverse Wishart; the interpreter's later
+        # Stan does not.
         assert_same_density(path, data, up_to_constant=path.stem == "wishart")
 
 

@@ -66,7 +66,7 @@ def missed(fit):
 
 @pytest.mark.parametrize("theme", [plots.LIGHT, plots.DARK])
 def test_no_global_state_is_touched(three, theme):
-    import matplotlib.pyplot as plt  # arviz imports it; no figure may be registered in it
+    import matplotlib.pyplot as plt  # imported by arviz; no figure may be registered with it
 
     before = dict(mpl.rcParams)
     for figure in FIT_FIGURES:

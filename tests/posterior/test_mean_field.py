@@ -428,7 +428,7 @@ def mean_inverse(factor, p=None):
     centre = np.log(scale**2)
 
     def integrand(u):
-        return density(np.exp(u))  # the v from du cancels 1/v
+        return density(np.exp(u))  # the v in dv = v du cancels 1/v
 
     return integrate.quad(integrand, centre - 8, centre + 90, points=[centre], limit=400,
                           epsabs=0, epsrel=1e-11)[0]  # fmt: skip

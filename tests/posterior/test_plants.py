@@ -294,7 +294,7 @@ def test_a_plant_mean_is_normal_given_its_variance():
 def test_gamma_draws_of_small_shapes_do_not_underflow():
     x = log_gamma_draws(np.full(NUM, 1e-4), np.random.default_rng(8))
     assert np.all(np.isfinite(x))
-    # minus the shape times the log is nearly exponential
+    # minus the shape times the log of a draw is nearly exponential
     assert stats.kstest(-1e-4 * x, "expon").pvalue > 1e-4
 
 

@@ -17,7 +17,7 @@ def chi_square(counts, rate):
     return chi2.sf(((found - expected) ** 2 / expected).sum(), expected.size - 1)
 
 
-@pytest.mark.parametrize("rows", [1000, 100])  # drawn by value, and one by one
+@pytest.mark.parametrize("rows", [1000, 100])  # from tabulated probabilities, and one by one
 def test_counts_are_poisson_and_independent(rows):
     rates = np.stack([RATES, RATES])[None]
     found = draw_counts(rates, np.repeat(np.arange(6), rows), np.random.default_rng(1))

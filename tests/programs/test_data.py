@@ -46,7 +46,7 @@ def test_a_table_fills_the_data_block(trial):
 def test_labels_are_kept_and_positions_are_stans(trial):
     data = trial.read(visits())
     assert data.by_group.names == ("Ann", "Bob")
-    # Visits are ordered by number: 10 comes after 2, and 1 first, although 2 is first in the table.
+    # Visits are ordered by number: 1, 2, 10, although 2 comes first in the table.
     assert data.by_time.names == ("1", "2", "10")
     assert trial.read(visits(), time_order="appearance").by_time.names == ("2", "1", "10")
     assert data.coords == {"x": ("treated", "base")}
@@ -222,7 +222,7 @@ def test_a_lower_bound_of_the_text_or_of_the_declaration(own_program):
     declaration = '[data]\ny = { column = "y", lower = 0.8 }'
     with pytest.raises(DataError, match=r"row 2: y is 0\.7, but must be at least 0\.8"):
         own_program("bound", text, declaration).read(frame.assign(y=[1, 0.7]))
-    # Stan checks a bound that is a variable.
+    # A bound that is a variable is checked by Stan, not when the table is read.
     text = "data { int N; real a; vector<lower=a>[N] y; } parameters { real b; }"
     assert own_program("named", text, "[priors]\na = 3").read(frame).num_obs == 2
 

@@ -172,9 +172,10 @@ INDEX = "int N; int P; array[N] int<lower=1, upper=P> plot; vector[N] y;"
 INFERRED = [
     # A column with a variable's name fills that variable; its size is the number of rows.
     ("int<lower=0> N; vector[N] y;", ["y", "z"], {}, {"N": ROWS, "y": Y}),
-    # A variable with bounds 1 and a size is an index of labels, and the size is their number.
+    # An integer array with bounds 1 and a size is an index of labels, and the size is the number of
+    # labels.
     (INDEX, ["y", "plot"], {}, {"N": ROWS, "P": Size(size="plot"), "plot": PLOT, "y": Y}),
-    # Without an upper bound that is a size, it is a column of numbers.
+    # If its upper bound is not a size, it is a column of numbers.
     (
         "int N; array[N] int<lower=1, upper=5> stars;",
         ["stars"],
@@ -214,7 +215,7 @@ INFERRED = [
         {"K": {"value": 5}},
         {"N": ROWS, "K": Value(value=5), "y": Y},
     ),
-    # A matrix gives two sizes.
+    # A matrix determines two sizes.
     (
         "int N; int K; matrix[N, K] x;",
         ["a", "b"],

@@ -127,7 +127,8 @@ SHAPES = [
 ]
 
 
-# Quantiles of a single plant's posterior are hard to integrate; its moments need no integral.
+# The quadrature may not converge for the quantiles of a plant, but whether moments exist does not
+# depend on it.
 @pytest.mark.filterwarnings("ignore::pyflowers.exact.NotRefinedWarning")
 @pytest.mark.parametrize("name", LECTURE)
 @pytest.mark.parametrize("rows", SHAPES, ids=len)
@@ -322,7 +323,7 @@ def test_the_largest_count_and_real_values_are_allowed():
     assert filled("iid_normal", [[-1.5, 2e9]])[1] == []
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from NumPy, on means of no values
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from NumPy, about means of no values
 @pytest.mark.parametrize(
     "block",
     [

@@ -43,7 +43,7 @@ PROGRAMS = sorted(
         ("tuple(real, vector[N]) t;", ("tuple", (), None, None)),
         ("array[N] tuple(int, array[2] real) t;", ("tuple", ("N",), None, None)),
         ("int\n  N\n;", ("int", (), None, None)),
-        # From later versions of Stan than this stanc.
+        # Types from versions of Stan that are later than this stanc.
         ("row_stochastic_matrix[3, 2] p;", ("row_stochastic_matrix", ("3", "2"), None, None)),
         ("column_stochastic_matrix[3, 2] p;", ("column_stochastic_matrix", ("3", "2"), None, None)),
         ("sum_to_zero_matrix[3, 2] p;", ("sum_to_zero_matrix", ("3", "2"), None, None)),

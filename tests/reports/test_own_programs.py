@@ -174,7 +174,7 @@ def test_the_page_holds_the_program_and_no_folder(example):
     whole = text_of(page.tree)
     for folder in (Path(fit.record.program.path).parent, Path.home(), Path.cwd()):
         assert f"{folder}{os.sep}" not in whole
-    assert Path(fit.record.program.path).is_absolute()  # so it could have been shown
+    assert Path(fit.record.program.path).is_absolute()  # so the report could have shown it
 
 
 def test_files_of_the_current_folder_are_named_from_it_and_messages_name_no_folder(

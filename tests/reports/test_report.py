@@ -152,7 +152,7 @@ _PLANTS = tuple(f"plant {i}" for i in (1, 2, 3))
 
 def test_each_image_has_alternative_text_and_decodes(page):
     images = page.nodes("img")
-    # Data; each model; checks; PSIS-LOO; the two that have VB; the priors.
+    # Data; each model; checks; PSIS-LOO; the two models that have VB; the priors.
     assert len(images) == 1 + (5 + 6 + 6) + 1 + 1 + (4 + 3) + 1
     assert len({image.get("alt") for image in images}) == len(images)
     for image in images:

@@ -111,7 +111,7 @@ def check_gradient(target, x, tolerance=1e-5, has_edge=True):
     step = np.cbrt(np.finfo(float).eps)
     for index in range(target.dim):
         h = np.zeros_like(x)
-        # not beyond the edge of a support such as x > 0
+        # do not step beyond the edge of a support such as x > 0
         h[:, index] = step * (np.minimum(np.abs(x[:, index]), 1.0) if has_edge else 1.0)
         difference = target.log_density(x + h) - target.log_density(x - h)
         slope = difference / (2 * h[:, index])

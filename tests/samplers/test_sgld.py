@@ -21,7 +21,7 @@ def variance_error(kernel, expected, num_chains=100_000):
     """Return the difference of the limiting variance from its expectation, in standard errors."""
     state = kernel.init(NORMAL.sample(np.random.default_rng(9), num_chains))
     rng = np.random.default_rng(10)
-    # (1 − ε/(2σ²))² to this power is 1e-6, so that the start is forgotten
+    # enough steps n that |1 − ε/(2σ²)|^(2n) ≤ 1e-6, so that the start is forgotten
     contraction = abs(1 - kernel.step_size / 4)
     for _ in range(int(np.ceil(np.log(1e-3) / np.log(contraction)))):
         state, _ = kernel(rng, state)

@@ -68,7 +68,7 @@ def check_normalised(target):
         with np.errstate(over="ignore", under="ignore"):
             return float(x**power * np.exp(target.log_density(np.array([[x]]))[0]))
 
-    # in two pieces, so that quad does not miss the mass; 40 sds contain everything
+    # in two pieces, so that quad does not miss the mass; 40 sds on each side contain all of it
     centre, reach = target.mean[0], 40 * np.sqrt(target.variance[0])
     mass, first, second = (
         sum(

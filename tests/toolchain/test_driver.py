@@ -18,7 +18,7 @@ CONFORMANCE = Path(__file__).resolve().parents[1] / "conformance"
 DATA = CONFORMANCE / "data"
 EXPECTED = CONFORMANCE / "expected"
 
-# sysexits, as in `driver/errors.hpp`
+# Exit statuses from sysexits.h, as in `driver/errors.hpp`
 OK, USAGE, BAD_INPUT, NO_INPUT, SOFTWARE, CANNOT_CREATE, IO_ERROR, CONFIG = (
     0, 64, 65, 66, 70, 73, 74, 78,
 )  # fmt: skip
@@ -183,7 +183,7 @@ def test_program_without_parameters(run, arguments, code, message) -> None:
         (FIT.replace("o.csv", "o.csv diagnostic_file=d"), {"o.csv", "d.csv"}),
         (FIT.replace("o.csv", "o"), {"o.csv"}),
         (FIT.replace("o.csv", "o.csv save_cmdstan_config=1"), {"o.csv", "o_config.json"}),
-        # Static HMC has no metric, so there is no file, instead of CmdStan's empty file.
+        # Static HMC has no metric, so no file is written; CmdStan writes an empty one.
         (FIT + " adapt save_metric=1 algorithm=hmc engine=static", {"o.csv"}),
         (
             "random seed=1 data file={data}/counts.json output file=o.csv pathfinder num_paths=2"

@@ -77,7 +77,7 @@ def test_interrupted_anywhere_it_starts_over_cleanly(wheel, tmp_path):
     assert compiling == 130
     assert list(cache.glob("stan-*"))
     assert not list(cache.glob("cmdstan-*"))
-    # No network is needed: pip has no index. Of two processes only one builds.
+    # The build needs no network (pip has no index), and only one of the two processes builds.
     offline = environment(cache, PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull)
     with ThreadPoolExecutor() as executor:
         runs = [

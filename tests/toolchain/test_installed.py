@@ -68,7 +68,7 @@ def distributions(tmp_path_factory):
     hatchling = [sys.executable, "-m", "hatchling", "build", "--directory", folder]
     run([*hatchling, "--target", "sdist"], cwd=ROOT)
     (sdist,) = folder.glob("*.tar.gz")
-    (folder / "unpacked").mkdir()  # by tar: tarfile has no filters before Python 3.11.4
+    (folder / "unpacked").mkdir()  # with tar, because tarfile has no filters before Python 3.11.4
     run(["tar", "-xzf", sdist, "-C", "unpacked"], cwd=folder)
     (source,) = (folder / "unpacked").iterdir()
     run([*hatchling, "--target", "wheel"], cwd=source)

@@ -77,7 +77,7 @@ def test_pymc_6_and_bambi_take_the_same_arviz(tmp_path):
     names = {"posterior", "posterior_predictive", "log_likelihood", "sample_stats"}
     assert set(said["groups"]) == {*names, "observed_data", "constant_data"}
     assert (tmp_path / "again-forest.png").stat().st_size > 5000
-    # A run that was written with ArviZ 1 is read here, and is equal.
+    # A run that was written with ArviZ 1 can be read here, and equals the original fit.
     back = pyflowers.Fit.load(tmp_path / "again")
     assert back.draws.keys() == fit.draws.keys()
     assert all(np.array_equal(back.draws[name], its) for name, its in fit.draws.items())

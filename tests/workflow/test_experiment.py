@@ -46,7 +46,7 @@ def earlier(lecture_fits, cmdstan):
 def test_nothing_changed_is_no_reason(earlier):
     fit, experiment, _, why = earlier
     assert why() == ()
-    # A file without a seed uses the seed that was drawn.
+    # A file without a seed uses the seed that was drawn earlier.
     assert why(experiment=experiment.with_values(sampler={"seed": None})) == ()
     assert why(experiment=from_record(fit.record)) == ()
 

@@ -87,7 +87,7 @@ def ask(
         If the worker ends before it answers.
     """
     question = kind, source.text, source.sha256, values
-    # Only one thread of a process calls the interpreter, always the same one.
+    # In each process, a single thread makes all calls to the interpreter.
     is_main = threading.current_thread() is threading.main_thread()
     if worker is None and _here is not None and is_main:
         return _here(question)
@@ -174,7 +174,7 @@ def interpreted(source: Source) -> StanliProgram:
         message = error.replace("'string'", source.path.name).strip()
         raise lack(source, error) or CompileError(f"{source.path} does not compile:\n{message}")
     reused = source.reused_counters()
-    if reused:  # stanli 0.24 mistakes the loop variable for the int, and samples another density
+    if reused:  # stanli 0.24 confuses the loop variable with an int of the same name
         raise EngineLacksError(
             f"the interpreter stanli confuses the loop variable {reused[0]} of "
             f"{source.path.name} with the int of that name in its transformed data, but CmdStan "

@@ -13,7 +13,8 @@ def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     from scipy.special import betaln
 
     shape, count = values["shape"], np.maximum(y, 1)
-    # Γ(y + shape) / (Γ(shape) y!), without the cancellation of log Γ if the shape is large.
+    # The log of Γ(y + shape) / (Γ(shape) y!), without the cancellation between log-gamma values
+    # that a large shape would cause.
     choices = np.where(y > 0, -np.log(count) - betaln(count, shape), 0.0)
     log_total = np.logaddexp(eta, np.log(shape))
     return np.asarray(choices + y * (eta - log_total) - shape * np.log1p(np.exp(eta) / shape))

@@ -25,7 +25,7 @@ def check_model(model: Model) -> list[str]:
     DataError
         If the model is refused, in one sentence.
     """
-    largest, _ = model.y.max(), model.trials  # both refuse values that the family does not allow
+    largest, _ = model.y.max(), model.trials  # reading both checks the values against the family
     if model.family.is_ordinal and largest < 2:
         raise DataError(
             f"{model.table.source}: {model.formula.response} has only one distinct rating; family "

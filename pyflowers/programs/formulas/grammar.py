@@ -129,7 +129,7 @@ def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]
         inside = right[begin + 1 : end]
         bar = _first_bar(inside)
         before = right[start:begin].rstrip()
-        if bar is None:  # a call, or a bracket of terms
+        if bar is None:  # a call, or terms in parentheses
             continue
         if re.search(r"[\w.`)]$", before) or (start and not before):
             raise ConfigError(

@@ -298,7 +298,7 @@ class Model:
 
         Their names are joined by colons; empty if the likelihood does not use totals of cells.
         """
-        is_joined = any(":" in name for name in self.columns)  # a cell's name has colons
+        is_joined = any(":" in name for name in self.columns)  # colons separate names
         if self.family.totals is None or not self.columns or is_joined:
             return ""
         name = ":".join(self.columns)
@@ -328,8 +328,9 @@ class Model:
                 centered = ratio * _lower_limit(len(means)) > least
             spread.append(between / len(means))
             found.append(Effects(term, name, effects, bool(centered)))
-        # Each coefficient is added to one term, the one whose mean the data determine least.
-        # Groups nested in those of another term are centred on these, and no coefficient is added.
+        # Each coefficient is added to one term, the one whose mean the data determine least. A term
+        # whose groups are nested in those of another term is centred on that term, and gets no
+        # coefficient.
         outer = [self._outer(its.term) for its in found]
         order = [i for i in np.argsort(spread)[::-1] if outer[i] is None]
         own = ["Intercept"] if self.has_intercept and not self.family.is_ordinal else []
@@ -362,7 +363,7 @@ class Model:
         own = self._codes[term.group]
         return [codes for codes in self._codes.values() if _lies_within(codes, own)]
 
-    # Numbers of the priors
+    # The numbers in the priors
 
     @cached_property
     def linked(self) -> FloatArray:

@@ -156,10 +156,9 @@ def _parameters(model: Model) -> Iterable[str]:
         if its.is_intercept:
             offset = ""
             if its.within:
-                # to_vector, because Stan Math 4.9 keeps a reference to the temporary value of an
-                # offset that is an expression of vectors
-                # (prim/fun/offset_multiplier_constrain.hpp), so that generated quantities of a
-                # compiled program would read freed memory.
+                # Without to_vector, generated quantities of a compiled program would read freed
+                # memory: Stan Math 4.9 keeps a reference to the temporary value of an offset that
+                # is a vector expression (prim/fun/offset_multiplier_constrain.hpp).
                 around = f"to_vector(-centered_{name} * r_{its.within}[outer_{name}])"
                 offset = f"offset={around}, "
             elif anchor := _anchor(model, its):

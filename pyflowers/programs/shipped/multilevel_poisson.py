@@ -48,7 +48,7 @@ def _y_at(draws: Draws, data: Data, groups: IntArray, rng: Generator) -> FloatAr
 
 def _new_groups(draws: Draws, data: Data, num: int, rng: Generator) -> Draws:
     log_rate = shared.normal_groups(draws["mu"], draws["sigma2"], num, rng)
-    with np.errstate(over="ignore"):  # the tail of sigma2 is heavy, and the rate is an exponential
+    with np.errstate(over="ignore"):  # sigma2 has a heavy tail, so exp may overflow
         return {"mu_plant": np.exp(log_rate)}
 
 

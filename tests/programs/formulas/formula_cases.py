@@ -130,7 +130,7 @@ _FX = "fb fc x fb:x fc:x"
 _NESTED = ("school", "school_cohort")
 
 CASES: tuple[Case, ...] = (
-    # Columns of the population.
+    # Population-level effects.
     _case("intercept", "y ~ 1"),
     _case("numeric", "y ~ x", b="x"),
     _case("two_numeric", "y ~ x + z", b="x z"),

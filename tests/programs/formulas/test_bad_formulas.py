@@ -200,7 +200,11 @@ BAD = [
     ("y ~ poly(f, 2)", "", "f holds labels, such as 'a', but poly(f, 2) takes numbers"),
     ("y ~ bs(f, 4)", "", "f holds labels"),
     ("y ~ I(f * 2)", "", "f holds labels"),
-    ("y ~ poly(count, 5)", "", "count has 5 different values, but poly(count, 5) needs more"),
+    (
+        "y ~ poly(count, 5)",
+        "",
+        "count has only 5 distinct values, but poly(count, 5) needs at least 6",
+    ),
     ("y ~ poly(x, 2, 3)", "", "poly takes degree=… in addition to its column; correct"),
     ("y ~ poly(x, 2, degree=3)", "", "poly takes degree=… in addition to its column"),
     ("y ~ bs(x, 5, 3)", "", "bs takes df=… and degree=… in addition to its column; corr"),

@@ -44,7 +44,7 @@ RUNS = [
     "`column__0_` + open('{mark}', 'w')",
     "I(column__0_ + `x`)",
     "column__0_",
-    # Names of formulaic, pandas and Python.
+    # Functions and attributes of formulaic, pandas and Python.
     "x.pipe(open)",
     "I(x.pipe(open))",
     "x.__class__.__mro__",

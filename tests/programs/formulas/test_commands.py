@@ -167,7 +167,7 @@ seed = 1
     capfd.readouterr()
     assert run("fit", "--config", file) == 0
     assert capfd.readouterr().out.count("nothing changed") == 2
-    # The record of a run is also an experiment, with the same program.
+    # The record of a run can also serve as an experiment, with the same program.
     again = ("--config", tmp_path / "runs/count_x_poisson/run.json", "--out", tmp_path / "again")
     assert run("fit", *again, "--plots", "none") == 0
     second = Fit.load(tmp_path / "again" / "count_x_poisson")
@@ -237,13 +237,13 @@ def test_log_densities_keep_their_digits_in_the_tails(family, eta):
     y = 0.3 if family == "beta" else 1.0
     values = {"phi": np.float64(4.0), "trials": np.array([3.0])}
     found = find_family(family).log_lik(np.array([y]), np.array([eta]), values)[0]
-    smaller = np.exp(-abs(eta))  # of m and 1 - m; its relative error is 1e-13
+    smaller = np.exp(-abs(eta))  # the smaller of m and 1 - m, up to a relative error of 1e-13
     toward, away = (0.7, 0.3) if eta < 0 else (0.3, 0.7)
     exact = {
         # log m = -log(1 + exp(-eta)).
         "bernoulli": np.log(smaller) if eta < 0 else -smaller,
         "binomial": np.log(3) + (np.log(smaller) if eta < 0 else 2 * np.log(smaller)),
-        # The smaller shape s is nearly 0, so B(s, 4) is 1 / s.
+        # The smaller shape s is nearly 0, so B(s, 4) is nearly 1 / s.
         "beta": 3 * np.log(toward) - np.log(away) + np.log(4 * smaller),
     }[family]
     np.testing.assert_allclose(found, exact, rtol=1e-11)
@@ -298,7 +298,8 @@ def test_a_transformation_is_that_of_the_table_it_was_written_for(term, tmp_path
         for name, matrix in whole.items():
             np.testing.assert_allclose(read[name], matrix[part.index], rtol=1e-9, atol=1e-12)
     fresh = Program.from_formula(f"y ~ {term} + ({term} | g)", part).read(part)
-    assert not np.allclose(fresh["X"], whole["X"][part.index])  # alone the rows give other values
+    # A program that is written for the subset alone gives it other numbers.
+    assert not np.allclose(fresh["X"], whole["X"][part.index])
 
 
 def test_ratings_have_an_order():

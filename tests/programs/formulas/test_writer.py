@@ -81,7 +81,7 @@ def test_a_group_may_be_called_anything(name, stanc, tmp_path):
     (labels,) = data.labels.values()
     assert (labels.column, labels.names) == (name, ("a", "b", "c"))
     program.fill(data, program.resolve_priors())
-    many = pd.concat([frame] * 3, ignore_index=True)  # so that rows enter by their totals
+    many = pd.concat([frame] * 3, ignore_index=True)  # enough rows per cell for totals to be used
     program = Program.from_formula(f"response ~ 1 + (1 | `{name}`)", many)
     whole, _ = program.fill(program.read(many), program.resolve_priors())
     assert whole["D"] == 3
