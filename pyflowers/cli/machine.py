@@ -166,7 +166,7 @@ def lecture_command(
       pyflowers lecture leapfrog --out leapfrog
     """
     # With the small matrices of an ascent, OpenBLAS's threads spin, which takes 24 times as much
-    # CPU time.
+    # CPU time as one thread.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from pyflowers.lectures import EXAMPLES, Settings, check_name, run_example
     from pyflowers.lectures.lecture import check_folder

@@ -123,7 +123,7 @@ class TimesRecord(Record):
     Attributes
     ----------
     wall_seconds : float
-        Elapsed time of the whole sampling.
+        Total elapsed time of sampling.
     chains : tuple of mapping
         Times of each chain, for warm-up and sampling.
     """

@@ -217,8 +217,8 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         The fit.
     parameters : sequence of str, optional
         Names of quantities or of their elements, such as ``mu`` or ``mu_plant[2]``. Default: all.
-        Of more than 8 elements, single numbers come first, then the elements of vectors with the
-        largest R-hat.
+        At most 8 elements are drawn: scalars first, then the elements of vectors with the largest
+        R-hat.
     theme : Theme
         Colours of the figure.
 
@@ -277,8 +277,8 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         The fit.
     parameters : sequence of str, optional
         Names of quantities or of their elements, such as ``mu`` or ``mu_plant[2]``. Default: all.
-        Of more than 8 elements, single numbers come first, then the elements of vectors with the
-        largest R-hat.
+        At most 8 elements are drawn: scalars first, then the elements of vectors with the largest
+        R-hat.
     theme : Theme
         Colours of the figure.
 

@@ -175,8 +175,8 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
         ax.set_xscale("log")
         edges = np.geomspace(low, high, BINS + 1)
     elif high - low > HEAVY_TAIL * max(three_quarters - quarter, 1e-300):
-        # On a linear axis, nearly all draws would fall into a single bar, because the ends are far
-        # outside their middle half.
+        # On a linear axis, nearly all draws would fall into a single bar, because the ends of
+        # the axis are far outside the draws' middle half.
         spread = float(np.quantile(np.abs(shown), 0.25)) or 1.0
         ax.set_xscale("symlog", linthresh=spread)
         ends = float(np.arcsinh(low / spread)), float(np.arcsinh(high / spread))

@@ -217,7 +217,7 @@ def test_autocorrelation_is_of_consecutive_times_within_a_group():
     times[codes == 2] = [5, 0, 1, 6]
     times[codes == 3] = [4, 3, 1, 0, 7]
     pairs = groups.consecutive(times)
-    # Group 1 is left out, because the deviations of two rows from their mean are opposite.
+    # Group 1 is left out: it has two rows, whose deviations from their mean are always opposite.
     expected = {(2, 0, 1), (2, 5, 6), (3, 0, 1), (3, 3, 4)}
     assert {(codes[a], times[a], times[b]) for a, b in pairs.T} == expected
     assert np.all(codes[pairs[0]] == codes[pairs[1]])

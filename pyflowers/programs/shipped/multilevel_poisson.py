@@ -107,7 +107,7 @@ def _exact(data: Data) -> Any:
     from pyflowers.exact import exact_multilevel_poisson
 
     codes = shared.plant_codes(data)
-    rows = np.argsort(codes, kind="stable")  # the posterior orders plants by appearance
+    rows = np.argsort(codes, kind="stable")  # the posterior orders plants by first appearance
     return exact_multilevel_poisson(data.y[rows], codes[rows], shared.multilevel_prior(data))
 
 
