@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.peers import figure
 from benchmarks.peers.methods import METHODS, NOT_RACED
 from benchmarks.peers.results import Result, hopeless
-from benchmarks.peers.sizes import REGRESSIONS, ROOT, TABLES, Regression, table_of
+from benchmarks.peers.sizes import REGRESSIONS, ROOT, TABLES, Regression, Size, Table, table_of
 from benchmarks.peers.summary import (
     Row,
     by_size,
@@ -36,7 +36,7 @@ def write(results: Sequence[Result], docs: Path = DOCS) -> None:
     """Write the results into the page, between its marks."""
     folder = docs / "peers"
     folder.mkdir(exist_ok=True)
-    rows = counted(rows_of(results))
+    rows = rows_of(of_kind(Size, results))
     if rows:
         figure.save(rows, folder / "race.svg")
     page = docs / "peers.md"
@@ -48,27 +48,27 @@ def write(results: Sequence[Result], docs: Path = DOCS) -> None:
 
 def generated(results: Sequence[Result]) -> str:
     """Return sentences, table and figure as Markdown."""
-    rows = rows_of(results)
-    flowers, regressions = counted(rows), [row for row in rows if row.method.regresses]
-    by_formula = [result for result in results if isinstance(table_of(result.size), Regression)]
-    parts = [conditions([result for result in results if result not in by_formula])]
+    counts, fitted = (of_kind(kind, results) for kind in (Size, Regression))
+    flowers, regressions = rows_of(counts), rows_of(fitted)
+    parts = [conditions(counts)]
     if flowers:
         parts += [f"![{figure.alt_text(flowers)}](peers/race.svg)"]
         parts += _paragraphs(flowers)
         parts += ["\n".join(table(flowers)), "[Every run](peers/runs.csv)"]
-    parts += ["## Regressions from a formula", "\n".join(formulas()), conditions(by_formula)]
+    parts += ["## Regressions from a formula", "\n".join(formulas()), conditions(fitted)]
     if regressions:
         parts += _paragraphs(regressions)
         parts += ["\n".join(table(regressions)), "[Every run](peers/regressions.csv)"]
-    if rows:
+    if results:
+        rows = [*flowers, *regressions]
         parts += ["## Methods and versions", "\n".join(methods_table(rows))]
     parts += ["## What was not run, and why", "\n".join(missing(results))]
     return "\n\n".join(parts) + "\n"
 
 
-def counted(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of the counts of flowers, which the figure shows."""
-    return [row for row in rows if not row.method.regresses]
+def of_kind(kind: type[Table], results: Sequence[Result]) -> list[Result]:
+    """Return the results for the counts of flowers, or for the regressions."""
+    return [result for result in results if isinstance(table_of(result.size), kind)]
 
 
 def formulas() -> list[str]:

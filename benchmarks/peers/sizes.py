@@ -12,6 +12,7 @@ import json
 import re
 import subprocess
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -135,13 +136,11 @@ def columns(regression: Regression) -> dict[str, list[object]]:
         frame = pd.read_csv(path)
     else:
         code = f"write.csv(lme4::{regression.key}, row.names = FALSE)"
-        with subprocess.Popen(["Rscript", "-e", code], stdout=subprocess.PIPE) as process:
-            frame = pd.read_csv(process.stdout)  # type: ignore[arg-type]
+        done = subprocess.run(["Rscript", "-e", code], capture_output=True, check=True)
+        frame = pd.read_csv(BytesIO(done.stdout))
     named = [name for name in frame if re.search(rf"\b{name}\b", regression.formula)]
-    strings = dict.fromkeys(regression.factors, str)
-    return {str(name): frame[name].tolist() for name in named} | {
-        name: frame[name].astype(of).tolist() for name, of in strings.items()
-    }
+    frame = frame[named].astype(dict.fromkeys(regression.factors, str))
+    return {str(name): frame[name].tolist() for name in frame}
 
 
 def counts(size: Size) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -244,7 +244,7 @@ def _width(
     given |= {"degree" if own == "poly" else "df": ast.literal_eval(v) for v in call.args[1:]}
     degree = given.get("degree", 1 if own == "poly" else 3)
     if own == "poly" and (num := len(np.unique(values))) <= degree and len(values):
-        lower = f"lower the degree to {num - 1}, or " if num > 2 else ""
+        lower = f"lower the degree to {num - 1}, or " if num > 1 else ""
         raise refuse(
             f"{name} has only {num} distinct value{'s' * (num > 1)}, but "
             f"{show_columns(expression, quoted)} needs at least {degree + 1}; {lower}leave out the "

@@ -71,6 +71,11 @@ class Job:
     seed: int
     scratch: Path
 
+    def of_pymc(self, seed: int) -> dict[str, Any]:
+        """Return the arguments of PyMC's ``sample``, which Bambi's ``fit`` also takes."""
+        sizes = {"draws": self.draws, "tune": self.warmup, "chains": self.chains}
+        return sizes | {"cores": self.cores, "random_seed": seed, "progressbar": False}
+
 
 @dataclass(frozen=True)
 class Posterior:

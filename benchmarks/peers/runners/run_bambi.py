@@ -21,19 +21,7 @@ def prepare(option: str, job: Job) -> Sampler:
     # PyMC's convergence checks are left out, because no other method runs such checks here.
     own = {"inference_method": "nutpie"} if option else {"compute_convergence_checks": False}
 
-    def sample(seed: int) -> Any:
-        drawn = built.fit(
-            draws=job.draws,
-            tune=job.warmup,
-            chains=job.chains,
-            cores=job.cores,
-            random_seed=seed,
-            progressbar=False,
-            **own,
-        )
-        return built, drawn
-
-    return sample
+    return lambda seed: (built, built.fit(**own, **job.of_pymc(seed)))
 
 
 def posterior(found: tuple[Any, Any]) -> Regressed:

@@ -1,11 +1,7 @@
 # brms with rstan: the same priors, sigma2 = sd^2, so p(sd) = 2 sd p(sigma2); always non-centred.
 
 source(file.path(Sys.getenv("RUNNERS"), "common.R"))
-suppressPackageStartupMessages(library(brms))
-
-# Debian takes Boost and Eigen out of the R packages and has them among the C++ headers.
-library(rstan, quietly = TRUE)
-if (!nzchar(system.file("include", package = "BH"))) rstan_options(boost_lib = "/usr/include")
+source(file.path(Sys.getenv("RUNNERS"), "brms.R"))
 
 prepare <- function(job) {
   prior <- c(
@@ -16,18 +12,7 @@ prepare <- function(job) {
       check = FALSE
     )
   )
-  fit <- NULL
-  function(seed) {
-    options <- list(
-      chains = job$chains, iter = job$warmup + job$draws, warmup = job$warmup,
-      cores = job$cores, seed = seed, refresh = 0, silent = 2
-    )
-    first <- list(y ~ 1 + (1 | plant), data = job$frame, family = poisson(), prior = prior)
-    again <- list(fit, recompile = FALSE)
-    # A further posterior reuses the compiled model, as brms' users do.
-    fit <<- if (is.null(fit)) do.call(brm, c(first, options)) else do.call(update, c(again, options))
-    fit
-  }
+  brms_sampler(job, list(y ~ 1 + (1 | plant), data = job$frame, family = poisson(), prior = prior))
 }
 
 save <- function(fit, job) {

@@ -1,25 +1,10 @@
 # brms with rstan on a formula, with brms' own priors; group effects are non-centred.
 
 source(file.path(Sys.getenv("RUNNERS"), "common.R"))
-suppressPackageStartupMessages(library(brms))
-
-# Debian takes Boost and Eigen out of the R packages and has them among the C++ headers.
-library(rstan, quietly = TRUE)
-if (!nzchar(system.file("include", package = "BH"))) rstan_options(boost_lib = "/usr/include")
+source(file.path(Sys.getenv("RUNNERS"), "brms.R"))
 
 prepare <- function(job) {
-  fit <- NULL
-  function(seed) {
-    options <- list(
-      chains = job$chains, iter = job$warmup + job$draws, warmup = job$warmup,
-      cores = job$cores, seed = seed, refresh = 0, silent = 2
-    )
-    first <- list(job$formula, data = job$frame, family = job$family)
-    again <- list(fit, recompile = FALSE)
-    # A further posterior reuses the compiled model, as brms' users do.
-    fit <<- if (is.null(fit)) do.call(brm, c(first, options)) else do.call(update, c(again, options))
-    fit
-  }
+  brms_sampler(job, list(job$formula, data = job$frame, family = job$family))
 }
 
 save <- function(fit, job) {

@@ -45,16 +45,7 @@ def prepare(job: Job) -> Sampler:
 
     def sample(seed: int) -> Any:
         # PyMC's convergence checks are left out, because no other method runs such checks here.
-        return pm.sample(
-            draws=job.draws,
-            tune=job.warmup,
-            chains=job.chains,
-            cores=job.cores,
-            random_seed=seed,
-            progressbar=False,
-            compute_convergence_checks=False,
-            model=built,
-        )
+        return pm.sample(model=built, compute_convergence_checks=False, **job.of_pymc(seed))
 
     return sample
 

@@ -95,9 +95,8 @@ def parse(text: str) -> Formula:
         )
     signs = _outside_quotes(text).count("~")
     if signs != 1:
-        more, none = "more than one ~; keep only one", "no ~ between response and terms; add it"
-        num = more if signs else none
-        raise ConfigError(f"formula {text!r} has {num}")
+        many, none = "more than one ~; keep only one", "no ~ between response and terms; add it"
+        raise ConfigError(f"formula {text!r} has {many if signs else none}")
     at = _outside_quotes(text).index("~")
     left, right = text[:at], text[at + 1 :]
     if not right.strip(" +"):

@@ -181,7 +181,11 @@ def test_an_unknown_level_is_refused():
         ("poly(f, 2)", "f holds labels"),
         ("scale(f)", "f holds labels"),
         ("I(f * 2)", "f holds labels"),
-        ("poly(year, 3)", "year has only 3 distinct values, but poly"),
+        ("poly(year, 3)", r"needs at least 4; lower the degree to 2, or leave out the term"),
+        (
+            "poly(same, 2)",
+            r"only 1 distinct value, but poly\(same, 2\) needs at least 3; leave out",
+        ),
         ("C(same)", "same is 2 in every row; leave it out"),
         ("log(z)", r"observation 2: log\(z\) is nan"),
         ("I(x / zero)", "is inf; correct the column, or the term"),

@@ -1,0 +1,22 @@
+# What the runners of brms share: rstan's compiler, and a sampler that compiles once.
+
+suppressPackageStartupMessages(library(brms))
+
+# Debian takes Boost and Eigen out of the R packages and has them among the C++ headers.
+library(rstan, quietly = TRUE)
+if (!nzchar(system.file("include", package = "BH"))) rstan_options(boost_lib = "/usr/include")
+
+# Returns a function of a seed that fits the arguments of brm in `first`.
+brms_sampler <- function(job, first) {
+  fit <- NULL
+  function(seed) {
+    options <- list(
+      chains = job$chains, iter = job$warmup + job$draws, warmup = job$warmup,
+      cores = job$cores, seed = seed, refresh = 0, silent = 2
+    )
+    again <- list(fit, recompile = FALSE)
+    # A further posterior reuses the compiled model, as brms' users do.
+    fit <<- if (is.null(fit)) do.call(brm, c(first, options)) else do.call(update, c(again, options))
+    fit
+  }
+}
