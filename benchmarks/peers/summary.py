@@ -93,6 +93,12 @@ class Row:
         return bool(judged) and all(judged)
 
     @property
+    def poor_r_hat(self) -> str:
+        """The largest R-hat of the rounds, such as ``R-hat 1.02``, if it is above its limit."""
+        r_hat = max((result.agreement.get("r_hat") or 0.0 for result in self.results), default=0.0)
+        return f"R-hat {r_hat:.2f}" if r_hat > CONVERGED else ""
+
+    @property
     def verdict(self) -> str:
         """The table's verdict on the posterior."""
         if self.unfinished is not None and self.rate is None:
@@ -110,9 +116,7 @@ class Row:
                 f"differs: {found['statistic']} of {found['of']} by {found['z']:.1f} standard "
                 f"errors, means by up to {found['shift']:.2g} posterior sd"
             ]
-        r_hat = max(result.agreement.get("r_hat") or 0.0 for result in done)
-        if r_hat > CONVERGED:
-            words.append(f"R-hat {r_hat:.2f}")
+        words += [self.poor_r_hat] if self.poor_r_hat else []
         divergent = max(result.num_divergent for result in done)
         if divergent:
             words.append(f"{divergent} divergent")
@@ -211,7 +215,10 @@ def _beaten(rows: Sequence[Row], what: str, value: Reading, *, higher: bool) -> 
     if engine is None or peer is None:
         return []
     ratio = _ratio(engine[1], peer[1], higher=higher)
-    mine, theirs = f"*{engine[0].method.label}*", f"*{peer[0].method.label}*"
+    mine, theirs = (
+        f"*{row.method.label}*{f' ({row.poor_r_hat})' if row.poor_r_hat else ''}"
+        for row in (engine[0], peer[0])
+    )
     if not peer[0].is_right:
         theirs += ", whose posterior differs"
     start = f"{what[0].upper()}{what[1:]}"

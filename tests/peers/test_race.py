@@ -145,6 +145,13 @@ def test_poor_chains_are_named():
     poor = result("nutpie", num_divergent=3)
     poor.agreement["r_hat"] = 1.04
     assert rows_of([poor])[0].verdict == "agrees; R-hat 1.04; 3 divergent"
+    winner = result("pyflowers-stanli", ess=2000)
+    winner.agreement["r_hat"] = 1.02
+    text = told(winner, poor)
+    assert (
+        "*pyflowers, stanli* (R-hat 1.02) wins, at 2 times the rate of *nutpie* (R-hat 1.04)."
+        in text
+    )
 
 
 def test_the_fastest_comes_first_and_the_unfinished_last():
