@@ -21,7 +21,6 @@ import json
 import os
 import secrets
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -32,8 +31,10 @@ from typing import Any
 from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
 from pyflowers.records import as_path
 
-if sys.platform != "win32":
+try:
     import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 PREFIX, SUFFIX = ".pyflowers-", ".tmp"
 
@@ -430,7 +431,7 @@ def _lock(folder: Path) -> int | None:
     FileNotFoundError
         If it is gone.
     """
-    if sys.platform == "win32":
+    if fcntl is None:
         return None
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:

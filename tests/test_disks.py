@@ -126,7 +126,7 @@ def test_a_full_disk_for_temporary_files(disk, temporary, executables, tmp_path)
     os.truncate(full / "filler", 140 * 1024)
     temporary(full)
     words = ("fit", "multilevel_poisson", *CMDSTAN, "--draws", "2000", "--out", tmp_path / "run")
-    # Run in a separate process, because leftovers of a command are visible only after its end.
+    # Run in a separate process: what a command leaves behind can be seen only after it has ended.
     command = [sys.executable, "-m", "pyflowers", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (complaint(done.returncode, done.stderr), done.returncode) == ("", 1), done.stderr

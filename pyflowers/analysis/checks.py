@@ -691,7 +691,7 @@ def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
 
 
 def _values(fit: Fit) -> str:
-    """Return a phrase for the observed values, with the user's name of the column."""
+    """Return a phrase for the observed values, with the user's name for the column."""
     return f"the {'counts' if fit.program.counts else 'values'} of {fit.data.value_name}"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -27,8 +26,10 @@ from pyflowers.batches.task import Job, Outcome
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.records import storable_text
 
-if sys.platform != "win32":
+try:
     import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 FILE = "ledger.sqlite"
 KIND = 0x70796662
@@ -87,6 +88,11 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        if fcntl is None:
+            raise ConfigError(
+                "a batch needs file locks, which this system lacks; run it on Linux or macOS, or "
+                "on Windows in WSL"
+            )
         self._bytes, self._written = 0, time.monotonic()
         with writing(folder), ExitStack() as opened:
             if folder.exists() and not folder.is_dir():
@@ -178,6 +184,11 @@ class Ledger:
         ConfigError
             If the disk is full or the folder is gone; the ledger is unchanged.
         """
+        if fcntl is None:
+            raise ConfigError(
+                "a batch needs file locks, which this system lacks; run it on Linux or macOS, or "
+                "on Windows in WSL"
+            )
         self._bytes, self._written = 0, time.monotonic()
         with writing(self.folder):
             self._database.commit()
@@ -204,7 +215,9 @@ def is_batch(folder: Path) -> bool:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a client is running a batch now."""
+    """Whether a client is running a batch now; on Windows, none can."""
+    if fcntl is None:
+        return False
     # A shared lock: two status queries must not mistake each other for the running client.
     lock = _lock(folder, fcntl.LOCK_SH)
     if lock is not None:

@@ -294,12 +294,13 @@ def _run(
             under_way -= receive()
         ledger.write()
     except BaseException as error:
-        with suppress(ConfigError):  # the disk is full, which is the error being raised
+        with suppress(ConfigError):  # such as a full disk; the first error is the one to report
             ledger.write()
-        if not isinstance(error, Exception):
-            logger.warning(
-                "%s holds what is done so far; run the same batch again to resume", ledger.folder
-            )
+            if not isinstance(error, Exception):
+                logger.warning(
+                    "%s holds what is done so far; run the same batch again to resume",
+                    ledger.folder,
+                )
         raise
     return number
 

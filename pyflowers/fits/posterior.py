@@ -268,7 +268,7 @@ def _some(names: list[str], most: int = 3) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-# For large fits, only some draws are kept: ``--keep mu_plant[2]``
+# Of large fits, the draws of only some elements are kept: ``--keep mu_plant[2]``
 
 
 def without_draws(program: Program) -> Program:

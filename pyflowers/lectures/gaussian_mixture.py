@@ -69,8 +69,8 @@ def gaussian_mixture(settings: Settings) -> Lecture:
     options: dict[str, Any] = {"warmup": draws, "draws": draws}
     fit = measures.nuts("gaussian_mixture", stan_data(y), settings, **options)
     approximation = measures.advi("gaussian_mixture", stan_data(y), settings)
-    # Without the ordering constraint, each chain starts at another permutation of three quantiles
-    # of y, and thus with different labels.
+    # Without the ordering constraint, each chain starts at a different permutation of three
+    # quantiles of y, and thus with different labels.
     start = np.quantile(y, (0.2, 0.6, 0.9))
     others = {"mu_ordered": [], "sigma2": [1.0] * 3, "weight": [1 / 3] * 3}
     orders = list(permutations(range(3)))[:4]

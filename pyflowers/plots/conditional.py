@@ -31,7 +31,7 @@ NUM_POINTS = 61
 """Number of points of a curve."""
 
 MOST_CURVES = 6
-"""The most levels of a factor with one curve for each level."""
+"""The largest number of levels, or of distinct numbers, of a column with a curve for each."""
 
 MOST_OBSERVATIONS = 2000
 """The most observations that are drawn, evenly spaced over the rows."""
@@ -128,6 +128,13 @@ def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
     return {name: values for name, values in found.items() if len(values) <= most}
 
 
+def _texts(table: Table, name: str) -> NDArray[np.object_]:
+    """Return the cells of a column as the levels of a factor, or the numbers, are written."""
+    cells = table.column(name).tolist()
+    is_text = table.is_factor(name)
+    return np.array([str(c) if is_text else f"{float(c):.15g}" for c in cells], dtype=object)
+
+
 def _reference(fit: Fit, num: int, **cells: Any) -> Table:
     """Return a table of `num` rows with fixed values in all columns except the given ones."""
     from pyflowers.analysis.average_effects import factor_levels, trials_of
@@ -180,8 +187,7 @@ def _of_levels(fit: Fit, column: str, levels: list[str], theme: Theme) -> Figure
         shown, note = extremes(-quantiles[2])
     figure, ax = named_rows([levels[i] for i in shown], column, theme)
     rng, y = np.random.default_rng(1), _observed(fit)
-    texts = [str(each) for each in own.column(column)]
-    texts = texts if is_text else [f"{float(each):.15g}" for each in texts]
+    texts = _texts(own, column)
     place = {levels[i]: row for row, i in enumerate(shown)}
     at = [i for i, text in enumerate(texts) if text in place]
     at = at[:: -(-len(at) // MOST_OBSERVATIONS) or 1]
@@ -207,8 +213,6 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     grid = np.linspace(values.min(), values.max(), NUM_POINTS)
     figure = style.new_figure(3.4, theme)
     ax = figure.subplots()
-    step = -(-len(y) // MOST_OBSERVATIONS)
-    ax.plot(values[::step], y[::step], ".", ms=4, color=theme.data, alpha=0.45, zorder=1)
     handles = [style.key("observed", marker=".", ls="", color=theme.data)]
     if spread is not None:
         curves = _of_labels(fit, column, spread, grid)
@@ -216,13 +220,16 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
         handles.append(style.key(f"each {label(spread)}, median", color=theme.muted, lw=0.8))
     few = _few_numbers(fit, [by], MOST_CURVES) if by else {}
     levels = {**few, **factor_levels(fit)}[by] if by else [None]
-    medians = []
+    medians, seen = [], np.arange(0, len(y), -(-len(y) // MOST_OBSERVATIONS))
+    texts = _texts(own, by)[seen] if by else np.array([])
     for level, color in zip(levels, _colours(theme, len(levels)), strict=True):
         fixed: dict[str, Any] = {column: grid}
+        here, dots = seen, theme.data
         if by is not None and level is not None:
-            is_text = own.is_factor(by)
-            fixed[by] = np.full(NUM_POINTS, level if is_text else float(level))
-            fixed[by] = fixed[by].astype(object) if is_text else fixed[by]
+            value, kind = (level, object) if own.is_factor(by) else (float(level), float)
+            fixed[by] = np.full(NUM_POINTS, value, dtype=kind)
+            here, dots = seen[texts == level], color
+        ax.plot(values[here], y[here], ".", ms=4, color=dots, alpha=0.45, zorder=1)
         draws = _predictor(fit, _reference(fit, NUM_POINTS, **fixed)).expected()
         low, inner_low, median, inner_high, high = np.quantile(
             draws, interval_probs(fit.interval), axis=(0, 1)

@@ -368,7 +368,7 @@ def _settings(theme: Theme) -> Any:
         "axes.titlelocation": "left",
         "axes.titlesize": 9.5,
         "axes.titleweight": "bold",
-        "axes.titley": 1.0,  # the default, but without a search for ticks above the axes
+        "axes.titley": 1.0,  # the usual place, without a search for ticks above the axes
         "font.family": list(_fonts()),
         "font.size": 9,
         "grid.color": theme.grid,

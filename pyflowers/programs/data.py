@@ -461,7 +461,7 @@ class Rows:
     labels : mapping of str to Labels
         The columns that are read as labels.
     parsed : dict of str to array
-        The numbers that have been read, by the user's name of the column.
+        The numbers that have been read, by the user's name for the column.
     designs : dict of str to (array, tuple of str)
         The design matrices that have been built, by their terms.
     """

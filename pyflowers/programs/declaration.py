@@ -451,7 +451,7 @@ class FormulaText(Record):
         Its family.
     sha256 : str
         Digest of the program and its ``[prediction]`` as they were written. If either has been
-        edited since, only the text of the program is used, not the formula's code in NumPy.
+        edited since, the edited text is used, without the NumPy code that comes with a formula.
     """
 
     text: str

@@ -603,7 +603,7 @@ class Program(Shown):
         Parameters
         ----------
         centered : bool, mapping of str to bool, or None
-            Whether the group effects are sampled in the centered parametrisation, see :meth:`fill`.
+            Whether the group effects are sampled in the centered parametrisation; see :meth:`fill`.
 
         Returns
         -------

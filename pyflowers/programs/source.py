@@ -312,7 +312,7 @@ def _stays_inside(name: str) -> bool:
 
 
 def _block_bodies(text: str) -> dict[str, str]:
-    """Return the text of each block of a program, without comments and contents of strings."""
+    """Return the text of each block of a program, without comments or the contents of strings."""
     plain = _COMMENT_OR_STRING.sub(lambda m: '""' if m[0].startswith('"') else " ", text)
     return {
         " ".join(match[1].split()): plain[match.end() : _closing(plain, match.end())]

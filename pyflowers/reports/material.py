@@ -178,7 +178,7 @@ class ReportTable:
     Attributes
     ----------
     caption : str
-        The content of the table.
+        What the table shows.
     head : sequence of str
         A heading for each column.
     rows : sequence of sequence of str or Markup

@@ -124,7 +124,7 @@ class StanDensity:
         self.names = self._density.names
         self.dim = len(self.names)
         self.dims = _dims(self._density.elements, self.source)
-        own = self.source.blocks.parameters  # a tuple t is t.1, t.2, … in Stan's output
+        own = self.source.blocks.parameters  # the parts of a tuple t are t.1, …
         self._parameters = [name for name in self.dims if name.partition(".")[0] in own]
 
     def log_density(self, x: FloatArray, /) -> FloatArray:

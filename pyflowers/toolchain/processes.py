@@ -46,7 +46,8 @@ otherwise nothing would be left to kill the child. The watch survives all of the
 
 SECONDS_TO_DIE = 2.0
 
-_has_shell = os.name == "posix"
+_has_shell = hasattr(os, "mkfifo")
+"""Whether this is a POSIX system: Windows has neither the shell nor process groups."""
 
 
 class _Lifeline:
@@ -169,14 +170,16 @@ def started(
     try:
         yield process
         if process.poll() is None:
-            process.communicate()  # nobody else reads the rest of its output
+            process.communicate()  # nothing else reads the rest of its output
     finally:
         lifeline.cut()
         try:
             process.wait(SECONDS_TO_DIE)
         except subprocess.TimeoutExpired:  # the watch did not kill it
             with suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
+                if _has_shell:
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.kill()
             process.wait()
         for stream in filter(None, (process.stdout, process.stderr)):
             stream.close()

@@ -307,6 +307,12 @@ def test_figures_of_conditional_effects(theme):
     )
     curves = [line.get_ydata() for line in ax.lines if line.get_linewidth() == 1.8]
     assert len(curves) == 3
+    # The observations of a level have the colour of its curve.
+    colours = [line.get_color() for line in ax.lines if line.get_linewidth() == 1.8]
+    dots = [line for line in ax.lines if line.get_marker() == "."]
+    assert [line.get_color() for line in dots] == colours
+    for line, level in zip(dots, ("high", "low", "zero"), strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), X[FRAME.dose == level])
     np.testing.assert_allclose(curves[0], np.median(np.exp(eta), axis=(0, 1)), rtol=1e-10)
     spread = plots.conditional_effects(fit, "x", spread="site", theme=theme).axes[0]
     thin = [line for line in spread.lines if line.get_linewidth() == 0.6]

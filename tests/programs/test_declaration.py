@@ -208,7 +208,7 @@ INFERRED = [
             "age": Column(column="age", per="rat"),
         },
     ),
-    # An ordinal outcome is not a label, because order of appearance would change its categories.
+    # An ordinal outcome is not a label, because numbering by order of appearance would change it.
     (
         "int N; int K; array[N] int<lower=1, upper=K> y;",
         ["y"],

@@ -1,0 +1,51 @@
+"""pyflowers without what Windows lacks: see without_posix/sitecustomize.py."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+PARTS = ("data", "programs", "fits", "engines", "posterior", "samplers", "plots", "workflow")
+
+
+def run(*words, cwd=HERE.parent):
+    """Run a module of Python without POSIX."""
+    path = os.pathsep.join((str(HERE / "without_posix"), str(HERE.parent)))
+    command = [sys.executable, *map(str, words)]
+    env = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd, env=env)
+
+
+def test_what_is_taken_away():
+    code = "import os, fcntl"
+    done = run("-c", code)
+    assert "ModuleNotFoundError: import of fcntl halted" in done.stderr
+    assert "no attribute 'fork'" in run("-c", "import os; os.fork()").stderr
+
+
+def test_a_fit_with_figures(tmp_path):
+    done = run(
+        "-m", "pyflowers", "fit", "iid_normal", "--engine", "stanli", "--out", tmp_path / "run"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "plots" / "trace.png").is_file()
+
+
+def test_a_batch_is_refused(tmp_path):
+    done = run("-m", "pyflowers", "sbc", "iid_normal", "--sims", "10", "--out", tmp_path / "sbc")
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith(
+        "error: a batch needs file locks, which this system lacks; run it on Linux or macOS, or on "
+        "Windows in WSL"
+    )
+    assert not (tmp_path / "sbc").exists()
+
+
+@pytest.mark.slow
+def test_the_suite():
+    quick = ("-m", "not slow and not browser", "-n", "auto", "--dist", "loadfile", "-q")
+    done = run("-m", "pytest", *quick, *(f"tests/{part}" for part in PARTS))
+    assert done.returncode == 0, done.stdout[-5000:]
