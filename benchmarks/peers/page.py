@@ -122,6 +122,7 @@ def missing(results: Sequence[Result]) -> list[str]:
     for result in results:
         if result.status != "done":
             words = result.reason.replace("|", "/").rstrip(".")
+            words = f"no {words}" if result.status == "stopped" else words
             where = f"{label_of(result.method)}, {table_of(result.size).label}"
             lines.append(f"- {where}, {result.status}: {words}.")
     absent: dict[tuple[str, str], list[str]] = {}

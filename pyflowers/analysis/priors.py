@@ -1,6 +1,6 @@
 """Draws from the prior, and the data that they imply for the user's design.
 
-Only groups, times and covariates are needed; observed values are not read. Draws come from the
+Only groups, times and covariates are needed; observed values are read only for a formula. Draws come from the
 program's prior in NumPy if it has one, otherwise from Stan with ``prior_only = 1``.
 
 Such data may span hundreds of orders of magnitude. Quantiles are therefore draws and not averages
@@ -185,8 +185,9 @@ def prior(
         A program that can draw from its prior: with a :class:`pyflowers.PriorModel` in Python, as
         the shipped programs have, or with ``prior_only`` in Stan, as formulas have.
     data : path, DataFrame, mapping or Data, optional
-        The design: groups, times, covariates. The observed column is not read and may be missing.
-        Default: the example of the program.
+        The design: groups, times, covariates. The observed column is not read and may be missing,
+        except with a formula, whose default priors depend on it. Default: the example of the
+        program.
     draws : int
         Number of draws, at least 4. With ``prior_only``, this is the total over four chains.
     seed : int, optional

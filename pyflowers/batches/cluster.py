@@ -24,7 +24,7 @@ try:
     from distributed import CancelledError, Client, Future, WorkerPlugin, get_worker
     from distributed.scheduler import KilledWorker
 except ImportError as error:
-    raise ConfigError("Dask is not installed; run pip install 'pyflowers[dask]'") from error
+    raise ConfigError("Dask is not installed; install pyflowers with its extra dask") from error
 
 AHEAD = 3
 """Number of jobs that are submitted for each thread of the cluster."""

@@ -48,9 +48,9 @@ def prior_command(
 ) -> int:
     """Draw from a model's prior and show the data that it implies for your design.
 
-    TABLE, or --data, has your groups, times and covariates; its observed values are not read and
-    may be missing. The command prints quantiles of the parameters and of statistics of the implied
-    data.
+    TABLE, or --data, has your groups, times and covariates. Its observed values are not read and
+    may be missing, except with a formula, whose default priors depend on them. The command prints
+    quantiles of the parameters and of statistics of the implied data.
 
       pyflowers prior multilevel_poisson --prior mu_mean=1.5 --prior mu_sd=1
       pyflowers prior "weight ~ age + (age | rat)" rats.csv --out prior

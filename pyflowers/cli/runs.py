@@ -252,8 +252,8 @@ def contrast_command(
 
     RUN is a run folder of pyflowers fit. EXPR is a number, such as "mu_plant[rose] - mu_plant[1]";
     a condition, such as "mu_plant[3] > mu_plant[1] and mu > 0"; or "rank(mu_plant)", for the
-    probabilities of being the largest and of being one of the three largest. Name an element by its
-    label or by its position, which starts at 1. For a formula, mu[subject 308] is the expected
+    probabilities of being the largest, among the three largest, or the smallest. Name an element by
+    its label or by its position, which starts at 1. For a formula, mu[subject 308] is the expected
     response averaged over the rows where subject is 308, and mu is the average over all rows.
 
     Operators are + - * / **, comparisons, and, or, not. Functions are abs, exp, log, sqrt and rank;

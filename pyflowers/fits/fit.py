@@ -341,8 +341,8 @@ class Fit(Shown):
         Parameters
         ----------
         folder : str or Path
-            The folder. An earlier run in it is replaced if it had the same inputs: program, data,
-            priors, engine, options and seed.
+            The folder. An earlier run in it is replaced if it had the same inputs: program with
+            declaration, data, priors, engine, options, initial values and seed.
         plots : mapping of str to matplotlib.figure.Figure or bytes, optional
             Figures, or the bytes of images, by file name.
         overwrite : bool

@@ -159,14 +159,15 @@ class RunRecord(Record):
     independent : mapping of str to float, or None
         For independent draws, the measurements of their sampler; None for Markov chains.
     streamed : bool
-        Whether some quantities were summarised during sampling, so that only the draws named in
-        ``options.keep`` were kept.
+        Whether some quantities were summarised during sampling, so that of these only the draws
+        named in ``options.keep`` were kept.
     interval : float
         Probability of the intervals that tables and figures of the fit show.
     packages : mapping of str to str
         Versions of the packages.
     omitted_groups : tuple of str
-        Groups of the InferenceData that were too large to keep.
+        Groups of the InferenceData that are left out, because they are too large or depend on
+        draws that were not kept.
     files : tuple of str
         The files of the run folder, relative to it.
     """

@@ -103,7 +103,8 @@ class Column(Kind):
     index : bool
         Whether the program needs the 1-based position of the label of each row.
     order : str
-        Order of the labels: ``appearance`` in the rows, or ``value`` for numbers and dates.
+        Order of the labels: ``appearance`` in the rows, or ``value`` for numbers and dates. A
+        column that is found by its name, without a declaration, has the order ``value``.
     per : str or None
         Another column; there is one value for each of its labels.
     lower : float or None
@@ -273,7 +274,7 @@ class Value(Kind):
     Attributes
     ----------
     value : number or array
-        Value of the variable.
+        Value of the variable. A number for a vector is repeated for each row.
     """
 
     model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
@@ -353,7 +354,8 @@ class Parameter(Record):
         Its unit; ``{value}``, ``{group}`` and ``{time}`` stand for the table's columns, and
         ``per {time}`` is left out if the table has no times.
     prior : str
-        Its prior in Stan's notation, such as ``normal(mu_mean, mu_sd)``.
+        Its prior in Stan's notation, such as ``normal(mu_mean, mu_sd)``. This only describes the
+        prior, which the program sets.
     log_axis : bool or None
         Whether figures show it on a logarithmic axis. Default: if its tail requires one.
     """
@@ -386,7 +388,7 @@ class Roles(Record):
     held_out : str
         An ``int`` for each observation: 1 if the likelihood leaves the observation out.
     group_mean : str
-        The mean of each group, for the shrinkage plot.
+        The mean of each group, for figures of the groups.
     """
 
     observed: str = "y"
@@ -427,8 +429,8 @@ class PredictionRule(Record):
         block stands for its value in the row.
     effects : mapping of str to str
         The population from which the effects of a label that is not in the data are drawn:
-        ``r = "normal(0, tau)"``, or ``"multi_normal(sd, cor)"`` for the correlated columns of a
-        matrix.
+        ``r = "normal(0, tau)"``, ``"multi_normal(sd, cor)"`` for the correlated columns of a
+        matrix, or ``"scaled_inv_chi_square(nu, scale)"`` for variances.
     where : mapping of str to str
         Definitions of names in the expressions, or of parameters of the family, that are not
         quantities of the program: ``sigma = "sqrt(sigma2)"``.

@@ -35,9 +35,9 @@ class BatchData(DataConfig):
     Attributes
     ----------
     files : tuple of str
-        Patterns such as ``sites/*.csv``. There is one task per file.
+        Patterns such as ``sites/*.csv``. Each file is one table.
     by : str or None
-        A column of `file`. There is one task per label.
+        A column of `file`. Each label's rows are one table.
     """
 
     files: tuple[str, ...] = ()

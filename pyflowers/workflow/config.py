@@ -105,11 +105,14 @@ class SamplerConfig(SamplerOptions):
 
     Attributes
     ----------
+    seed : int or None
+        Seed of the random numbers, 0 to 2³² − 1; 0 has no special meaning. Default: drawn at random
+        and recorded.
     centered : bool or mapping or None
         The parametrisation of a program that offers a choice, by group if it differs between
         groups. Default: the program's choice.
     engine : str
-        The engine.
+        The engine; ``auto`` is CmdStan if it is installed, otherwise stanli.
     """
 
     seed: Annotated[int | None, Field(ge=0, le=2**32 - 1, strict=True)] = None  # type: ignore[assignment]
@@ -200,7 +203,7 @@ class OutputConfig(Record):
     report : path or None
         An HTML report to write. Default: none.
     check : bool
-        Whether failed diagnostics give exit status 3.
+        Whether the exit status is 3 if a part of a verdict fails, or a model refuses the data.
     """
 
     folder: Path = Path("results")

@@ -168,7 +168,7 @@ def test_what_was_not_run_is_listed_with_its_reason():
     late = Result("1000x100", "brms", 1, "stopped", "first posterior after 600 s")
     failed = Result("3x4", "pymc", 1, "failed", "no compiler | here.")
     text = "\n".join(page.missing([late, failed]))
-    assert "- brms, rstan, 1,000 × 100, stopped: first posterior after 600 s." in text
+    assert "- brms, rstan, 1,000 × 100, stopped: no first posterior after 600 s." in text
     assert "- 100,000 × 48, stopped on 1,000 × 100, which is smaller: brms, rstan." in text
     assert "- 200 × 48, not measured yet: all methods." in text
     assert "- PyMC, 3 × 4, failed: no compiler / here." in text

@@ -23,7 +23,7 @@ Every command explains itself with `--help`; this page is made from the same tex
 | exit status | meaning |
 |---|---|
 | 0 | done |
-| 1 | an error, in one line; for `doctor`: a problem was found |
+| 1 | an error, which is printed; for `doctor`: a problem was found |
 | 2 | wrong usage |
 | 3 | done, but something failed: with `fit --check`, and for `check`, `sbc`, `batch` and `replay` |
 """

@@ -319,13 +319,14 @@ class Model:
                 name = f"{name.rstrip('_')}_group"
             matrix, effects = self.design(_with_ones(term.effects))
             means, error = self._means_and_errors(term)
-            between = _between(means, error)
+            around = self._around(term)
+            between = _between(means, error, around)
             centered = self.parametrisations.get(term.group)
             if centered is None:
                 ratio = float(between / np.median(error))
-                ratio = ratio if len(effects) == 1 else self._smallest_ratio(term, matrix)
+                ratio = ratio if len(effects) == 1 else self._smallest_ratio(term, matrix, around)
                 least = WELL_KNOWN if self._inner(term) else KNOWN
-                centered = ratio * _lower_limit(len(means)) > least
+                centered = ratio * _lower_limit(len(means) - int(around.max())) > least
             spread.append(between / len(means))
             found.append(Effects(term, name, effects, bool(centered)))
         # Each coefficient is added to one term, the one whose mean the data determine least. A term
@@ -357,6 +358,12 @@ class Model:
         codes, own = list(self._codes.values()), self._codes[term.group]
         outer = [i for i, other in enumerate(codes) if _lies_within(own, other)]
         return max(outer, key=lambda i: codes[i].max(), default=None)
+
+    def _around(self, term: GroupTerm) -> NDArray[np.int64]:
+        """Return the position of the finest group around each group of a term; 0 without one."""
+        place, own = self._outer(term), self._codes[term.group]
+        codes = np.zeros_like(own) if place is None else list(self._codes.values())[place]
+        return codes[np.unique(own, return_index=True)[1]]
 
     def _inner(self, term: GroupTerm) -> list[NDArray[np.int64]]:
         """Return the label positions of other groups that are nested in the groups of a term."""
@@ -424,7 +431,9 @@ class Model:
         fixed = np.hstack([np.ones((len(self.table), 1)), self.population_design[0]])
         return np.asarray(fixed @ np.linalg.lstsq(fixed, self.linked, rcond=None)[0])
 
-    def _smallest_ratio(self, term: GroupTerm, matrix: FloatArray) -> float:
+    def _smallest_ratio(
+        self, term: GroupTerm, matrix: FloatArray, around: NDArray[np.int64]
+    ) -> float:
         """Return how precisely the data determine the least precisely determined effect of a term.
 
         The effects of each group and their errors come from one step of weighted least squares from
@@ -456,7 +465,7 @@ class Model:
         scale = float(np.sum(weight * rest**2)) / dof
         errors = np.diagonal(covariance, axis1=1, axis2=2) * (max(scale, 1) if is_count else scale)
         return min(
-            _between(own, error) / float(np.median(error))
+            _between(own, error, around) / float(np.median(error))
             for own, error in zip(effects.T, errors.T, strict=True)
         )
 
@@ -510,14 +519,18 @@ class Model:
         return np.asarray(np.log(ratio)), np.asarray(max(dispersion, 1.0) / total)
 
 
-def _between(means: FloatArray, error: FloatArray) -> float:
-    """Return the variance between groups in excess of their errors (DerSimonian and Laird 1986)."""
-    weight = 1 / error
-    total = weight.sum()
-    if len(means) < 2 or not np.isfinite(error).all() or total == 0:
+def _between(means: FloatArray, error: FloatArray, around: NDArray[np.int64]) -> float:
+    """Return the variance between groups in excess of their errors (DerSimonian and Laird 1986).
+
+    Of groups within others, whose positions are `around`, it is the variance within those.
+    """
+    weight, num = 1 / error, len(means) - 1 - int(around.max())
+    total = np.bincount(around, weight)
+    if num < 1 or not np.isfinite(error).all() or not total.all():
         return 0.0
-    spread = float(np.sum(weight * (means - np.average(means, weights=weight)) ** 2))
-    return float((spread - len(means) + 1) / (total - np.sum(weight**2) / total))
+    centre = np.bincount(around, weight * means) / total
+    spread = float(np.sum(weight * (means - centre[around]) ** 2))
+    return float((spread - num) / (weight.sum() - np.sum(np.bincount(around, weight**2) / total)))
 
 
 def _lower_limit(num: int) -> float:
