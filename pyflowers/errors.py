@@ -8,8 +8,8 @@
     ├── CompileError     a Stan program does not compile
     └── FitError         Stan ran and did not finish
 
-Each message is one sentence that states what is wrong, where, and what to do, except that the one of
-CompileError ends with the compiler's. Poor diagnostics are not exceptions but values; see
+Each message is one sentence that states what is wrong, where, and what to do; that of CompileError
+ends with the compiler's. Poor diagnostics are not exceptions but values; see
 :mod:`pyflowers.fits.diagnostics`.
 """
 

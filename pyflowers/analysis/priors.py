@@ -1,7 +1,7 @@
 """Draws from the prior, and the data that they imply for the user's design.
 
-Only groups, times and covariates are needed; observed values are read only for a formula. Draws come from the
-program's prior in NumPy if it has one, otherwise from Stan with ``prior_only = 1``.
+Only groups, times and covariates are needed; observed values are read only for a formula. Draws
+come from the program's prior in NumPy if it has one, otherwise from Stan with ``prior_only = 1``.
 
 Such data may span hundreds of orders of magnitude. Quantiles are therefore draws and not averages
 of draws, and values beyond the range of floating-point numbers are infinite.

@@ -10,8 +10,8 @@ is accepted.
 
 An error in the lecture: the handout's proposal m + x · U(0, 1) moves only right, so q(m | m′) is 0,
 and the ratio without q, which the handout uses, violates detailed balance. The chain never comes
-back. With the Hastings correction every move is rejected, which is correct but useless. A random sign
-repairs the proposal.
+back. With the Hastings correction every move is rejected, which is correct but useless. A random
+sign repairs the proposal.
 
 References
 ----------

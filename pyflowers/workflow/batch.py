@@ -37,7 +37,7 @@ class BatchData(DataConfig):
     files : tuple of str
         Patterns such as ``sites/*.csv``. Each file is one table.
     by : str or None
-        A column of `file`. Each label's rows are one table.
+        A column of `file`. Each label is one table.
     """
 
     files: tuple[str, ...] = ()
