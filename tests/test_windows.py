@@ -50,6 +50,5 @@ def test_a_batch_is_refused(tmp_path):
 def test_the_suite():
     quick = ["-m", "not slow and not browser", "-n", "auto", "--dist", "loadfile", "-q"]
     quick += ["-k", " and ".join(f"not {name}" for name in BATCHES)]
-    quick += ["-W", "ignore:only soft file lock"]  # which filelock has on Windows, in another way
     done = run("-m", "pytest", *quick, *(f"tests/{part}" for part in PARTS))
     assert done.returncode == 0, done.stdout[-5000:]

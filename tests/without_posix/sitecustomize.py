@@ -9,12 +9,14 @@ import os
 import signal
 import sys
 
+import filelock  # noqa: F401  (its locks on Windows are others)
+
 for module in ("fcntl", "grp", "pwd", "resource", "termios"):
     sys.modules[module] = None
 
 for owner, names in (
     (os, "fork forkpty register_at_fork killpg setsid mkfifo geteuid sched_getaffinity"),
-    (os, "O_NOFOLLOW O_NONBLOCK O_CLOEXEC O_DIRECTORY sysconf"),
+    (os, "O_NOFOLLOW O_CLOEXEC O_DIRECTORY sysconf"),
     (signal, "SIGALRM SIGHUP SIGUSR1 SIGUSR2 setitimer alarm"),
 ):
     for name in names.split():
