@@ -184,11 +184,6 @@ class Ledger:
         ConfigError
             If the disk is full or the folder is gone; the ledger is unchanged.
         """
-        if fcntl is None:
-            raise ConfigError(
-                "a batch needs file locks, which this system lacks; run it on Linux or macOS, or "
-                "on Windows in WSL"
-            )
         self._bytes, self._written = 0, time.monotonic()
         with writing(self.folder):
             self._database.commit()

@@ -177,9 +177,7 @@ def started(
             process.wait(SECONDS_TO_DIE)
         except subprocess.TimeoutExpired:  # the watch did not kill it
             with suppress(OSError):
-                if _has_shell:
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL) if _has_shell else process.kill()
             process.wait()
         for stream in filter(None, (process.stdout, process.stderr)):
             stream.close()

@@ -79,11 +79,19 @@ def test_so_it_is_for_counts(family, rows):
     assert found == {"g": rows == 200}
 
 
-def nested():
+def nested(sd_site=1, sd_plot=1):
     rng = np.random.default_rng(3)
     outer, inner = np.repeat(np.arange(20), 12), np.repeat(np.arange(60), 4)
-    y = rng.normal(size=20)[outer] + rng.normal(size=60)[inner] + rng.normal(0, 0.3, size=240)
-    return pd.DataFrame({"site": outer, "plot": inner, "y": y})
+    y = sd_site * rng.normal(size=20)[outer] + sd_plot * rng.normal(size=60)[inner]
+    return pd.DataFrame({"site": outer, "plot": inner, "y": y + rng.normal(0, 0.3, size=240)})
+
+
+def test_of_nested_groups_only_the_variance_within_the_outer_ones_counts():
+    """Sites differ by more than ten times the error of a plot's mean, but the plots of a site hardly do."""
+    formula = "y ~ 1 + (1 | site / plot)"
+    assert not centered(formula, nested(sd_site=2, sd_plot=0.05))["site_plot"]
+    assert centered(formula, nested(sd_site=2, sd_plot=1))["site_plot"]
+    assert centered("y ~ 1 + (1 | plot)", nested(sd_site=2, sd_plot=0.05))["plot"]
 
 
 @pytest.mark.parametrize(
