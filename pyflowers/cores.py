@@ -36,7 +36,7 @@ _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use; a container may limit them."""
+    """Return the number of cores on which this process may run, regardless of any CPU quota."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -87,7 +87,7 @@ def in_order(tasks: Sequence[Callable[[], T]]) -> Iterator[T]:
 
 
 _MOST_NUMBERS = 1_000
-"""The most entries in the queue, a pipe that holds at least 4 KiB.
+"""The largest number of entries in the queue, a pipe that holds at least 4 KiB.
 
 With more tasks than this, an entry stands for several.
 """
@@ -107,7 +107,7 @@ def each(tasks: Sequence[Callable[[], T]]) -> list[T]:
     Raises
     ------
     Exception
-        The first exception that a task raised.
+        An exception that a task raised.
     """
     return alongside(_nothing, tasks)[1]
 
@@ -120,7 +120,8 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
     work : callable
         Its result need not be picklable.
     tasks : sequence of callable
-        Their results must be picklable. The tasks do not see changes that `work` makes.
+        Their results must be picklable. The tasks must not depend on changes that `work` makes,
+        which only those done in this process see.
 
     Returns
     -------
@@ -132,7 +133,7 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
     Raises
     ------
     Exception
-        The exception that `work` raised, or the first that a task raised.
+        The exception that `work` raised, or one that a task raised.
     """
     global _take
     num = processes(len(tasks)) if work is _nothing else processes(len(tasks) + 1)
@@ -151,7 +152,7 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
     os.close(into)
 
     def take() -> dict[int, T]:
-        """Do tasks until none is left. Each read takes a whole entry, which no one else reads."""
+        """Do tasks until none is left. Each read takes one whole entry out of the pipe."""
         done = {}
         while taken := os.read(queue, 4):
             for number in range(int.from_bytes(taken, "little"), len(tasks), step):
@@ -167,7 +168,7 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
             children = [pool.submit(_taken) for _ in range(num - 1)]  # forks all children
             done, results = work(), take()
             for child in children:
-                with suppress(BrokenProcessPool):  # the child was killed; its tasks are done below
+                with suppress(BrokenProcessPool):  # a child was killed; its tasks are done below
                     results |= child.result()
             results |= {i: task() for i, task in enumerate(tasks) if i not in results}
         pool.shutdown()
@@ -211,7 +212,7 @@ def _begin(parent_ended: int, lifeline: int) -> None:
 
 
 def _end_with_parent(parent_ended: int) -> None:
-    """Exit when the pipe closes, because only the parent holds its other end."""
+    """Exit when the pipe closes; only the parent holds its other end."""
     os.read(parent_ended, 1)
     os._exit(1)
 

@@ -28,24 +28,24 @@ def digest(*parts: str) -> str:
 
 
 def digest_of(value: Any) -> str:
-    """Return a digest of a value: equal values have equal digests on every machine.
+    """Return a digest of a value, which is the same on every machine.
 
     Parameters
     ----------
     value
-        Numbers, texts, arrays, and mappings and sequences of these; anything else is pickled, and
-        the pickle is digested.
+        Numbers, texts, paths, arrays, and mappings, sequences and sets of these. Anything else is
+        pickled; the digest of its pickle may depend on the versions of Python and packages.
     """
     return digest(json.dumps(_plain(value), sort_keys=True))
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in a form for JSON in which different values have different texts."""
+    """Return a value in a form for JSON, with digests of numeric arrays and of pickles."""
     for kind, same in ((np.bool_, bool), (np.integer, int), (np.floating, float)):
         if isinstance(value, kind):
             return same(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        # 64-bit numbers in one byte order, so that the array's own type does not matter.
+        # 64-bit numbers in one byte order: width and byte order of the array do not matter.
         wide = np.ascontiguousarray(value, "<f8" if value.dtype.kind == "f" else "<i8")
         content = hashlib.sha256(wide.tobytes()).hexdigest()
         return {"array": [wide.dtype.str, value.shape, content]}

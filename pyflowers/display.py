@@ -24,10 +24,10 @@ INTERVAL = 0.9
 """Default probability of the intervals that tables show."""
 
 MOST_ROWS = 60
-"""The most rows of a table that are shown."""
+"""The largest number of rows of a table that is shown."""
 
 MOST_ELEMENTS = 10
-"""The most elements of each quantity that are shown if a table has too many rows."""
+"""The largest number of elements of each quantity that is shown if a table has too many rows."""
 
 # C0 except tab and newline, DEL, C1, line separators, changes of text direction, surrogates
 _CONTROLS = re.compile(
@@ -36,7 +36,7 @@ _CONTROLS = re.compile(
 
 
 class Styled(str):
-    """Text with a style that pyflowers sets: control characters are escaped, its colours kept."""
+    """Text with a style that pyflowers sets: control characters are escaped, the style is kept."""
 
     style: dict[str, Any]
 
@@ -171,7 +171,10 @@ def percent(prob: float) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return a number to three significant digits, as in tables; a missing moment is a dash."""
+    """Return a number for a table; NaN, such as a moment that does not exist, is a dash.
+
+    It has three significant digits or, between 1,000 and a million, no decimals.
+    """
     if math.isnan(value):
         return "–"
     if value == 0 or not math.isfinite(value):
@@ -184,12 +187,12 @@ _OF_ELPD = ("elpd", "se", "difference", "its se", "p_loo")
 
 
 def format_elpd(value: float) -> str:
-    """Return an elpd, or a number compared with one, to a decimal or more: a few units matter."""
+    """Return an elpd, or a number on its scale, to at least one decimal: a few units matter."""
     return f"{value:.1f}" if 100 <= abs(value) < math.inf else format_number(value)
 
 
 def format_cell(column: str, value: float) -> str:
-    """Return a number of a table as it is printed: R-hat to three decimals, ESS as an integer."""
+    """Return a number as tables print it: R-hat to three decimals, ESS as an integer."""
     if not math.isfinite(value):
         return format_number(value)
     if column.startswith("ess"):
@@ -210,7 +213,7 @@ def label(text: str) -> str:
 
 
 def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
-    """Return the first rows of a table as text, with columns as narrow as the numbers allow."""
+    """Return a table as text, shortened if it is long, with columns as narrow as possible."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -246,7 +249,7 @@ def left_out(table: pd.DataFrame) -> str:
 
 
 def _cut(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table; if it is long, only the first elements of each quantity.
+    """Return a table; if it has too many rows, only the first elements of each quantity.
 
     In this way a thousand groups do not hide the parameters of the population or of a new group.
     """

@@ -3,10 +3,10 @@
     PyflowersError
     ├── DataError        a table, a cell or a label does not suit the model
     ├── ConfigError      an option, a prior or a configuration file is wrong
-    │   └── UnusedOptionError   an option is given that does not apply here
-    ├── ToolchainError   no usable CmdStan, compiler or make
+    │   └── UnusedOptionError   an option was given that does not apply here
+    ├── ToolchainError   CmdStan, the compiler or make is missing or broken, or a disk is full
     ├── CompileError     a Stan program does not compile
-    └── FitError         Stan ran and did not finish
+    └── FitError         Stan, or another computation, started but did not finish
 
 Each message is one sentence that states what is wrong, where, and what to do; that of CompileError
 ends with the compiler's. Poor diagnostics are not exceptions but values; see
@@ -19,19 +19,19 @@ class PyflowersError(Exception):
 
 
 class DataError(PyflowersError):
-    """The data cannot be used; the message names the file, the row and the column."""
+    """The data cannot be used; the message names the place, such as file, row and column."""
 
 
 class ConfigError(PyflowersError):
-    """An option or a prior cannot be used; the message names it and the values allowed."""
+    """An option, a prior or a configuration file cannot be used; the message names it."""
 
 
 class UnusedOptionError(ConfigError):
-    """An option is given that does not apply here: a usage error."""
+    """An option was given that does not apply here: a usage error."""
 
 
 class ToolchainError(PyflowersError):
-    """CmdStan, the C++ compiler or make is missing or broken; the message names the remedy."""
+    """CmdStan, the compiler or make is missing or broken, or temporary files cannot be written."""
 
 
 class CompileError(PyflowersError):
@@ -39,4 +39,4 @@ class CompileError(PyflowersError):
 
 
 class FitError(PyflowersError):
-    """Stan stopped early; the message includes Stan's message."""
+    """Stan, or another computation, did not finish; the message includes Stan's, if any."""

@@ -1,4 +1,4 @@
-"""Progress of long-running work: a bar on a terminal, a line in the log elsewhere."""
+"""Progress of long-running work: a line in the log, and a bar on a terminal."""
 
 import logging
 import os

@@ -119,7 +119,13 @@ def as_path(value: Any, what: str, error: type[PyflowersError] = ConfigError) ->
 
 
 def within_record(function: Any, *values: Any) -> Any:
-    """Call a check of pyflowers inside a pydantic validator, which adds the key to the message."""
+    """Call a check of pyflowers inside a pydantic validator, which adds the key to the message.
+
+    Raises
+    ------
+    ValueError
+        With the message of the PyflowersError that the check raised.
+    """
     try:
         return function(*values)
     except PyflowersError as error:
@@ -127,7 +133,7 @@ def within_record(function: Any, *values: Any) -> Any:
 
 
 def _first_complaint(record: type[BaseModel], invalid: ValidationError) -> str:
-    """Return the most specific complaint; members of a union complain about each other's keys."""
+    """Return the complaint about the first unknown key or, if all keys are known, the first one."""
     errors = invalid.errors(include_url=False)
     # A misspelt key is also reported as missing.
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
@@ -147,7 +153,7 @@ def _first_complaint(record: type[BaseModel], invalid: ValidationError) -> str:
 
 
 def tag_of(record: type[Record]) -> str:
-    """Return the tag of a record in a union; it differs from every possible key of a file."""
+    """Return the tag of a record in a union; no field of a record can have this name."""
     return f"<{record.__name__}>"
 
 

@@ -88,7 +88,7 @@ def module_command(name: str, *arguments: str) -> list[str]:
 
 
 def module_environment(**more: str) -> dict[str, str]:
-    """Return the environment for a module's command: this process's, its import path and `more`."""
+    """Return this process's environment with `more` added and its import path in PYTHONPATH."""
     path = os.pathsep.join(dict.fromkeys(entry or str(Path.cwd()) for entry in sys.path))
     return {**os.environ, **more, "PYTHONPATH": path}
 
@@ -102,7 +102,7 @@ def arviz() -> Any:
 
 
 def in_arviz(groups: Mapping[str, xr.Dataset]) -> Any:
-    """Return groups in the type of the installed ArviZ: InferenceData, or from 1.0 on, DataTree."""
+    """Return groups in the type of the installed ArviZ: InferenceData, or DataTree from 1.0 on."""
     az = arviz()
     if version("arviz").startswith("0."):
         return az.InferenceData(**groups)

@@ -44,7 +44,7 @@ _FULL = os.strerror(errno.ENOSPC)
 
 
 class DiskError(ToolchainError):
-    """A disk is full or cannot be written; the message names the place and the remedy."""
+    """A folder cannot be written to; the message names the folder, the reason and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class FileKind:
 
 
 def check_folder(path: str | Path, kind: FolderKind) -> Path:
-    """Refuse a folder that cannot be written or holds something else, before any work is done.
+    """Refuse a folder that cannot be written or holds a user's files, before any work is done.
 
     Returns
     -------
@@ -125,7 +125,8 @@ def check_folder(path: str | Path, kind: FolderKind) -> Path:
     Raises
     ------
     ConfigError
-        If it is a file, holds a file that pyflowers did not write, or cannot be replaced.
+        If it is a file, holds a file that pyflowers did not write, or cannot be written or
+        replaced.
     """
     with _checking(path, kind.name) as target:
         if target.exists() and not target.is_dir():
@@ -268,7 +269,7 @@ def staging(parent: Path) -> Iterator[Path]:
             break
         except (BlockingIOError, FileNotFoundError):
             continue  # another process removed it as a leftover before it was locked
-        except OSError:  # the disk is full
+        except OSError:  # such as a full disk
             shutil.rmtree(folder, ignore_errors=True)
             raise
     try:
@@ -347,7 +348,7 @@ def temporary_folder() -> Iterator[Path]:
     Raises
     ------
     DiskError
-        If TMPDIR cannot be written.
+        If there is no folder for temporary files, or it cannot be written to.
     """
     try:
         parent = Path(tempfile.gettempdir()).resolve()
@@ -422,14 +423,16 @@ def _is_staging(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> int | None:
-    """Lock a staging folder and return the lock; None where the system has no locks.
+    """Lock a staging folder and return the lock; None where locks are not supported.
 
     Raises
     ------
     BlockingIOError
-        If a process holds it.
+        If another process holds the lock.
     FileNotFoundError
-        If it is gone.
+        If the folder is gone.
+    OSError
+        If the file ``lock`` cannot be opened.
     """
     if fcntl is None:
         return None

@@ -9,7 +9,7 @@ middle half of the ratios. All workers have started and fitted once before the c
 - *one core*: client and worker pinned to the core of the bare calls.
 - *two cores*: two workers, in addition to the client.
 - *both*: bare calls in two parallel processes, each pinned to a core, against one of them while the
-  other is idle. This is the speedup of two cores of this machine for independent work.
+  other is idle. Half the ratio is the efficiency of two cores of this machine for independent work.
 - *loop*: `pyflowers.fit(…, engine="cmdstan").summary()` in a loop, with chains on all cores, which
   is the default, and pinned to one core.
 

@@ -193,7 +193,7 @@ def compile_programs(programs: Sequence[str], folder: Path, first: int) -> Path:
         path.write_text(_ARRAY_ARGUMENT.sub(r"array[\2] \1", text), encoding="utf-8")
         generated = path.with_suffix(".hpp")
         subprocess.run([stan / "stanc", f"--o={generated}", path], check=True)
-        # Each generated file defines these names, for one program.
+        # Every generated file defines these names, so they are numbered.
         names = ("stan_model", "new_model", "get_stan_profile_data")
         lines += [f"#define {name} {name}_{number}" for name in names]
         lines += [f'#include "{generated}"', *(f"#undef {name}" for name in names)]

@@ -3,8 +3,8 @@
 The mean, the 5% and the 95% quantile of mu, log sigma2 and every mu_plant are compared, by their
 differences in combined Monte Carlo standard errors. sigma2 is compared on the log scale, because
 its variance is infinite for the lecture's data, so that its mean has no standard error. The largest
-difference must be below a bound that chance alone exceeds once in ten thousand comparisons of
-posteriors (Bonferroni). ``shift`` is the largest difference of means in posterior standard
+difference must be below a bound that chance alone exceeds at most once in ten thousand comparisons
+of posteriors (Bonferroni). ``shift`` is the largest difference of means in posterior standard
 deviations, because a significant difference may still be small.
 
 The packages' own priors differ for a regression, so its posteriors are only roughly the same. The

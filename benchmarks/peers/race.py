@@ -1,4 +1,4 @@
-"""The race: rounds of all methods in turn. Results are stored after every run; then the page.
+"""The race: rounds of all methods in turn. Results are stored after every run, the page at the end.
 
 Usage: ``python -m benchmarks.peers.race [--sizes S,…] [--methods M,…] [--rounds N] [--limit S]``
 """
@@ -37,9 +37,9 @@ CHAINS, WARMUP, DRAWS, SEED = 4, 1_000, 1_000, 1
 LIMIT = 600.0
 RUNS = page.DOCS / "peers" / "runs.csv"
 FOLDER = Path(__file__).resolve().parent / ".tables"
-"""Folder of the data and of the exact posteriors."""
+"""Folder of the data and of the references."""
 MOST_MEMORY = 0.9
-"""Share of the machine's memory that a run may have."""
+"""Share of the machine's memory that a run may use."""
 PATIENCE = 180.0
 """The longest wait, in seconds, for the load of the previous run to disappear."""
 LAST_WORDS = 300
@@ -163,7 +163,7 @@ def measured(method: Method, size: Table, number: int, limit: float) -> Result:
 
 
 class Overdue:
-    """Whether a posterior takes longer than the limit: first the first, then the further one.
+    """Whether the first or the further posterior takes longer than the limit.
 
     Saving draws, which is not timed, has no limit.
     """

@@ -1,8 +1,9 @@
-"""Results of runs, stored as rows of docs/peers/runs.csv, from which a stopped race resumes.
+"""Results of runs, stored as rows of CSV files in docs/peers, from which a stopped race resumes.
 
-A method that was stopped or failed is not repeated in later rounds. A stopped method is also
-skipped on tables with more rows. So is a method whose time on a smaller table, multiplied by the
-ratio of plants or rows, exceeds the limit, because it would only be stopped.
+A method that was stopped or failed on a table is not repeated there in later rounds. A stopped
+method is also skipped on tables with more rows. So is a method whose time on a smaller table,
+multiplied by the ratio of plants or of rows, whichever is smaller, exceeds the limit, because it
+would only be stopped. Regressions are not judged by other tables.
 """
 
 from __future__ import annotations

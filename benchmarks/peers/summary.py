@@ -17,7 +17,7 @@ LEVEL = 1.05
 """Ratio of two medians up to which neither is reported as the winner."""
 
 QUIET = 0.5
-"""Load per core above which the page reports that other work was running."""
+"""Load per core, in excess of 1, above which the page reports that other work was running."""
 
 
 @dataclass(frozen=True)

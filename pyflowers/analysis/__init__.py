@@ -1,7 +1,8 @@
 """Results of a fit, and how far they can be trusted.
 
-Predictive checks, predictions and contrasts; comparison of models by PSIS-LOO and of methods on one
-posterior; the prior and a posterior's sensitivity to it; simulation-based calibration.
+Predictive checks, predictions, contrasts and average effects; comparison of models by PSIS-LOO and
+of methods on one posterior; the prior and a posterior's sensitivity to it; simulation-based
+calibration.
 
 >>> import pyflowers
 >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")

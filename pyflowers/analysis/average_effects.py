@@ -229,13 +229,14 @@ def effects(
         ``difference`` of the averages, ``ratio`` of the averages, or ``odds ratio`` of the averages
         for responses with a logit link.
     groups : str
-        How the effects of groups enter: ``data``, ``none`` or ``population``, see
+        How the effects of groups enter: ``data``, ``none`` or ``population``; see
         :func:`pyflowers.predict`.
     by : str or sequence of str, optional
         Average separately over the rows that have the same labels in these columns. Default: one
         average over all rows.
     weights : str, optional
-        A numeric column with the weight of each row, such as the number of people in a census.
+        A numeric column with the weight of each row, such as the number of people whom it
+        represents in a census.
     rope : two numbers, optional
         The ends of the region of practical equivalence, on the scale of the effects.
     seed : int, optional
@@ -558,8 +559,8 @@ def _derivative(
 ) -> Change:
     """Return the nodes and weights of a derivative with respect to a column, for each row.
 
-    The nodes are equally spaced around each value, and moved into the range of the column where
-    they would leave it. The weights give the derivative of the polynomial through all nodes.
+    The nodes are equally spaced around each value; where one of them would lie outside `within`,
+    all are moved inside. The weights give the derivative of the polynomial through all nodes.
     """
     size = np.where(values == 0, sd, np.minimum(sd, np.abs(values))) if is_limited else sd
     width = STEP * np.broadcast_to(size, values.shape)

@@ -11,8 +11,8 @@ y_new), so their ranks are uniform. Prior SBC averages over all data that the pr
 posterior SBC tests the computation at the observed data, and needs no proper prior.
 
 A program with an effect for each observation, such as b[N], also has an effect for each new row.
-So that these effects are drawn, the new rows are in the data, but ``held_out`` leaves them out of
-the likelihood.
+So that these effects are drawn too, the new rows are already in the data of the fit to y, but
+``held_out`` leaves them out of its likelihood.
 
 References
 ----------
@@ -56,7 +56,8 @@ PROB = 0.9999
 """Probability of the simultaneous band that the ranks of a quantity must not leave."""
 
 NOTABLE = 0.02
-"""The smallest number of quantities expected outside their bands by chance that a note reports."""
+"""A note gives the number of quantities that are expected outside their bands by chance, if it is
+at least this large."""
 
 INTERVALS = (0.5, 0.9)
 """Central intervals whose coverage is reported."""
@@ -66,8 +67,8 @@ NUM_RANKS = 100
 """Default number of draws among which a true value is ranked."""
 
 PRIOR_THIN = 10
-"""Thinning of the draws of the prior: with ``prior_only`` they come from Markov chains, but the
-bands assume independent data sets."""
+"""Thinning of the draws from which data are simulated: those of Markov chains are autocorrelated,
+but the bands assume independent data sets."""
 
 _LARGEST_COUNT = 2**31 - 1
 """The largest whole number that Stan can store."""
@@ -125,8 +126,8 @@ class Calibration(Shown):
     seed : int
         Seed of the simulated data and of the fits.
     simulator_is_program : bool
-        Whether the program itself drew the parameters and the data. Then only its computation is
-        tested, because an error in its prior or its likelihood would be in the data as well.
+        Whether the program itself drew the parameters, from its prior, and the data. Then only its
+        computation is tested, because an error in its prior or likelihood would be in the data too.
     drop : bool
         Whether to leave out fits with divergences and fits whose effective sample size is below the
         number of draws that a true value is ranked among.
@@ -250,7 +251,7 @@ class Calibration(Shown):
 
     @property
     def num_doubtful(self) -> int:
-        """The number of fits with divergences, or with fewer effective draws than are ranked."""
+        """The number of fits with divergences, or with an ESS below the number of ranked draws."""
         return int(self._all.loc[self._doubtful(self._all), "task"].nunique())
 
     @staticmethod
@@ -259,7 +260,13 @@ class Calibration(Shown):
 
     @property
     def num_draws(self) -> int:
-        """The number of draws that each true value is ranked among."""
+        """The number of draws that each true value is ranked among.
+
+        Raises
+        ------
+        ConfigError
+            If no fit has ranks.
+        """
         found = self.ranks["num_draws"].unique()
         if len(found) != 1:
             raise ConfigError(
@@ -406,7 +413,7 @@ def _chi_square(ranks: NDArray[np.int64], num_draws: int, num_bins: int = 20) ->
 
 
 LOG_LIK = "log_lik"
-"""The log likelihood of all observations together."""
+"""Name of the test quantity that is the log likelihood of all observations together."""
 
 
 def of_fit(
@@ -430,7 +437,8 @@ def of_fit(
     -------
     mapping of str to array
         ``parameter``, ``true``, ``rank``, posterior ``mean`` and ``sd``; and, the same in all rows,
-        ``num_draws``, the smallest effective sample size and the number of divergences.
+        ``num_draws``, the parameters' smallest effective sample size ``ess``, and the number of
+        divergences ``divergent``.
 
     References
     ----------
@@ -492,12 +500,12 @@ def sbc(
     Parameters
     ----------
     program : str, Path or Program
-        A program that can draw from its prior and has ``y_rep``.
+        A program that has ``y_rep`` and, unless `posterior`, can draw from its prior.
     data : path, DataFrame or mapping, optional
-        The design: groups, times, covariates. The observed column is read only if `posterior`.
-        Default: the example of the program.
+        The design: groups, times, covariates. The observed column is read only if `posterior`, or
+        for a formula. Default: the example of the program.
     out : path
-        The folder of the batch, see :func:`pyflowers.batch`.
+        The folder of the batch; see :func:`pyflowers.batch`.
     sims : int
         Number of simulated data sets, at least 1.
     seed : int, optional
@@ -509,26 +517,28 @@ def sbc(
         More test quantities, each as ``module:function``. The function takes draws and data, and
         returns an array of shape (chain, draw).
     num_ranks : int
-        Number of draws that a true value is ranked among, from 50 to the number of draws of a fit.
+        The least number of draws that a true value is ranked among, from 50 to the number of draws
+        of a fit.
     options : mapping, optional
         Sampler options of the fits, such as ``chains``, ``warmup`` and ``draws``.
     engine : str or Engine
-        ``auto``, ``cmdstan``, ``stanli`` or ``exact``, see :func:`pyflowers.fit`.
+        ``auto``, ``cmdstan``, ``stanli`` or ``exact``; see :func:`pyflowers.fit`.
     cmdstan : str or Path, optional
-        The CmdStan to use, see :func:`pyflowers.toolchain.find_cmdstan`.
+        The CmdStan to use; see :func:`pyflowers.toolchain.find_cmdstan`.
     executor : Pool, distributed.Client or Cluster, optional
-        Where to fit, see :func:`pyflowers.batch`. Default: the cores of this machine.
+        Where to fit; see :func:`pyflowers.batch`. Default: the cores of this machine.
     workers : int, optional
         Number of processes on this machine. Default: the usable cores.
     simulate : callable, optional
         Function of (number, seed) that returns draws of parameters and data as a
         :class:`pyflowers.PriorPredictive`; they replace draws from the program's prior. Without
-        it, an error in the program's prior or in its ``y_rep`` cannot be found.
+        it, an error in the prior or the ``y_rep`` of a program that draws with ``prior_only``
+        cannot be found.
     posterior : bool
         Whether to draw the parameters from the posterior given the observed data. Each fit then
         has both the observed and the simulated data (posterior SBC).
     **design
-        How the design is read: ``group``, ``time``, ``columns`` and others, see
+        How the design is read: ``group``, ``time``, ``columns`` and others; see
         :func:`pyflowers.prior`.
 
     Returns
@@ -540,6 +550,8 @@ def sbc(
     ------
     ConfigError
         If the program lacks a capability, a prior is improper, or an option is out of its range.
+    PyflowersError
+        If the design cannot be used, or the parameters cannot be drawn.
 
     See Also
     --------
@@ -735,7 +747,8 @@ def _size_of_rows(program: Program, leaves_out: bool) -> str:
     Raises
     ------
     ConfigError
-        If no rows can be added, because another size or a parameter depends on that variable.
+        If no rows can be added, because there is no such variable, or another size or a parameter
+        depends on it.
     """
 
     def depends(expression: str) -> bool:

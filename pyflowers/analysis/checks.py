@@ -88,7 +88,8 @@ SMALLEST_P = 1e-12
 smaller one."""
 
 MOST_GROUPED = 1_000_000_000
-"""The most values in all data sets with new groups; larger data get fewer such data sets."""
+"""The largest number of values in all data sets with new groups together; it limits the number of
+these data sets."""
 
 GROUP_OUTLIER = "group_outlier"
 LOO_PIT = "loo_pit"
@@ -116,7 +117,7 @@ class PredictiveCheck:
     finding : str
         What a failed check shows about the data, in words; empty if the check passed.
     advice : str
-        What to do if the check failed; empty if it passed.
+        What to do if the check failed; empty if it passed, or for a statistic that was added.
 
     Examples
     --------
@@ -296,8 +297,8 @@ def check(
     seed : int, optional
         Seed for the replicated data. Default: the fit's seed.
     replicates : int, optional
-        Number of replicated data sets, at least 2, evenly spaced over the draws. Default: one for
-        each draw.
+        Number of replicated data sets, at least 2, from evenly spaced draws. Default: one for each
+        draw.
     interval : float, optional
         Probability of the interval of replicated values. Default: the fit's.
 
@@ -480,7 +481,8 @@ def _on_k_hat(pit: LooPit) -> str:
 
 
 MOST_VALUES = 4_000_000
-"""The most pointwise likelihoods in memory; of more observations, only a sample has PITs."""
+"""The largest number of pointwise likelihoods in memory; if there are more, only a sample of the
+observations has PITs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -602,7 +604,7 @@ _WIDER_FAMILIES = {
     "poisson": "--family negbinomial",
     "zero_inflated_poisson": "--family zero_inflated_negbinomial",
 }
-"""The term that lets the responses of a formula vary more, by family."""
+"""The term or the family that lets the responses of a formula vary more, by its current family."""
 
 
 def of_statistic(
@@ -613,7 +615,7 @@ def of_statistic(
     Parameters
     ----------
     fit : Fit
-        The fit, with the user's names of columns.
+        The fit, with the user's names for the columns.
     name, meaning : str
         The statistic.
     observed : float
@@ -667,7 +669,8 @@ def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
     slope = float((u.mean() - 0.5) * np.sqrt(12 * u.size))
     spread = float((np.mean((u - 0.5) ** 2) - 1 / 12) * np.sqrt(180 * u.size))
     if max(abs(slope), abs(spread)) < SHAPE_Z:
-        # The point where the distribution function of the PITs is farthest from the uniform one.
+        # The point where the distribution function of the PITs is the most standard errors away
+        # from the uniform one.
         points = pit.band.points
         share = ecdf.counts(u, points, u.size) / u.size
         z = int(np.argmax(np.abs(share - points) / np.sqrt(points * (1 - points))))
@@ -696,7 +699,7 @@ def _values(fit: Fit) -> str:
 
 
 def _with_start(fit: Fit, advice: str) -> str:
-    """Add to the advice how to change a shipped model, or which family a formula needs."""
+    """Add to the advice how to copy a shipped model, or name the family that a formula needs."""
     formula, reference = fit.program.declaration.formula, fit.program.reference
     is_wider = advice in (_WIDER, _WIDER_COUNTS, _TAILS, _ZEROS)
     if formula is not None:

@@ -6,8 +6,8 @@ summarised by its median and an interval, a condition by its probability, the me
 The grammar of expressions, such as ``mu_plant[3] - mu_plant[rose]``, is a small part of Python's:
 numbers, quantities and their elements, ``+ - * / **``, comparisons, ``and``, ``or``, ``not``, and
 the functions of :data:`FUNCTIONS`. Nothing else is evaluated: no attributes, other names or other
-calls. An element is named by its labels, as in the summary, or by its position, counted from 1, if
-that is not also a label.
+calls. An element is named by its labels, as in the summary. Unless all labels are numbers, it can
+also be named by its position, counted from 1; a label has precedence over a position.
 
 If the program declares how it predicts and no quantity is named ``mu``, then ``mu`` is the expected
 response averaged over the fit's rows, and ``mu[subject 308]`` its average over the rows where the
@@ -49,7 +49,7 @@ Array = NDArray[Any]
 
 
 def rank(values: Array) -> Array:
-    """Return the rank of each element within its draw: 1 is the largest, ties go by position.
+    """Return the rank of each element within its draw: 1 is the largest; ties go by position.
 
     Parameters
     ----------
@@ -129,7 +129,8 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
     Raises
     ------
     ConfigError
-        If the text is not an expression of this grammar, or names an unknown quantity.
+        If the text is not an expression of this grammar, names an unknown quantity, or has a value
+        that is not finite.
     """
     import xarray as xr
 
@@ -535,9 +536,10 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
     *expressions : str
         Numbers such as ``mu_plant[3] - mu_plant[1]``, conditions such as
         ``mu_plant[3] > mu_plant[1]``, or ``rank(mu_plant)``, where rank 1 is the largest. An
-        element is named by its label or by its position, counted from 1. Expressions may use
-        ``+ - * / **``, comparisons, ``and``, ``or``, ``not``, and the functions ``abs``, ``exp``,
-        ``log``, ``sqrt``, ``rank``, ``mean``, ``sum``, ``min``, ``max``, ``sd`` and ``var``.
+        element is named by its label or, unless all labels are numbers, by its position, counted
+        from 1. Expressions may use ``+ - * / **``, comparisons, ``and``, ``or``, ``not``, and the
+        functions ``abs``, ``exp``, ``log``, ``sqrt``, ``rank``, ``mean``, ``sum``, ``min``,
+        ``max``, ``sd`` and ``var``.
         If the program declares how it predicts and no quantity is named ``mu``, then ``mu`` is the
         expected response averaged over the fit's rows, and ``mu[subject 308]`` its average over
         the rows where the column ``subject`` is ``308``.

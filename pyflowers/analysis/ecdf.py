@@ -12,8 +12,8 @@ conditional on C(1) = N. The increments of the process between points are indepe
 of the paths that stay inside is propagated from point to point by a convolution, and divided by
 Pr(Poisson(N) = N) at the end. All terms are positive, so nothing cancels.
 
-Ranks among S draws are uniform on {0, …, S} if the computation is right. They are divided by S + 1,
-and the band is evaluated at multiples of 1/(S + 1).
+Ranks among S draws are uniform on {0, …, S} if the computation is right. A rank r becomes the value
+(r + ½) / (S + 1), and the band is evaluated at multiples of 1/(S + 1).
 
 References
 ----------
@@ -37,10 +37,11 @@ from numpy.typing import ArrayLike, NDArray
 from pyflowers.errors import ConfigError
 
 MOST_POINTS = 1000
-"""The most points at which a band is evaluated."""
+"""The largest number of points at which a band is evaluated."""
 
 FEWEST_POINTS = 100
-"""The fewest points at which a band is evaluated, unless there are fewer ranks."""
+"""The smallest number of points at which a band is evaluated. For ranks among fewer draws, it is
+their number; for continuous values, it is one less."""
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -48,7 +49,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """The limits within which the counts of uniform values stay, at all points simultaneously.
+    """Limits within which the counts of uniform values stay at all points with a given probability.
 
     Attributes
     ----------
@@ -60,7 +61,7 @@ class Band:
         The smallest and the largest allowed number of values up to each point.
     prob : float
         The requested probability. Because counts are integers, the actual probability of the band
-        is slightly larger, see :func:`inside_probability`.
+        may be larger; see :func:`inside_probability`.
     level : float
         t, the pointwise tail level.
     """
@@ -97,9 +98,9 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
     num_values : int
         N, at least 1.
     num_draws : int, optional
-        S, the number of draws among which the values are ranks. Default: continuous values.
+        S, if the values are ranks among S draws. Default: continuous values.
     prob : float
-        Probability that uniform values stay inside at all points simultaneously.
+        The least probability with which uniform values stay inside at all points simultaneously.
 
     Raises
     ------
@@ -109,8 +110,8 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
     if not 0 < prob < 1:
         raise ConfigError(f"prob must lie between 0 and 1, got {prob!r}")
     points = band_points(num_values, num_draws)
-    # Bonferroni's inequality guarantees the probability `prob` at the level `low`; the level `high`
-    # would be low enough only with a single point.
+    # Bonferroni's inequality guarantees the probability `prob` at the level `low`, but at the level
+    # `high` only for a single point.
     low, high = (1 - prob) / (2 * points.size), (1 - prob) / 2
     while log(high / low) > 1e-4:
         middle = (low * high) ** 0.5
@@ -210,7 +211,7 @@ def counts(values: ArrayLike, points: FloatArray, num_values: int) -> IntArray:
 def inside_probability(
     num_values: int, points: FloatArray, lower: IntArray, upper: IntArray
 ) -> float:
-    """Return the probability that uniform values stay between two limits at every point.
+    """Return the probability that the counts of uniform values stay within limits at every point.
 
     Parameters
     ----------

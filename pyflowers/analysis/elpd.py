@@ -10,10 +10,10 @@ elpd has a Monte Carlo error. To first order, draw s, with weight w[n, s], chang
 
     w[n, s] (p(y[n] | draw s) / p(y[n] | y without y[n]) − 1).
 
-The squares of these changes sum to the variance of an
-importance-sampling estimate [2]_, section 2.3. All terms are computed from the same draws, so the
-changes are added up over n before they are squared, and their effective sample size replaces the
-number of draws. The errors of refits are independent of each other.
+The squares of these changes sum to the variance of an importance-sampling estimate [2]_, section
+2.3. All terms are computed from the same draws, so the changes are added up over n before they are
+squared, and their effective sample size replaces the number of draws. The errors of refits are
+added as if they were independent, although the refits share the draws of the full fit.
 
 Leave-one-group-out tests the population of a multilevel model: how well it predicts a new plant,
 not one more month of a known plant [5]_. elpd = Σ_g log p(y_g | y without group g), where y_g is
@@ -32,7 +32,7 @@ References
    25(72), for the threshold of k-hat, min(1 − 1/log10(S), 0.7).
 .. [3] Sivula, Magnusson, Matamoros and Vehtari (2020), Uncertainty in Bayesian leave-one-out
    cross-validation based model comparison, arXiv:2008.10296: the standard error is unreliable when
-   observations are few, about 100, or the difference is below 4.
+   observations are few, about 100 or fewer, or the difference is below 4.
 .. [4] Yao, Vehtari, Simpson and Gelman (2018), Using stacking to average Bayesian predictive
    distributions, Bayesian Analysis 13(3), eq. 4 and section 3.1.
 .. [5] Merkle, Furr and Rabe-Hesketh (2019), Bayesian comparison of latent variable models,
@@ -105,7 +105,7 @@ class ModelElpd:
 
     @property
     def columns(self) -> dict[str, float]:
-        """The columns of the table that only some comparisons have."""
+        """The further columns of the table, which depend on the kind of comparison."""
         return {"refits": self.terms.size}
 
 
@@ -166,12 +166,12 @@ class ModelLoo(ModelElpd):
     terms : array, shape (N,)
         Log predictive density of each observation given the others.
     mcse : float
-        Monte Carlo standard error of elpd, the error due to the finite number of draws. NaN where a
-        k-hat is too large.
+        Monte Carlo standard error of elpd, the error due to the finite number of draws. NaN if a
+        k-hat is too large and the term of its observation does not come from a refit.
     p_loo, p_loo_se : float
         Effective number of parameters, and its standard error.
     num_parameters : int
-        Number of parameters of the program.
+        Number of parameters of the program; of all quantities if some parameters have no draws.
     k_hat : array, shape (N,)
         Pareto shape of each observation's importance weights.
     good_k : float
@@ -224,7 +224,7 @@ class ModelLoo(ModelElpd):
 
     @property
     def columns(self) -> dict[str, float]:
-        """The columns of the table that only PSIS-LOO has."""
+        """The further columns of the table."""
         own = {"p_loo": self.p_loo, "weight": self.weight, "worst k": self.worst_k}
         return {**own, "refits": self.refitted.size}
 
@@ -409,10 +409,10 @@ def _standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) 
 
 
 def stacking_weights(elpd: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights of the mixture of models with the best predictions.
+    """Return the weights of the models in the mixture that predicts best.
 
-    They maximise Σ_n log Σ_k w_k p(y[n] | y without y[n], model k), a concave function, by the EM
-    steps for a mixture's proportions: each step increases the function.
+    They maximise Σ_n log Σ_k w_k p(y[n] | y without y[n], model k), a concave function. They are
+    found by the EM steps for a mixture's proportions, none of which decreases the function.
 
     Parameters
     ----------
@@ -422,6 +422,7 @@ def stacking_weights(elpd: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns
     -------
     array, shape (model,)
+        The weights, which sum to 1.
     """
     density = np.exp(elpd - elpd.max(0))
     weights = np.full(len(elpd), 1 / len(elpd))
@@ -485,13 +486,13 @@ def _psis(
 
 
 def first_ten(names: Iterable[object]) -> str:
-    """Return a list of names in words, at most ten of them."""
+    """Return the first ten names as text, with an ellipsis if there are more."""
     shown = list(map(str, names))
     return ", ".join(shown[:10]) + (", …" if len(shown) > 10 else "")
 
 
 def error_of_sum(terms: NDArray[np.float64]) -> float:
-    """Return the standard error of the sum of independent terms, eq. 23."""
+    """Return the standard error of the sum of independent terms, [1]_ eq. 23."""
     return float(np.sqrt(terms.size * terms.var()))
 
 
@@ -501,8 +502,8 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     Raises
     ------
     ConfigError
-        If there is no fit, two have the same name, or the pointwise likelihood is too large for
-        memory.
+        If there is no fit, a program has no ``log_lik``, two fits have the same name, or the
+        pointwise likelihood has too many values to keep.
     """
     fits = checked_fits(fits, "PSIS-LOO")
     if not fits:
@@ -683,8 +684,8 @@ def leave_one_group_out(
     Raises
     ------
     ConfigError
-        If there is no fit, the data differ, there are fewer than two groups, or a program cannot
-        leave observations out.
+        If there is no fit, two models have the same name, the data differ, there is no such column,
+        there are fewer than two groups, or a program cannot leave a group out.
     PyflowersError
         If a refit does not finish.
 

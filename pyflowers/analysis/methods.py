@@ -134,8 +134,8 @@ class Comparison(Shown):
     vb : VBResult or None
         The closed-form variational fit; None if the program has none.
     vb_from_afar : VBResult or None
-        A variational fit that starts far away, to show the ascent; None unless the model is a
-        single normal distribution.
+        A variational fit that starts far from the solution, to show the ascent; None if the program
+        has none.
     failures : mapping of str to str
         Methods that failed or were left out, and the reasons.
 
@@ -231,7 +231,7 @@ class Comparison(Shown):
         return table.reindex(pd.MultiIndex.from_tuples(order, names=table.index.names))
 
     def methods(self) -> pd.DataFrame:
-        """Return a row for each method: ELBO, KL, k-hat, draws, run time and warnings."""
+        """Return a row for each method: ELBO, KL, k-hat, draws, ESS, run time and warnings."""
         rows = {
             name: {
                 "elbo": result.elbo,
@@ -248,7 +248,7 @@ class Comparison(Shown):
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
 
     def contents(self) -> list[Line]:
-        """Return both tables, the methods' warnings, and the verdict on the reference."""
+        """Return both tables, the methods' warnings and failures, and the reference's verdict."""
         judged = self.nuts.diagnostics
         return [
             heading(self.program.name, self.program.about),
@@ -285,21 +285,21 @@ def compare(
     program : str, Path or Program
         The program.
     data : path, DataFrame, mapping or Data, optional
-        The data, see :func:`pyflowers.fit`. Default: the example of the program.
+        The data; see :func:`pyflowers.fit`. Default: the example of the program.
     seed : int, optional
         Seed of all random numbers. Default: a new one, which is recorded.
     priors : mapping of str to float, optional
         Hyperparameters to change.
     engine : str
-        The engine of the reference, see :func:`pyflowers.fit`. The approximations need CmdStan;
+        The engine of the reference; see :func:`pyflowers.fit`. The approximations need CmdStan;
         without it they are left out.
     cmdstan : str or Path, optional
-        The CmdStan to use, see :func:`pyflowers.toolchain.find_cmdstan`.
+        The CmdStan to use; see :func:`pyflowers.toolchain.find_cmdstan`.
     include_paths : sequence of path
         Directories of the files that the program includes.
     nuts : Fit, optional
         A finished fit to take as the reference, by NUTS or with independent draws. `program`,
-        `data`, `seed`, `priors` and `engine` are then not used.
+        `data`, `seed`, `priors`, `engine` and `include_paths` are then not used.
     approximations : bool
         Whether to run ADVI, Laplace and Pathfinder.
     interval : float, optional
@@ -318,10 +318,10 @@ def compare(
     ------
     ConfigError
         If there are no parameters to compare, the fit has not kept the draws of all its parameters,
-        or `nuts` is given together with options of a fit.
+        `nuts` is given together with options of a fit, or `interval` is not between 0 and 1.
     PyflowersError
-        If the reference cannot be fitted, see :func:`pyflowers.fit`. Any other method that fails is
-        left out, and ``failures`` gives the reason.
+        If the reference cannot be fitted (see :func:`pyflowers.fit`), or a closed form cannot be
+        computed. An approximation by Stan that fails is left out; ``failures`` gives the reason.
 
     See Also
     --------
@@ -391,7 +391,7 @@ def _approximations(
 def _closed_form(
     reference: Fit, results: dict[str, MethodResult]
 ) -> tuple[ExactPosterior | None, VBResult | None]:
-    """Add the methods without sampling to `results`."""
+    """Add the methods without draws to `results`, and return them."""
     program, data = reference.program, reference.data
     closed = program.python.closed_form
     summary = partial(of_functions, posterior=reference.posterior, interval=reference.interval)

@@ -1,6 +1,6 @@
 """Predictions of new data: rows of a table, the next observation of each group, and a new group.
 
-Rows of a table are predicted as the program's ``[prediction]`` declares, see
+Rows of a table are predicted as the program's ``[prediction]`` declares; see
 :mod:`pyflowers.programs.prediction`. Weighted averages over rows predict populations.
 
 The next observation of group p is drawn from p(y_new | group p's parameters) in each draw of the
@@ -51,7 +51,7 @@ OF_TRIALS = " (successes out of each row's trials)"
 """Addition to the name of a binomial response."""
 
 LARGEST_BLOCK = 4_000_000
-"""The most draws, over all rows of a block, that one thread holds in memory."""
+"""The largest number of draws, over all rows of a block, that one thread holds in memory."""
 
 T = TypeVar("T")
 
@@ -215,8 +215,10 @@ def row_sets(
 
     Raises
     ------
+    ConfigError
+        If `by` or `weights` does not hold names of columns.
     DataError
-        If there is no such column, or all rows of a set have weight 0.
+        If there is no such column, a weight is negative, or all rows of a set have weight 0.
     """
     columns = (by,) if isinstance(by, str) else tuple(by or ())
     for name in (*columns, *([] if weights is None else [weights])):
@@ -257,7 +259,7 @@ def row_sets(
 def in_blocks(
     predictor: Predictor, function: Callable[[Predictor], T]
 ) -> Iterator[tuple[slice, T]]:
-    """Evaluate a function of blocks of rows on all cores; return the results in order."""
+    """Evaluate a function of blocks of rows on all cores; yield blocks and results in order."""
     num, size = len(predictor.rows), max(1, LARGEST_BLOCK // prod(predictor.lead))
     blocks = [slice(begin, min(begin + size, num)) for begin in range(0, num, size)]
     tasks = [lambda rows=rows: function(predictor.at(rows)) for rows in blocks]
@@ -452,20 +454,21 @@ def predict(
         Otherwise, a fit of a program with ``y_new``.
     new : path, DataFrame or Table, optional
         The rows to predict, with every column that the program reads except the observed one.
-        Default: the fit's rows if `kind`, `by` or `weights` is given; otherwise no table.
+        Default: the fit's rows if `kind`, `by` or `weights` is given, or the program declares
+        ``[prediction]`` and has no ``y_new``; otherwise no table.
     kind : str, optional
         ``expected`` (the default) for the expected value, ``linear`` for the linear predictor, or
         ``observation`` for a new observation.
     groups : str
         ``data``: each row has the effects of its group. The effects of a label that is not in
         the fit are drawn from their population, once in each draw for all rows of the label.
-        ``none``: no effects of groups. ``population``: the effects are integrated over their
-        population, so that a row stands for all groups that there might be.
+        ``none``: the effects are at the mean of their population. ``population``: the effects are
+        integrated over their population, so that a row stands for all groups that there might be.
     by : str or sequence of str, optional
         Average over the rows that have the same labels in these columns.
     weights : str, optional
         A numeric column with the weight of each row in the averages, such as the number of people
-        in a census.
+        whom the row represents in a census.
     seed : int, optional
         Seed of the predictions. Default: the fit's seed. Each new label and each row has separate
         random numbers, so that the prediction of a row does not depend on the other rows or on
@@ -563,7 +566,7 @@ def _predict_rows(
     seed: int | None,
     reading: Mapping[str, Any],
 ) -> RowPredictions:
-    """Predict the rows of a table, see :func:`predict`."""
+    """Predict the rows of a table; see :func:`predict`."""
     if kind not in KINDS:
         raise ConfigError(f"kind must be {', '.join(KINDS)}, got {kind!r}")
     predictor = predictor_of(fit, new, groups, seed, reading)

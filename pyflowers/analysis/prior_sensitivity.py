@@ -12,8 +12,8 @@ draws and of the weighted draws, and integrals over the range of the draws,
     CJS(P ‖ Q) = ∫ P log2(2 P / (P + Q)) dx + (1 / (2 ln 2)) ∫ (Q − P) dx,
     D(P, Q)² = (CJS(P ‖ Q) + CJS(Q ‖ P)) / ∫ (P + Q) dx,
 
-between 0 and 1. D differs between x and −x, which has the distribution function 1 − P; the larger
-of the two is used.
+and D lies between 0 and 1. It differs between x and −x, which has the distribution function 1 − P;
+the larger of the two is used.
 
 A sensitivity of 0.05 or more matters: for a normal posterior it means that a doubling moves the
 mean by a quarter of the standard deviation, or changes the standard deviation by a factor of 1.25.
@@ -87,7 +87,7 @@ prior's weight decides the answer: four times :data:`SHIFT`, which only deserves
 Z_90 = 1.6448536269514722
 
 _BLOCK = 2_000_000
-"""The most values in memory: draws times elements or observations."""
+"""The largest number of values in memory: draws times elements or observations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +154,8 @@ class Sensitivity(Shown):
         The sensitivity of each element (row) to each component (column); NaN where importance
         weights cannot be trusted.
     shifts : Series
-        The change of the median of each element for a doubling of the prior's weight, in posterior
-        standard deviations; NaN where importance weights cannot be trusted.
+        The absolute change of the median of each element for a doubling of the prior's weight, in
+        posterior standard deviations; NaN where importance weights cannot be trusted.
     conclusions : DataFrame
         A row for each component, element and conclusion: its value in the ``posterior`` and at the
         powers 0.8 and 1.25, its change ``per_doubling``, and ``moves``, which is ``rises``,

@@ -189,7 +189,8 @@ def prior(
         except with a formula, whose default priors depend on it. Default: the example of the
         program.
     draws : int
-        Number of draws, at least 4. With ``prior_only``, this is the total over four chains.
+        Number of draws, at least 4. With ``prior_only``, this is the total over four chains,
+        rounded up to a multiple of 4.
     seed : int, optional
         Seed from 0 to 2³² − 1. Default: a new one, which is recorded.
     priors : mapping of str to float, optional
@@ -202,10 +203,10 @@ def prior(
     columns : mapping of str to str, optional
         The table's names of any columns, by the declaration's names.
     engine : str or Engine
-        The engine that samples ``prior_only``, see :func:`pyflowers.fit`. Not used for draws in
+        The engine that samples ``prior_only``; see :func:`pyflowers.fit`. Not used for draws in
         Python.
     cmdstan : str or Path, optional
-        The CmdStan to use, see :func:`pyflowers.toolchain.find_cmdstan`.
+        The CmdStan to use; see :func:`pyflowers.toolchain.find_cmdstan`.
     include_paths : sequence of path
         Directories of the files that the program includes.
     family : str, optional
@@ -215,7 +216,7 @@ def prior(
     show_progress : bool
         Whether to show a progress bar for each chain on the terminal.
     **reading
-        How the table is read: ``sep``, ``decimal``, ``encoding`` and others, see
+        How the table is read: ``sep``, ``decimal``, ``encoding`` and others; see
         :meth:`pyflowers.Program.read`.
 
     Returns
@@ -231,7 +232,7 @@ def prior(
     DataError
         If the design cannot be used.
     ToolchainError, CompileError, FitError
-        If the prior must be sampled with Stan and this fails, see :func:`pyflowers.fit`.
+        If the prior must be sampled with Stan and this fails; see :func:`pyflowers.fit`.
 
     See Also
     --------

@@ -6,8 +6,8 @@ L = p(y_out | parameters), m draws of the refit and n of the whole fit, r solves
 
     r = mean_refit[L / (m r + n L)] / mean_whole[1 / (m r + n L)].
 
-The mean of L over the refit alone would also be unbiased. But held-out observations are often far
-from the rest, and then a few draws dominate that mean without showing in its standard error. In the
+The mean of L over the refit alone would be unbiased. But held-out observations are often far from
+the rest, and then a few draws dominate that mean without showing in its standard error. In the
 bridge, both means are of bounded functions.
 
 A program that declares ``held_out`` leaves the observations out itself, and its ``log_lik`` still
@@ -52,9 +52,10 @@ class HeldOut:
     rows : array of int
         The observations, counted from 0.
     training : Data
-        The data block without these observations and without priors.
+        The data block of the refit: without these observations, or with ``held_out`` set to 1 for
+        them.
     whole : Data
-        The data block with these observations and with priors.
+        The data block with all observations, priors included.
     """
 
     program: Program
@@ -134,7 +135,7 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
 
 
 def _has_switch(program: Program) -> bool:
-    """Whether the program leaves observations out itself, so that its data do not change."""
+    """Whether the program leaves observations out itself, so that no rows need to be removed."""
     return program.declaration.roles.held_out in program.source.blocks.data
 
 
@@ -204,7 +205,7 @@ def predict_held_out(
     Raises
     ------
     ConfigError
-        If the program cannot leave observations out.
+        If the program cannot leave the observations out, or has no density for a group left out.
     PyflowersError
         If a refit does not finish.
     """
@@ -231,7 +232,7 @@ def predict_held_out(
         advance()
         return HeldOutDensity(part.rows, *found, again.diagnostics.passed)
 
-    # Everything is checked before anything is sampled.
+    # All data blocks are made first, so that one that cannot be made is refused before any refit.
     parts = [hold_out(fit.program, fit.data, rows) for rows in held_out]
     return list(in_order([partial(predict, part) for part in parts]))
 

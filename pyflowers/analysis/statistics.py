@@ -55,9 +55,10 @@ class Statistic:
 
 
 def variance_to_mean(y: FloatArray) -> FloatArray:
-    """Return the variance over the mean; for Poisson counts its expectation is 1.
+    """Return the variance over the mean.
 
-    It is 0 if all values are 0. Sums of squares about the mean are computed in two passes.
+    For Poisson counts that are not all 0, its expectation is 1. It is 0 if the mean is 0 or there
+    is only one value. The variance is computed in two passes.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def find_statistics(
     Raises
     ------
     ConfigError
-        If there is no such statistic, or two have the same name.
+        If there is no such statistic, its module cannot be imported, or two have the same name.
     """
     found = {name: STATISTICS[name] for name in (OF_COUNTS if counts else OF_MEASUREMENTS)}
     for each in wanted:
@@ -163,7 +164,7 @@ def _find(wanted: str | Callable[[FloatArray], float]) -> Statistic:
 
 
 def _of_each(name: str, function: Callable[[FloatArray], float]) -> Function:
-    """Apply a user's function to one data set at a time, and check its results."""
+    """Return a function that applies a user's function to each data set and checks the results."""
 
     def apply(y: FloatArray) -> FloatArray:
         try:
@@ -284,7 +285,7 @@ class Groups:
         ----------
         y : array, shape (R, N)
         pairs : array of int, shape (2, n)
-            At least one pair, see :meth:`consecutive`.
+            At least one pair; see :meth:`consecutive`.
 
         References
         ----------

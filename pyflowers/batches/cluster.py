@@ -98,7 +98,7 @@ class Cluster:
         Raises
         ------
         ToolchainError
-            If the scheduler or all workers are gone for good.
+            If the scheduler is gone, or has had no worker for `SECONDS_TO_RETURN` seconds.
         """
         if self._client.status not in ("running", "connecting", "newly-created"):
             raise ToolchainError(
@@ -119,7 +119,7 @@ class Cluster:
             )
 
     def _hand_over(self) -> None:
-        """Submit waiting jobs; while the scheduler is unreachable they keep waiting."""
+        """Submit waiting jobs; while the scheduler is unreachable, they keep waiting."""
         while self._again and self._client.status == "running":
             job = self._again[0]
             try:
@@ -141,7 +141,7 @@ class Cluster:
             future.add_done_callback(self._ended.put)
 
     def _settled(self, future: Future) -> list[Outcome]:
-        """Return the outcome of a finished future; submit its job again if the scheduler ended."""
+        """Return the outcome of a finished future; if its result is lost, queue the job again."""
         key = str(future.key).removeprefix("pyflowers-")
         if key not in self._under_way or self._under_way[key][1] is not future:
             return []
@@ -176,7 +176,7 @@ class _Processes(WorkerPlugin):  # type: ignore[misc]
     """The processes of one Dask worker: one pool of a single process for each of its threads."""
 
     name = "pyflowers"
-    idempotent = True  # registering it again costs nothing
+    idempotent = True  # registering it again has no effect
 
     def setup(self, worker: Any) -> None:
         """Begin without processes."""
@@ -190,7 +190,7 @@ class _Processes(WorkerPlugin):  # type: ignore[misc]
             pool.end()
 
     def fit(self, job: Job) -> Outcome:
-        """Run a job, and run it again if its process ends unexpectedly."""
+        """Run a job, and run it again if its process ends unexpectedly and retries are left."""
         try:
             pool = self._idle.pop()
         except IndexError:

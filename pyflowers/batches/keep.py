@@ -33,7 +33,7 @@ from pyflowers.programs.declaration import free_name
 from pyflowers.records import storable_text
 
 BUILT_IN = {name: f"pyflowers.batches.keep:{name}" for name in ("summary", "draws", "ranks")}
-"""Functions with a short name."""
+"""The full names of the functions that have a short name."""
 
 OWN_COLUMNS = ("task", "verdict", "key")
 """Names of columns that are reserved for the batch."""
@@ -56,7 +56,7 @@ class Keep:
     name : str
         The table's name. Default: the function's name.
     code : str
-        Digest of the function's file, which :meth:`of` sets.
+        Digest of the function's file, which :meth:`of` sets; empty for built-in functions.
 
     See Also
     --------
@@ -104,8 +104,8 @@ class Keep:
         Raises
         ------
         ConfigError
-            If the workers cannot import the function, or the name is not made of letters, digits
-            and underscores.
+            If the function cannot be imported or the file of its module cannot be read, or the
+            name is not made of letters, digits and underscores or begins with a digit.
         """
         if isinstance(given, str):
             name, colon, names = given.partition(":")
@@ -127,7 +127,7 @@ class Keep:
         if not table.isidentifier():
             raise ConfigError(
                 f"keep {table!r}: the name of a table may contain only letters, digits and "
-                "underscores; rename it"
+                "underscores, and must not begin with a digit; rename it"
             )
         return cls(reference, dict(given.options), table, _code_of(module))
 
@@ -170,12 +170,12 @@ class Keep:
             raise FitError(f"keep {self.name}: {type(error).__name__}: {reason}") from error
 
     def _function(self) -> Callable[..., Any]:
-        """Import the planned version of the function, again if this process has an older one."""
+        """Import the planned version of the function; reload it if an older one may be loaded."""
         module = self.function.partition(":")[0]
         if self.code and _imported.get(module) != self.code:
             was_here = module in sys.modules
             function_of(self.function)
-            # The file may be in an archive that Dask's upload_file has sent, and then cannot be
+            # The file may be in an archive that Dask's upload_file has sent. If so, it cannot be
             # read.
             with suppress(ConfigError):
                 if _code_of(module) != self.code:
@@ -215,7 +215,7 @@ def function_of(reference: str) -> Callable[..., Any]:
 def _code_of(module: str) -> str:
     """Return a digest of a module's file as it is now; users of notebooks edit such files."""
     file = getattr(import_module(module), "__file__", None)
-    if not file or module == __name__:  # the key has the version of pyflowers
+    if not file or module == __name__:  # the task's key includes the version of pyflowers
         return ""
     try:
         return sha256_file(Path(file))
@@ -231,9 +231,9 @@ _imported: dict[str, str] = {}
 
 
 def packed(table: Any) -> bytes:
-    """Return a DataFrame or a mapping of columns in NumPy's own format; nothing without columns.
+    """Return a DataFrame or a mapping of columns in NumPy's own format; empty without columns.
 
-    It is an array of records, one per row. Single values are repeated, and texts are UTF-8.
+    It is an array of records, one per row. Single values are repeated, and text is UTF-8.
 
     Raises
     ------
@@ -251,7 +251,9 @@ def packed(table: Any) -> bytes:
         if name in OWN_COLUMNS:
             raise ValueError(f"its column {name} has the name of a column of the batch; rename it")
         if times > 1:
-            raise ValueError(f"{times} of its columns or index levels are {name}; rename them")
+            raise ValueError(
+                f"{times} of its columns or index levels are named {name}; rename them"
+            )
         if "\0" in name:
             raise ValueError(f"its column {name!r} has a NUL character in its name; rename it")
     columns = {name: _array(name, values) for name, values in given}
@@ -301,8 +303,8 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 
 def unpacked(raw: bytes) -> NDArray[Any]:
     """Return the rows that :func:`packed` has packed; ValueError for any other bytes."""
-    # NumPy limits the size of the header, which names the columns, to protect against untrusted
-    # files.
+    # The header names the columns. NumPy limits its size as a protection against untrusted files,
+    # which is not needed here.
     rows: NDArray[Any] = np.lib.format.read_array(
         io.BytesIO(raw), allow_pickle=False, max_header_size=len(raw)
     )
@@ -356,7 +358,7 @@ def draws(fit: Fit, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
     fit : Fit
         The fit.
     names : sequence of str
-        Variables of the posterior; all by default.
+        Quantities of the posterior. Default: all.
 
     Returns
     -------
@@ -387,15 +389,15 @@ def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
     fit : Fit
         The fit.
     true : mapping of str to number or array
-        The true value of each variable, shaped as the variable is.
+        The true values of quantities by name, each in the shape of the quantity.
     thin : int
         Take every `thin`-th draw of a chain.
 
     Returns
     -------
-    mapping of str to array
-        ``parameter``, its ``true`` value, its ``rank`` from 0 to ``num_draws``, and ``num_draws``.
-        Ties are broken at random, using the fit's seed.
+    mapping of str to array or int
+        ``parameter``, its ``true`` value, its ``rank`` from 0 to ``num_draws``, and ``num_draws``,
+        the number of draws after thinning. Ties are broken at random, using the fit's seed.
 
     Raises
     ------
@@ -427,7 +429,7 @@ def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
 
 
 def _known(fit: Fit, names: Sequence[str]) -> list[str]:
-    """Return the posterior's names of quantities, all of them by default."""
+    """Return the names that quantities have in the posterior; if none are given, all."""
     called = [name_in(fit.posterior, name) for name in names]
     for name, own in zip(names, called, strict=True):
         if own not in fit.posterior.data_vars:

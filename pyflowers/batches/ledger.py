@@ -1,7 +1,7 @@
 """The ledger of a batch: one SQLite file, which only the client writes, and the results in it.
 
 Each task has one row, by its key. The row and the tables that were kept from the fit are written in
-one transaction. So a row that is ``done`` has its results, no matter how the client ended.
+one transaction. So a row of a finished fit has its results, no matter how the client ended.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FORMAT = 2
 
 SECONDS_BETWEEN_WRITES = 5.0
 BYTES_BETWEEN_WRITES = 16_000_000
-"""Bytes of outcomes that may be lost if the client ends; these tasks are then refitted."""
+"""Bytes of outcomes that may be lost if the client is killed; these tasks are then refitted."""
 
 SECONDS_TO_WAIT = 60.0
 """How long a writer waits for readers, and a reader for a writer."""
@@ -83,7 +83,8 @@ class Ledger:
     Raises
     ------
     ConfigError
-        If the folder holds something else or cannot be written, or another client is using it.
+        If the folder holds something else or a ledger of another format, or cannot be written, or
+        if another client is using it, or the system has no file locks.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -200,17 +201,18 @@ class Ledger:
 
 
 def is_batch(folder: Path) -> bool:
-    """Whether a folder holds a ledger written by pyflowers."""
+    """Whether a folder holds a ledger, by its name and its header; it may still be empty."""
     with suppress(OSError):
         with (folder / FILE).open("rb") as file:
             header = file.read(100)
-        # Bytes 68 to 71 of SQLite's header are the application_id. A new file is empty.
+        # Bytes 68 to 71 of SQLite's header are the application_id, 0 if none was set. A new file is
+        # empty.
         return header == b"" or int.from_bytes(header[68:72], "big") in (0, KIND)
     return False
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a client is running a batch now; on Windows, none can."""
+    """Whether a client is running the batch in a folder now; on Windows, none can."""
     if fcntl is None:
         return False
     # A shared lock: two status queries must not mistake each other for the running client.
@@ -259,7 +261,7 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _values(database: sqlite3.Connection) -> dict[str, Any]:
-    """Return the values of the batch itself: its run, seed, total and when it was started."""
+    """Return the values of the batch itself: number of runs, seed, total and time of the start."""
     return dict(database.execute("SELECT name, value FROM batch").fetchall())
 
 
@@ -302,18 +304,18 @@ class Progress:
     Attributes
     ----------
     passed : int
-        Fits whose verdict passes. Only tasks of the last run count, even if they were fitted in an
-        earlier run.
+        Fits whose verdict passes. All counts are of the tasks of the last run, some of which may
+        have been fitted in an earlier run.
     doubtful : int
         Fits that finished, but whose verdict fails because of a diagnostic or the prior.
     failed : int
-        Tasks that have no fit.
+        Tasks that ended with an error.
     failed_checks : mapping of str to int
         The number of fits that fail each check, the most frequent first.
     total : int or None
-        Number of tasks; None if it was not known beforehand.
+        Number of tasks; None while it is not known, as for tasks from a generator.
     rate : float or None
-        Recent rate in tasks per second; None if no task has finished recently.
+        Recent rate in tasks per second; None if fewer than two tasks have finished in this run.
     running : bool
         Whether a client is running the batch now.
     """
@@ -333,7 +335,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds that the remaining tasks will take at the current rate."""
+        """Seconds that the remaining tasks will take at the current rate; None if unknown."""
         if self.total is None or not self.rate:
             return None
         return (self.total - self.done - self.failed) / self.rate
@@ -414,7 +416,7 @@ class Batch:
             return _values(database).get("seed")
 
     def ledger(self) -> pd.DataFrame:
-        """Return a row for each task.
+        """Return a row for each task of the last run.
 
         Returns
         -------
@@ -434,12 +436,12 @@ class Batch:
 
     @property
     def failures(self) -> pd.Series[str]:
-        """The error of each task that failed, by its name."""
+        """The errors of the tasks of the last run that failed, by the names of the tasks."""
         ledger = self.ledger()
         return ledger.loc[ledger["outcome"] == "failed", "error"]
 
     def table(self, name: str = "summary") -> pd.DataFrame:
-        """Return a kept table, with the rows of all tasks that are done.
+        """Return a kept table, with the rows of all tasks of the last run that are done.
 
         Parameters
         ----------
@@ -449,13 +451,13 @@ class Batch:
         Returns
         -------
         DataFrame
-            The rows of all tasks in the batch's order. The first columns are ``task``, the task's
+            The rows of these tasks in the batch's order. The first columns are ``task``, the task's
             name, and ``verdict``: ``passed``, or ``doubtful`` where the verdict fails.
 
         Raises
         ------
         ConfigError
-            If no task that is done has such a table.
+            If no task that is done has such a table, or the ledger cannot be read.
         DataError
             If a table is damaged.
         """

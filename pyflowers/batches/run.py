@@ -43,7 +43,7 @@ _ONE_THREAD = dict.fromkeys(
 
 
 class Pool:
-    """Worker processes, one for each core; they start when there is work and stay until closed.
+    """Worker processes, which start when there is work and stay until the pool is closed.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Pool:
 
     @property
     def pids(self) -> list[int]:
-        """The workers' process numbers."""
+        """The process IDs of the workers."""
         return [worker.pid for worker in (*self._idle, *self._busy)]
 
     def room(self) -> int:
@@ -102,7 +102,7 @@ class Pool:
         return outcomes
 
     def abandon(self) -> None:
-        """Forget the jobs in progress, and end the processes that run them."""
+        """Forget all jobs, and end the processes that are running one."""
         for worker in self._busy:
             worker.kill()
         self._busy.clear()
@@ -133,7 +133,7 @@ class Pool:
             worker.send(self._busy[worker][0])
 
     def _received(self, worker: Worker) -> list[Outcome]:
-        """Return a worker's outcome; start its job again if the worker was lost."""
+        """Return a worker's outcome; queue its job again if the worker was lost, up to a limit."""
         job, attempt = self._busy[worker]
         try:
             outcome: Outcome = worker.receive()
@@ -167,8 +167,8 @@ def batch(
 ) -> Batch:
     """Fit many tasks, one core for each, and keep tables of their results.
 
-    A second run with the same tasks and the same folder resumes the batch. It runs tasks that are
-    new or have changed.
+    A second run with the same tasks and the same folder resumes the batch. It runs only tasks that
+    are new, have changed or have not finished.
 
     Parameters
     ----------
@@ -190,7 +190,8 @@ def batch(
     workers : int, optional
         Number of processes on this machine. Default: the number of usable cores.
     time_limit : float, optional
-        Longest time of a task in seconds, not counting the start of its worker. Default: no limit.
+        Longest time of a task in seconds, not counting the start of its worker and the loading of
+        its program. Default: no limit.
     retries : int
         How many times a task is started again after its process has ended unexpectedly.
     retry_failed : bool
@@ -206,7 +207,7 @@ def batch(
     ConfigError
         If an option is wrong, or if the folder cannot be used or written, as on a full disk.
     ToolchainError
-        If there is no engine, or workers cannot start.
+        If there is no engine, workers cannot start, or a Dask cluster is gone.
 
     See Also
     --------
@@ -273,7 +274,7 @@ def _run(
             if run == ledger.run:
                 logger.warning(
                     "task %s is the same as an earlier one and is not run twice; to run it twice, "
-                    "give it another repeat",
+                    "give it a different repeat",
                     job.name,
                 )
                 continue
@@ -294,7 +295,8 @@ def _run(
             under_way -= receive()
         ledger.write()
     except BaseException as error:
-        with suppress(ConfigError):  # such as a full disk; the first error is the one to report
+        # If this write also fails, as on a full disk, the first error is the one to report.
+        with suppress(ConfigError):
             ledger.write()
             if not isinstance(error, Exception):
                 logger.warning(

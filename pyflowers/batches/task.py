@@ -1,8 +1,9 @@
 """A task: one fit of a batch, the tables to keep from it, and its preparation for a worker.
 
-    key  = digest(format, pyflowers, program, engine's key, data, priors, options, keep,
+    key  = digest(format, versions of pyflowers and NumPy, program, declaration, engine's key,
+                  data block with priors, options, inits, keep, repeat,
                   batch's seed or the task's own)
-    seed = the first 32 bits of SHA-256(batch's seed, key)
+    seed = the task's own, or the first 32 bits of SHA-256(batch's seed, key)
 
 Neither depends on the order of the tasks or the number of workers.
 """
@@ -42,7 +43,7 @@ class Task:
     ----------
     program : str, Path or Program
         The program, as for :func:`pyflowers.fit`.
-    data : path, DataFrame, mapping or Data, optional
+    data : path, DataFrame, Table, mapping or Data, optional
         The data, as for :func:`pyflowers.fit`.
     name : str
         Name in the ledger and the tables. Default: the task's position in the batch. A new name
@@ -71,7 +72,8 @@ class Task:
         The tables to keep: ``summary``, ``draws`` (all), ``draws:mu,sigma2``, or functions of the
         fit; see :class:`pyflowers.Keep`.
     time_limit : float, optional
-        Longest time in seconds, not counting the start of the worker. Default: the batch's limit.
+        Longest time in seconds, not counting the start of the worker and the loading of the
+        program. Default: the batch's limit.
 
     See Also
     --------
@@ -132,12 +134,12 @@ class Job:
     position : int
         Position of the task in the batch, from 0.
     seed : int
-        Seed of Stan's random numbers.
+        Seed of the fit.
     work : bytes
         Pickled input of the worker. It is separate from the job, so that a failure to unpickle it
         fails only this task. Empty if the task was refused.
     refused : str
-        Why it cannot be fitted at all.
+        Why it cannot be fitted at all; empty if it can.
     time_limit : float or None
         Longest time in seconds.
     retries : int
@@ -166,7 +168,7 @@ class Outcome:
     error : str
         Why the task failed, in one sentence; empty if it is done.
     failed_checks : str
-        The checks of the verdict that failed, or empty.
+        The names of the checks of the verdict that failed, separated by commas, or empty.
     seconds : float
         Elapsed time of the fit and of computing the kept tables.
     versions : mapping of str to str
@@ -288,7 +290,7 @@ class Planner:
     def _opened(self, task: Task) -> tuple[Program, str, str, bytes]:
         """Open a program once per batch, no matter how many tasks name it.
 
-        The program of a formula is written for each table. The result is the program, the engine's
+        The program of a formula is written for each task. The result is the program, the engine's
         key for it, a digest of its Python code, and the pickled input for workers.
         """
         reference, includes = task.program, tuple(map(str, task.include_paths))
@@ -354,7 +356,7 @@ def check_limit(time_limit: Any) -> None:
     Raises
     ------
     ConfigError
-        Unless it is None or above 0.
+        Unless it is None or a finite number above 0.
     """
     if time_limit is not None and not (
         isinstance(time_limit, Real) and 0 < float(time_limit) < math.inf

@@ -138,7 +138,7 @@ def _show(batch: Batch, progress: Progress) -> None:
 
 
 def _name(batch: Batch, verdict: str, colour: str) -> None:
-    """Name the first tasks of a verdict, and why."""
+    """Print the first tasks that have a verdict, and the reasons for it."""
     poor = _poor(batch)
     reasons = poor.loc[poor["verdict"] == verdict, "reason"]
     for name, reason in reasons.head(_MOST_NAMED).items():
@@ -148,7 +148,7 @@ def _name(batch: Batch, verdict: str, colour: str) -> None:
 
 
 def _poor(batch: Batch) -> pd.DataFrame:
-    """Return verdict and reason of each task that is doubtful or failed, by name."""
+    """Return the verdict and its reason for each task that is doubtful or has failed, by name."""
     ledger = batch.ledger()
     poor = ledger[ledger["verdict"].isin(["doubtful", "failed"])]
     reason = poor["error"].fillna(poor["failed_checks"])
@@ -156,7 +156,7 @@ def _poor(batch: Batch) -> pd.DataFrame:
 
 
 def _duration(seconds: float) -> str:
-    """Return a time in the two units that matter."""
+    """Return a duration as text, in at most two units."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -1,7 +1,7 @@
 """The output of the command line: labels are shown safely, and no output error loses a result.
 
 Everything that a command prints goes through this module. It escapes control characters, which a
-user's labels may contain, and it never raises: when the reader has gone, or the disk is full, the
+user's labels may contain, and it never raises: when a pipe is closed or the disk is full, the
 command continues silently and :func:`exit_status` reports this at the end. With ``--json``, only
 :func:`say_json` prints; with ``--quiet`` alone, nothing does.
 """
@@ -30,7 +30,7 @@ BROKEN_PIPE = 141
 _failures: list[OSError] = []
 
 _PRINTED = "pyflowers.printed"
-"""A key in a command's context: ``json`` or ``nothing``, if that is printed instead of text."""
+"""The key in a command's context for what is printed instead of text: ``json`` or ``nothing``."""
 
 
 def output_options() -> list[click.Parameter]:
@@ -71,7 +71,7 @@ def say(*pieces: str) -> None:
 
 
 def show(found: Shown) -> None:
-    """Print a result: its lines and its tables, without the last rows of long ones."""
+    """Print a result: its lines and its tables, of which long ones are shortened."""
     say()
     for part in found.lines():
         if isinstance(part, tuple):
@@ -97,14 +97,14 @@ def say_json(record: Mapping[str, Any]) -> None:
 
 
 def json_of(record: Mapping[str, Any], *, ensure_ascii: bool = False) -> str:
-    """Return a record as JSON, which cannot represent infinity or NaN."""
+    """Return a record as JSON, with null for infinity and NaN, which JSON cannot represent."""
     from pyflowers.records import plain
 
     return json.dumps(plain(record), indent=2, ensure_ascii=ensure_ascii, allow_nan=False)
 
 
 def complain(text: str) -> None:
-    """Print a line to the standard error, if it can be reached."""
+    """Print a line to standard error; do nothing if that fails."""
     with suppress(OSError, ValueError):
         click.echo(shown(text), err=True)
 

@@ -104,7 +104,7 @@ def fit_command(
 
 
 def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
-    """Fit a program to data, as the command line names them.
+    """Fit a program to data with options of the command line.
 
     A folder of `replacing` that holds a run with other inputs is refused before sampling.
     """

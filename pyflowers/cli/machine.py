@@ -1,4 +1,4 @@
-"""``pyflowers setup``, ``doctor`` and ``lecture``, which need no data of yours."""
+"""``pyflowers setup``, ``doctor`` and ``lecture``, which need none of the user's data."""
 
 from __future__ import annotations
 
@@ -66,7 +66,13 @@ def setup_command(official: str | None, wheel: Path | None, jobs: int | None) ->
 
 
 def _install_official(version: str, jobs: int | None) -> Path:
-    """Let CmdStanPy download and build a release."""
+    """Let CmdStanPy download and build a release.
+
+    Raises
+    ------
+    ToolchainError
+        If that fails.
+    """
     from pyflowers.cores import usable_cores
     from pyflowers.engines.cmdstan import import_cmdstanpy
 
@@ -165,8 +171,8 @@ def lecture_command(
       pyflowers lecture --list
       pyflowers lecture leapfrog --out leapfrog
     """
-    # With the small matrices of an ascent, OpenBLAS's threads spin, which takes 24 times as much
-    # CPU time as one thread.
+    # With the small matrices of a neural network's ascents, OpenBLAS's threads spin, which takes 24
+    # times as much CPU time as one thread.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from pyflowers.lectures import EXAMPLES, Settings, check_name, run_example
     from pyflowers.lectures.lecture import check_folder

@@ -52,7 +52,7 @@ COMMANDS = {
 """For each command, the module of its function ``NAME_command`` and its summary in ``--help``."""
 
 SECONDS_TO_CLEAN_UP = 1.5
-"""An interrupted process exits after this time at the latest; the next command cleans up."""
+"""An interrupted process exits within this time; the next command removes what it leaves behind."""
 
 _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -81,7 +81,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest command for one that does not exist."""
+        """Return a command; if it does not exist, name the most similar one in the error."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -142,7 +142,7 @@ def _status(args: list[str]) -> int:
         complain("interrupted" if signum == signal.SIGINT else "terminated")
         return 128 + signum
     except BrokenPipeError:
-        # The reader of our output has gone, so there is nobody to tell.
+        # The pipe that took the output is closed, so nothing can be reported.
         drop_output()
         return BROKEN_PIPE
     except Exception as error:
@@ -181,10 +181,10 @@ class Terminated(BaseException):
 
 @contextmanager
 def unwinding_on_signals() -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP raise exceptions, except those ignored, as under nohup.
+    """Let SIGINT, SIGTERM and SIGHUP raise exceptions, unless a signal is ignored, as under nohup.
 
-    Afterwards the earlier handlers are restored, unless an exception was raised: the process is
-    then ending, and a second signal must not interrupt its cleanup.
+    Afterwards the earlier handlers are restored, unless a signal has arrived: the process is then
+    ending, and a second signal must not interrupt its cleanup.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():

@@ -32,7 +32,7 @@ from pyflowers.display import INTERVAL, Line, heading
 
 EXIT_NOT_CALIBRATED = 3
 MOST_ELEMENTS = 110
-"""The most quantities for which the exact posterior is integrated as well."""
+"""The largest number of quantities for which ``vb`` also integrates the exact posterior."""
 
 
 @click.command("prior")

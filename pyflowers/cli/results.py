@@ -1,6 +1,6 @@
 """How commands that produce a result end: its folder is written, then the result is printed.
 
-The folder holds tables, figures and a record, ``KIND.json``, which is what ``--json`` prints.
+The folder holds tables, figures and ``KIND.json``, a record of what ``--json`` prints.
 """
 
 from __future__ import annotations

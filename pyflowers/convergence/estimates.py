@@ -9,9 +9,9 @@ With M chains of N draws each, B the variance between and W the variance within 
 
 where the sum stops before the first P_t that is not positive, and P_t never rises. Every chain is
 split in half first. R-hat and bulk ESS are computed from the normal scores of the ranks of the
-draws, tail ESS from the indicators of the tails. All values agree with ArviZ 0.23 up to rounding,
-and are NaN in the same cases: if a draw is NaN, or a chain has fewer than four draws; for R-hat
-also with a single chain, or if the draws never vary. In both packages, two values depend on
+draws, tail ESS from the indicators of the tails. R-hat, ESS and MCSE agree with ArviZ 0.23 up to
+rounding, and are NaN in the same cases: if a draw is NaN, or a chain has fewer than four draws; for
+R-hat also with a single chain, or if the draws never vary. In both packages, two values depend on
 rounding: R-hat if each chain is constant at a different value (in exact arithmetic it is infinite),
 and ESS if a P_t is exactly zero, which can happen with a few integer draws.
 
@@ -394,7 +394,7 @@ def e_bfmi(energy: ArrayLike) -> FloatArray:
 
     Examples
     --------
-    Independent energies have E-BFMI 2 on average, a random walk has nearly 0:
+    Independent energies have an E-BFMI of about 2, and a random walk has one near 0:
 
     >>> import numpy as np
     >>> from pyflowers import convergence
@@ -522,7 +522,10 @@ class Block:
         return np.asarray(value)
 
     def r_hat(self) -> FloatArray:
-        """Return the larger of bulk and folded R-hat, [1]_ section 4.2; NaN for one chain."""
+        """Return the larger of bulk and folded R-hat, [1]_ section 4.2.
+
+        It is NaN for a single chain, or with fewer than four draws per chain.
+        """
         if self.draws.shape[-2] < 2 or self.draws.shape[-1] < 4:
             return np.full(len(self.draws), np.nan)
         ascending, half = self.sorted_halves[0], self.halves[0].size // 2
@@ -709,8 +712,9 @@ def _autocovariance(chains: FloatArray, num_lags: int) -> FloatArray:
 def _geyer(rho: FloatArray, num_draws: int) -> tuple[FloatArray, BoolArray]:
     """Return τ of each element by Geyer's sequences, and whether its sum has ended.
 
-    From the last pair only the even lag is added, and only if it is positive. This is the mean of
-    the sums that end before and after the pair ([1]_, section 3.2).
+    From the last pair only the even lag is added, and only if it is positive or the pair's sum is
+    not negative. This is the mean of the sums that end before and after that lag ([1]_, section
+    3.2).
     """
     # Like Stan and ArviZ, stop before the last lags.
     most_pairs = 1 + max(0, (num_draws - 3) // 2)

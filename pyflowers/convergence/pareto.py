@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.float64]
 
 FEWEST_IN_TAIL = 5
-"""The fewest ratios in a tail to which a Pareto distribution is fitted."""
+"""The smallest number of ratios in a tail to which a Pareto distribution is fitted."""
 
 _PRIOR_SCALE = 3
 _PRIOR_DRAWS = 10
@@ -134,7 +134,7 @@ def _smoothed(tail: FloatArray, cut: FloatArray) -> tuple[FloatArray, FloatArray
 def _fit_generalised_pareto(excess: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return shape and scale of each row of ascending positive numbers, [2] and [1] appendix G.
 
-    The shape is k in (1 + k x / sigma)^(−1/k), which is large for heavy tails.
+    The shape is k in the survival function (1 + k x / sigma)^(−1/k); it is large for heavy tails.
     """
     num = excess.shape[1]
     num_grid = 30 + int(np.sqrt(num))
@@ -142,7 +142,7 @@ def _fit_generalised_pareto(excess: FloatArray) -> tuple[FloatArray, FloatArray]
     quartile = excess[:, int(num / 4 + 0.5) - 1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         b = steps / (_PRIOR_SCALE * quartile)[:, None] + (1 / excess[:, -1])[:, None]
-        # A loop over the grid needs memory for one tail per row, not for the whole grid.
+        # A loop over the grid holds one array like `excess` at a time instead of the whole grid.
         k = np.stack([np.log1p(-each[:, None] * excess).mean(axis=1) for each in b.T], axis=1)
         profile = num * (np.log(-b / k) - k - 1)
         weights = 1 / np.exp(profile[:, None, :] - profile[:, :, None]).sum(axis=2)

@@ -40,7 +40,8 @@ def read_table(
     Returns
     -------
     Table
-        The cells as they are written; the row numbers are those of the file, whose header is row 1.
+        The cells as they are written. In CSV, TSV and Excel files the header is row 1; in JSON and
+        Parquet files the first record is row 1.
 
     Raises
     ------

@@ -76,8 +76,8 @@ class Labels:
     def are_titles(self) -> bool:
         """Whether the labels can be understood without the column's name before them.
 
-        This is so if a label begins with the name of the column, such as ``Beet 3`` in ``Beet``:
-        with the name before it, it would look like another label.
+        This is so if a label begins with the name of the column, such as ``Beet 3`` in the column
+        ``Beet``: ``Beet Beet 3`` would look like another label.
         """
         return any(name.casefold().startswith(self.column.casefold()) for name in self.names)
 
@@ -96,7 +96,7 @@ class Table(Shown):
     source : str
         Origin of the table, for messages: a path, or ``the data frame``.
     rows : array of int, shape (N,)
-        Row numbers in `source`, as a spreadsheet counts them.
+        Row numbers in `source`, from 1; a header in a file is row 1.
     notes : list of str
         Sentences on how the cells were read.
     decimal : str
@@ -287,7 +287,7 @@ class Table(Shown):
         whole: bool = False,
         lower: float | None = None,
         if_missing: str = "fill it in",
-        if_text: str = "make it numbers",
+        if_text: str = "make the column numeric",
     ) -> NDArray[np.float64]:
         """Return a column as finite numbers.
 
@@ -399,8 +399,8 @@ class Table(Shown):
         Raises
         ------
         DataError
-            If a cell is missing, a label is not one of the levels, or only a few cells of a column
-            of numbers are text.
+            If a cell is missing, a label is not one of the levels, or fewer than half of the cells
+            of a column without known levels are text.
         """
         missing = np.flatnonzero(self.is_missing(name))
         if missing.size:
@@ -423,7 +423,7 @@ class Table(Shown):
         return pd.Categorical(found.of_rows, categories=list(known))
 
     def _refuse_mixed(self, name: str) -> None:
-        """Refuse a column of numbers in which a few cells are text, probably by mistake."""
+        """Refuse a column of which fewer than half of the cells are text, probably by mistake."""
         is_text = np.isnan(self._numbers_of(name))
         if 2 * is_text.sum() < len(self):
             row = int(np.argmax(is_text))
@@ -493,7 +493,7 @@ class Table(Shown):
     def without_missing(
         self, columns: Collection[str], *, drop: bool, option: str = " with --drop-missing"
     ) -> Table:
-        """Return the table without the rows in which a column has no value, and note them.
+        """Return the table without the rows in which a column has no value, and add a note on them.
 
         Parameters
         ----------
@@ -751,7 +751,7 @@ def _distinct(cells: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:
 
 
 def _to_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
-    """Return cells as numbers; all others, such as booleans, dates and complex numbers, are NaN."""
+    """Return numbers, and text that is a number, as floats; other cells, such as dates, are NaN."""
     kind = _kind(cells)
     if kind in ("integer", "floating"):
         with suppress(OverflowError):  # an integer may be larger than any floating-point number
@@ -775,7 +775,7 @@ def _quoted(text: str) -> str:
 
 
 def _sort_key(names: list[str]) -> list[Any] | None:
-    """Return keys that sort labels by value: numbers, ISO dates or labels with equal prefixes."""
+    """Return keys that sort numbers, dates or labels numbered alike by value; otherwise None."""
     numbers = _to_numbers(np.array(names, dtype=object))
     if np.isfinite(numbers).all():
         return list(numbers)

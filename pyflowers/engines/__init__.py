@@ -1,8 +1,8 @@
-"""Engines that sample programs: CmdStan, the interpreter stanli, and ``exact``, without a chain.
+"""Engines that sample programs: CmdStan, the interpreter stanli, and ``exact``.
 
 The engine is the one that the caller names; otherwise CmdStan, the reference, if it is available;
-otherwise the interpreter. ``exact`` is used only if it is named, because its draws are not those of
-a Markov chain.
+otherwise the interpreter, with CmdStan for what the interpreter cannot do. ``exact`` is used only
+if it is named, because its draws are not those of a Markov chain.
 """
 
 from __future__ import annotations
@@ -52,16 +52,17 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     ----------
     name : str or Engine
         ``cmdstan``, ``stanli``, ``exact``, or ``auto``: CmdStan if one is named, installed or
-        already built, otherwise stanli. An Engine is returned unchanged.
+        already built; otherwise stanli, with CmdStan for what stanli cannot do. An Engine is
+        returned unchanged.
     cmdstan : str or Path, optional
         See :func:`pyflowers.toolchain.find_cmdstan`.
 
     Raises
     ------
     ConfigError
-        For any other name, or if `cmdstan` is given for an engine that does not use it.
+        For any other name, or if `cmdstan` is given with ``stanli`` or ``exact``.
     ToolchainError
-        If that engine is not available.
+        If the engine is CmdStan, and it cannot be used or built.
     """
     if not isinstance(name, str) and callable(getattr(name, "load", None)):
         return name
@@ -104,7 +105,7 @@ class AutoEngine:
 
 
 class _EitherProgram:
-    """An interpreted program, which is compiled as soon as the interpreter lacks a feature."""
+    """A program that is interpreted, or compiled once the interpreter proves to lack a feature."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

@@ -95,12 +95,12 @@ class Approximation(Shown):
 
     @property
     def k_hat_verdict(self) -> str:
-        """The quality according to k-hat: ``good``, ``usable`` for importance sampling, ``bad``."""
+        """The quality by k-hat: ``good``, ``usable`` for importance sampling, or ``bad``."""
         return k_hat_verdict(self.k_hat)
 
 
 def k_hat_verdict(k_hat: float) -> str:
-    """Judge a Pareto k-hat by the thresholds of Vehtari et al. (2024)."""
+    """Judge a Pareto k-hat by the thresholds of Yao et al. (2018)."""
     if k_hat < K_HAT_GOOD:
         return "good"
     return "usable" if k_hat < K_HAT_USABLE else "bad"
@@ -237,7 +237,7 @@ def _split(done: Any, table: Any, log_p: str, log_q: str) -> _Raw:
 
 
 def pareto_k_hat(log_ratios: NDArray[np.float64]) -> float:
-    """Return k-hat of importance ratios; infinite if a ratio is not a number."""
+    """Return k-hat of importance ratios; infinite if a log ratio is not finite."""
     if not np.isfinite(log_ratios).all():
         return float("inf")
     return float(pareto_smooth(log_ratios)[1])

@@ -1,8 +1,8 @@
 """The interface between programs and engines, and the sampler's options.
 
-An engine loads a program once and samples it any number of times. It raises
-:class:`EngineLacksError` for anything that it cannot do, so that no code outside this package needs
-to ask which engine it has.
+An engine loads a program once and samples it any number of times. If it cannot do what is
+requested, it raises an error, such as :class:`EngineLacksError`, so that callers need not know
+which engine they have.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pyflowers.records import Record
 EngineName = Literal["auto", "cmdstan", "stanli", "exact"]
 
 ENGINES: tuple[str, ...] = get_args(EngineName)
-"""The engines by name; ``auto`` chooses one that runs Stan."""
+"""The names of the engines; ``auto`` chooses one that runs Stan."""
 
 LARGEST_SEED = 2**32 - 1
 """Stan's seeds are unsigned 32-bit integers."""
@@ -51,7 +51,7 @@ class SamplerOptions(Record):
     Attributes
     ----------
     seed : int
-        Seed of Stan's random numbers, 0 to 2³² − 1; 0 has no special meaning.
+        Seed of all random numbers, 0 to 2³² − 1; 0 has no special meaning.
     chains : int
         Number of chains.
     warmup, draws : int
@@ -67,8 +67,9 @@ class SamplerOptions(Record):
         covariance matrix, which suits strongly correlated posteriors of up to a few hundred
         parameters; ``unit_e``, the identity, which is not adapted.
     keep : tuple of str
-        Quantities, or elements such as ``mu_plant[2]``, whose draws are kept; the others are only
-        summarised. Empty keeps all that fit in memory.
+        For the engine ``exact``: quantities, or elements such as ``mu_plant[2]``, whose draws are
+        kept; other group quantities are only summarised. If empty, all draws of group quantities
+        are kept, or none if there are more than 50 million.
     """
 
     seed: _Int = Field(ge=0, le=LARGEST_SEED)
@@ -88,7 +89,8 @@ class SamplerOptions(Record):
     )
     keep: tuple[str, ...] = Field(
         default=(),
-        description="Quantity or element whose draws are kept; the others are only summarised.",
+        description="Quantity or element whose draws are kept; other group quantities are only "
+        "summarised.",
     )
 
     @classmethod
@@ -133,7 +135,7 @@ def refuse_unused(engine: str, used: Collection[str], given: Collection[str]) ->
 
 
 def read_inits(inits: Any) -> Any:
-    """Return initial values, read from files where needed; a list if there is one for each chain.
+    """Return initial values, read from files where needed; a list if a sequence is given.
 
     Files are read here, because CmdStan assumes R's format for a file whose name does not end in
     .json, and skips contents that it cannot read.
@@ -141,7 +143,7 @@ def read_inits(inits: Any) -> Any:
     Raises
     ------
     ConfigError
-        If a file is not a JSON object.
+        If a file cannot be read or is not a JSON object.
     """
     if isinstance(inits, list | tuple):
         return [read_inits(each) for each in inits]
@@ -162,7 +164,7 @@ def new_seed() -> int:
 
 
 Keep = Mapping[str, NDArray[np.int64] | None]
-"""Variables, each with the positions of its elements; None stands for all elements."""
+"""Variables to keep, each with the positions of the kept elements; None stands for all."""
 
 
 class EngineLacksError(FitError):
@@ -180,16 +182,16 @@ class Sample:
     Attributes
     ----------
     draws : mapping
-        Each variable of the program, shaped (chain, draw, …).
+        Each variable that was kept, shaped (chain, draw, …).
     stats : mapping
-        Each sampler statistic by Stan's name, shaped (chain, draw).
+        Each sampler statistic by Stan's name, shaped (chain, draw); empty for independent draws.
     messages : mapping or None
         Stan's messages for rejected proposals, each with its count; None if the engine does not
         report them.
     failures : mapping
         Stan's messages for draws whose generated quantities failed, each with its count.
     chain_times : tuple of mapping
-        Seconds of each chain: ``warmup`` and ``sampling``.
+        Seconds of each chain: ``warmup``, ``sampling`` and ``total``.
     wall_time : float
         Elapsed seconds for all chains.
     streamed : mapping of str to mapping of str to array, shape (element,)
@@ -239,7 +241,7 @@ class LoadedProgram(Protocol):
         interval: float = INTERVAL,
         show_progress: bool = False,
     ) -> Sample:
-        """Run the chains, as many at a time as there are usable cores.
+        """Run the chains, as many at a time as `cores` allows.
 
         Parameters
         ----------
@@ -249,16 +251,17 @@ class LoadedProgram(Protocol):
             Options of the sampler.
         cores : int, optional
             Number of cores, for chains that run at the same time or for threads of independent
-            draws.
+            draws. Default: all usable cores.
         inits
-            Initial values in any form that CmdStanPy accepts.
+            Initial values in any form that CmdStanPy accepts. Default: random.
         keep : mapping of str to array of int or None, optional
             Variables to return, each with the positions of its elements; None stands for all
             elements. Default: all variables.
         interval : float
-            Probability of the central interval in summaries of quantities that are not kept.
+            Probability of the central interval in summaries of quantities whose draws are not all
+            kept.
         show_progress : bool
-            Whether to draw a bar for each chain.
+            Whether to show progress bars, one for each chain if there are chains.
 
         Raises
         ------
@@ -266,6 +269,8 @@ class LoadedProgram(Protocol):
             If any chain fails, with Stan's message. There is never a result with fewer chains.
         EngineLacksError
             If this engine cannot do what is requested.
+        ConfigError
+            If the initial values or the program's closed form cannot be used.
         """
 
 
@@ -280,7 +285,7 @@ class Engine(Protocol):
     def uses(self) -> frozenset[str]:
         """The options that this engine uses.
 
-        They are options of :class:`SamplerOptions`, and ``centered``, ``inits`` and ``cores``.
+        They are among those of :class:`SamplerOptions`, and ``centered``, ``inits`` and ``cores``.
         """
 
     def load(self, program: Program) -> LoadedProgram:
@@ -293,7 +298,7 @@ class Engine(Protocol):
         ToolchainError
             If the engine itself is not available.
         EngineLacksError
-            If the program is valid and this engine cannot run it.
+            If the program is valid, but this engine cannot run it.
         ConfigError
             If the program lacks the capability that this engine needs.
         """
@@ -304,7 +309,7 @@ VALUE = re.compile(r" is -?\d[\d.e+-]*(?=[, ]|$)")
 
 
 def no_start(reasons: Iterable[str]) -> str:
-    """Return the sentence for chains without valid initial values, with Stan's main reason."""
+    """Return the sentence for chains without valid initial values, with the most common reason."""
     counts = Counter(VALUE.sub(" is …", reason) for reason in reasons)
     reason = (
         max(counts, key=counts.__getitem__)

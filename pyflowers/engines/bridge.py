@@ -47,13 +47,17 @@ class Density(Protocol):
     """A log density on the unconstrained scale, with values in Stan's flat order.
 
     Each method takes one point per row and, on failure, raises RuntimeError with Stan's message.
+    In :meth:`evaluate`, a rejection is not a failure.
     """
 
     names: tuple[str, ...]
     elements: tuple[str, ...]
 
     def evaluate(self, points: FloatArray, gradient: bool) -> tuple[FloatArray, FloatArray]:
-        """Return log densities and, with `gradient`, gradients: −∞ and 0 at a rejection."""
+        """Return log densities and gradients, which are −∞ and 0 at a rejection.
+
+        Gradients are computed only if `gradient` is true; otherwise their values are arbitrary.
+        """
 
     def constrain(self, points: FloatArray) -> FloatArray:
         """Return the elements of parameters and transformed parameters at each point."""
@@ -70,16 +74,17 @@ class Bridge:
     path : str
         The library.
     model : int
-        The address of the model, which exists as long as `owner`.
-    owner : object
+        The address of the model.
+    owner : object, optional
+        The object that owns the model. It is kept, because the model is deleted with it.
     forgiving : bool
-        Whether every failure of the program counts as a rejection, because the interpreter does
-        not distinguish them.
+        Whether every failure of :meth:`evaluate` counts as a rejection, as for the interpreter,
+        which does not distinguish the two.
 
     Attributes
     ----------
     names : tuple of str
-        The coordinates of the unconstrained scale.
+        The names of the unconstrained parameters.
     elements : tuple of str
         The elements of parameters and transformed parameters, such as ``theta.1.2``.
     """

@@ -62,7 +62,7 @@ class CmdStanProgram:
 
     @property
     def key(self) -> str:
-        """Digest of program, options, CmdStan and compiler."""
+        """Digest of the program, the options for compiling it, CmdStan and the compiler."""
         return self.executable.key
 
     @property
@@ -72,7 +72,7 @@ class CmdStanProgram:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Versions of Stan, CmdStan and compiler."""
+        """Versions of Stan, CmdStan and the compiler."""
         cmdstan = self.executable.cmdstan
         return {
             "stan": cmdstan.version,
@@ -144,7 +144,7 @@ def running(
         If Stan stops, with `what` and Stan's message.
     """
     with temporary_folder() as folder, mortal(executable.path, folder) as program:
-        # The import also creates a folder under TMPDIR, which has been tested above.
+        # The import also creates a folder under TMPDIR; temporary_folder() has tested it.
         cmdstanpy = import_cmdstanpy()
         # Adding the same filter twice has no effect, so it is added in every call.
         logging.getLogger("cmdstanpy").addFilter(_is_wanted)
@@ -206,9 +206,9 @@ _STAN_SAID = re.compile(
 
 
 def count_messages(consoles: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Count Stan's messages during sampling, after removing numbers and places in the program.
+    """Count Stan's messages during sampling, after removing values and places in the program.
 
-    Messages about rejected initial values are not counted, because Stan then drew others.
+    Messages about rejected initial values are not counted, because Stan then draws others.
 
     Returns
     -------
@@ -230,7 +230,10 @@ def count_messages(consoles: Iterable[str]) -> tuple[dict[str, int], dict[str, i
 
 
 def last_words(consoles: Iterable[str], most: int = 6) -> str:
-    """Return why Stan stopped: a sentence for known reasons, otherwise Stan's last messages."""
+    """Return why Stan stopped: a sentence if no chain could start, otherwise Stan's last messages.
+
+    The result is empty if Stan printed nothing about it.
+    """
     texts = list(consoles)
     if any("Initialization failed." in text for text in texts):
         lines = [line for text in texts for line in text.splitlines()]

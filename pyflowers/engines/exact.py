@@ -1,12 +1,13 @@
-"""The engine ``exact``: independent draws of programs that have the capability ``closed_form``.
+"""The engine ``exact``: independent draws from posteriors, for programs with a ``closed_form``.
 
 There is no Markov chain and so no warm-up, step size or starting point. The "chains" are parts of
 one set of independent draws, so that the result has the same form as with other engines. The Stan
-program is not run: the program's ``ClosedForm`` draws the quantities, and must draw every quantity
+program is not run: the program's ``ClosedForm`` draws the quantities, and must draw exactly those
 that the program keeps.
 
 If there are more than :data:`LARGEST` draws of group quantities, or the caller names the quantities
-to keep, groups are summarised block by block during drawing, and only the named draws are kept.
+to keep, groups are summarised block by block during drawing, and of group quantities only the named
+draws are kept.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from pyflowers.resources import version
 USES = frozenset({"seed", "chains", "draws", "keep", "cores"})
 
 LARGEST = 50_000_000
-"""The most draws of group quantities that are held in memory (400 MB).
+"""The most draws of group quantities that are held in memory (400 MB), unless they are named.
 
 The number is fixed, so that a run writes the same files on every machine. Summaries, labels and the
 run folder take several times as much memory.
@@ -87,7 +88,7 @@ class ExactProgram:
 
     @cached_property
     def key(self) -> str:
-        """Digest of the program's text and of the versions."""
+        """Digest of the program's name and text, and of the versions."""
         return digest(self.source.name, self.source.sha256, *self.versions.values())
 
     def sample(

@@ -1,10 +1,9 @@
 """Worker processes: starting them, asking them questions, and ending them.
 
 A worker is ``python -m MODULE``. Questions arrive on its standard input and answers leave on its
-standard output, as pickled messages with binary arrays. A worker runs in a separate session, so
-that Ctrl-C reaches only its owner. Its main thread does the work. A second thread reads the
-questions, and ends the process as soon as the input ends, which happens when the owner ends for any
-reason.
+standard output, as pickled messages. A worker runs in a separate session, so that Ctrl-C reaches
+only its owner. Its main thread does the work. A second thread reads the questions, and ends the
+process as soon as the input ends, which happens when the owner ends for any reason.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pyflowers.errors import ToolchainError
 from pyflowers.resources import module_command, module_environment
 
 MOST_IDLE = 2
-"""The most idle workers that are kept; more exist while more threads use them."""
+"""The most idle workers that are kept; the number of busy ones is not limited."""
 
 SECONDS_TO_STOP = 2.0
 
@@ -57,11 +56,11 @@ class Worker:
     module : str
         The module that it runs, whose main program calls :func:`serve`.
     **environment : str
-        Variables that are added to the environment of this process.
+        Variables of the worker's environment, in addition to those of this process.
     """
 
     def __init__(self, module: str, **environment: str) -> None:
-        # Errors go to a file, because a full pipe that nobody reads would block the process.
+        # Errors go to a file, because a full pipe that is not read would block the process.
         self._errors = _scratch()
         self._process = subprocess.Popen(
             module_command(module),
@@ -147,7 +146,7 @@ class Worker:
 
 
 def _scratch() -> IO[bytes]:
-    """Return a file for what a worker prints until it has started, or one that discards this."""
+    """Return a temporary file for a worker's errors, or the null device if there can be none."""
     try:
         return cast(IO[bytes], tempfile.TemporaryFile())
     except OSError:
@@ -189,7 +188,8 @@ def close_workers() -> None:
 def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> None:
     """Answer questions until there are no more: the main loop of a worker.
 
-    All output of the process and its children is discarded.
+    Output of the process and its children is discarded, except errors before the process has
+    started.
 
     Parameters
     ----------

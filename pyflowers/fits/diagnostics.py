@@ -64,7 +64,7 @@ _FEW = 0.01
 """Largest share of divergent transitions for which smaller steps usually help."""
 
 _SLOW = 20
-"""Factor of missing ESS above which a longer run is not a practical remedy."""
+"""Ratio of required to actual ESS above which a longer run is not a practical remedy."""
 
 
 def diagnose(
@@ -94,7 +94,8 @@ def diagnose(
     -------
     Part
         Divergences, tree depth and E-BFMI if the sampler was NUTS; R-hat, bulk and tail ESS
-        over all parameters.
+        over all elements that vary. For independent draws: their number, and whether their
+        quantiles are finite.
     """
     if independent is not None:
         checks = tuple(_independent(posterior, summary, independent))
@@ -105,7 +106,7 @@ def diagnose(
     if "treedepth__" in stats:
         num = int((stats["treedepth__"] >= options.max_treedepth).sum())
         advice = f"raise --max-treedepth above {options.max_treedepth}, or rescale the parameters"
-        source = "Stan Reference Manual, Efficient MCMC sampling"
+        source = "Stan Reference Manual, MCMC Sampling"
         found["treedepth hits"] = _judge("treedepth hits", num, "≤", 0, source, advice)
     if "energy__" in stats:
         values = e_bfmi(stats["energy__"])
@@ -185,7 +186,7 @@ def _on_size(check: Check, num_draws: int) -> str:
 def _independent(
     posterior: xr.Dataset, summary: pd.DataFrame, measures: Mapping[str, float]
 ) -> list[Check]:
-    """Judge independent draws: their number, and whether they are finite."""
+    """Judge independent draws: their number, their quantiles, and the sampler's hat function."""
     num = int(np.prod(next(iter(posterior.values())).values.shape[:2]))
     # The first columns are the median and the ends of the interval.
     odd = ~np.isfinite(summary.iloc[:, :3].to_numpy(float)).all(axis=1)
@@ -272,7 +273,9 @@ def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
         if name in medians
         for check in _against_priors(program, data, name, medians[name])
     ]
-    advice = 'no prior is declared; declare one, as in [parameters.NAME] prior = "normal(0, 1)"'
+    advice = (
+        'no proper prior is declared; declare one, as in [parameters.NAME] prior = "normal(0, 1)"'
+    )
     note = "" if checks else advice
     claim = "no posterior median lies in the tail of its declared prior"
     return Part("prior", tuple(checks), note, claim)

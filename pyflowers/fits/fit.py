@@ -170,14 +170,14 @@ class Fit(Shown):
 
     @cached_property
     def posterior(self) -> xr.Dataset:
-        """The quantities of the posterior with the user's labels, without predictions."""
+        """The quantities with the user's labels, without predictions or log densities."""
         internal = self.program.internal
         own = {name: values for name, values in self.draws.items() if name not in internal}
         return dataset(own, self.data, self._keep)
 
     @cached_property
     def _keep(self) -> Keep:
-        """The positions of the kept elements of each quantity that lacks some."""
+        """The result of :func:`kept_elements`, or nothing if all draws were kept."""
         return kept_elements(self.options.keep, self.program, self.data) if self.is_partial else {}
 
     @property
@@ -204,8 +204,9 @@ class Fit(Shown):
     def idata(self) -> Any:
         """The whole fit as ``arviz.InferenceData``, or with ArviZ 1 as ``xarray.DataTree``.
 
-        ``log_likelihood`` and ``posterior_predictive`` are part of it if each has at most
-        :data:`LARGEST_GROUP` values; if they are larger, call the methods of these names.
+        If the program computes ``log_likelihood`` and ``posterior_predictive`` in Python, they are
+        part of it only if each has at most :data:`LARGEST_GROUP` values; if they are larger, call
+        the methods with these names.
         """
         return in_arviz(self.groups())
 
@@ -248,7 +249,7 @@ class Fit(Shown):
         Raises
         ------
         ConfigError
-            If the program has no ``log_lik``.
+            If the program has no ``log_lik``, or not all draws were kept.
         """
         return self.program.log_lik(self.draws, self.data)
 
@@ -263,7 +264,7 @@ class Fit(Shown):
         Raises
         ------
         ConfigError
-            If the program has no ``y_rep``.
+            If the program has no ``y_rep``, or not all draws were kept.
         """
         rng = np.random.default_rng([self.options.seed, 1])
         return self.program.y_rep(self.draws, self.data, rng)
@@ -283,14 +284,14 @@ class Fit(Shown):
         Returns
         -------
         DataFrame
-            A row for each element: ``median``, the ends of the interval, such as ``5%`` and
-            ``95%``, ``mean``, ``sd``, ``mcse_mean``, ``ess_bulk``, ``ess_tail`` and ``r_hat``; see
+            A row for each element: ``median``, the ends of the interval (such as ``5%`` and
+            ``95%``), ``mean``, ``sd``, ``mcse_mean``, ``ess_bulk``, ``ess_tail`` and ``r_hat``; see
             :func:`pyflowers.fits.posterior.summarize`.
 
         Raises
         ------
         ConfigError
-            If there is no such quantity, or the interval does not lie between 0 and 1.
+            If there is no such quantity, or the interval is refused; see :meth:`with_interval`.
         """
         table = self.with_interval(interval)._summary
         if names is None:
@@ -322,7 +323,7 @@ class Fit(Shown):
         if self.program.can(Capability.Y_REP) and self.program.can(Capability.OBSERVED):
             note = "pyflowers check compares the data with what the model predicts"
         else:
-            note = "the program has no replicated data, y_rep, to compare the data with"
+            note = "there are no replicated data, y_rep, to compare the data with"
         prior = examine_prior(self.program, self.data, self._summary)
         # Draws that fail the diagnostics cannot show that there is no conflict.
         if self.diagnostics.failed and prior.status == "passed":
@@ -342,7 +343,7 @@ class Fit(Shown):
         ----------
         folder : str or Path
             The folder. An earlier run in it is replaced if it had the same inputs: program with
-            declaration, data, priors, engine, options, initial values and seed.
+            declaration, data, priors, parametrisation, engine, options, initial values and seed.
         plots : mapping of str to matplotlib.figure.Figure or bytes, optional
             Figures, or the bytes of images, by file name.
         overwrite : bool
@@ -381,8 +382,8 @@ class Fit(Shown):
     def load(cls, folder: str | Path) -> Fit:
         """Read a run folder that :meth:`save` wrote.
 
-        The declaration is the recorded one. Roles and parameters that have since been added to its
-        file also apply, if the program has not changed.
+        The declaration is the recorded one. Roles and parameters that have since been added or
+        changed in its file also apply, if the text of the program has not changed.
 
         Parameters
         ----------

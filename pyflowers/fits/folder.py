@@ -53,7 +53,7 @@ class ProgramRecord(Record):
     name : str
         Its name.
     reference : str
-        The name of a shipped program, or a path.
+        The name of a shipped program, a path or a formula.
     path : str
         The ``.stan`` file.
     sha256 : str
@@ -76,20 +76,20 @@ class ProgramRecord(Record):
 
 
 class DataRecord(Record):
-    """The data: their origin, and a digest of the values that were read.
+    """The data: their origin, their digest, and how they were read.
 
     Attributes
     ----------
     source : str or None
-        The file, if there was one.
+        Origin of the data: a path, ``the data frame`` or ``the mapping``; None without data.
     sha256 : str
-        Digest of the values that were read.
+        Digest of the table's columns that were read, or of the JSON file or the mapping.
     rows : int or None
         Number of rows of the table.
     columns : mapping of str to str
         The table's name for each of the declaration's columns.
     reading : mapping of str to str
-        How the file was read, such as its ``sep``.
+        The reading options that differ from the default, such as ``sep``.
     """
 
     source: str | None
@@ -107,7 +107,7 @@ class EngineRecord(Record):
     name : str
         ``cmdstan``, ``stanli`` or ``exact``.
     key : str
-        Digest of the program that it ran.
+        Digest of everything that determines the draws, except data and options.
     versions : mapping of str to str
         Versions of its components.
     """
@@ -125,7 +125,7 @@ class TimesRecord(Record):
     wall_seconds : float
         Total elapsed time of sampling.
     chains : tuple of mapping
-        Times of each chain, for warm-up and sampling.
+        Times of each chain: ``warmup``, ``sampling`` and ``total``; empty for independent draws.
     """
 
     model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
@@ -139,7 +139,7 @@ class RunRecord(Record):
     Attributes
     ----------
     format : int
-        The version of this format.
+        Version of the run folder's layout.
     program, data, engine, times : table
         See the section of this name.
     options : table
@@ -147,8 +147,8 @@ class RunRecord(Record):
     priors : mapping
         The hyperparameters that were used.
     centered : bool or mapping or None
-        The parametrisation that was used, by group if it differs between groups; None if the
-        program has no choice.
+        The parametrisation that was used, by group if each group has its own choice; None if the
+        program offers none or the engine does not use it.
     inits : value
         Initial values as they were given.
     notes : tuple of str
@@ -164,7 +164,7 @@ class RunRecord(Record):
     interval : float
         Probability of the intervals that tables and figures of the fit show.
     packages : mapping of str to str
-        Versions of the packages.
+        Versions of the packages on which a fit depends.
     omitted_groups : tuple of str
         Groups of the InferenceData that are left out, because they are too large or depend on
         draws that were not kept.
@@ -192,7 +192,7 @@ class RunRecord(Record):
 
     @field_serializer("options")
     def _used(self, options: SamplerOptions) -> dict[str, Any]:
-        """Write only the options that the engine used; it ignores the others."""
+        """Write only the options that the engine uses."""
         return options.model_dump(mode="json", exclude_unset=True)
 
     def to_json(self) -> str:
@@ -246,7 +246,7 @@ def engine_changes(before: EngineRecord, now: EngineRecord) -> list[str]:
 
 
 def run_changes(before: RunRecord, now: RunRecord) -> list[str]:
-    """Describe how the inputs of two runs differ; empty if both give the same draws."""
+    """Describe how the inputs of two runs differ; empty if they do not."""
     program, was = now.program, before.program
     if was.name != program.name:
         return [f"the program was {was.name} and is {program.name}"]
@@ -353,12 +353,13 @@ def read_summary(folder: Path) -> pd.DataFrame:
 def program_of(record: RunRecord, folder: Path) -> Program:
     """Return the program of a run, with its text and declaration at the time of the run.
 
-    Its capabilities in Python are those of the shipped program with this name, if there is one.
+    Its capabilities in Python are those of the shipped program with this name, or those of its
+    formula. The record does not hold the capabilities of other programs.
 
     Raises
     ------
     DataError
-        If the record's declaration is damaged.
+        If the record's declaration is damaged or does not match the program.
     """
     about = record.program
     where = f"{folder / FILE}: program.declaration"
@@ -380,7 +381,7 @@ def program_of(record: RunRecord, folder: Path) -> Program:
 def declared_now(
     program: Program, record: RunRecord, draws: Collection[str]
 ) -> tuple[Program, RunRecord]:
-    """Return the program and record of a run, with roles and parameters that were declared later.
+    """Return the program and record of a run, with roles and parameters as they are declared now.
 
     These only describe the draws, so no refit is needed if the program's text is the same.
 
@@ -391,7 +392,7 @@ def declared_now(
     record : RunRecord
         The record.
     draws : collection of str
-        The quantities that the run has.
+        The quantities of which the run has draws.
     """
     try:
         now = Program.open(program.path, include_paths=program.include_paths)

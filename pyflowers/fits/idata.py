@@ -67,7 +67,11 @@ def to_groups(
     stats: Mapping[str, Any],
     keep: Keep | None = None,
 ) -> dict[str, xr.Dataset]:
-    """Return the groups of a fit; see :class:`~pyflowers.fits.fit.Fit` for the arguments."""
+    """Return the groups of a fit.
+
+    For the arguments, see :class:`~pyflowers.fits.fit.Fit`; for `keep`, see
+    :func:`~pyflowers.fits.posterior.dataset`.
+    """
     places = _places(program, draws, data.observed or "y")
     called = {name: variable for name, (_, variable) in places.items()}
     members: dict[str, dict[str, Any]] = {}
@@ -289,7 +293,7 @@ def draws_of(
 
 
 def _may_be_absent(program: Program, name: str, values: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether a quantity may have no elements, so that Stan's output does not contain it."""
+    """Whether a quantity may have no draws: it may have no elements, or it is a tuple."""
     variable = program.source.blocks.draws[name]
     sizes = [int(size if size.isdecimal() else values.get(size, 0)) for size in variable.sizes]
     return 0 in sizes or variable.kind == "tuple"
@@ -301,7 +305,7 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
     Raises
     ------
     DataError
-        If something is missing.
+        If something is missing or damaged.
     """
     constant, columns = groups.get("constant_data", {}), record.data.columns
     declared = program.declaration
@@ -347,7 +351,7 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
 def _cells(
     program: Program, values: Mapping[str, Any], labels: Mapping[str, Labels]
 ) -> dict[str, NDArray[Any]]:
-    """Return the values of each row, by the declaration's names of the columns."""
+    """Return the values of each row, by the declaration's names for the columns."""
     cells: dict[str, NDArray[Any]] = {}
     for name, source in program.declaration.data.items():
         if source.numbers:

@@ -1,7 +1,8 @@
 """Labelled draws as an xarray dataset, the names of its elements, and their summary.
 
 Dimensions are ``chain``, ``draw``, ``obs`` and the dimensions of the declaration. Their coordinates
-are the user's labels, or numbers from 1 as in Stan; observations are numbered from 0.
+are the user's labels, or numbers from 1 as in Stan; chains, draws and observations are numbered
+from 0.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def dataset(
 
 
 def as_dataset(arrays: Arrays, coords: Arrays) -> xr.Dataset:
-    """Return arrays as a dataset, with the numbers of chains and draws."""
+    """Return arrays as a dataset, with chains and draws numbered from 0."""
     import xarray as xr
 
     sizes = {dim: n for dims, a in arrays.values() for dim, n in zip(dims, a.shape, strict=True)}
@@ -127,7 +128,7 @@ def text(labels: Any) -> NDArray[Any]:
 
 
 def _size_of(dim: str, data: Data) -> int | None:
-    """Return the size of a dimension that has labels; None for others."""
+    """Return the size of a dimension that has labels, or of the table's rows; None for others."""
     if dim == OBS and data.table is not None:
         return len(data.table)
     names = data.labels.get(dim, data.coords.get(dim))
@@ -203,10 +204,10 @@ def summarize(
     -------
     DataFrame
         A row for each element, such as ``mu_plant[2]``: median, the ends of the interval, mean, sd,
-        ``mcse_mean``, ``ess_bulk``, ``ess_tail`` and ``r_hat``. ``attrs["notes"]`` holds a sentence
-        for each quantity whose moments do not exist, or some of whose draws are not finite. An
-        element that is the same in every draw, for example because its type fixes it, has neither
-        ESS nor R-hat.
+        ``mcse_mean``, ``ess_bulk``, ``ess_tail`` and ``r_hat``. ``attrs["notes"]`` holds sentences
+        on moments that do not exist, draws that are not finite, and constant elements. An element
+        that is the same in every draw, for example because its type fixes it, has no R-hat and, if
+        other elements vary, no ESS.
 
     Notes
     -----
@@ -268,7 +269,7 @@ def _some(names: list[str], most: int = 3) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-# Of large fits, the draws of only some elements are kept: ``--keep mu_plant[2]``
+# Large fits, of which only the draws of some elements are kept, as with ``--keep mu_plant[2]``
 
 
 def without_draws(program: Program) -> Program:

@@ -62,7 +62,7 @@ def fit(
 ) -> Fit:
     """Sample the posterior of a program.
 
-    The sampler is Stan's NUTS. The engine ``exact`` draws independently instead, from programs
+    The sampler is Stan's NUTS. The engine ``exact`` instead makes independent draws, for programs
     whose posterior allows it.
 
     Parameters
@@ -105,7 +105,7 @@ def fit(
         Probability of the central intervals that tables and figures show: 0.95 gives the columns
         ``2.5%`` and ``97.5%``.
     show_progress : bool
-        Whether to show a progress bar for each chain on the terminal.
+        Whether to show progress bars on the terminal, one for each chain if there are chains.
     before_sampling : callable, optional
         Function that is called with the record of the inputs before sampling starts. An exception
         that it raises prevents the sampling.

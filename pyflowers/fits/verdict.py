@@ -32,7 +32,7 @@ class Check:
     value : float or int
         Its worst value; a count is an int.
     threshold : float
-        The limit of the value.
+        The limit for the value.
     relation : str
         ``≤`` or ``≥``: how value and threshold must compare.
     passed : bool
@@ -231,7 +231,7 @@ class Verdict:
         Parameters
         ----------
         part : Part
-            Checks to add to the part of the same name. If it has none, the verdict does not change.
+            Checks to add to the part of the same name. Without checks, nothing is added.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The lectures' examples: each is a documented function that draws figures.
+"""The lectures' examples: each is a function that returns findings, tables and figures.
 
 >>> from pyflowers.lectures import Settings, run_example
 >>> lecture = run_example("leapfrog", Settings(seed=1))
@@ -18,7 +18,9 @@ EXAMPLES = {
     "metropolis-bimodal": (
         "Metropolis on two modes: acceptance, ESS and mixing by scale of the proposal"
     ),
-    "hmc-bimodal": "Metropolis, HMC and Stan's NUTS on two modes: ESS per gradient and per second",
+    "hmc-bimodal": (
+        "Metropolis, HMC and Stan's NUTS on two modes: ESS per evaluation and per second"
+    ),
     "leapfrog": "Euler, modified Euler and leapfrog: energy error, order, reversibility",
     "regression": "A straight line: Metropolis, SGLD and NUTS against the exact t posterior",
     "gaussian-mixture": "Three components: NUTS, ADVI, and detection of label switching",
@@ -54,7 +56,7 @@ def run_example(name: str, settings: Settings | None = None) -> Lecture:
     ConfigError
         If no example has that name.
     PyflowersError
-        If the example compares a sampler with Stan, as most examples do, and Stan cannot be run.
+        If the example uses Stan, as most examples do, and Stan cannot be run.
 
     Examples
     --------

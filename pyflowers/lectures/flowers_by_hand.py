@@ -2,8 +2,8 @@
 
 The target is ``stan/multilevel_poisson.stan`` with the lecture's three plants and four months, as
 :class:`~pyflowers.samplers.StanDensity` gives it: x = (mu, log sigma2, one coordinate for each
-plant). Stan adapts step size and mass in its warm-up. By hand, a pilot run of HMC with unit mass
-gives the covariance Σ of the posterior, and then
+plant). Stan adapts step size and mass in its warm-up. For the other two samplers, a pilot run of
+HMC with unit mass gives the covariance Σ of the posterior, and then
 
     Metropolis proposes N(x, 2.38²/d Σ)  ([1]_),     HMC takes the mass diag(Σ)⁻¹.
 

@@ -27,7 +27,7 @@ from pyflowers.samplers import INTEGRATORS, Integrator, NormalMixture, PhasePoin
 TIME = 2.0
 PICTURE_STEP, PICTURE_STEPS = 0.3, 20
 NUM_FITTED = 4
-"""Number of the smallest step sizes, to which orders are fitted."""
+"""Orders are fitted to this many of the smallest step sizes."""
 
 NAMES = {"euler": "Euler", "modified_euler": "modified Euler", "leapfrog": "leapfrog"}
 
@@ -91,7 +91,7 @@ def fitted_order(step_sizes: FloatArray, errors: FloatArray) -> float:
 def reversal_error(
     integrator: Integrator, target: samplers.GradLogDensity, start: PhasePoint, num_steps: int
 ) -> float:
-    """Return how far from its start a path ends that is run, flipped and run back."""
+    """Return how far a path ends from its start after it is run, flipped and run again."""
     end = path(integrator, target, start, num_steps)[-1]
     back = path(integrator, target, samplers.flip(end), num_steps)[-1]
     return float(np.abs(back.position - start.position).max())

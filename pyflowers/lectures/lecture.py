@@ -113,9 +113,9 @@ class Lecture:
     findings : list of str
         Sentences, each with its numbers.
     tables : dict of str to sequence of rows
-        By caption; a row is a mapping from column to value.
+        Tables by caption; a row maps each column to its value.
     figures : dict of str to Figure
-        By file name without its ending.
+        Figures by file name, without the extension.
     results : dict
         Numbers that are not in the tables, in a form that JSON can hold.
 
@@ -174,7 +174,7 @@ class Lecture:
         return "\n\n".join([*parts, f"Again: `{again}`"]) + "\n"
 
     def record(self) -> dict[str, Any]:
-        """Return everything but the figures, in a form that JSON can hold."""
+        """Return everything but title and figures, with versions, in a form that JSON can hold."""
         record: dict[str, Any] = plain(
             {
                 "lecture": self.name,
@@ -240,7 +240,7 @@ def _kind(name: str) -> FolderKind:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    """Return rows as a Markdown table; numbers have three significant digits."""
+    """Return rows as a Markdown table; floats have three significant digits."""
     from pyflowers.display import format_number
 
     def cell(value: Any) -> str:

@@ -5,14 +5,14 @@ standard errors,
 
     |a − b| ≤ 5 √(MCSE(a)² + MCSE(b)²),
 
-for the mean, the sd and three quantiles. MCSE is defined by Vehtari et al. [1]_; the MCSE of an
+for the mean, the sd and three quantiles. The MCSE of a mean and of a quantile is that of Vehtari et
+al. ([1]_, equations 5 and 20), the MCSE of an sd follows from the delta method, and the MCSE of an
 exact value is 0. MCSE is meaningful only if the chains mix; see :func:`mixes`.
 
 References
 ----------
 .. [1] Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
-   localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2),
-   sections 4.2 to 4.4.
+   localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Statistics = dict[str, tuple[float, float]]
 
 
 class Discrepancy(NamedTuple):
-    """One statistic of one quantity, its reference, and z, their difference in MCSEs."""
+    """One statistic of one quantity, its reference, and z, their difference in combined MCSEs."""
 
     quantity: str
     statistic: str
@@ -70,7 +70,7 @@ def nuts(
 ) -> Fit:
     """Fit a shipped program, by name, with Stan's NUTS; `options` are passed to the fit.
 
-    With a title, progress is shown: bars on a terminal, otherwise a line in the log.
+    With a title, progress is shown: a line in the log and, on a terminal, bars.
     """
     if title:
         logger.info("%s", title)
@@ -172,7 +172,7 @@ def smallest_ess(draws: Draws) -> float:
 
 
 def largest_r_hat(draws: Draws) -> float:
-    """Return the largest R-hat; NaN counts as the largest."""
+    """Return the largest R-hat; NaN counts as infinity."""
     values = [r_hat(values) for values in draws.values()]
     return math.inf if any(map(math.isnan, values)) else max(values)
 
@@ -308,7 +308,7 @@ def efficiency_figure(costs: Sequence[Row]) -> StyledFigure:
 
 
 def draw_traces(ax: Axes, draws: FloatArray, num: int, first: int = 1, width: float = 0.5) -> None:
-    """Draw the first draws of each chain, shaped (chain, draw), numbered from `first`."""
+    """Draw the first `num` draws of each chain, shaped (chain, draw), numbered from `first`."""
     for chain, values in enumerate(draws[:, :num]):
         colour = LIGHT.chains[chain % len(LIGHT.chains)]
         ax.plot(np.arange(first, len(values) + first), values, lw=width, color=colour)
@@ -318,7 +318,10 @@ def draw_traces(ax: Axes, draws: FloatArray, num: int, first: int = 1, width: fl
 def draw_histogram(
     ax: Axes, draws: FloatArray, grid: FloatArray, density: FloatArray, bins: int = 60
 ) -> None:
-    """Draw a histogram, scaled by all draws, over an exact density on a grid."""
+    """Draw a histogram, and over it an exact density on a grid.
+
+    The histogram is scaled by the number of all draws, including those outside the grid.
+    """
     counts, edges = np.histogram(draws.ravel(), bins=bins, range=(grid[0], grid[-1]))
     ax.stairs(counts / (draws.size * np.diff(edges)), edges, fill=True, color=LIGHT.chains[4])
     ax.plot(grid, density, color=LIGHT.ink, lw=1.3)

@@ -4,9 +4,9 @@ The lecture's target, up to its constant √(2π), is
 
     p̂(m) = 0.7 exp(−(m − 1.5)²/2) + 0.3 exp(−(m + 1.5)²/2).
 
-A symmetric proposal m′ = m + s z, z ~ N(0, 1), accepts with probability min(1, p̂(m′)/p̂(m)). With
-a small s almost every move is accepted, but the chain hardly moves; with a large s almost no move
-is accepted.
+A symmetric proposal m′ = m + s z, z ~ N(0, 1), is accepted with probability min(1, p̂(m′)/p̂(m)).
+With a small s almost every move is accepted, but the chain hardly moves; with a large s almost no
+move is accepted.
 
 An error in the lecture: the handout's proposal m + x · U(0, 1) moves only right, so q(m | m′) is 0,
 and the ratio without q, which the handout uses, violates detailed balance. The chain never comes
@@ -80,7 +80,7 @@ def starts(target: NormalMixture) -> FloatArray:
 
 
 def exact(target: NormalMixture) -> Statistics:
-    """Return mean, sd and quantiles of the mixture; the quantiles are found by root finding."""
+    """Return mean, sd and quantiles of the mixture; for the quantiles, invert the cdf."""
     from scipy.optimize import brentq
 
     far = 12 * float(target.sds.max())
@@ -100,7 +100,7 @@ def by_nuts(target: NormalMixture, settings: Settings, draws: int) -> Fit:
 
 
 def histogram(target: NormalMixture, reach: float, ax: Axes, draws: FloatArray) -> None:
-    """Draw a histogram over the density of the target, up to `reach` sds from the mean."""
+    """Draw a histogram and the density of the target, up to `reach` sds from the mean."""
     mean, sd = target.mean[0], np.sqrt(target.variance[0])
     grid = np.linspace(mean - reach * sd, mean + reach * sd, 400)
     measures.draw_histogram(ax, draws, grid, np.exp(target.log_density(grid[:, None])))

@@ -3,9 +3,9 @@
     h_l = tanh(h_(l−1) W_l + b_l),  h_0 = x,     f(x) = h_L w + b,     y ~ N(f(x), sd²),
 
 in the layout of ``stan/neural_network.stan``: one unit after the other, each with the weights of
-its inputs and then its bias. Exchanging two units of a layer, or changing the sign of a unit's
-incoming and outgoing weights (tanh is odd), does not change f. So every mode of the posterior of
-the weights has Π_l 2^H_l H_l! copies.
+its inputs and then its bias. Exchanging two units of a layer, or changing the sign of a unit's bias
+and of its incoming and outgoing weights (tanh is odd), does not change f. So every mode of the
+posterior of the weights has Π_l 2^H_l H_l! copies.
 
 References
 ----------
@@ -106,7 +106,9 @@ class Network:
         return np.asarray(-0.5 * squares / sd**2 - num * np.log(sd) - num / 2 * np.log(2 * np.pi))
 
     def another_copy(self, weights: Weights) -> dict[str, FloatArray]:
-        """Return other weights with the same function: last layer reversed, and signs flipped.
+        """Return other weights with the same function.
+
+        The units of the last hidden layer are in reverse order, with their signs flipped.
 
         Parameters
         ----------
@@ -155,7 +157,7 @@ class RegressionTask:
 
     @property
     def judged(self) -> FloatArray:
-        """Points where functions are judged: within the data, because modes differ most outside."""
+        """Points where functions are judged, within the range of x: modes differ most outside."""
         return np.quantile(self.network.x, np.linspace(0.02, 0.98, 25))
 
 
@@ -163,7 +165,7 @@ def denoising(rng: np.random.Generator, num_points: int) -> RegressionTask:
     """Return the denoising task: points in two pieces, and 5 units.
 
     The points are y = x + 0.3 sin 2π(x+ε) + 0.3 sin 4π(x+ε) with ε ~ N(0, 0.02²). The noise is
-    inside the sines, so it is widest where the curve is steep.
+    inside the sines, so it is widest where their sum is steepest.
     """
     half = num_points // 2
     x = np.sort(np.concatenate([rng.uniform(0, 0.4, half), rng.uniform(0.6, 1, half)]))

@@ -1,4 +1,4 @@
-"""Bayesian neural networks, judged by the function that they predict and not by their weights.
+"""Bayesian neural networks, judged by the function that they define and not by their weights.
 
 There are two tasks, both with ``stan/neural_network.stan``:
 
@@ -15,7 +15,7 @@ function (epistemic); with the noise it is the uncertainty about the next point 
 A chain that starts in a mode with a poor fit stays there. So each NUTS chain starts from the best
 of several ascents from random points, with different points for each chain.
 
-The weights have symmetries, so their posterior has thousands of copies of each mode, between which
+The weights have symmetries, so their posterior has 3,840 or more copies of each mode, between which
 chains rarely or never cross. For that reason R-hat of the weights fails, and this is reported. The
 function has no copies. If chains disagree on it, they are in different modes or have moved too
 little along a ridge, and this is shown.
@@ -75,7 +75,7 @@ HMC_STEP, HMC_STEPS = 0.002, 50
 """The lecture's ε and L."""
 
 HMC_BLOCK = 100
-"""Transitions of HMC between updates of the progress."""
+"""Transitions of HMC between updates of the progress bar."""
 
 ASCENT_STEPS = 500
 FEW_ASCENTS = 3
@@ -137,9 +137,9 @@ class NetworkDraws:
         The verdict on the weights; None for the independent draws of ADVI.
     seconds : float
     gradients : int
-        Number of gradients; 0 if they are not counted.
+        Number of gradients, for NUTS without those of the warm-up; 0 if they are not counted.
     acceptance : float
-        Mean acceptance rate of the kept draws; NaN for ADVI.
+        Mean acceptance rate after warm-up; NaN for ADVI.
     """
 
     method: str
@@ -191,7 +191,7 @@ def open_density(network: Network) -> StanDensity:
 def by_nuts(
     task: RegressionTask, density: StanDensity, settings: Settings
 ) -> tuple[NetworkDraws, FloatArray]:
-    """Sample with Stan's NUTS, each chain from its best ascent; also return all the ascents."""
+    """Sample with Stan's NUTS, each chain from its best ascent; also return all log densities."""
     starts, ascents = best_starts(task, density, settings)
     points = [density.constrain(start) for start in starts]
     fit = measures.nuts(
@@ -226,7 +226,7 @@ def by_advi(task: RegressionTask, settings: Settings) -> NetworkDraws:
 def by_hmc(
     task: RegressionTask, density: StanDensity, settings: Settings
 ) -> tuple[NetworkDraws, FloatArray]:
-    """Run the lecture's HMC from random starts; also return the log likelihood from the first draw.
+    """Run the lecture's HMC from random starts; also return the log likelihood, warm-up included.
 
     The first half of the transitions is warm-up. Every fifth draw is kept, because neighbouring
     draws are similar.
@@ -319,7 +319,7 @@ def ascend(
 
 
 def symmetry_error(task: RegressionTask, density: StanDensity, posterior: NetworkDraws) -> float:
-    """Return the difference in log density between a draw and one of its copies."""
+    """Return the absolute difference in log density between a draw and one of its copies."""
     draw = {name: values[0, -1] for name, values in posterior.weights.items()}
     empty = {name: np.zeros(shape) for name, shape in density.dims.items() if 0 in shape}
     both = [draw, task.network.another_copy(draw)]

@@ -11,8 +11,8 @@ burn-in is visible. Stochastic gradient Langevin dynamics (SGLD) moves by
 with ĝ from mini-batches of 10. It has no accept step, so a small bias of order ε remains.
 
 An error in the lecture: the handout's SGLD adds noise of sd ε, its step size, where Langevin
-dynamics need an sd of √ε. The sd of the draws is then about √ε times the posterior sd. Both
-versions are run here.
+dynamics need an sd of √ε. With full gradients, the sd of the draws is then about √ε times the
+posterior sd. Both versions are run here.
 
 References
 ----------

@@ -70,12 +70,13 @@ def conditional_effects(
     Returns
     -------
     Figure
-        Medians and two intervals, of 50% and of the fit's probability, over the observations.
+        Medians and two intervals, of 50% and of the fit's ``interval``, over the observations.
 
     Raises
     ------
     ConfigError
-        If the response does not depend on the column, or `by` or `spread` does not suit it.
+        If the program declares no ``[prediction]``, the response does not depend on the column, or
+        `by` or `spread` does not suit it.
 
     See Also
     --------
@@ -129,7 +130,7 @@ def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
 
 
 def _texts(table: Table, name: str) -> NDArray[np.object_]:
-    """Return the cells of a column as the levels of a factor, or the numbers, are written."""
+    """Return the cells of a column as text, written like its levels or distinct numbers."""
     cells = table.column(name).tolist()
     is_text = table.is_factor(name)
     return np.array([str(c) if is_text else f"{float(c):.15g}" for c in cells], dtype=object)

@@ -30,7 +30,7 @@ MOST_INSIDE = 0.75
 evidence of a good fit."""
 
 NEAR_ZERO = 0.2
-"""Largest ratio of the smallest to the largest observation for which an axis begins at 0."""
+"""Largest ratio of the smallest to the largest observation for which an axis includes 0."""
 
 ROW_CHARACTERS = 66
 """Characters that fit below a row of panels; longer labels are drawn vertically."""
@@ -38,7 +38,7 @@ ROW_CHARACTERS = 66
 
 @styled
 def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the posterior of each group: medians with two intervals, the largest on top.
+    """Draw the posterior of each group: medians with two intervals, the largest median on top.
 
     The intervals have probability 50% and the fit's ``interval``, 90% by default.
 
@@ -120,8 +120,8 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     ----------
     checks : PredictiveChecks
         The checks of a fit to grouped data, by a model without a separate mean for each group:
-        otherwise each mean would follow the observed one, and no group would stand out. Of more
-        than 30 groups, those whose observed means are the most extreme compared with their
+        otherwise each replicated mean would follow the observed one, and no group would stand out.
+        Of more than 30 groups, the 30 whose observed means are the most extreme compared with their
         replicated means are drawn.
     theme : Theme
         Colours of the figure.
@@ -401,7 +401,10 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
     """
     groups, times = data.by_group, data.by_time
     if groups is None or not data.num_obs:
-        raise ConfigError("plots: the data have no groups; name their column under [table] group")
+        raise ConfigError(
+            "plots: the data have no groups or no observations; name the groups' column under "
+            "[table] group, and the observed variable under [roles] observed"
+        )
     averages, num = np.bincount(groups.codes, data.y) / groups.counts, len(groups)
     shown, note = np.arange(num), ""
     if num > MOST_PANELS:
@@ -441,7 +444,7 @@ def _limits(data: Data) -> tuple[float, float]:
 
 
 def _dots(data: Data, groups: Labels, shown: NDArray[np.int64], theme: Theme) -> StyledFigure:
-    """Draw the observations of each group on a line, with equal ones side by side."""
+    """Draw a row of dots for each group, at different heights so that equal ones stay visible."""
     most = int(groups.counts[shown].max())
     height = max(shown.size, 4) * (0.2 if most == 1 else 0.3)
     figure = style.new_figure(0.6 + height, theme)
@@ -510,12 +513,12 @@ def observed_unit(fit: Fit) -> str:
 
 
 def interval_probs(interval: float) -> tuple[float, ...]:
-    """Return the quantiles of a figure: the ends of the interval, of a 50% interval, the median."""
+    """Return the probabilities of five quantiles: the ends of two intervals, and the median."""
     return ((1 - interval) / 2, 0.25, 0.5, 0.75, (1 + interval) / 2)
 
 
 def extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
-    """Return the rows in order; of too many, only the first and last ones."""
+    """Return the rows in order, of too many only the first and last, and a note on the others."""
     order = np.argsort(order_by, kind="stable")
     if order.size <= MOST_ROWS:
         return order, ""
@@ -528,7 +531,7 @@ def extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
 
 
 def named_rows(names: Sequence[str], what: str, theme: Theme) -> tuple[StyledFigure, Axes]:
-    """Return a figure with a named row for each group."""
+    """Return a figure with a row for each name."""
     height = 0.24 * max(len(names), 3)
     figure = style.new_figure(1.15 + height, theme)
     ax = figure.subplots()

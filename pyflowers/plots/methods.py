@@ -47,7 +47,7 @@ def coordinate_ascent(
     comparison : Comparison
         The result of :func:`pyflowers.compare` for a model of one normal distribution.
     precision : bool
-        Whether the second axis is lambda = 1/sigma2, as in the textbooks, or sigma2 itself.
+        Whether the second axis is lambda = 1/sigma2, as in Bishop's figure, or sigma2 itself.
     theme : Theme
         Colours of the figure.
 
@@ -59,7 +59,7 @@ def coordinate_ascent(
     Raises
     ------
     ConfigError
-        If the model is not of one normal distribution.
+        If the model is not a single normal distribution.
 
     References
     ----------
@@ -127,7 +127,7 @@ def _axes_values(
 
 @styled
 def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
-    """Overlay the marginal densities of each parameter by all methods.
+    """Draw the marginal density of each parameter, overlaid for all methods.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
 
 @styled
 def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the ELBO of closed-form variational Bayes over its iterations.
+    """Draw the ELBO of closed-form variational Bayes over its sweeps.
 
     Parameters
     ----------
@@ -193,7 +193,8 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     Returns
     -------
     Figure
-        The ELBO after each iteration, and the log evidence where it is known.
+        The ELBO at the start and after each sweep. Where the log evidence is known, it is drawn
+        too, and a second panel shows the gap.
 
     Raises
     ------
@@ -239,7 +240,7 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
 
 @styled
 def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the interval of each parameter by each method.
+    """Draw each method's median and interval for each parameter.
 
     Parameters
     ----------
@@ -251,7 +252,7 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     Returns
     -------
     Figure
-        A row for each parameter and method.
+        A panel for each of at most 9 parameters, with a row for each method.
 
     Examples
     --------
@@ -339,7 +340,7 @@ def _left_out(comparison: Comparison) -> str:
 
 
 def _colours(comparison: Comparison, theme: Theme) -> dict[str, str]:
-    """Return the colour of each method: black for the truth, and the same in every figure."""
+    """Return the colour of each method, the same in every figure: ink for the exact posterior."""
     others = [method for method in METHOD_NAMES if method not in ("exact", "independent")]
     palette = dict(zip(others, theme.chains, strict=True))
     palette["independent"] = palette["nuts"]  # a comparison has only one of the two

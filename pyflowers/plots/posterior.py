@@ -4,7 +4,7 @@ References
 ----------
 Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
 localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2),
-section 4.1 for rank plots.
+section 4.5 for rank plots.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_PANELS = 8
 MOST_PAIRED = 5
 MOST_PRIORS = 6
 MOST_POINTS = 4000
-"""The most points in a panel; of more draws, every n-th is shown, and all that diverged."""
+"""The fewest points in a thinned panel, which shows every n-th draw, and all that diverged."""
 
 MOST_VECTOR_POINTS = 60_000
 """The most points of a trace that is drawn as lines; longer traces are images, which stay small."""
@@ -41,7 +41,8 @@ MOST_VECTOR_POINTS = 60_000
 RANK_BINS = 20
 
 HEAVY_TAIL = 30.0
-"""A positive parameter whose 99.5% quantile is this many times its 0.5% quantile has a log axis."""
+"""A positive parameter has a log axis if its 99.5% quantile is more than this many times its 0.5%
+quantile."""
 
 SHOWN_SHARE = 0.999
 """Share of a parameter's draws that its axis spans; the others are counted in the small print."""
@@ -53,7 +54,7 @@ STEP = {True: "draw after warm-up", False: "draw"}
 """Label of the x axis of a traceplot: without a Markov chain there is no warm-up."""
 
 BINS_OF_A_KERNEL = 8
-"""Number of bins per standard deviation of a narrow kernel."""
+"""Number of bins per standard deviation of a kernel, unless their total is too small or large."""
 
 
 @dataclass(frozen=True)
@@ -167,8 +168,8 @@ def trace_first_chain(fit: Fit, parameter: str | None = None, *, theme: Theme = 
     fit : Fit
         The fit.
     parameter : str, optional
-        The name of a parameter, such as ``mu_plant[2]``. Default: the first parameter, ``mu`` in
-        the shipped programs.
+        The name of a parameter, such as ``mu_plant[2]``. Default: the first scalar, ``mu`` in the
+        shipped programs.
     theme : Theme
         Colours of the figure.
 
@@ -268,8 +269,8 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
 def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = LIGHT) -> Figure:
     """Draw rank plots: how often each chain's draws take each rank among all draws.
 
-    Chains that explore the same distribution have flat histograms. The grey band holds 99% of the
-    bars of independent draws; if draws are autocorrelated, more bars lie outside.
+    Chains that explore the same distribution have flat histograms. The grey band holds at least 99%
+    of the bars of independent draws; if draws are autocorrelated, more bars lie outside.
 
     Parameters
     ----------
@@ -300,7 +301,7 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     ----------
     Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
     localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2),
-    section 4.1.
+    section 4.5.
 
     Examples
     --------
@@ -380,7 +381,7 @@ def binomial_interval(level: float, num: int, share: float) -> tuple[int, int]:
 
 
 def _chain_legend(figure: StyledFigure, num_chains: int, theme: Theme) -> None:
-    """Name the chains once, above all panels, unless some of them share a colour."""
+    """Name several chains once, above all panels, unless some of them share a colour."""
     if 1 < num_chains <= len(theme.chains):
         colours = enumerate(theme.chains[:num_chains], 1)
         lines = [style.key(f"chain {i}", color=colour, lw=2) for i, colour in colours]
@@ -397,8 +398,8 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         The fit.
     parameters : sequence of str, optional
         Names of quantities or of their elements, such as ``mu`` or ``mu_plant[2]``. Default: all.
-        Of more than 5 elements, single numbers come first, then the elements of vectors with the
-        largest R-hat.
+        At most 5 elements are drawn: scalars first, then the elements of vectors with the largest
+        R-hat.
     theme : Theme
         Colours of the figure.
 
@@ -524,8 +525,8 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     fit : Fit
-        A fit of a program that declares the prior of a parameter. Of more than 6 elements, single
-        numbers come first, then the elements of vectors with the largest R-hat.
+        A fit of a program that declares the prior of a parameter. At most 6 elements are drawn:
+        scalars first, then the elements of vectors with the largest R-hat.
     theme : Theme
         Colours of the figure.
 
@@ -619,7 +620,7 @@ def kernel_density(values: NDArray[np.float64], grid: NDArray[np.float64]) -> ND
     ----------
     values : array, shape (n,)
         Draws or data.
-    grid : array, shape (GRID,)
+    grid : array, shape (m,)
         Equally spaced points at which the density is evaluated.
     """
     iqr = float(np.subtract(*np.quantile(values, (0.75, 0.25)))) / 1.349

@@ -38,7 +38,7 @@ MOST_REPLICATES = 1000
 """The most replicated data sets in a figure, evenly spaced over all draws."""
 
 MOST_VALUES = 4_000_000
-"""The most replicated values in memory; for larger data, fewer replicated data sets are used."""
+"""The most replicated values; for larger data, fewer data sets are replicated, but at least 50."""
 
 NUM_DENSITIES = 50
 """Number of replicated data sets in a density overlay."""
@@ -47,7 +47,7 @@ MOST_COUNTS = 45
 """The most bars of a rootogram."""
 
 MOST_BARS = 30
-"""The most bars of a statistic."""
+"""Number of bars of a statistic, or about the most if its values are multiples of a step."""
 
 MOST_QUANTITIES = 12
 
@@ -367,8 +367,8 @@ def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     found : Calibration
-        The result that :func:`pyflowers.sbc` returns. Of more than 12 quantities, those that are
-        furthest from uniform are drawn.
+        The result that :func:`pyflowers.sbc` returns. Of more than 12 quantities, the 12 whose
+        ranks are furthest from uniform are drawn.
     theme : Theme
         Colours of the figure.
 

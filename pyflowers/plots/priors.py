@@ -1,4 +1,4 @@
-"""Figures of priors: draws, implied data, and the posterior's sensitivity to them."""
+"""Figures of priors: their draws, the data that they imply, and sensitivity to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHOWN = (0.025, 0.975)
 """Quantiles between which the draws of a panel are shown."""
 
 MOST_ROWS = 8
-"""The most elements that are shown for a program: those most sensitive to the prior."""
+"""The most elements that are shown for a fit: those most sensitive to the prior."""
 
 LEAST = 0.002
 """The left end of the axis of sensitivities; smaller values are drawn there."""
@@ -175,8 +175,8 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
         ax.set_xscale("log")
         edges = np.geomspace(low, high, BINS + 1)
     elif high - low > HEAVY_TAIL * max(three_quarters - quarter, 1e-300):
-        # On a linear axis, nearly all draws would fall into a single bar, because the ends of
-        # the axis are far outside the draws' middle half.
+        # On a linear axis, the middle half of the draws would fall into one or two bars, because
+        # the ends of the axis are far outside it.
         spread = float(np.quantile(np.abs(shown), 0.25)) or 1.0
         ax.set_xscale("symlog", linthresh=spread)
         ends = float(np.arcsinh(low / spread)), float(np.arcsinh(high / spread))
@@ -238,7 +238,7 @@ def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = 
     places, names, sentences = list[float](), list[str](), list[str]()
     points: dict[str, list[float]] = {"prior": [], "likelihood": []}
     for each, elements in zip(found, shown, strict=True):
-        begin = places[-1] + 1.6 if places else 0.0  # leaves a gap between programs
+        begin = places[-1] + 1.6 if places else 0.0  # leaves a gap between fits
         places += [begin + i for i in range(len(elements))]
         names += [element if len(found) == 1 else f"{each.name}: {element}" for element in elements]
         for component, values in points.items():

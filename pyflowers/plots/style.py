@@ -1,7 +1,8 @@
 """The visual style of all figures, applied while a figure is built and drawn, never globally.
 
 The hues are from Okabe and Ito (2008, Color Universal Design), which people with any colour vision
-can distinguish. Their lightness gives a contrast ratio to the page of 3 for lines and 4.5 for text.
+can distinguish. Their lightness gives a contrast ratio to the page of at least 3 for lines and 4.5
+for text.
 Labels are drawn as the user wrote them: ``$`` is a dollar sign and not mathematics.
 """
 
@@ -51,7 +52,7 @@ class Theme:
     Attributes
     ----------
     paper, ink, muted, grid : str
-        Background, text and lines, secondary text, grid lines.
+        Background; text and lines; secondary text; grid lines.
     data : str
         Observed data.
     model : str
@@ -61,7 +62,7 @@ class Theme:
     alarm : str
         Divergences and failures.
     chains : tuple of str
-        A colour for each chain. They repeat if there are more chains.
+        Colours of the chains, which repeat if there are more chains than colours.
 
     Examples
     --------
@@ -138,7 +139,7 @@ class StyledFigure(Figure):
         return None if self._laid_out else super().get_layout_engine()
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
-        """Save the figure after its layout; otherwise matplotlib would draw it twice."""
+        """Lay out the figure, then save it without a layout engine, so that it is drawn once."""
         engine = self.get_layout_engine()
         if engine is not None:
             with applied(self.theme):
@@ -148,7 +149,7 @@ class StyledFigure(Figure):
             super().savefig(*args, **kwargs)
         finally:
             self._laid_out = False
-            if engine is not None:  # matplotlib restores the engine that it found
+            if engine is not None:  # matplotlib restores what it found: no engine
                 self.set_layout_engine(engine)
 
 
@@ -196,7 +197,7 @@ def panels(
 
 
 def finish(figure: StyledFigure, alt: str, *notes: str) -> StyledFigure:
-    """Add the alternative text to a figure and, below it, a note on what it leaves out."""
+    """Set the alternative text of a figure, and write the notes below the figure."""
     note = " ".join(filter(None, notes))
     if note:
         text = "\n".join(textwrap.wrap(label(note, 400), NOTE_CHARACTERS))
@@ -279,7 +280,7 @@ def title(ax: Axes, name: str, columns: int, below: str) -> None:
 
 
 def legend(figure: Any, handles: Sequence[Any], place: str = "upper right", **how: Any) -> None:
-    """Draw a legend in one row above all panels."""
+    """Draw a legend above all panels, in one row unless ``ncols`` is given."""
     figure.legend(handles=handles, loc=f"outside {place}", **({"ncols": len(handles)} | how))
 
 
@@ -307,7 +308,7 @@ def few_ticks(ax: Axes, which: str, num: int) -> None:
 def plain_ticks(axis: Any) -> None:
     """Write ticks of a logarithmic axis as plain numbers, without the unlabelled minor ticks.
 
-    There are up to eight minor ticks per decade, and each takes as much time as a labelled tick.
+    There are up to eight minor ticks per decade, and each takes as long to draw as a labelled one.
     """
     plain = FuncFormatter(lambda value, _: f"{value:g}".replace("e+0", "e").replace("e-0", "e-"))
     axis.set_major_formatter(plain)
@@ -319,11 +320,11 @@ _NO_TEXT = re.compile(
     + "".join(f"{chr(end - 1)}{chr(end)}" for end in range(0xFFFF, 0x110000, 0x10000))
     + "]"
 )
-"""Control characters, surrogates and noncharacters, which XML and HTML cannot contain."""
+"""Control characters, surrogates and noncharacters; HTML forbids all of them but white space."""
 
 
 def visible(text: str, but: str = "") -> str:
-    """Replace control characters by their symbols, except those in `but`."""
+    """Replace control characters by their symbols or by �, except those in `but`."""
 
     def picture(found: re.Match[str]) -> str:
         character = found[0]

@@ -8,7 +8,7 @@ parametrised as in Stan: `scale` is s, and the density of v = sigma2 with nu deg
 
 so nu s² / v ~ χ²(nu), E[1/v] = 1/s² and E[log v] = log(nu s² / 2) - ψ(nu/2).
 
-Updates use only the sufficient statistics, so their cost does not depend on the number of
+Updates of q use only the sufficient statistics, so their cost does not depend on the number of
 observations. All sums are taken about the first observation of each group, so that a mean that is
 large compared with the spread costs no precision, and equal observations have a sum of squares of
 exactly 0.
@@ -44,7 +44,7 @@ def as_floats(x: Any) -> FloatArray:
     Raises
     ------
     DataError
-        If `x` holds anything but numbers.
+        If `x` cannot be converted.
     """
     try:
         return np.asarray(x, dtype=np.float64)
@@ -455,7 +455,7 @@ class MultilevelPrior:
         if not (proper or (-2 <= nu <= 0 and scale == 0)):
             raise ConfigError(
                 f"prior sigma2_plant_nu is {nu!r} with sigma2_plant_scale {scale!r}, but both must "
-                "be positive and finite, or -2 and 0 for the flat prior"
+                "be positive, from 1e-100 to 1e100, or -2 and 0 for the flat prior"
             )
 
 
@@ -480,8 +480,8 @@ class SufficientStatistics:
     Raises
     ------
     DataError
-        If a count is negative or not a whole number, a mean or sum of squares is out of range, or a
-        sum of squares contradicts its count.
+        If the shapes do not broadcast, a count is negative or not a whole number, a mean or sum of
+        squares is out of range, or a sum of squares contradicts its count.
 
     Examples
     --------
@@ -532,7 +532,7 @@ class SufficientStatistics:
         Raises
         ------
         DataError
-            If `x` has no axis, or a value in it is not finite or is beyond ±1e150.
+            If `x` has no axis, a value in it is not finite, or the statistics are out of range.
         """
         x = as_floats(x)
         if x.ndim == 0:
@@ -572,7 +572,8 @@ class SufficientStatistics:
         Raises
         ------
         DataError
-            If `y` and `group` differ in length, or a value is not finite or is beyond ±1e150.
+            If `y` and `group` differ in length, a value is not finite or is beyond ±1e150, or a sum
+            of squares is out of range.
         """
         y, index, labels = grouped(y, group, "groups")
         refuse(~(np.abs(y) <= LARGEST), y, "y", _FINITE)
@@ -646,9 +647,9 @@ def checked_labels(
         p = int(np.argmax(few))
         raise DataError(
             f"plant {labels[p]}: {num[p]:g} observations leave sigma2_plant without a proper "
-            f"posterior under its flat prior; add observations or {remedy}"
+            f"posterior under its improper prior; add observations or {remedy}"
         )
     raise DataError(
         f"plant {labels[int(np.argmax(constant))]}: all observations are equal, which leaves "
-        f"sigma2_plant without a proper posterior under its flat prior; {remedy}"
+        f"sigma2_plant without a proper posterior under its improper prior; {remedy}"
     )

@@ -25,20 +25,21 @@ proportional to its area times e^H, then a point uniformly within the cell. The 
 log p > H, where E is a standard exponential number. It then has exactly the density p, for any such
 H, and draws are independent (Devroye 1986, section II.3). No step refers to an earlier draw.
 
-A quintic spline s through log p on an evenly spaced grid serves only to save evaluations, as a
-squeeze (Marsaglia 1977): if |s - log p| <= ε, a point with E + s - H outside ±ε is decided without
-log p. The few points within ±ε, points far out and points where s + ε exceeds H are decided by log
-p itself. The grid is refined, separately along each axis, until the error of the spline halfway
-between its points is less than 2e-4 wherever the density is above e^-14 of its maximum; ε is ten
-times the largest error that was found.
+A quintic spline s through log p on an evenly spaced grid saves evaluations, as a squeeze (Marsaglia
+1977): if |s - log p| <= ε, a point with E + s - H outside ±ε is decided without log p. The few
+points within ±ε, points far out and points where s + ε exceeds H are decided by log p itself. The
+grid is refined, separately along each axis, until the error of the spline halfway between its
+points is at most 2e-4, or until the axis has 240 points. The error is measured at up to 24 places
+for each axis, where the density is above e^-14 of its maximum; ε is ten times the largest error
+that was found, and at least 1e-6.
 
 H is the largest of nine values of s on the cell, plus twice the amount that the curvature of s
 could add between them, plus ε. This is an estimate, so wherever log p is evaluated, its excess over
 H is recorded. If the excess is ever larger than rounding error, the hat is raised and all draws
 start afresh.
 
-The remaining approximations are the quadrature of each plant's integral (1e-9 of log I), the mass
-outside the box (where the density is below e^-25 of its maximum), and rounding.
+The remaining approximations are the quadrature of each plant's integral (an error of at most 2e-9
+in log I), the mass outside the box (where the density is below e^-25 of its maximum), and rounding.
 
 References
 ----------
@@ -109,18 +110,19 @@ class Density:
     plants : Plants
         The plants that have observations.
     fixed : bool
-        Whether m and s are constant: the centre of the plants, and about the posterior's width.
+        Whether m and s are constant: the median of the plants' centres, and roughly the posterior
+        sd of mu.
     around : (float, float), optional
-        Different constants m and s.
+        Constants m and s to use instead.
 
     Attributes
     ----------
     centre, unit : float
-        The constants m and s.
+        The constants m and s; absent if m and s depend on u.
     tail_dof : float
         Degrees of freedom of sigma2's upper tail.
     widest : Box
-        A box that certainly contains the whole posterior.
+        A box that contains all but a negligible part of the posterior.
     """
 
     def __init__(
@@ -178,13 +180,13 @@ class Density:
         return as_floats(self._given(u)[..., 1] + np.log(np.cosh(t / self._bend)))
 
     def on_grid(self, t: FloatArray, u: FloatArray) -> FloatArray:
-        """Return values, shape (U, M), at `t`, (M,) or for each u (U, M), and `u`, (U,)."""
+        """Return log p, shape (U, M); `t` has shape (M,) or (U, M), and `u` has shape (U,)."""
         each_u = u[:, None]
         log_integrals = self.plants.sum_log_integrals(self.mu(t, each_u), u)
         return as_floats(self.log_prior(t, each_u) + log_integrals)
 
     def at(self, t: FloatArray, u: FloatArray) -> FloatArray:
-        """Return values at the points (t, u), all of shape (N,)."""
+        """Return log p at the points (t, u); all arrays have shape (N,)."""
         return self.on_grid(t[:, None], u)[:, 0]
 
     def of_some(self, num: int) -> Density:
@@ -362,7 +364,7 @@ class HyperSampler:
         self._hat = np.maximum(hat, self._peak - _LOWEST_HAT).ravel()
 
     def draw(self, num_draws: int, rng: np.random.Generator) -> HyperDraws:
-        """Draw independently.
+        """Draw (mu, sigma2) independently.
 
         Raises
         ------
@@ -392,7 +394,10 @@ class HyperSampler:
     def _proposed(
         self, num: int, cumulative: FloatArray, rng: np.random.Generator
     ) -> tuple[FloatArray, int, float]:
-        """Propose points; return those accepted, how many log p decided, and its largest excess."""
+        """Propose points.
+
+        Return the accepted points, the number that log p decided, and its largest excess over H.
+        """
         place = rng.random(num) * cumulative[-1]
         cell = np.minimum(np.searchsorted(cumulative, place, side="right"), self._hat.size - 1)
         row, column = np.divmod(cell, _CELLS)
@@ -416,8 +421,8 @@ class HyperSampler:
 def _cell_bounds(lattice: FloatArray) -> FloatArray:
     """Bound a smooth function on each cell, shape (C, C), by its values at 3 × 3 points.
 
-    Between three evenly spaced points, a function exceeds their largest value by at most an eighth
-    of the size of its second difference. Twice that amount is added for each axis.
+    Between three evenly spaced points, a quadratic function exceeds its largest value at them by at
+    most an eighth of the size of its second difference. Twice that amount is added for each axis.
     """
     end = 2 * _CELLS
     corners = [lattice[i : i + end : 2, j : j + end : 2] for i, j in product(range(3), repeat=2)]
@@ -466,7 +471,7 @@ def _tabulated(density: Density, box: Box) -> tuple[interpolate.RectBivariateSpl
 
 
 def _next_size(size: int, error: float) -> int:
-    """Return more points if the spline's error, of order size^-6, is too large."""
+    """Return a larger number of points if the spline's error, of order size^-6, is too large."""
     if error <= _TOLERANCE or size >= _LARGEST_SIZE:
         return size
     factor = np.clip(1.1 * (error / _TOLERANCE) ** (1 / 6), 1.2, 2.5)

@@ -77,7 +77,7 @@ Blei, Kucukelbir and McAuliffe (2017), Variational inference: a review for stati
 the American Statistical Association 112(518).
 Murphy (2012), Machine Learning: a Probabilistic Perspective, section 21.5.1.
 Varadhan and Roland (2008), Scandinavian Journal of Statistics 35(2), for the extrapolation.
-Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., sections 5.3, 11.6 and 13.7; the last derives
+Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., sections 5.4, 11.6 and 13.7; the last derives
 the updates for the hierarchical normal model with known group variances (the eight schools).
 """
 
@@ -175,7 +175,7 @@ class VBResult(Shown):
     converged : array of bool, shape of the batch
         Whether the stop rule held before the cap on sweeps.
     coords : mapping of str to sequence
-        Labels of the axes of the factors, for :meth:`to_inference_data`.
+        Labels of the axes of the factors.
     dims : mapping of str to sequence of str
         Names of the axes of each factor.
 
@@ -423,7 +423,7 @@ class Model:
         raise NotImplementedError
 
     def sweep(self, q: Factors, states: list[State] | None) -> Factors:
-        """Update each factor, and add to `states` if given. No update lowers the ELBO."""
+        """Update each factor, and add q to `states` if given. No update lowers the ELBO."""
         for name in self.names:
             q = q | {name: getattr(self, f"update_{name}")(q)}
             if states is not None:
@@ -470,7 +470,7 @@ class NormalVB(VBResult):
     num_iter : int
         Number of sweeps.
     converged : array of bool, shape of the batch
-        Whether the stop rule held before the cap on sweeps.
+        Whether the stop rule held before the cap on sweeps, and the refinement converged.
     coords : mapping of str to sequence
         Labels of the axes of the batch.
     dims : mapping of str to sequence of str
@@ -528,7 +528,7 @@ class NormalModel(Model):
 
     Integrating out theta given sigma2, then sigma2, shows when the posterior is proper: with n = 0
     the posterior is the prior; with nu0 = 0 and S = 0 its density has a pole at theta = x̄; with
-    both priors flat it has nu0 + n - 1 degrees of freedom.
+    tau0 = inf, sigma2 has nu0 + n - 1 degrees of freedom, which must be positive.
 
     Attributes
     ----------
@@ -546,8 +546,8 @@ class NormalModel(Model):
     ConfigError
         If the shapes of data and prior do not broadcast.
     DataError
-        If a posterior is improper; the message names the first such data set, and a prior that
-        would help.
+        If a posterior is improper, or the scales of data and prior are too extreme; the message
+        names the first such data set, and a remedy.
     """
 
     names = ("theta", "sigma2")
@@ -729,7 +729,7 @@ def fit_normal(
     tol : float
         Relative change of the ELBO at which sweeps stop.
     max_iter : int
-        Cap on the number of sweeps.
+        Cap on the number of sweeps before the refinement, which adds one more.
     record : bool, optional
         Whether to keep ``elbo_trace`` and ``states``. Default: for a single data set only.
 
@@ -743,7 +743,7 @@ def fit_normal(
     DataError
         If the data cannot be used or leave the posterior improper.
     ConfigError
-        If `tol` or `max_iter` is out of range, or `prior` or `init` has the wrong shape.
+        If `tol`, `max_iter` or `init` is out of range, or `prior` or `init` has the wrong shape.
 
     Warns
     -----
@@ -878,19 +878,19 @@ class MultilevelModel(Model):
         }
 
     def update_mu_plant(self, q: Factors) -> Normal:
-        """Equation (1)."""
+        """Return the optimal q(mu_plant), equation (1)."""
         data_precision = self.data.num / q["sigma2_plant"].scale ** 2
         precision = data_precision + q["sigma2"].scale ** -2.0
         w = data_precision / precision
         return Normal(w * self.data.mean + (1 - w) * q["mu"].mean, precision**-0.5)
 
     def update_sigma2_plant(self, q: Factors) -> ScaledInvChiSquare:
-        """Equation (2)."""
+        """Return the optimal q(sigma2_plant), equation (2)."""
         ss = self.plant_prior_ss + self._expected_ss(q)
         return ScaledInvChiSquare(self.plant_dof, np.sqrt(ss / self.plant_dof))
 
     def update_mu(self, q: Factors) -> Normal:
-        """Equation (3)."""
+        """Return the optimal q(mu), equation (3)."""
         plants_precision = self.num_plants / q["sigma2"].scale ** 2
         precision = plants_precision + self.prior.mu_sd**-2.0
         w = plants_precision / precision
@@ -898,7 +898,7 @@ class MultilevelModel(Model):
         return Normal(as_floats(mean), as_floats(precision**-0.5))
 
     def update_sigma2(self, q: Factors) -> ScaledInvChiSquare:
-        """Equation (4)."""
+        """Return the optimal q(sigma2), equation (4)."""
         scale = np.sqrt((self.prior_ss + self._expected_plant_ss(q)) / self.dof)
         return ScaledInvChiSquare(as_floats(self.dof), as_floats(scale))
 
@@ -920,12 +920,12 @@ class MultilevelModel(Model):
         return as_floats(total + sum(np.sum(factor.entropy()) for factor in q.values()))
 
     def _expected_ss(self, q: Factors) -> FloatArray:
-        """E Σ (y - mu_plant)² of each plant."""
+        """Return E Σ (y - mu_plant)² of each plant."""
         data, plants = self.data, q["mu_plant"]
         return as_floats(data.ss + data.num * ((data.mean - plants.mean) ** 2 + plants.sd**2))
 
     def _expected_plant_ss(self, q: Factors) -> float:
-        """E Σ (mu_plant - mu)²."""
+        """Return E Σ (mu_plant - mu)²."""
         mu, plants = q["mu"], q["mu_plant"]
         deviation = plants.mean - mu.mean
         return float(deviation @ deviation + np.sum(plants.sd**2) + deviation.size * mu.sd**2)

@@ -15,9 +15,9 @@ I_p is proportional to the posterior without plant p. Then
 
 If sigma is small compared with the grid's step in mu, the inner sum no longer resolves the kernel,
 although log R is smooth on that scale. For such rows of the grid, Gauss-Hermite quadrature around x
-is used, with log R from a cubic spline along the row. All densities are smooth and all sums are
-trapezoidal rules, which converge exponentially. The grid is refined until no quantile moves by more
-than 1e-5 of the 5 to 95 % range of its parameter.
+is used, with log R from a cubic spline along the row. All densities are smooth and the other sums
+are trapezoidal rules, which converge exponentially. The grid is refined until no quantile moves by
+more than 1e-5 of the 5 to 95 % range of its parameter.
 
 **Draws.** Given (mu, sigma2), the plants are independent. So (mu, sigma2) is drawn from its
 marginal with the plants integrated out (:mod:`.hyper`), and then each plant from its conditional
@@ -104,7 +104,7 @@ class Scale:
     exponential: bool = False
 
     def inner(self, t: FloatArray) -> FloatArray:
-        """Return x, or its logarithm."""
+        """Return x or, if `exponential`, its logarithm."""
         return as_floats(self.centre + self.unit * np.sinh(t) if self.unit else t)
 
     def x(self, t: FloatArray) -> FloatArray:
@@ -160,7 +160,7 @@ class Marginal:
 
 
 class Grid:
-    """The posterior of (t, u) on an evenly spaced grid, and the marginals, mixtures over it.
+    """The posterior of (t, u) on an evenly spaced grid, and the marginals, which are sums over it.
 
     Parameters
     ----------
@@ -281,8 +281,8 @@ def _even_grid(
 ) -> tuple[FloatArray, FloatArray]:
     """Return an evenly spaced grid where a density is within e^-30 of its maximum, and its values.
 
-    The limits [low, high] may be generous, because they are narrowed. A result `near` replaces
-    them.
+    The limits [low, high] may be generous, because they are narrowed. If `near` is given, its
+    limits are used instead.
     """
     if near is not None:
         low, high = float(near.t[0]), float(near.t[-1])
@@ -641,7 +641,7 @@ class ExactDraws(Shown):
     draws : dict of str to array, shape (draw,) or (draw, plant)
         The draws, by the names in the Stan program.
     log_evidence : float
-        log p(y); where a prior is improper, relative to its density as the Stan program has it.
+        log p(y); if a prior is improper, relative to its unnormalised density.
     diagnostics : mapping of str to float
         ``hyper_acceptance`` and ``plant_acceptance``, shares of proposals that were accepted;
         ``num_exact``, the number of proposals of (mu, sigma2) that the spline could not decide;
@@ -726,7 +726,7 @@ class MultilevelSampler:
         Raises
         ------
         ConfigError
-            If `num_draws` is not positive.
+            If `num_draws` is not a positive whole number.
         FitError
             If the marginal posterior is too irregular for independent draws.
         """
@@ -751,6 +751,11 @@ class MultilevelSampler:
             The positions of the block's plants.
         draws : dict of str to array, shape (draw, plants of the block)
             The draws of ``mu_plant`` and, in the normal model, ``sigma2_plant``.
+
+        Raises
+        ------
+        FitError
+            If 100,000 proposals for a draw were all rejected.
         """
         num_draws, num = hyper.mu.size, self.num_plants
         width = max(1, _BLOCK // num_draws)
@@ -802,7 +807,7 @@ class MultilevelSampler:
         Raises
         ------
         ConfigError
-            If `num_draws` is not positive.
+            If `num_draws` is not a positive whole number.
         FitError
             If the marginal posterior of mu and sigma2 is too irregular for independent draws.
         """
@@ -837,13 +842,13 @@ class PoissonSampler(MultilevelSampler):
     Attributes
     ----------
     log_evidence : float
-        log p(y).
+        log p(y), if `sum_log_factorials` is given.
 
     Raises
     ------
     DataError
-        If a total or a count is negative or not a whole number, or a plant without months has
-        flowers.
+        If `totals` and `counts` do not have one entry for each plant, there are no plants, a total
+        or a count is negative or not a whole number, or a plant without months has flowers.
     FitError
         If the marginal posterior of mu and sigma2 is too irregular for independent draws.
 
@@ -954,8 +959,8 @@ class NormalSampler(MultilevelSampler):
 
 
 def checked_num(num_draws: int) -> int:
-    """Return the number of draws; raise ConfigError unless it is a whole number, 1 or more."""
+    """Return the number of draws; raise ConfigError unless it is whole, from 1 to 2³¹ - 1."""
     whole = isinstance(num_draws, int | np.integer) and not isinstance(num_draws, bool)
     if not (whole and 1 <= num_draws < 2**31):
-        raise ConfigError(f"num_draws is {num_draws!r}, but must be a whole number, 1 or more")
+        raise ConfigError(f"num_draws is {num_draws!r}, but must be whole, from 1 to 2147483647")
     return int(num_draws)

@@ -9,7 +9,7 @@ N(mu, sigma2), and its variance v = sigma2_plant has the prior scaled-inv-χ²(n
     h(w) ∝ (2 pi)^(-(n-1)/2) n^(-1/2) e^(-(n - 1 + nu) w / 2) exp(-(S + nu c²) e^(-w) / 2).
 
 As a function of w the integrand is smooth on a scale of one, so the trapezoidal rule is accurate:
-the error of log I is at most 1e-9. If instead v is integrated out,
+the error of log I is at most 2e-9. If instead v is integrated out,
 p(y | x) ∝ (S + nu c² + n (ȳ - x)²)^(-(n + nu)/2), a Student t density of x.
 
 **Draws.** With a = (n + nu) / 2, 1 / v = τ (2 a) / (S + nu c²), z = c1 τ, c1 = 2 a n sigma2 /
@@ -37,7 +37,7 @@ and x | v is normal. There are two ways to draw l, both exact up to rounding for
 
 References
 ----------
-Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., sections 3.2, 5.3, 5.4 and 11.6.
+Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., sections 3.2, 5.4 and 11.6.
 Devroye (1986), Non-Uniform Random Variate Generation, sections II.3 and VII.3.
 """
 
@@ -139,7 +139,7 @@ class NormalPlants(Plants):
     def _block(
         self, block: IntArray, first: FloatArray, num: int, mu: FloatArray, u: FloatArray
     ) -> FloatArray:
-        """Return the sum over a block of plants, shape (U, M)."""
+        """Return Σ log I over a block of plants, shape (U, M)."""
         step = self._step[block, None]
         w = first[:, None] + step * np.arange(num)
         log_h = self._log_h(w, block) + np.log(step)
@@ -199,7 +199,7 @@ class NormalPlants(Plants):
 
 @dataclass(frozen=True)
 class PlantKernel:
-    """The parameters of L, each of shape (N,)."""
+    """The parameters a, c1 and D (`conflict`) of L, each of shape (N,)."""
 
     a: FloatArray
     c1: FloatArray
@@ -259,7 +259,7 @@ def draw_plants(
 
 
 def draw_log_precisions(kernel: PlantKernel, rng: np.random.Generator) -> tuple[FloatArray, int]:
-    """Draw l = log τ for each element."""
+    """Draw l = log τ for each element, and count the proposals."""
     *hat, usable = _gamma_hat(kernel)
     log_tau, num = np.empty_like(kernel.a), 0
     if np.any(usable):

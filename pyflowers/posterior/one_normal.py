@@ -21,7 +21,8 @@ p(sigma2) = 1 / sigma2, and the evidence is relative to these densities.
 
 References
 ----------
-Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., sections 5.3 (semi-conjugate) and 3.2.
+Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., sections 3.2 (flat priors) and 5.4 (normal
+means integrated out).
 Davis and Rabinowitz (1984), Methods of Numerical Integration, 2nd ed., sections 2.7 and 6.2.
 """
 
@@ -63,7 +64,7 @@ class PanelRule:
     ----------
     log_density : callable
         log f, vectorised, possibly unnormalised. It is smooth on a scale of one except for its
-        peaks; outside [low, high], f is below e^-45 of its maximum or falling.
+        peaks; outside [low, high], f is below e^-45 of its maximum or falls outwards.
     low, high : float
         Limits that contain all modes.
 
@@ -120,7 +121,7 @@ class PanelRule:
         return float(mass.sum() * np.exp(self._peak - self.log_total))
 
     def _panels(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return nodes and weight times f / e^peak, each of shape (panels, nodes per panel)."""
+        """Return nodes and weights times f / e^peak, each of shape (panels, nodes per panel)."""
         half = 0.5 * (right - left)[:, None]
         nodes = 0.5 * (left + right)[:, None] + half * _NODES
         height = self._log_density(nodes.ravel()).reshape(nodes.shape) - self._peak
@@ -158,7 +159,7 @@ class PanelRule:
 
 
 class NormalExact:
-    """The exact posterior of (theta, sigma2) of one data set.
+    """The exact posterior of (theta, sigma2) for one data set.
 
     Parameters
     ----------
@@ -262,7 +263,7 @@ class NormalExact:
         low = self._log_ss - np.log(self._power + 1) - 1
         log_size = self._log_ss
         if self._informed:
-            # Well above S + n d² + n tau0² the power of the tail makes the slope negative.
+            # Well above known_ss + n conflict² + n tau0², the power-law tail has a negative slope.
             log_size = np.logaddexp(log_size, self._log_num + self._log_conflict2)
             log_size = np.logaddexp(log_size, self._log_num + self._log_tau2)
         high = float(log_size - np.log(self._tail_dof - 2 * tilt)) + 1
@@ -501,7 +502,7 @@ class NormalExact:
         theta_mean = float(rule.weights @ given.mean)
         mean = sigma2_sd = theta_sd = np.nan
         if ("sigma2", "mean") not in self.missing_moments:
-            # This needs a separate rule, because a heavy tail needs wider panels.
+            # This needs a separate rule: its integrand has a heavier tail, which needs more panels.
             mean = float(np.exp(self._rule_for(1).log_total - self.log_evidence))
         if ("sigma2", "sd") not in self.missing_moments:
             sigma2_sd = self._sigma2_sd(mean)
@@ -589,7 +590,7 @@ def draw_normal(
     DataError
         If the data are a batch, cannot be used, or leave the posterior improper.
     ConfigError
-        If the prior is a batch, or `num_draws` is not positive.
+        If the prior is a batch, or `num_draws` is not a positive whole number.
 
     See Also
     --------
@@ -611,7 +612,7 @@ def draw_normal(
     problem = posterior._problem
     num, mean, dof, known_ss = problem.num, problem.mean, problem.dof, problem.known_ss
     proposals = size
-    if np.isinf(problem.tau0):  # the conjugate case, BDA3 eq. 3.3 to 3.5
+    if np.isinf(problem.tau0):  # a flat prior on theta: BDA3 eq. 3.3 to 3.5
         variance = known_ss / rng.chisquare(dof - 1, size)
         theta = mean + np.sqrt(variance / num) * rng.standard_normal(size)
     else:

@@ -26,8 +26,8 @@ Index = IntArray | tuple[IntArray, ...] | EllipsisType
 """An index for some or all elements."""
 Accepted = tuple[FloatArray, BoolArray]
 Drawer = Callable[[slice, np.random.Generator], tuple[dict[str, FloatArray], int]]
-"""Function of a slice of plants that returns the draws of each quantity, shape (draw, plant), and
-the number of proposals."""
+"""Function of a slice of plants and a generator that returns the draws of each quantity, shape
+(draw, plant), and the number of proposals."""
 
 DROP = 30.0
 """Quadrature rules leave out the part of an integrand below e^-30 = 1e-13 of its maximum."""
@@ -88,7 +88,7 @@ class Plants:
         return type(self)(self.prior, *columns, multiplicity=times)
 
     def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
-        """Return Σ log I - log_constant over all plants, shape (U, M); `mu` (U, M), `u` (U,).
+        """Return Σ log I over all plants, minus log_constant, shape (U, M); `mu` (U, M), `u` (U,).
 
         It is computed in blocks, so that memory does not grow with the number of plants.
         """
@@ -99,7 +99,10 @@ class Plants:
         raise NotImplementedError
 
     def tails(self, tail_dof: float) -> dict[str, FloatArray]:
-        """Return the power below which each quantity has moments; `tail_dof` is that of sigma2."""
+        """Return the power below which each quantity has moments.
+
+        `tail_dof` is the number of degrees of freedom of sigma2's upper tail.
+        """
         raise NotImplementedError
 
     def drawer(self, mu: FloatArray, sigma2: FloatArray) -> Drawer:
@@ -126,7 +129,7 @@ def until_accepted(propose: Callable[[Index], Accepted]) -> tuple[FloatArray, in
     """
     values, accepted = propose(...)
     num_proposals = values.size
-    left = np.unravel_index(np.flatnonzero(~accepted), accepted.shape)  # fast np.nonzero
+    left = np.unravel_index(np.flatnonzero(~accepted), accepted.shape)  # faster than np.nonzero
     for _ in range(_MAX_ROUNDS):
         if not left[0].size:
             return values, num_proposals
@@ -141,7 +144,7 @@ def until_accepted(propose: Callable[[Index], Accepted]) -> tuple[FloatArray, in
 
 
 def log_gamma_draws(shape: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw logarithms of Gamma(shape), which do not underflow for small shapes."""
+    """Draw logarithms of Gamma(shape) variables, which do not underflow for small shapes."""
     if shape.size and shape.min() >= 0.5:
         draws = rng.standard_gamma(shape)
         return as_floats(np.log(draws, out=draws))

@@ -33,7 +33,7 @@ TABLE_ROLES = ("group", "time", "value")
 _DIMENSIONS = {0: "no dimensions", 1: "one dimension"}
 
 READING = ("sep", "decimal", "encoding", "time_order", "drop_missing")
-"""The options, other than columns, that determine how a file is read."""
+"""The options, other than columns, that determine how a table is read."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,7 +60,7 @@ class Data(Shown):
     source : str or None
         Origin of the data: a path, ``the data frame`` or ``the mapping``.
     sha256 : str
-        Digest of the table's columns, or of the file.
+        Digest of the table's columns, of the JSON file or of the mapping.
     notes : tuple of str
         Sentences on how the data were read.
     declaration : Declaration
@@ -246,7 +246,7 @@ class Data(Shown):
         return sorted(zip(*mine, strict=True)) == sorted(zip(*theirs, strict=True))
 
     def _labels_of_both(self, other: Data) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """Return the labels of the rows in each column that both data blocks read."""
+        """Return the labels of the rows in each column that both data blocks read as labels."""
         mine = {found.column: found.of_rows for found in self.labels.values()}
         theirs = {found.column: found.of_rows for found in other.labels.values()}
         return [(mine[column], theirs[column]) for column in mine if column in theirs]
@@ -377,7 +377,7 @@ def _from_table(
     design_only: bool,
     drop_missing: bool,
 ) -> Data:
-    """Fill a program's data block from a table; `columns` names columns and roles."""
+    """Fill a data block from a table; `columns` has the table's names for columns and roles."""
     written, blocks = program.declaration, program.source.blocks
     in_role = written.in_role
     for key in columns:
@@ -393,7 +393,7 @@ def _from_table(
     back = {theirs: name for name, theirs in names.items() if name in read_by}
     known = [back.get(column, column) for column in table.cells]
     declared, dims = complete(written, blocks, known, program.declared_in)
-    # A column that is requested by name must exist.
+    # A requested column counts as present, so that its absence is reported as an error.
     declared = declared.for_columns({dims.get(column, column) for column in (*known, *names)})
     for key in columns:
         if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:
@@ -603,9 +603,10 @@ def _plain(name: Any, value: Any) -> Any:
 def _design_table(
     table: Table, declared: Declaration, blocks: Blocks, names: Mapping[str, str]
 ) -> Table:
-    """Return a table whose observed columns, even if missing, hold the smallest allowed value.
+    """Return a table whose observed columns, even if missing, hold 0 or a lower bound above 0.
 
-    If no column is declared for the observed variable, it is the one with the variable's name.
+    If no column is declared for the observed variable, it is the one with the variable's name. A
+    column of labels, such as ordered ratings, is left as it is.
     """
     observed = declared.roles.observed
     if observed not in blocks.data:
@@ -617,7 +618,7 @@ def _design_table(
 
 
 def _design_block(data: Data, blocks: Blocks) -> Data:
-    """Return a data block whose observed variable, even if missing, holds the smallest value.
+    """Return a data block whose observed values, even if missing, are 0 or a lower bound above 0.
 
     Raises
     ------

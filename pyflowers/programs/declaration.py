@@ -18,9 +18,10 @@ It is a small TOML file in the folder of the program, ``mine.toml`` for ``mine.s
     y_rep = "y_sim"
 
 Anything that the program's text and the table's columns already state can be left out. A column
-with the name of a variable fills that variable. The size of a vector that is filled by a column is
-the number of rows, and the size that bounds an index is the number of labels. Nothing is guessed
-where the guess could be wrong; instead, an error lists the lines to add.
+with the name of a one-dimensional variable fills that variable. The size of a vector that is filled
+by a column is the number of rows or, with ``per``, of labels, and the size that bounds an index is
+the number of its labels. Nothing is guessed where the guess could be wrong; instead, an error lists
+the lines to add.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ OBS = "obs"
 class Kind(Record):
     """The source of a variable of the data block.
 
-    A kind is a subclass that is listed in `KINDS`; no other code depends on which kinds exist. Its
-    key in the file is the name of the class in lower case.
+    A kind of source is a subclass that is listed in `KINDS`. The key that selects it in the file is
+    the name of the class in lower case.
     """
 
     fills: ClassVar[tuple[int | None, str]] = (None, "")
@@ -85,7 +86,7 @@ class Kind(Record):
         return ()
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
-        """Return what each size of the variable that it fills must count."""
+        """Return what each size of the variable, and the upper bound of an index, counts."""
         return {}
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
@@ -259,7 +260,7 @@ class Size(Kind):
 
     @property
     def labels(self) -> dict[str, str]:
-        """See :class:`Kind`; also includes the names of the rows and of matrices."""
+        """See :class:`Kind`; the name may also be ``obs`` or that of a matrix."""
         return {"size": self.size}
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
@@ -291,7 +292,7 @@ KINDS: tuple[type[Kind], ...] = (Column, Columns, Terms, Size, Value)
 
 
 def _kind_of(source: Any) -> str | None:
-    """Return the kind of a source by its key, so that errors in it are reported by name."""
+    """Return the tag of a source's kind by its key; errors then refer only to this kind."""
     if isinstance(source, KINDS):
         return tag_of(type(source))
     if not isinstance(source, Mapping):
@@ -529,7 +530,7 @@ class Declaration(Record):
 
     @cached_property
     def prior_elements(self) -> dict[str, list[str]]:
-        """The names of the priors by variable: the variable's own, or its elements' in order."""
+        """The names of the priors by variable: its own or, in order, those of its elements."""
         found: dict[str, list[str]] = {}
         for name in self.priors:
             found.setdefault(variable_of(name), []).append(name)
@@ -571,7 +572,7 @@ class Declaration(Record):
         return self.table.time in self.model_copy(update={"table": TableRoles()}).columns
 
     def for_columns(self, columns: Collection[str]) -> Declaration:
-        """Return the declaration for a table; times are left out if it has and needs none.
+        """Return the declaration for a table, without times if it has none and the model uses none.
 
         Parameters
         ----------
@@ -598,7 +599,10 @@ class Declaration(Record):
         return self.model_copy(update={"data": data, "dims": dims, "table": table})
 
     def with_columns(self, blocks: Blocks, columns: Collection[str]) -> Declaration:
-        """Return the declaration with a column for each data variable where it is unambiguous."""
+        """Return the declaration with a column for each data variable where it is unambiguous.
+
+        The switches ``prior_only`` and ``held_out`` are 0 if they are not declared.
+        """
         data = dict(self.data)
         switches = {(self.roles.prior_only, 0), (self.roles.held_out, 1)}
         for name, variable in blocks.data.items():
@@ -652,7 +656,7 @@ class Declaration(Record):
         return self.with_labels(names), names
 
     def check(self, blocks: Blocks, where: str) -> None:
-        """Refuse names that the program does not have, and sources of the wrong shape.
+        """Refuse names that the program does not have, and dims or sources of the wrong shape.
 
         Raises
         ------

@@ -54,7 +54,7 @@ def prior_density(
     expression : str
         A distribution of Stan with its arguments: numbers, or names in `values`.
     values : mapping
-        Hyperparameters.
+        The data block, hyperparameters included.
     lower : float, optional
         The lower bound of the parameter, where the distribution is truncated.
 
@@ -138,7 +138,8 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
 def _gamma_quantile(shape: float, prob: float) -> float:
     """Return a quantile of the gamma distribution, from its density on a grid of logarithms.
 
-    Every fit needs it, and importing SciPy would take a seventh of a second.
+    Fits with a scaled inverse chi-square prior need it, and importing SciPy would take a seventh of
+    a second.
     """
     right = math.log(shape + 12 * math.sqrt(shape) + 60)
     x = np.concatenate([np.linspace(-28 / shape, -5, 10_000), np.linspace(-5, right, 20_000)])
@@ -165,7 +166,7 @@ def _family(
 
 
 _Family = tuple[Callable[..., PriorDensity], int, tuple[int, ...]]
-"""The constructor of a prior, its number of parameters, and the positions of positive ones."""
+"""A prior's constructor, the number of its parameters, and which of them must be positive."""
 
 _FAMILIES: dict[str, _Family] = {
     "normal": (_normal, 2, (1,)),

@@ -61,7 +61,7 @@ def design(
         values, in order.
     state : mapping, optional
         Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the rows for which the
-        sum was written, see :func:`state_of`. Default: computed from these rows.
+        sum was written; see :func:`state_of`. Default: computed from these rows.
     refuse : callable
         Function that turns a sentence about the data into the exception to raise.
 
@@ -114,7 +114,7 @@ def _plain(value: Any) -> Any:
 
 
 def _restored(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state in formulaic's form: with numbers as keys, and None for missing entries."""
+    """Return a state in formulaic's form: with numbers as keys, and None for a missing scale."""
 
     def keyed(value: Any) -> Any:
         if not isinstance(value, Mapping):

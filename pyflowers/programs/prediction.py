@@ -42,7 +42,7 @@ Groups = Literal["data", "none", "population"]
 GROUPS = ("data", "none", "population")
 
 NODES = 48
-"""Nodes of the quadrature over groups; exact for a Poisson rate if the groups' sd is at most 3."""
+"""Nodes of the quadrature over groups, which is exact to rounding for exp(eta) up to an sd of 3."""
 
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
@@ -504,7 +504,7 @@ class Predictor:
         return _Parameters(self)
 
     def parameter(self, name: str) -> Any:
-        """Return a family parameter, shape (chain, draw, its own dimensions, 1 or N)."""
+        """Return a parameter, shape (chain, draw, its dimensions, 1 or N), or trials, (N,)."""
         if name == "trials":
             return np.asarray(self.rows.values["trials"])
         if name in self.draws and self.draws[name].ndim > 2:
@@ -672,7 +672,7 @@ class _Parameters(dict[str, Any]):
 
 
 def _matrix(correlations: Any, size: int) -> FloatArray:
-    """Return correlation matrices from their upper triangles by row, or from matrices."""
+    """Return correlation matrices, given upper triangles by row, matrices, or None for 0."""
     if correlations is None:
         return np.eye(size)
     if np.ndim(correlations) == 4:

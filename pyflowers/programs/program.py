@@ -51,7 +51,7 @@ class Program(Shown):
     declaration : Declaration
         How a table becomes data, and the program's dimensions, priors and roles.
     declared_in : str
-        The declaration's file, for messages.
+        Origin of the declaration for messages, usually its file.
     reference : str
         The name of a shipped program, a path or a formula, from which the program can be reopened.
     include_paths : tuple of Path
@@ -163,7 +163,8 @@ class Program(Shown):
         ----------
         path : str or Path
             The program, ``NAME.stan``. The declaration is ``NAME.toml`` in the same folder; a
-            program without one takes CmdStan JSON.
+            program without one takes CmdStan JSON, or a table whose columns have the names of its
+            data variables.
         include_paths : sequence of path
             Folders that are searched for included files, after the program's folder.
         declaration : mapping, optional
@@ -226,7 +227,7 @@ class Program(Shown):
         Parameters
         ----------
         formula : str
-            Such as ``"reaction ~ days + (days | subject)"``, see the guide to formulas.
+            Such as ``"reaction ~ days + (days | subject)"``; see the guide to formulas.
         data : path, DataFrame or Table
             The table. The default priors follow its scales.
         family : str
@@ -239,7 +240,7 @@ class Program(Shown):
             Whether the group effects are sampled in the centered parametrisation, for all groups or
             by group. Default: chosen from the data.
         **reading
-            ``sep``, ``decimal`` and ``encoding``, see :func:`pyflowers.read_table`.
+            ``sep``, ``decimal`` and ``encoding``; see :func:`pyflowers.read_table`.
 
         Returns
         -------
@@ -295,7 +296,7 @@ class Program(Shown):
         Raises
         ------
         ConfigError
-            If one of the files exists or cannot be written.
+            If the name does not end in ``.stan``, or one of the files exists or cannot be written.
 
         Examples
         --------
@@ -324,7 +325,7 @@ class Program(Shown):
         return {**self.__dict__, "python": None if is_shipped else self.python}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the capabilities by the program's name."""
+        """Restore the capabilities of a shipped program by its name."""
         from pyflowers.programs.shipped import python_of
 
         python = state["python"] or python_of(state["reference"])
@@ -432,11 +433,12 @@ class Program(Shown):
             ``appearance``, as in the rows.
         design_only : bool
             Whether to ignore the observed values. If so, their column is not read and may be
-            missing, and their variable holds the smallest allowed value.
+            missing, and their variable holds 0, or its lower bound if that is above 0. A column
+            that is read as labels, such as ordered ratings, is still needed.
         **reading
             ``group``, ``time`` and ``value``, as in `columns`; ``drop_missing``, which leaves out
-            rows without a value in a column that is used; ``sep``, ``decimal`` and ``encoding``,
-            see :func:`pyflowers.read_table`.
+            rows without a value in a column that is used; ``sep``, ``decimal`` and ``encoding``
+            (see :func:`pyflowers.read_table`).
 
         Returns
         -------
@@ -713,7 +715,7 @@ class Program(Shown):
         draws, data, rows
             See :meth:`log_lik`.
         rng : numpy.random.Generator
-            Random numbers for replicated data in NumPy. Not used if the Stan program drew them.
+            The source of replicated data in NumPy; not used if the Stan program drew them.
 
         Returns
         -------
@@ -789,7 +791,8 @@ class Program(Shown):
     def kept(self) -> list[str]:
         """Return the names of the quantities that a fit keeps: all that are not omitted.
 
-        They are in the program's order or, if all are under ``[parameters]``, in the order there.
+        They are in the program's order or, if ``[parameters]`` has all of them except densities and
+        predictions, in the order there.
 
         Returns
         -------
@@ -802,7 +805,7 @@ class Program(Shown):
         return list(dict.fromkeys([*declared, *drawn])) if is_whole else drawn
 
     def declares_prior(self, parameter: str) -> bool:
-        """Return whether a parameter, or each of its elements, has a declared prior.
+        """Return whether a parameter, or the vector that has this element, has a declared prior.
 
         Parameters
         ----------
@@ -831,7 +834,7 @@ class Program(Shown):
         -------
         PriorDensity or None
             The prior with its text, density, standard deviation and quantiles; None if none is
-            declared.
+            declared, or if `parameter` is a vector whose elements have different priors.
 
         Raises
         ------
@@ -991,7 +994,7 @@ def write_new(files: Mapping[Path, str]) -> None:
     Raises
     ------
     ConfigError
-        If one of them exists. Then none is written.
+        If one of them exists, in which case none is written, or if one cannot be written.
     """
     for path in files:
         if path.exists():

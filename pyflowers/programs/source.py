@@ -1,8 +1,8 @@
 """The text of a Stan program with everything that it includes, and its declarations.
 
-Only declarations are read, with types, sizes and bounds as they are written; nothing is evaluated.
-This is enough to determine what a table must supply and what a fit will hold, before any compiler
-or interpreter has read the program. Stan itself decides whether the program is valid.
+Declarations are read with types, sizes and bounds as they are written; nothing is evaluated. This
+is enough to determine what a table must supply and what a fit will hold, before any compiler or
+interpreter has read the program. Stan itself decides whether the program is valid.
 
 The text also shows which parameters have a prior: `x` is the subject of ``x ~ normal(m, s)`` and of
 ``normal_lpdf(x | m, s)``, and of any other term of ``target``; `m` and `s` are not. Variables from
@@ -12,7 +12,7 @@ which is improper if its support is unbounded. In unclear cases, a parameter cou
 References
 ----------
 Stan Reference Manual 2.35, chapters "Program blocks", "Data types and declarations" and
-"Statements" (increment log density, sampling statements).
+"Statements" (increment log density, distribution statements).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Variable:
 
     @property
     def lowest(self) -> float | None:
-        """Its lower bound if that is a number; Stan checks other bounds."""
+        """Its lower bound if that is a number; the others are left to Stan."""
         try:
             return float(self.lower) if self.lower is not None else None
         except ValueError:
@@ -134,7 +134,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The program's name, which is the name of its file."""
+        """The program's name, which is the name of its file without ``.stan``."""
         return self.path.stem
 
     @property
@@ -331,7 +331,7 @@ def _find(text: str, marks: str, start: int = 0) -> int:
 
 
 def _closing(text: str, position: int) -> int:
-    """Return where the bracket that opens at `position` is closed, or the end of the text."""
+    """Return where the bracket that opens just before `position` is closed, or the text ends."""
     return _find(text, ")]}", position)
 
 

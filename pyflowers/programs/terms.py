@@ -1,8 +1,8 @@
 """Reading and checking a sum of terms such as ``year * height + log(x)``, without evaluating it.
 
-Only columns and the functions in `FUNCTIONS` may be named. This is checked on the syntax tree of
-each term, so that a formula in an untrusted file cannot run code. The columns of a sum are computed
-in :mod:`pyflowers.programs.design`.
+Only columns, ``offset`` and the functions in `FUNCTIONS` may be named. This is checked on the
+syntax tree of each term, so that a formula in an untrusted file cannot run code. The columns of a
+sum are computed in :mod:`pyflowers.programs.design`.
 
 A sum that names ``1`` has a column of ones, called Intercept. A sum that names neither 1 nor 0 has
 no such column, but codes its factors as if there were an intercept, by contrasts with their first
@@ -30,7 +30,7 @@ FUNCTIONS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center", "poly", "
 """Functions in terms. ``I`` is for arithmetic; ``C(x, ref="a")`` converts a column to a factor."""
 
 LONGEST = 2_000
-"""The maximum length of a sum or a formula; a longer one may be meant to exhaust a parser."""
+"""The maximum number of characters in a sum or formula; more may be meant to exhaust a parser."""
 
 MOST_COLUMNS = 1_000
 """The maximum number of columns of a design; a factor with more levels should be a group."""
@@ -42,7 +42,7 @@ _SIGNS = (ast.UAdd, ast.USub)
 _QUOTES = r"\"[^\"]*\"|'[^']*'"
 
 SEVERAL = ("poly", "bs", "C")
-"""Functions that give several columns, and so must be terms by themselves."""
+"""Functions that give several columns, and so cannot be used inside another function."""
 
 COLUMN = re.compile(r"column__\d+_")
 """Substitute for a column in backticks; other names cannot have two underscores."""
@@ -55,7 +55,7 @@ class Terms:
     Attributes
     ----------
     text : str
-        The sum without offsets.
+        The expanded sum without offsets, which begins with ``1`` or ``0``.
     columns : tuple of str
         The columns that it names.
     offsets : tuple of str
@@ -75,7 +75,7 @@ class Terms:
 
 @lru_cache(maxsize=256)
 def read_terms(text: str) -> Terms:
-    """Check a sum of terms.
+    """Read and check a sum of terms.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
     Returns
     -------
     dict of str to expr
-        The last call or operation, by the name of the function or the operator.
+        The last call or operation of each kind, by the name of the function or the operator.
     """
     hidden, quoted = hide_columns(text)
     own = next((word for word, name in quoted.items() if name == column), column)
@@ -273,7 +273,7 @@ def _outside_calls(text: str) -> str:
 
 
 def outside_brackets(text: str) -> str:
-    """Return a text without calls, quotes and brackets."""
+    """Return a text with _ for each call and each quotation, and blanks for other brackets."""
     return re.sub(r"[()]", " ", _outside_calls(text))
 
 
@@ -284,13 +284,13 @@ def _offset_of(factor: str) -> str:
 
 
 def quote(name: str) -> str:
-    """Return a factor as it is written, with backticks around names that are not words."""
+    """Return a factor as it is written, with backticks around a column that needs them."""
     is_written = name.startswith("`") or re.match(r"[^\W\d]\w*\(", name) or _is_plain(name)
     return name if is_written or name in ("0", "1") else f"`{name}`"
 
 
 def _columns_of(expression: str, shown: str, text: str) -> list[str]:
-    """Return the columns that a factor names, after checking that it does nothing else."""
+    """Return the columns that a factor names; refuse all but known functions and arithmetic."""
     try:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -30,16 +30,17 @@ if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
 
 MOST_REPLICATED = 100_000_000
-"""The most replicated values of a model's checks; for larger data, fewer sets are replicated."""
+"""The largest number of replicated values in a model's checks; it limits the number of replicated
+data sets."""
 
 FEWEST_REPLICATES = 200
-"""The fewest replicated data sets of a model's checks, for data of any size."""
+"""The smallest limit on the number of replicated data sets, for data of any size."""
 
 MOST_PREDICTED = 40_000_000
-"""The most rows times draws for which average effects of the best model are computed."""
+"""The largest product of rows and draws for which average effects of the best model are shown."""
 
 MOST_EFFECTS = 6
-"""The most columns whose average effects are shown."""
+"""The largest number of columns whose average effects are shown."""
 
 Comparisons = Mapping[str, Comparison | str]
 
@@ -86,7 +87,7 @@ class Material:
         _refuse(fits, refused, calibrations)
         self.fits, self.refused, self.calibrations = fits, refused, calibrations
         self.uncalibrated = [found for found in calibrations if found.failed]
-        # The fit that uses most of the table: groups, times and an observed variable.
+        # The data of the fit that uses the most of the table, with its groups and times.
         self.data = max(
             (fit.data for fit in fits),
             key=lambda data: (data.has_table, bool(data.by_group), bool(data.by_time)),
@@ -113,7 +114,7 @@ class Material:
         except (ConfigError, DataError) as error:
             return [], str(error)
         if found and fit.num_predictions > MOST_PREDICTED:
-            return [], "there are so many rows that it would take long; run pyflowers effects"
+            return [], "with so many rows, computing them takes long; run pyflowers effects"
         return found, ""
 
     def examine(self, compare: Callable[[], Comparisons]) -> None:

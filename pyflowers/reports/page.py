@@ -2,7 +2,7 @@
 
 Figures are SVG in data URIs: in an image, a browser runs no script and loads nothing. Each colour
 of the light theme becomes a CSS variable in the SVG, with a different value in dark mode. Text
-stays text, so that the reader's fonts show any script.
+stays text, so that the reader's fonts show any writing system.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ RASTER_DPI = 130
 """Resolution of the images within the SVG, which show clouds of points."""
 
 LONG_PATH = 10_000
-"""Length in characters from which a path belongs to a traceplot, and is rounded to 0.1 points."""
+"""Length in characters above which a path is that of a traceplot; its coordinates are then cut to
+0.1 points, otherwise to 0.01."""
 
 
 def report(
@@ -58,11 +59,11 @@ def report(
     path : str or Path
         The HTML file. An earlier report there is replaced.
     refused : mapping of str to str, optional
-        Models that could not be fitted, with the reason, for the report.
+        Models that could not be fitted, with the reason that the report gives.
     comparisons : mapping of str to Comparison or str, or callable, optional
         For each model the comparison of its methods, as :func:`pyflowers.compare` returns it, or
-        the reason why there is none. The report itself fits and compares nothing. A function that
-        returns the mapping is called while other cores draw the figures of the fits.
+        the reason why there is none. The report itself fits no model and runs no other method. A
+        function that returns the mapping is called while other cores draw the figures of the fits.
     calibrations : sequence of Calibration
         Calibrations of the fitted programs, as :func:`pyflowers.sbc` returns them.
 
@@ -74,7 +75,8 @@ def report(
     Raises
     ------
     ConfigError
-        If there is no fit, the fits are to different data, or the file cannot be written.
+        If there is no fit, the fits are to different data or of the same model, a calibration does
+        not belong to them, or the file cannot be written.
 
     See Also
     --------
@@ -101,7 +103,7 @@ def report(
 
 
 def check_report(path: str | Path) -> Path:
-    """Refuse a file that cannot become a report of pyflowers, before any work is done.
+    """Return the path of a report; refuse one that cannot be written or leads to another file.
 
     Raises
     ------
@@ -218,7 +220,7 @@ def embed(draw: Callable[[], Figure]) -> Markup:
 
 
 def to_svg(figure: Figure) -> str:
-    """Draw a figure of the light theme as SVG for light and dark; equal figures give equal text."""
+    """Return a figure of the light theme as SVG for both themes; equal figures give equal text."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(buffer, format="svg", dpi=RASTER_DPI, metadata=nothing)
@@ -237,7 +239,7 @@ def to_svg(figure: Figure) -> str:
 
 
 def _slim(tag: str, colours: dict[str, str]) -> str:
-    """Replace the colours in a tag by variables, and round its coordinates to screen resolution."""
+    """Replace the colours in a tag by variables, and cut its coordinates to screen resolution."""
     if tag.startswith("<!--"):
         return ""
     for name, colour in colours.items():

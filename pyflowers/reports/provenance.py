@@ -30,7 +30,7 @@ def shown_path(path: str | Path) -> str:
 
 
 def without_folders(text: str, fits: Sequence[Fit]) -> str:
-    """Return a message without the paths of the data, the user's home and the current folder."""
+    """Return a message without the folders of the data, the home folder and the current folder."""
     sources = [Path(fit.record.data.source or "") for fit in fits]
     folders = [source.parent for source in sources if source.is_absolute()]
     for folder in [*folders, Path.cwd(), Path.home()]:
@@ -41,8 +41,9 @@ def without_folders(text: str, fits: Sequence[Fit]) -> str:
 def reproduction(material: Material, out: Path) -> dict[str, Any]:
     """Return the shell command that reproduces the report, and its requirements.
 
-    If one ``pyflowers report`` can run all fits, it is used. Otherwise, because the options differ,
-    there is a ``pyflowers fit`` for each fit, followed by a report on their run folders.
+    If one ``pyflowers report`` can run all fits, it is used. Otherwise, for example because the
+    options differ, there is a ``pyflowers fit`` for each fit, followed by a report on their run
+    folders.
     """
     fits = material.fits
     programs, sources = [f.record.program for f in fits], [f.record.data.source for f in fits]
@@ -90,9 +91,9 @@ def _priors(changed: dict[str, float]) -> list[str]:
 
 
 def _options(fit: Fit) -> list[str]:
-    """Return the options of a fit that differ from the defaults, without priors."""
+    """Return the seed, the engine, and the other options that differ from the defaults."""
     record, data, words = fit.record, fit.data, list[str]()
-    # The user's names for group, time and value, if they differ from the declaration.
+    # The user's names for group, time and value, if they differ from the declaration's.
     declared = {"group": data.group, "time": data.time, "value": data.value}
     called = {role: data.name_of(column) for role, column in declared.items() if column}
     roles = {role: name for role, name in called.items() if name != declared[role]}

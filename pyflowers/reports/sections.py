@@ -43,22 +43,24 @@ if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
 
 MOST_NAMED = 6
-"""The most elements of a quantity that the answer names; of more, it names the extreme ones."""
+"""The largest number of elements of a quantity that the answer names; of more, it names two, with
+the lowest and the highest median."""
 
 MOST_QUANTITIES = 12
-"""The most quantities that the answer names."""
+"""The largest number of quantities that the answer names."""
 
 MOST_CELLS = 400
-"""The most cells, groups by times, for which the observations are also shown as a table."""
+"""The largest number of cells, groups by times, in a table of the observations."""
 
 MOST_ROWS = 300
-"""The most rows of a summary table on the page, which refers to summary.csv for the others."""
+"""The largest number of rows in a summary table; for the others, the page refers to summary.csv."""
 
 MOST_CONCLUSIONS = 24
-"""The most rows of conclusions that move with a prior."""
+"""The largest number of conclusions that move with a prior that the page shows."""
 
 MOST_WIDTH = 2.0
-"""Largest width of an interval, relative to the reference, that is not commented on."""
+"""The largest ratio of a method's interval width to the reference's, or the reverse, that is not
+commented on."""
 
 NOTHING = Markup("–")
 
@@ -67,7 +69,7 @@ Drawings = dict[str, Callable[[], Figure]]
 
 
 def drawings(material: Material) -> Drawings:
-    """Return the figures that need only the fits."""
+    """Return the figures that need only the fits and the calibrations."""
     data, loo, found = material.data, material.loo, Drawings()
     if data.by_group is not None and data.num_obs:
         found["data"] = partial(plots.observations, data)
@@ -371,7 +373,7 @@ def methods_paragraph(material: Material) -> str:
 
 
 def shown_checks(material: Material) -> PredictiveChecks | None:
-    """Return the predictive checks that are drawn: those of the best model, if it has any."""
+    """Return the predictive checks that are drawn: the best model's or, without any, the first."""
     first = next(iter(material.checks.values()), None)
     return material.checks.get(material.best.name, first)
 
@@ -393,7 +395,7 @@ def checks_table(material: Material) -> ReportTable:
 
 
 def loo_table(material: Material) -> ReportTable:
-    """Return the PSIS-LOO of all models."""
+    """Return the PSIS-LOO results, a row for each model."""
     models = material.loo.models if material.loo is not None else ()
     intervals = elpd_intervals(models, material.best.interval)
     rows: list[list[Markup | str]] = []
@@ -463,7 +465,7 @@ def _faults(found: Comparison, table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def drawn_by(material: Material) -> str:
-    """Return the sampler of the fits."""
+    """Return the names of the methods that sampled the fits."""
     names = dict.fromkeys(METHOD_NAMES[reference_method(fit)] for fit in material.fits)
     return " and ".join(names)
 

@@ -15,8 +15,8 @@ The three share one signature, so each can stand in for another. The order is th
 fixed time as the step size ε goes to 0; the error of a single step is one order higher.
 
 Hamiltonian Monte Carlo gives the position q a momentum p and follows the equations for L steps of
-size ε. It flips the momentum at the end, which makes the map its own inverse, and accepts (q*, p*)
-with probability ([1]_, section 5.3.2)
+size ε. It flips the momentum at the end, so that the map of a reversible integrator is its own
+inverse, and accepts (q*, p*) with probability ([1]_, section 5.3.2)
 
     min(1, exp(H(q, p) − H(q*, p*))).
 
@@ -589,9 +589,9 @@ class HMC:
         Each chain draws its step size from ε · U(1 − jitter, 1 + jitter) anew in each transition,
         which keeps L ε from matching a period of the motion ([1]_, section 5.4.2).
     integrator : Integrator
-        With any integrator but :func:`~pyflowers.samplers.leapfrog` the draws are *not* from the
-        target. :func:`~pyflowers.samplers.euler` and :func:`~pyflowers.samplers.modified_euler`
-        are there to show this.
+        It must preserve volume and be reversible, as :func:`~pyflowers.samplers.leapfrog` is;
+        otherwise the draws are *not* from the target. :func:`~pyflowers.samplers.euler` and
+        :func:`~pyflowers.samplers.modified_euler` are there to show this.
 
     Raises
     ------
@@ -693,7 +693,9 @@ class HMC:
         return HMCState(position, log_density, gradient), info
 
     def propose(self, begin: PhasePoint, step_size: Step) -> PhasePoint:
-        """Return where the path ends, with its momentum flipped: a map that is its own inverse.
+        """Return where the path ends, with its momentum flipped.
+
+        With :func:`~pyflowers.samplers.leapfrog` this map is its own inverse.
 
         Parameters
         ----------

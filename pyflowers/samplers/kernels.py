@@ -2,8 +2,8 @@
 
 A target computes log π(x) up to a constant, and some targets also compute ∇ log π(x). The first
 axis of a position is the chain, so that one call moves every chain: x is shaped (chain, dim), and
-log π(x) is shaped (chain,). A kernel is a Markov transition of all chains, written as a pure
-function,
+log π(x) is shaped (chain,). A kernel is a Markov transition of all chains, written as a function
+that changes nothing but the random number generator,
 
     state, info = kernel(rng, state),
 
@@ -176,7 +176,7 @@ def run(
     state = kernel.init(position)
     for _ in range(num_warmup):
         state, _ = kernel(rng, state)
-    # Draws are stored draw by draw, each contiguous, and returned chain by chain.
+    # Draws are stored draw by draw, so that each is contiguous; the result has the chain first.
     draws = np.empty((num_draws, *state.position.shape))
     infos = []
     for draw in range(num_draws):
@@ -206,7 +206,7 @@ def accept(rng: np.random.Generator, log_ratio: FloatArray) -> tuple[BoolArray, 
     accepted : array of bool, shape (chain,)
         Whether each chain accepts.
     acceptance_rate : array, shape (chain,)
-        min(1, exp(log_ratio)).
+        min(1, exp(log_ratio)); 0 if the ratio is not a number.
     """
     log_uniform = -rng.standard_exponential(log_ratio.shape)
     acceptance_rate = np.exp(np.minimum(log_ratio, 0.0))

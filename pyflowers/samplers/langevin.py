@@ -1,7 +1,7 @@
 """Langevin samplers: with a Metropolis step (MALA), and with stochastic gradients (SGLD).
 
 The Langevin diffusion dX = ½ ∇ log π(X) dt + dW has π as its stationary density. A step of Euler's
-method over time ε goes to
+method over time ε, preconditioned by a mass M, goes to
 
     x′ = x + (ε/2) M⁻¹ ∇ log π(x) + √ε ξ,     ξ ~ N(0, M⁻¹),
 
@@ -73,7 +73,7 @@ class MALA:
     target : GradLogDensity
         The target π.
     step_size : float
-        ε, the variance of the proposal's noise (times M⁻¹).
+        ε; the proposal's noise has covariance ε M⁻¹.
     mass : Mass
         M, whose inverse preconditions drift and noise alike. Default: unit mass.
 
@@ -270,9 +270,9 @@ class SGLD:
     ----------
     target : GradLogDensity, or for mini-batches a posterior as a sum over observations
         Such a posterior has `num_obs`, N; `log_prior_gradient(x)`; and `log_lik_gradient(x,
-        batch)`, the sum over a batch of observations, where `batch`, shape (chain, n), holds the
-        positions of the observations for each chain. :class:`~pyflowers.samplers.LinearRegression`
-        is one.
+        batch)`, the gradient of the log likelihood of a batch, where `batch`, shape (chain, n),
+        holds the positions of the observations for each chain.
+        :class:`~pyflowers.samplers.LinearRegression` is one.
     step_size : float, or function of t = 0, 1, …
         ε, or ε_t, such as :class:`~pyflowers.samplers.DecayingSteps`.
     batch_size : int, optional

@@ -109,7 +109,7 @@ def metropolis_matrix(weights: ArrayLike, proposal: ArrayLike) -> FloatArray:
     pi, q = positive("weights", weights, ndim=1), _probabilities("proposal", proposal, 2)
     if len(q) != len(pi):
         raise ConfigError(f"proposal must have {len(pi)} states as weights do, but has {len(q)}")
-    # q_ij min(1, …) with q_ij multiplied in, so that q_ij = 0 needs no division
+    # q_ij min(1, …) with q_ij multiplied in, so that there is no division by q_ij, which may be 0
     matrix = np.minimum(q, q.T * (pi[None, :] / pi[:, None]))
     np.fill_diagonal(matrix, 0.0)
     np.fill_diagonal(matrix, 1 - matrix.sum(axis=1))
@@ -286,7 +286,7 @@ def convergence_rate(matrix: ArrayLike) -> float:
 def simulate(
     rng: np.random.Generator, matrix: ArrayLike, start: ArrayLike, num_draws: int
 ) -> NDArray[np.intp]:
-    """Run many chains on P by inversion of each row's cumulative sum.
+    """Run many chains with the transition matrix P, by inversion of each row's cumulative sum.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def simulate(
     draws = np.empty((len(state), num_draws), dtype=np.intp)
     for draw in range(num_draws):
         u = rng.random((len(state), 1))
-        # the last column is left out: rounding may keep it below u
+        # The last column is left out, because rounding may keep it below u.
         state = (u >= cumulative[state, :-1]).sum(axis=1)
         draws[:, draw] = state
     return draws

@@ -416,7 +416,8 @@ class OneSidedStep(_Step):
     It moves only right. Without a correction (in :class:`~pyflowers.samplers.Metropolis`, as in the
     handout) a chain never comes back, and ends in the right tail of any target. With its Hastings
     correction (in :class:`~pyflowers.samplers.MetropolisHastings`) the way back has density
-    q(x | x′) = 0, every move is rejected and the chain never leaves its start: exact, and useless.
+    q(x | x′) = 0, every move is rejected and the chain never leaves its start: π is stationary, but
+    no draw is new.
     The remedy is a step to either side: :class:`~pyflowers.samplers.SignedStep`,
     :class:`~pyflowers.samplers.UniformStep` or :class:`~pyflowers.samplers.GaussianStep`.
 
@@ -482,9 +483,9 @@ class MultiplicativeStep(_Step):
 
     q(x′ | x) is log-normal with density N(log x′; log x, scale²) / x′ in each coordinate, so
 
-        log q(x | x′) − log q(x′ | x) = Σ log x′ − log x,
+        log q(x | x′) − log q(x′ | x) = Σ (log x′ − log x),
 
-    which is the Jacobian of the logarithm. Without this ratio, in
+    which comes from the Jacobian of the logarithm. Without this ratio, in
     :class:`~pyflowers.samplers.Metropolis`, the draws are not from the target.
 
     Parameters
@@ -527,7 +528,7 @@ class MultiplicativeStep(_Step):
         return x * np.exp(self.scale * rng.standard_normal(x.shape))
 
     def log_ratio(self, x: FloatArray, proposed: FloatArray, /) -> FloatArray:
-        """Return Σ log x′ − log x.
+        """Return Σ (log x′ − log x).
 
         Parameters
         ----------

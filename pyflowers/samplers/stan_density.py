@@ -5,8 +5,8 @@ A program declares θ with constraints; Stan samples x, unconstrained, with θ =
     log π(x) = log p(T(x), data) + log |det ∂T/∂x| + constant,
 
 which is `lp__` of CmdStan's output: terms of `~` statements without a parameter are left out.
-The program is compiled once, by the embedded toolchain, into a shared library with a C interface,
-which is kept like an executable: see :mod:`pyflowers.toolchain.build`.
+Unless it is interpreted, the program is compiled once, by the embedded toolchain, into a shared
+library with a C interface, which is kept like an executable: see :mod:`pyflowers.toolchain.build`.
 
 >>> import numpy as np
 >>> from pyflowers.resources import program_path
@@ -75,8 +75,10 @@ class StanDensity:
 
     Raises
     ------
-    ConfigError, ToolchainError, CompileError
-        If the program cannot be compiled.
+    ConfigError
+        If `engine` is unknown, or the program's file cannot be used.
+    CompileError, ToolchainError, EngineLacksError
+        If the program cannot be compiled or, with the interpreter, cannot be run.
     DataError
         If the data do not match the program's declarations; the message is Stan's.
 
@@ -213,7 +215,7 @@ class StanDensity:
         found, position = {}, 0
         for name, shape in self.dims.items():
             part = values[:, position : position + math.prod(shape)]
-            # In Stan the first index varies fastest
+            # In Stan's output the first index varies fastest.
             by_last = part.reshape((num, *reversed(shape)))
             value = by_last.transpose(0, *range(len(shape), 0, -1))
             found[name] = value.reshape((*leading, *shape))

@@ -4,7 +4,7 @@
 |---|---|
 | :class:`StandardNormal` | −½ Σ x² − (d/2) log 2π |
 | :class:`NormalMixture` | log Σₖ wₖ N(x; μₖ, sₖ²), one coordinate |
-| :class:`Gamma` | Σ a log b − log Γ(a) + (a − 1) log x − b x, on x > 0 |
+| :class:`Gamma` | Σ [a log b − log Γ(a) + (a − 1) log x − b x], on x > 0 |
 | :class:`LinearRegression` | the posterior of a straight line; not normalised |
 
 Each has `mean` and `variance`, shape (dim,), and `sample(rng, num_draws)`, independent exact draws
@@ -319,7 +319,7 @@ class Gamma:
         self._log_constant = float((self.shape * np.log(self.rate) - log_gamma).sum())
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
-        """Return Σ (a − 1) log x − b x plus its constant, −inf unless all x > 0.
+        """Return Σ [(a − 1) log x − b x] plus its constant, −inf unless all x > 0.
 
         Parameters
         ----------
@@ -401,8 +401,8 @@ class LinearRegression:
     Raises
     ------
     ConfigError
-        x and y differ in length, there are too few points, all x are equal, or all points lie on a
-        line.
+        x and y differ in length, there are too few points, all x are equal, all points lie on a
+        line, or `flat_in` is unknown.
 
     References
     ----------

@@ -93,15 +93,17 @@ def compile_program(
     ----------
     program : str or Path
         The ``.stan`` file.
-    include_paths : sequence of path
-        Folders to search for included files, after the program's folder.
     cmdstan : CmdStan, optional
         The CmdStan to compile with. Default: the result of :func:`find_cmdstan`.
+    include_paths : sequence of path
+        Folders to search for included files, after the program's folder.
 
     Raises
     ------
     ConfigError
-        If the program does not exist or its name does not end in ``.stan``.
+        If the program cannot be read or its name does not end in ``.stan``.
+    ToolchainError
+        If there is no usable CmdStan, compiler or make.
     CompileError
         With the compiler's message, if it does not compile.
     """
@@ -120,6 +122,8 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
 
     Raises
     ------
+    ToolchainError
+        If there is no usable CmdStan, compiler or make.
     CompileError
         With the compiler's message, if it does not compile.
     """
@@ -183,7 +187,7 @@ def compile_library(source: Source) -> Path:
         arguments = [
             *(*_FLAGS, "-isystem", str(stan / "include"), "-include", str(header)),
             *(str(_INTERFACE), *archives, f"-L{stan / 'lib'}", "-ltbb", "-lpthread"),
-            # So that the library finds TBB in the toolchain.
+            # The library finds TBB in the toolchain by this path.
             *("-Xlinker", "-rpath", "-Xlinker", str(stan / "lib"), "-o", str(library)),
         ]
         _compile([*compiler().split(), *arguments], source.path.name)

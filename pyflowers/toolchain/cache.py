@@ -1,8 +1,8 @@
 """The user's cache: its place, locks, atomic creation of folders, and detection of damage.
 
-A cached file counts as intact if its size and modification time match the record, for which only
-its directory entry is read. If only the time differs, as in a copied cache, the SHA-256 is
-compared, and the recorded time is restored, because make uses it to decide what is out of date.
+A cached file counts as intact if its size and modification time match the record, for which its
+contents are not read. If only the time differs, as in a copied cache, the SHA-256 is compared, and
+the recorded time is restored, because make uses it to decide what is out of date.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def restore(folder: Path, care: Care, make: Callable[[], None]) -> None:
     Raises
     ------
     ToolchainError
-        If another user could write to it, or it cannot be built.
+        If another user owns it or can write to it, or it cannot be built.
     """
     require_own(folder)
     if find_damage(folder, care) is None:
@@ -160,12 +160,12 @@ def is_own(path: Path) -> bool:
 
 
 def require_own(path: Path) -> None:
-    """Refuse a cached folder or file that another user owns or can write; it may be missing.
+    """Refuse a cached folder or file that another user owns or can write to; it may be missing.
 
     Raises
     ------
     ToolchainError
-        If another user owns or can write it; the message gives the remedy.
+        If another user owns it or can write to it; the message gives the remedy.
     """
     if not hasattr(os, "geteuid"):
         return
@@ -193,7 +193,7 @@ def locked(folder: Path) -> Iterator[None]:
     Raises
     ------
     ToolchainError
-        If the cache cannot be written, or the lock belongs to another user.
+        If the cache cannot be written, or another user owns or can write to the lock or its folder.
     """
     lock = folder.parent / f".{folder.name}.lock"
     remedy = "free space or set PYFLOWERS_CACHE to another folder"

@@ -12,7 +12,7 @@ from pyflowers.errors import CompileError, ToolchainError
 from pyflowers.programs.source import Source
 from pyflowers.toolchain.processes import run
 
-# The shell's exit statuses for a command that cannot be run, and for one ended by a signal
+# Exit statuses for a command that cannot be run, and for one that a signal ended
 _NO_WORDS = {126, 127, *range(128, 256), *range(-64, 0)}
 
 _PACKAGES = {"g++": "g++", "c++": "g++", "clang++": "clang", "make": "make"}
@@ -99,7 +99,7 @@ def check_syntax(source: Source, program: Path, stanc: Path) -> None:
 
 
 def first_errors(console: str) -> str:
-    """Return the compiler's first error message and the lines after it."""
+    """Return eight lines from the compiler's first error message on, or else its last eight."""
     lines = console.strip().splitlines()
     first = next((i for i, line in enumerate(lines) if "rror" in line), max(len(lines) - 8, 0))
     return "\n".join(lines[first : first + 8])

@@ -43,7 +43,7 @@ _LINUX = (
     "db96f12cacea0ae8efb6bddbf3061c3536b3503187befda936c6a36c1da7124d",
     "7b490d6c0e8b7048d1b58dfb79db561ae1879cb3bde3012d024ef374c0308469",
 )
-"""The pinned wheels. The index has two builds per tag, with identical headers and stanc."""
+"""The pinned wheels for Linux: two builds with one tag, and identical headers and stanc."""
 
 _MACOS_14 = "c8f8d9129afbe03b05562700b3a9d3b0333ebaae75e32c7013300b7c884f2896"
 _MACOS_15 = "c12779e92582c041ab966c0dc0b72811e4516c99e15a66be998e40550506b090"
@@ -126,6 +126,11 @@ def download(pinned: Pinned, folder: Path) -> Path:
 
     It is requested by digest, because if an index has several files with the same name and tag, pip
     could otherwise take any of them.
+
+    Raises
+    ------
+    ToolchainError
+        If it cannot be downloaded.
     """
     hashes = " ".join(f"--hash=sha256:{sha256}" for sha256 in pinned.digests)
     requirement = folder / "requirement.txt"
@@ -155,7 +160,7 @@ def check_wheel(file: Path, pinned: Pinned) -> None:
     Raises
     ------
     ToolchainError
-        If it is not a pinned wheel; the message gives its digest.
+        If it does not exist, or is not a pinned wheel; the message then gives its digest.
     """
     if not file.is_file():
         raise ToolchainError(f"--wheel {file}: no such file; check the path")
@@ -211,8 +216,8 @@ def install_embedded(
     Raises
     ------
     ToolchainError
-        If the platform has no wheel, the wheel cannot be downloaded or is not the pinned one, or
-        the front end does not compile.
+        If the platform has no wheel, the compiler or make is missing, the wheel cannot be
+        downloaded or is not the pinned one, or the front end does not compile.
     """
     pinned = wheel_for(platform.system(), platform.machine())
     require_toolchain()
@@ -242,7 +247,7 @@ def embedded_home() -> Path | None:
 
 
 def _home(pinned: Pinned) -> Path:
-    """Name the front end after what it is built from: the wheel, our sources and the compiler."""
+    """Return the front end's folder, named after a digest of the wheel, sources and compiler."""
     sources = [path.read_text(encoding="utf-8") for path in _driver_files()]
     identity = digest(pinned.digests[0], compiler(), compiler_version(), *sources)[:16]
     return cache_dir() / f"cmdstan-{VERSION}-{identity}"

@@ -38,7 +38,7 @@ exec 2>/dev/null
 kill -KILL "$watch"; wait "$watch"
 exit "$status"
 """
-"""Descriptor 3 closes when the parent ends. Killing 0 kills the shell's own process group.
+"""Reading descriptor 3 ends when the parent ends. Killing 0 kills the shell's own process group.
 
 Until the watch is running, the shell must survive a signal, such as a Ctrl-C to the whole group;
 otherwise nothing would be left to kill the child. The watch survives all of these signals.
@@ -111,7 +111,7 @@ def run(
     Returns
     -------
     CompletedProcess
-        The command's standard output and standard error.
+        The command's exit status, standard output and standard error.
 
     Raises
     ------
@@ -194,14 +194,13 @@ def mortal(executable: Path, folder: Path) -> Iterator[Path]:
     executable : Path
         The executable.
     folder : Path
-        An existing folder for the stand-in, which gets the executable's name. The folder must not
-        hold a file with that name.
+        An existing folder. The stand-in gets the executable's name in a new subfolder ``mortal``.
 
     Yields
     ------
     Path
         The stand-in, or the executable itself if there is no shell or the stand-in cannot be
-        written.
+        written or run.
     """
     launcher, pipe = folder / "mortal" / executable.name, folder / "mortal" / ".alive"
     held = None
@@ -219,7 +218,7 @@ def mortal(executable: Path, folder: Path) -> Iterator[Path]:
 
 
 def _make_launcher(executable: Path, launcher: Path, pipe: Path) -> int | None:
-    """Write the stand-in and return this process's end of the pipe."""
+    """Write the stand-in and return this process's end of the pipe; None if it cannot be run."""
     launcher.parent.mkdir()
     # The pipe is first opened for reading and writing, which never waits for a writer; if the
     # parent is gone, reading then ends at once.

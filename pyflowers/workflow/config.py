@@ -348,6 +348,8 @@ def read_config(path: str | Path) -> Experiment:
     ------
     ConfigError
         If the file is wrong; the message names the file and the key.
+    DataError
+        If ``run.json`` cannot be read or has another format.
     """
     path = Path(path)
     if path.suffix == ".json":

@@ -51,13 +51,16 @@ NUM_POINTS = 20
 """Number of points at which densities are compared."""
 
 TOLERANCE = 1e-10
-"""Tolerance for a density, and for a gradient relative to its largest element."""
+"""Tolerance for a density, relative to 1 + |density|, and for a gradient.
+
+The difference of gradients is relative to the largest element.
+"""
 
 
 def compare_densities(
     program: str | Path, data: Any = None, family: str | None = None, **reading: Any
 ) -> Finding:
-    """Compare the log density and gradient of a program between interpreter and compiler.
+    """Compare the log density and gradient of the interpreted program with the compiled program's.
 
     Parameters
     ----------
@@ -169,7 +172,7 @@ def _cache() -> Iterator[Finding]:
 
 
 class Leftover(NamedTuple):
-    """A folder that a killed command left behind."""
+    """A staging folder of a killed or a running command, and what was done with it."""
 
     path: Path
     state: str
@@ -177,13 +180,13 @@ class Leftover(NamedTuple):
 
 
 def repair(folders: Sequence[Path]) -> Iterator[Leftover]:
-    """Finish or remove what killed commands left behind, and report each folder.
+    """Restore or remove what killed commands left behind, and report each staging folder.
 
     Parameters
     ----------
     folders : sequence of Path
-        Folders in which results were written, in addition to the cache and the folder for temporary
-        files.
+        Folders of results, or folders in which results were written; the cache and the folder for
+        temporary files are always included.
     """
     from pyflowers.toolchain.cache import cache_dir
 

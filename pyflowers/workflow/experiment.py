@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyflowers.analysis.methods import Comparison
 
 MOST_ELEMENTS = 130
-"""The most quantities for which methods are compared, because the exact posterior is slow."""
+"""The largest number of quantities for which methods are compared: exact posteriors are slow."""
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,13 @@ def run_experiment(
     announce : callable, optional
         Function that is called with a line for each model: why it is fitted, or which run is used.
     finished : callable, optional
-        Function that is called with each outcome after its run folder is written.
+        Function that is called with the outcome of each model, after any run folder is written.
 
     Raises
     ------
     PyflowersError
         If the data cannot be read, a run must not be replaced, or a fit does not finish. That a
-        program refuses data which others accept is an outcome, not an error.
+        program refuses data that can be read is an outcome, not an error.
     """
     tasks = _tasks(experiment)
     engine = find_engine(experiment.sampler.engine, cmdstan)
@@ -170,7 +170,7 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
     """For a report, compare each fit with closed-form VB if its program has it.
 
     For a fit that cannot be compared, the value is the reason. Stan's approximations are left to
-    ``pyflowers compare``, because for most posteriors they only show their own failures.
+    ``pyflowers compare``, because for most posteriors they are poor.
     """
     from pyflowers.analysis.methods import compare
 

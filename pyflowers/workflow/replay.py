@@ -22,7 +22,7 @@ from pyflowers.programs.data import to_frame
 from pyflowers.programs.program import is_formula
 
 MOST_ROWS_NAMED = 5
-"""The most rows of changed data that are named."""
+"""The largest number of changes in the data that are described."""
 
 QUANTILES = (0.05, 0.5, 0.95)
 """Quantiles by which two runs are compared, regardless of the interval in their tables."""
@@ -31,10 +31,10 @@ ALLOWED_ERRORS = 4.0
 """Monte Carlo standard errors by which two runs of one posterior may differ; see :func:`_limit`."""
 
 FALSE_ALARMS = 0.001
-"""Probability that two runs of one posterior are called different, with at least 4 × 1,000 draws.
+"""Largest probability that two runs of one posterior are called different.
 
-With fewer draws, the standard errors are uncertain: with 4 × 250 draws, the probability is about
-0.005.
+It holds for at least 4 × 1,000 draws. With fewer draws, the standard errors are uncertain: with
+4 × 250 draws, the probability is about 0.005.
 """
 
 
@@ -48,9 +48,9 @@ class Replay:
         ``bitwise equal``, ``statistically equal`` or ``different``.
     largest : float
         Largest difference of a 5%, 50% or 95% quantile, in Monte Carlo standard errors of the
-        difference; NaN if there was no second run to compare.
+        difference; NaN if there was nothing to compare.
     where : str
-        The quantity with that difference.
+        The quantity with that difference; empty if there is none.
     notes : tuple of str
         The changes since the first run.
     engine : str
@@ -225,10 +225,10 @@ def _limit(num: int) -> float:
 
 
 def data_changes(before: Data, now: Data) -> list[str]:
-    """Describe up to five rows that have changed; empty if all rows are the same.
+    """Describe up to five changes, and count the others; empty if the data are the same.
 
-    Observations are identified by group and time if the program has both, so that a row that has
-    only moved counts as unchanged. Otherwise they are identified by their position.
+    Observations are identified by group and time if the program has both; otherwise by their
+    position. A different order of the rows is described only if nothing else has changed.
     """
     if before.sha256 == now.sha256:
         return []

@@ -299,7 +299,7 @@ def test_figures_of_conditional_effects(theme):
     fit = fit_of("count ~ dose * x + offset(log(hours)) + (x | site)", "poisson")
     figure = plots.conditional_effects(fit, "x", by="dose", theme=theme)
     ax = figure.axes[0]
-    # The curve is the median at the mean of the offset, without groups.
+    # The curve is the median at the mean of hours, without groups.
     eta = (
         fit.draws["Intercept"][..., None]
         + b(fit, "x") * np.linspace(X.min(), X.max(), 61)

@@ -93,7 +93,7 @@ def test_other_draws_change_elpd_by_its_monte_carlo_error():
     found = [loo([pyflowers.fit("iid_normal", FRAME, seed=seed, **how)]).best for seed in range(25)]
     spread = np.std([each.elpd for each in found], ddof=1)
     mcse = np.mean([each.mcse for each in found])
-    # The sd of 25 values is estimated to within 14%; the Monte Carlo error, which depends on a
+    # The sd of 25 values has a standard error of 14%; the Monte Carlo error, which depends on a
     # small tail, is less precise.
     assert 0.65 < spread / mcse < 1.5
     # Negative control: the Monte Carlo error differs from the standard error, and falls with the

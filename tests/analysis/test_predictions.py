@@ -74,7 +74,7 @@ def test_predictions_are_those_of_quadrature(name, title, element, exact):
     probs = exact(quadrature(name))(values)
     assert np.abs(errors(draws, values, probs)).max() < 4
     if name == "iid_normal":
-        assert np.allclose(probs, PROBS, atol=0.03)  # the values are in the intended places
+        assert np.allclose(probs, PROBS, atol=0.03)  # the values are the intended quantiles
 
 
 def test_the_comparison_would_find_a_population_that_is_left_out():

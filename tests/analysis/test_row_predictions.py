@@ -150,7 +150,7 @@ def test_rows_of_a_new_label_have_one_draw_of_its_effects_and_two_labels_have_tw
     other = draws[..., 3] - d["Intercept"]
     z = np.stack([at_0 / d["sd_site"][..., 0], slope / d["sd_site"][..., 1]])
     rho = d["cor_site"][..., 0]
-    # Standardised with the correlation in its draw, the pair is two independent standard normals.
+    # Standardised with the correlation of its draw, each pair is two independent standard normals.
     apart = np.stack([z[0], (z[1] - rho * z[0]) / np.sqrt(1 - rho**2)]).reshape(2, -1)
     num = apart.shape[1]
     assert abs(apart.mean(axis=1)).max() < 4.5 / np.sqrt(num)

@@ -1,4 +1,4 @@
-"""Every command prints valid JSON with --json and nothing with --quiet, at the same exit status."""
+"""With --json every command prints valid JSON, with --quiet nothing, at the same exit status."""
 
 import json
 import re

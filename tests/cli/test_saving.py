@@ -66,7 +66,7 @@ def test_a_model_that_fails_loses_nothing_of_those_before(executables, tmp_path,
         "models = ['iid_normal', 'multilevel_poisson']\n[sampler]\nseed=1\nwarmup=100\ndraws=50\n"
         "[output]\nfolder = 'out'\n"
     )
-    # A file appears in the second folder after the first model was fitted.
+    # A file appears in the second folder after the first model has been fitted.
     from pyflowers.workflow import experiment
 
     real = experiment.fit_data  # type: ignore[attr-defined]

@@ -353,9 +353,9 @@ OTHER_TYPES = [
 @pytest.mark.parametrize(
     ("values", "row", "end"),
     [
-        # pandas would convert each of them to a float.
+        # pandas would convert some of them to floats.
         *(([1.5, value], 2, "not a finite number; correct it") for value in NOT_NUMBERS),
-        *((series, 1, "not a finite number; make it numbers") for series in OTHER_TYPES),
+        *((series, 1, "not a finite number; make the column numeric") for series in OTHER_TYPES),
         *(
             ([present, missing], 2, "; fill it in")
             for present in (1.5, 2, "3", Decimal("4.5"))

@@ -450,7 +450,7 @@ def test_a_program_without_declared_priors_is_not_examined(masses):
     data = {"N": 3, "y": [1.0, 2.0, 3.0]}
     found = pyflowers.fit(program, data, engine="stanli", seed=1, draws=200, warmup=200).verdict
     assert found.prior.status == "not examined"
-    assert "no prior is declared" in str(found)
+    assert "no proper prior is declared" in str(found)
 
 
 def test_a_long_vector_raises_no_more_alarms_than_a_number():

@@ -118,7 +118,7 @@ def test_the_programs_are_the_lectures_up_to_one_constant(executables, tmp_path,
     points = np.random.default_rng(3).uniform(-2, 2, (100, dim))
     want, want_grad = log_prob(by_path["lecture", name], literal, points, tmp_path)
     computed, data = block(name, table(THREE_PLANTS), None if name == "iid_normal" else True)
-    # table() shuffles the rows, so labels appear in another order, and the points are reordered
+    # table() shuffles the rows, so labels appear in a different order, and the points are reordered
     # accordingly.
     order = np.argsort([int(label) for label in data.by_group.names])
     shuffled = points.copy()

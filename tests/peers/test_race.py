@@ -376,7 +376,7 @@ def test_the_exact_reference_finds_another_prior(tmp_path):
     reference = agreement.reference_of(LECTURE, tmp_path)
     assert agreement.reference_of(LECTURE, tmp_path).keys() == reference.keys()
     assert len(reference["mean"]) == 5
-    assert reference["mean"][0] == pytest.approx(1.48, abs=0.05)  # the README has this value
+    assert reference["mean"][0] == pytest.approx(1.48, abs=0.05)  # of mu
 
 
 # Regressions

@@ -110,7 +110,7 @@ ERRORS = [
     (lambda: MultilevelPrior(mu_mean=np.inf), ConfigError, "prior mu_mean is inf"),
     (lambda: MultilevelPrior(mu_sd=0), ConfigError, "prior mu_sd is 0, but must be positive"),
     (lambda: MultilevelPrior(sigma2_nu=np.nan), ConfigError, "prior sigma2_nu is nan"),
-    (lambda: MultilevelPrior(sigma2_plant_nu=1), ConfigError, "both must be positive and finite"),
+    (lambda: MultilevelPrior(sigma2_plant_nu=1), ConfigError, "both must be positive, from 1e-100"),
     (lambda: MultilevelPrior(sigma2_plant_scale=1), ConfigError, "or -2 and 0 for the flat"),
     (lambda: multilevel([4, 2], [1, 1]), DataError, "plant b: 2 observations leave sigma2_plant"),
     (lambda: multilevel([4, 0], [1, 0]), DataError, "plant b: 0 observations leave sigma2_plant"),

@@ -71,7 +71,7 @@ def text(what):
 
 HEADER, EIGEN = "include/stan/model/model_header.hpp", "include/Eigen/src/Core/Matrix.h"
 PCH = "build/default/precompiled/stan/model/model_header.hpp.gch"
-# What is found is tested on the small folder below; these are one damage of each kind of file.
+# The small folder below is for tests of what is detected; here each kind of file is damaged.
 STAN = [
     *[("stanc", how) for how in (garbled, unrunnable)],
     *[("lib/libtbb.so.2", how) for how in (halved, dangling)],

@@ -183,7 +183,7 @@ def test_program_without_parameters(run, arguments, code, message) -> None:
         (FIT.replace("o.csv", "o.csv diagnostic_file=d"), {"o.csv", "d.csv"}),
         (FIT.replace("o.csv", "o"), {"o.csv"}),
         (FIT.replace("o.csv", "o.csv save_cmdstan_config=1"), {"o.csv", "o_config.json"}),
-        # Static HMC has no metric, so no file is written; CmdStan writes an empty one.
+        # Stan does not return static HMC's metric, so no file is written; CmdStan's is empty.
         (FIT + " adapt save_metric=1 algorithm=hmc engine=static", {"o.csv"}),
         (
             "random seed=1 data file={data}/counts.json output file=o.csv pathfinder num_paths=2"

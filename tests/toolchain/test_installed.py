@@ -46,7 +46,7 @@ def _write_grouse(folder):
         {
             "brood": brood,
             "location": brood // 3,
-            "year": [f"y{95 + b % 3}" for b in brood],
+            "year": 95 + brood % 3,
             "height": 400 + brood % 100,
             "ticks": rng.poisson(rng.gamma(1, 3, brood.size)),
         }

@@ -1,4 +1,4 @@
-"""What Python lacks on Windows, taken from every Python process that has this folder on its path.
+"""Remove what Python lacks on Windows from every Python process with this folder on its path.
 
 File locks cannot be imported, nothing can fork, and there are no named pipes, process groups or
 timers. The standard library's own implementation of processes stays, as do the paths of POSIX.
@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-import filelock  # noqa: F401  (its locks on Windows are others)
+import filelock  # noqa: F401  (on Windows it uses different locks)
 
 for module in ("fcntl", "grp", "pwd", "resource", "termios"):
     sys.modules[module] = None

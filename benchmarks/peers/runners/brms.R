@@ -2,11 +2,11 @@
 
 suppressPackageStartupMessages(library(brms))
 
-# Debian takes Boost and Eigen out of the R packages and has them among the C++ headers.
+# Debian's R packages lack Boost and Eigen, which are among the system's C++ headers.
 library(rstan, quietly = TRUE)
 if (!nzchar(system.file("include", package = "BH"))) rstan_options(boost_lib = "/usr/include")
 
-# Returns a function of a seed that fits the arguments of brm in `first`.
+# Returns a function of a seed that calls brm with the arguments in `first`.
 brms_sampler <- function(job, first) {
   fit <- NULL
   function(seed) {

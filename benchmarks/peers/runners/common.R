@@ -1,4 +1,4 @@
-# What every runner in R shares; common.py says what a runner does and writes.
+# What every runner in R shares; common.py describes what a runner does and writes.
 
 suppressPackageStartupMessages(library(jsonlite))
 
@@ -8,7 +8,8 @@ given <- (function() {
   setNames(as.list(words[c(FALSE, TRUE)]), names)
 })()
 
-# The same priors as PRIORS of common.py: mu ~ N(0, 100^2), sigma2 ~ scaled-inv-chi^2(1, 2^2).
+# The runners state the priors of common.py themselves: mu ~ N(0, 100^2), sigma2 ~ scaled-inv-chi^2(1, 2^2).
+
 read_job <- function() {
   block <- fromJSON(given$data)
   options <- intersect(c("chains", "warmup", "draws", "cores", "seed"), names(given))

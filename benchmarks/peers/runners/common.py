@@ -6,7 +6,8 @@ the peer's environment, so this module needs only NumPy.
 
 ``timings.json`` is written twice, after the first posterior and after the further one, so that the
 first time is available even if a run is stopped in between. Then ``draws.bin`` is written: doubles
-in C order, (chain, draw, element), where the elements are mu, sigma2 and each mu_plant.
+in C order, (chain, draw, element), where the elements are mu, sigma2 and each mu_plant or, for a
+regression, its coefficients and then its other parameters.
 """
 
 from __future__ import annotations

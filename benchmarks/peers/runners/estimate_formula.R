@@ -1,4 +1,4 @@
-# The estimates of a formula's coefficients by glmmTMB, to which every posterior is compared. Not raced.
+# The estimates of a formula's coefficients by glmmTMB, with which every posterior is compared. Not raced.
 
 source(file.path(Sys.getenv("RUNNERS"), "common.R"))
 suppressWarnings(suppressPackageStartupMessages(library(glmmTMB)))

@@ -6,7 +6,7 @@ source(file.path(Sys.getenv("RUNNERS"), "brms.R"))
 prepare <- function(job) {
   prior <- c(
     set_prior("normal(0, 100)", class = "Intercept"),
-    set_prior("", class = "sd"), # flat, for the next line to say it all
+    set_prior("", class = "sd"), # flat, because the next prior replaces it
     set_prior(
       "target += scaled_inv_chi_square_lpdf(square(sd_1[1]) | 1, 2) + log(sd_1[1])",
       check = FALSE

@@ -1,5 +1,5 @@
-# rstanarm's stan_glmer, compiled when it was packaged. Its prior of the plants' sd is a gamma
-# distribution and nothing else: decov's default, the exponential one, stands in for ours.
+# rstanarm's stan_glmer, compiled when it was packaged. Its prior on the plants' sd can only be a gamma
+# distribution: decov's default, which is exponential, replaces the other methods' prior.
 
 source(file.path(Sys.getenv("RUNNERS"), "common.R"))
 suppressPackageStartupMessages(library(rstanarm))

@@ -1,7 +1,7 @@
 """Run the cells of all pages before Sphinx reads them, one page per core at a time.
 
-Results are kept in the build folder under a digest of the page's cells and of the package, so that
-a change of prose alone runs nothing.
+Results are kept in the build folder with a digest of the page's cells and of the package, so that a
+change of prose alone runs nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def run_pages(app: Sphinx) -> None:
             name = path.relative_to(source).with_suffix("").as_posix()
             return _run_one(path, name, results_folder(source) / name, state, Path(home))
 
-        # The longest pages first, so that the workers end together.
+        # Pages with the most cells come first, so that the workers end at about the same time.
         pages.sort(key=lambda path: -len(cells_of(path.read_text(encoding="utf-8"))))
         with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
             failures = [failure for failure in executor.map(run, pages) if failure]

@@ -1,7 +1,8 @@
 """The engine ``stanli``: a Stan interpreter with Stan's own NUTS, in a separate process.
 
-It needs no compiler. It is alpha software by one author, so its version is pinned and it never runs
-in the caller's process. Anything that it cannot do is left to CmdStan.
+It needs no compiler. It is alpha software by one author, so its version is pinned and it runs only
+in worker processes. A request that it cannot satisfy is an error; the engine ``auto`` then uses
+CmdStan.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ from pyflowers.resources import version
 MODULE = "pyflowers.engines.stanli.worker"
 
 UNAVAILABLE = "transformed parameters and generated quantities are unavailable"
-"""The interpreter's warning if it would return only the parameters."""
+"""The interpreter's warning that it would return only the parameters."""
 
 Question: TypeAlias = tuple[str, str, str, dict[str, Any]]
 """The method of the interpreter, a program's text, its digest, and the method's arguments."""
 
 Answer: TypeAlias = tuple[dict[str, Any], str]
-"""The result, and the interpreter's message for a failure."""
+"""The result, and the interpreter's message if it failed, otherwise an empty text."""
 
 _here: Callable[[Question], Answer] | None = None
-"""The interpreter in this process, if there is one."""
+"""The function that asks the interpreter in this process, if it may run here."""
 
 
 class ChainProgress(NamedTuple):
@@ -66,7 +67,7 @@ class ChainProgress(NamedTuple):
 def ask(
     kind: str, source: Source, *, worker: Worker | None = None, bars: int = 0, **values: Any
 ) -> Answer:
-    """Call the interpreter for a program, in this process if a crash is acceptable here.
+    """Call the interpreter, in a worker or, after :func:`interpret_here`, in this process.
 
     Parameters
     ----------
@@ -105,7 +106,10 @@ def ask(
 
 
 def interpret_here() -> None:
-    """From now on, run the interpreter in this process, which then ends if it crashes."""
+    """From now on, run the interpreter in this process, which then ends if the interpreter crashes.
+
+    This applies to calls from the main thread without a worker.
+    """
     from pyflowers.engines.stanli.worker import Interpreter
 
     global _here
@@ -137,7 +141,7 @@ def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
 
 @cache
 def stanli_is_installed() -> bool:
-    """Whether the interpreter is installed on this platform."""
+    """Whether the interpreter is installed."""
     return find_spec("stanli") is not None
 
 
@@ -203,7 +207,7 @@ class StanliProgram:
 
     @cached_property
     def key(self) -> str:
-        """Digest of the program's text and the interpreter."""
+        """Digest of the program's name and text, and of the interpreter's version and build."""
         return digest(self.source.name, self.source.sha256, version("stanli"), self.build)
 
     def sample(
@@ -269,7 +273,7 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        If they are in none of the forms that CmdStanPy accepts.
+        If they are in none of the forms that CmdStanPy accepts, or not one for each chain.
     EngineLacksError
         If only some parameters have values.
     """

@@ -19,16 +19,16 @@ from pyflowers.engines.stanli import UNAVAILABLE, Answer, ChainProgress, Questio
 from pyflowers.engines.workers import serve
 
 MOST_PROGRAMS = 64
-"""Number of programs that stay loaded."""
+"""The most programs whose translation is kept."""
 
 NEVER = 2**31 - 1
-"""Iterations between reports, so many that none is made; the final times are still printed."""
+"""A number of iterations between reports that is never reached; the times are still printed."""
 
 _PROGRESS = re.compile(r"Chain \[(\d+)\] Iteration: +(\d+) / (\d+) \[ *\d+%\] +\((\w+)\)")
 
 
 class Interpreter:
-    """Stan programs, loaded once.
+    """The interpreter, which keeps the translations of programs.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Interpreter:
             return {}, str(error) or type(error).__name__
 
     def _program(self, text: str, key: str) -> str:
-        """Return the intermediate form of a program, which is translated at most once."""
+        """Return the intermediate form of a program, translated unless it is still kept."""
         import stanli
 
         if key not in self._programs:
@@ -123,7 +123,7 @@ class _Lines(io.TextIOBase):
         self._text: list[str] = []
 
     def times(self) -> list[dict[str, float]]:
-        """Return the seconds of warm-up and of sampling for each chain."""
+        """Return the seconds of warm-up, of sampling and in total for each chain."""
         printed = "".join(self._text)
         warmup, sampling = (
             [float(found) for found in re.findall(rf"([\d.]+) seconds \({phase}\)", printed)]

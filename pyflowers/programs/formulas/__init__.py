@@ -7,8 +7,8 @@
  * flowers ~ 1 + (1 | plant)
 
 A formula passes through these modules: `grammar` parses it, `model` combines it with the table,
-`writer` writes the program and `declared` its declaration; `checks` reports what a reader should
-know before sampling.
+`writer` writes the program and `declared` its declaration; `checks` refuses models that the data do
+not identify, and notes what a reader should know before sampling.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def write_formula(
     family : str
         The family of the response.
     drop_missing : bool
-        Whether rows with missing values are left out, and noted.
+        Whether to leave out rows with missing values; otherwise they are an error.
     centered : bool or mapping of str to bool, optional
         Whether the group effects are sampled in the centered parametrisation, for all groups or by
         group. Default: chosen from the data.
@@ -66,7 +66,7 @@ def write_formula(
     Raises
     ------
     ConfigError
-        If the formula cannot be read.
+        If the formula, the family or the parametrisation cannot be used.
     DataError
         If the formula cannot be fitted to the data.
     """

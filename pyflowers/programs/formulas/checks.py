@@ -41,7 +41,7 @@ def check_model(model: Model) -> list[str]:
 
 
 def check_design(model: Model) -> list[str]:
-    """Check everything except the range of the responses, for data that will be simulated."""
+    """Check everything except the range of the responses, which may be simulated."""
     _refuse_redundant(model)
     return [*_about_dates(model), *_about_groups(model), *_about_separation(model)]
 

@@ -18,7 +18,7 @@ from pyflowers.programs.formulas.writer import (
 
 
 def declaration_of(model: Model, sha256: str) -> dict[str, Any]:
-    """Return the declaration of a model's program, given the digest of its text."""
+    """Return the declaration of a model's program, given its digest."""
     formula, family = model.formula, model.family
     found: dict[str, Any] = {
         "title": f"{formula.text} ({family.name})",

@@ -241,7 +241,7 @@ def _top_brackets(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _first_bar(inside: str) -> int | None:
-    """Return the position of the bar that is not in an inner bracket."""
+    """Return the position of the first bar outside inner brackets; None if there is none."""
     depth = 0
     for i, mark in enumerate(_outside_quotes(inside)):
         depth += (mark in "([{") - (mark in ")]}")

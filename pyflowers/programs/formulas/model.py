@@ -43,10 +43,10 @@ _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
 """Names that a group cannot have: those of other variables in the program, and Stan's keywords."""
 
 KNOWN, WELL_KNOWN = 2.0, 10.0
-"""A term is centred if the variance between its groups exceeds the squared error of a group's mean
-by more than this factor.
+"""A term is centred if the 95% lower limit of the variance between its groups is more than this
+many times the squared error of a group's mean.
 
-The second factor is for a term with other groups nested in its groups, see decision 16.
+The second factor is for a term with other groups nested in its groups; see decision 16.
 """
 
 
@@ -63,10 +63,10 @@ class Effects:
     effects : tuple of str
         The effects that vary.
     centered : bool
-        The parametrisation.
+        Whether they are sampled in the centered parametrisation.
     anchored : frozenset of str
         The effects that are sampled as sums with the population's coefficients, if the term is
-        centred. Sampled apart, their mean and the coefficient would be nearly unidentified.
+        centred. Sampled separately, their mean and the coefficient would be nearly unidentified.
     within : str
         The program's name for a coarser group. If the term is centred, its effects are sampled as
         sums with the effects of that group. Empty if there is none.
@@ -329,9 +329,9 @@ class Model:
                 centered = ratio * _lower_limit(len(means) - int(around.max())) > least
             spread.append(between / len(means))
             found.append(Effects(term, name, effects, bool(centered)))
-        # Each coefficient is added to one term, the one whose mean the data determine least. A term
-        # whose groups are nested in those of another term is centred on that term, and gets no
-        # coefficient.
+        # Each coefficient is added to at most one centred term, the one whose mean the data
+        # determine least. A term whose groups are nested in those of another term gets no
+        # coefficient; if both terms have only an intercept, it is centred on the other term.
         outer = [self._outer(its.term) for its in found]
         order = [i for i in np.argsort(spread)[::-1] if outer[i] is None]
         own = ["Intercept"] if self.has_intercept and not self.family.is_ordinal else []
@@ -354,7 +354,7 @@ class Model:
         return {group: self.table.labels(group).codes for group in groups}
 
     def _outer(self, term: GroupTerm) -> int | None:
-        """Return the term of the finest group in which the groups of a term are nested."""
+        """Return the position of the term with the finest group around a term's groups, or None."""
         codes, own = list(self._codes.values()), self._codes[term.group]
         outer = [i for i, other in enumerate(codes) if _lies_within(own, other)]
         return max(outer, key=lambda i: codes[i].max(), default=None)
@@ -390,7 +390,10 @@ class Model:
 
     @cached_property
     def scale(self) -> float:
-        """The scale of the response for priors: 2.5, or its median absolute deviation if larger."""
+        """The scale of priors: 2.5, or the deviation of the linked response if that is larger.
+
+        The deviation is 1.4826 times the median absolute one. Families with a fixed scale have 2.5.
+        """
         if self.family.scale == "fixed":
             return 2.5
         mad = 1.4826 * float(np.median(np.abs(self.linked - np.median(self.linked))))
@@ -434,11 +437,12 @@ class Model:
     def _smallest_ratio(
         self, term: GroupTerm, matrix: FloatArray, around: NDArray[np.int64]
     ) -> float:
-        """Return how precisely the data determine the least precisely determined effect of a term.
+        """Return the smallest ratio, over a term's effects, of variance between groups to error.
 
         The effects of each group and their errors come from one step of weighted least squares from
-        the fit of the population (McCullagh and Nelder 1989, Generalized Linear Models, section
-        2.5).
+        the fit of the population or, with a logit link, from the overall share of successes
+        (McCullagh and Nelder 1989, Generalized Linear Models, section 2.5). The ratio is 0 if the
+        rows of a group do not determine its effects.
         """
         group, fitted = self._codes[term.group], self._fitted
         residual, weight = self.linked - fitted, np.ones(len(group))
@@ -473,9 +477,9 @@ class Model:
         """Return group means on the scale of the linear predictor, and their squared errors.
 
         The result is approximate: covariates enter by least squares, effects of coarser groups are
-        subtracted, and rows of a finer group within this one are combined. If the means vary more
-        than their errors, the data determine the effects better than the population does, and the
-        term is centred.
+        subtracted, and rows of a finer group within this one are combined. If the means vary much
+        more than their errors (see `KNOWN`), the data determine the effects better than the
+        population does, and the term is centred.
         """
         group, within = self._codes[term.group], self._inner(term)
         coarser = [
@@ -522,7 +526,8 @@ class Model:
 def _between(means: FloatArray, error: FloatArray, around: NDArray[np.int64]) -> float:
     """Return the variance between groups in excess of their errors (DerSimonian and Laird 1986).
 
-    Of groups within others, whose positions are `around`, it is the variance within those.
+    For groups that are nested in others, whose positions are `around`, it is the variance within
+    these.
     """
     weight, num = 1 / error, len(means) - 1 - int(around.max())
     total = np.bincount(around, weight)
@@ -551,7 +556,10 @@ def _with_ones(effects: str) -> str:
 
 
 def _lies_within(inner: NDArray[np.int64], outer: NDArray[np.int64]) -> bool:
-    """Whether each inner group is in one outer group, and there are more inner groups."""
+    """Whether each inner group is in one outer group, and there are more inner groups than outer.
+
+    Inner groups of a single row each do not count.
+    """
     pairs = len(set(zip(inner.tolist(), outer.tolist(), strict=True)))
     return pairs == inner.max() + 1 > outer.max() + 1 and pairs < len(inner)
 
@@ -561,5 +569,5 @@ def _means(values: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
 
 
 def rounded(value: float) -> float:
-    """Return a number rounded to three digits, for a declaration."""
+    """Return a number rounded to three significant digits, for a declaration."""
     return float(f"{value:.3g}")

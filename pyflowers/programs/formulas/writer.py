@@ -1,4 +1,4 @@
-"""Writing the Stan program of a model, in a statistician's style and in stanc's format."""
+"""Writing the Stan program of a model, with comments and in the format of ``stanc``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write_program(model: Model) -> str:
 
 
 def equation(model: Model) -> str:
-    """Return the model of an observation as one line of an equation."""
+    """Return the model of an observation as an equation in one line."""
     terms = "eta = " + " + ".join(_names(model))
     return f"{model.family.equation.format(y=model.formula.response)}, {terms}"
 
@@ -263,7 +263,7 @@ def _predictor(model: Model) -> str:
 
 
 def _distribution(model: Model, template: str, eta: str, row: str) -> str:
-    """Return a distribution of `eta` with the sampled parameters."""
+    """Return a distribution, given `eta`, with the names of the sampled parameters."""
     text = template.format(eta=eta, trials=f"trials[{row}]")
     for each in model.family.auxiliary:
         if (sampled := _sampled(model, each)) != each.name:

@@ -53,13 +53,17 @@ def find_program(
         Folders that are searched for included files.
     data, family, centered, **reading
         For a formula: its table, the family of the response, the parametrisation and how the table
-        is read, see :meth:`Program.from_formula`. Otherwise a family is refused, and the others are
+        is read; see :meth:`Program.from_formula`. Otherwise a family is refused, and the others are
         ignored.
 
     Raises
     ------
     ConfigError
-        If there is no such program, or its declaration cannot be used.
+        If there is no such program, it cannot be used, or an option does not apply to it.
+    CompileError
+        If an included file is missing.
+    DataError
+        If a formula cannot be fitted to its table.
     """
     if isinstance(include_paths, str | bytes) or not isinstance(include_paths, Sequence):
         raise ConfigError(

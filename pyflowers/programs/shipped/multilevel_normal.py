@@ -175,7 +175,8 @@ def _missing_moments(data: Data) -> list[MissingMoment]:
 
     Each plant adds one degree of freedom to sigma2. sigma2_plant has n + sigma2_plant_nu degrees of
     freedom. The likelihood of mu_plant falls off as a power whose exponent is these degrees of
-    freedom; integrating out sigma2 adds those of the other plants, because the two tails multiply.
+    freedom; integrating out sigma2 adds sigma2_nu and one for each other plant, because the two
+    tails multiply.
     """
     num_plants = int(data["P"])
     dof = shared.plant_sizes(data) + float(data["sigma2_plant_nu"])
@@ -188,7 +189,7 @@ def _missing_moments(data: Data) -> list[MissingMoment]:
 
 
 def _prefers_centered(data: Data) -> int:
-    """Compare the variance of the plant averages with the error of an average."""
+    """Compare the variance of the plant averages with the squared error of an average."""
     plant, num = shared.plant_codes(data), shared.plant_sizes(data)
     mean = np.bincount(plant, data.y) / num
     within = np.bincount(plant, (data.y - mean[plant]) ** 2) / np.maximum(num - 1, 1)
@@ -196,7 +197,7 @@ def _prefers_centered(data: Data) -> int:
 
 
 def _log_constant(data: Data) -> float:
-    """Return the likelihood's −N/2 log 2π and the constant of each proper prior on sigma2_plant."""
+    """Return −N/2 log 2π plus, for each plant, the constant of a proper prior on sigma2_plant."""
     constant = -0.5 * data.num_obs * shared.LOG_2_PI
     if _is_flat(data):
         return constant

@@ -23,11 +23,14 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.shipped import shared
 
 LARGEST_RATE = 1e18
-"""Above it, the rate is used as the count, which an integer may not hold; they differ by 1e-9."""
+"""Above it, the rate is used as the count, which an integer may not hold.
+
+Their relative difference is about 1e-9.
+"""
 
 _LARGEST_TABLED = 50.0
 _NUM_VALUES = 170
-"""Number of tabulated values of a count; the probability of a larger one is below 1e-40."""
+"""Number of tabulated values of a count; the probability of a larger one is below 1e-39."""
 
 _FEWEST_ROWS = 4 * _NUM_VALUES
 """The fewest rows of a group for which tabulating probabilities is cheaper than drawing counts."""
@@ -71,7 +74,7 @@ def _new_group(draws: Draws, data: Data) -> FloatArray:
 
 
 def _notes(data: Data) -> list[str]:
-    """Return a note if all counts are 0, because they do not bound mu from below."""
+    """Return notes on a single plant, and on counts of only 0, which do not bound mu from below."""
     if data.y.any():
         return shared.notes_on_population(data)
     prior = f"N({data['mu_mean']:g}, {data['mu_sd']:g}²)"

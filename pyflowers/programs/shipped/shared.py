@@ -1,7 +1,7 @@
 """Parts shared by the shipped programs: a normal population, its priors, and missing moments.
 
 mu ~ N(m, s²) and sigma2 ~ scaled-inv-χ²(nu, scale²); in the two multilevel programs sigma2 is the
-variance of P plant means.
+variance of P plant means, or of their logs.
 
 References
 ----------
@@ -214,7 +214,7 @@ def draws_of_plants(sampler: Any, num_draws: int, rng: Generator) -> Independent
 
 
 def between_exceeds_error(mean: FloatArray, error: FloatArray) -> bool:
-    """Whether plant means vary more than the error of their estimates.
+    """Whether the variance between plants exceeds the squared error of a plant's mean.
 
     If so, the centred parametrisation mixes better; otherwise the non-centred one does
     (Papaspiliopoulos, Roberts and Sköld 2007, Statistical Science 22(1), section 2).

@@ -298,7 +298,7 @@ def test_a_transformation_is_that_of_the_table_it_was_written_for(term, tmp_path
         for name, matrix in whole.items():
             np.testing.assert_allclose(read[name], matrix[part.index], rtol=1e-9, atol=1e-12)
     fresh = Program.from_formula(f"y ~ {term} + ({term} | g)", part).read(part)
-    # A program that is written for the subset alone gives it other numbers.
+    # A program that is written for the subset alone gives it different numbers.
     assert not np.allclose(fresh["X"], whole["X"][part.index])
 
 
