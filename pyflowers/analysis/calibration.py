@@ -318,7 +318,7 @@ class Calibration(Shown):
         ConfigError
             If no fit has ranks.
         """
-        rows = {}
+        rows, num_draws = {}, self.num_draws
         for name in self.quantities:
             of_it = self.ranks[self.ranks["parameter"] == name]
             u = self.values(name)
@@ -326,8 +326,8 @@ class Calibration(Shown):
                 z = (of_it["mean"] - of_it["true"]) / of_it["sd"]
                 contraction = 1 - of_it["sd"] ** 2 / of_it["true"].var()
             rows[name] = {
-                "p_value": p_value(u, num_draws=self.num_draws),
-                "chi2_p": _chi_square(of_it["rank"].to_numpy(), self.num_draws),
+                "p_value": p_value(u, num_draws=num_draws),
+                "chi2_p": _chi_square(of_it["rank"].to_numpy(), num_draws),
                 **{f"coverage_{100 * p:.0f}": np.mean(abs(u - 0.5) <= p / 2) for p in INTERVALS},
                 "z_mean": float(z.mean()),
                 "z_sd": float(z.std()),

@@ -334,10 +334,10 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
     if fit.program.can(Capability.LOG_LIK) and fit.data.num_obs:
         components.append(power_scale("likelihood", _total_log_lik(fit)))
     else:
-        notes.append(
-            f"the likelihood of {fit.name} is not scaled, as the program has no log_lik: "
-            f"{Capability.LOG_LIK.remedy}"
-        )
+        reason = f"the program has no log_lik: {Capability.LOG_LIK.remedy}"
+        if fit.program.can(Capability.LOG_LIK):
+            reason = "there are no observations"
+        notes.append(f"the likelihood of {fit.name} is not scaled, as {reason}")
     notes += [each.note for each in components if each.note]
     distances, found = [pd.DataFrame(columns=[each.component for each in components])], []
     for names, ascending, order in _blocks(fit):

@@ -16,6 +16,7 @@ for the convention of ``prior_only``.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -321,7 +322,10 @@ def _refuse_infinite(program: Program, priors: Mapping[str, float]) -> None:
         known = program.declaration.priors.get(name)
         if known is None or not isinstance(value, float | int) or math.isfinite(value):
             continue
-        of = [p for p, declared in program.declaration.parameters.items() if name in declared.prior]
+        words = {
+            p: re.findall(r"\w+", its.prior) for p, its in program.declaration.parameters.items()
+        }
+        of = [p for p, its in words.items() if re.sub(r"\[.*", "", name) in its]
         raise ConfigError(
             f"prior {name}={value:g} makes the prior of {' and '.join(of) or name} improper, so "
             "nothing can be drawn from it; give a finite number, such as --prior "

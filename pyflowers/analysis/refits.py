@@ -152,7 +152,14 @@ def _at_labels(whole: Data, rows: NDArray[np.int64], training: Data) -> tuple[Da
             position = {label: i for i, label in enumerate(training.labels[column].names)}
             labels = whole.labels[column]
             known = [position.get(labels.names[labels.codes[row]]) for row in rows]
-            is_new |= column == whole.group and None in known
+            if column != whole.group and None in known:
+                name = labels.names[labels.codes[rows[known.index(None)]]]
+                raise ConfigError(
+                    f"{whole.declaration.title}: without the held-out observations, none has the "
+                    f"{labels.column} {name!r}; leave out fewer observations, or declare held_out "
+                    "in the program"
+                )
+            is_new |= None in known
             values[name] = np.array([0 if i is None else i for i in known]) + 1
     return replace(whole, values=values), is_new
 

@@ -207,7 +207,8 @@ def is_batch(folder: Path) -> bool:
             header = file.read(100)
         # Bytes 68 to 71 of SQLite's header are the application_id, 0 if none was set. A new file is
         # empty.
-        return header == b"" or int.from_bytes(header[68:72], "big") in (0, KIND)
+        is_sqlite = header.startswith(b"SQLite format 3\0")
+        return header == b"" or (is_sqlite and int.from_bytes(header[68:72], "big") in (0, KIND))
     return False
 
 

@@ -300,7 +300,7 @@ class Planner:
                 find_program(reference, includes, data=task.data, family=task.family, **how)
             )
         called = reference if isinstance(reference, Program) else str(reference)
-        known_by = called, isinstance(reference, Path), includes
+        known_by = called, isinstance(reference, Path), includes, task.family
         if known_by not in self._programs:
             opened = find_program(reference, includes, family=task.family)
             self._programs[known_by] = self._sent(opened)
@@ -359,7 +359,9 @@ def check_limit(time_limit: Any) -> None:
         Unless it is None or a finite number above 0.
     """
     if time_limit is not None and not (
-        isinstance(time_limit, Real) and 0 < float(time_limit) < math.inf
+        isinstance(time_limit, Real)
+        and not isinstance(time_limit, bool)
+        and 0 < float(time_limit) < math.inf
     ):
         raise ConfigError(f"time_limit must be a number of seconds above 0, got {time_limit!r}")
 

@@ -315,7 +315,7 @@ class Table(Shown):
         values = self._numbers_of(name)
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
-            cell = self.cells[name][bad[0]]
+            cell = self.column(name)[bad[0]]
             text = "" if cell is None or cell is pd.NaT else str(cell).strip()
             complaint = f"is {_quoted(text)}, not a finite number" if text else "is blank"
             remedy = "correct it"

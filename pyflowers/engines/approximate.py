@@ -100,8 +100,8 @@ class Approximation(Shown):
 
 
 def k_hat_verdict(k_hat: float) -> str:
-    """Judge a Pareto k-hat by the thresholds of Yao et al. (2018)."""
-    if k_hat < K_HAT_GOOD:
+    """Judge a Pareto k-hat by the thresholds of Yao et al. (2018); NaN needs no weights."""
+    if np.isnan(k_hat) or k_hat < K_HAT_GOOD:
         return "good"
     return "usable" if k_hat < K_HAT_USABLE else "bad"
 
@@ -177,7 +177,7 @@ def approximate(
         console,
         re.MULTILINE | re.IGNORECASE,
     )
-    if not k_hat < K_HAT_USABLE:
+    if k_hat_verdict(k_hat) == "bad":
         complaints.append(
             f"k-hat is {k_hat:.2f}, above {K_HAT_USABLE}: this is not the posterior; use NUTS "
             "instead"

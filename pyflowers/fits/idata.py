@@ -340,6 +340,12 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
             {columns[name]: cells[name] for name in declared.columns},
             str(record.data.source),
             np.asarray(constant[row], dtype=np.int64),
+            # Text such as 1 and 2 could be numbers; only the levels show that it is a factor.
+            levels={
+                columns[column]: levels
+                for column, levels in declared.levels.items()
+                if cells[column].dtype.kind not in "iuf"
+            },
         )
         coords = {name: tuple(map(str, constant[name])) for name in declared.matrices}
         about |= {"labels": labels, "table": table, "coords": coords}

@@ -151,6 +151,11 @@ class LabelSwitching:
                 f"no convergence, and labels do not explain it: R-hat {self.r_hat:.2f} as labelled "
                 f"and {self.r_hat_sorted:.2f} once sorted"
             )
+        if self.switched > 0:
+            return (
+                f"the components have another order in {self.switched:.1%} of the draws, but R-hat "
+                f"passes as labelled: {self.r_hat:.3f}"
+            )
         return f"no label switching: R-hat {self.r_hat:.3f} as labelled"
 
 

@@ -142,7 +142,7 @@ def nuts_cost(fit: Fit) -> tuple[float, int, float]:
     return float(acceptance), int(gradients), seconds
 
 
-def most_efficient(costs: Iterable[Row]) -> tuple[str, str]:
+def most_efficient(costs: Sequence[Row]) -> tuple[str, str]:
     """Return sentences, without full stops, on the best sampler per evaluation and per second."""
     first, second = (
         max(costs, key=lambda row: float(row[column]))

@@ -381,8 +381,8 @@ def _findings(
         f"ascents. The chains start at log densities {heights}; of "
         f"the other {others.size} ascents, whose median is {np.median(others):.1f}, {near} came "
         f"within {NEAR:g} nats of the best.",
-        f"{task.title}: NUTS's verdict on f, judged at {len(task.judged)} points among the data, "
-        f"{_brief(fit.function_verdict(task.judged))}; its verdict on the weights "
+        f"{task.title}: NUTS's verdict on f, judged at {len(task.judged)} points in the range of "
+        f"the data, {_brief(fit.function_verdict(task.judged))}; its verdict on the weights "
         f"{_brief(fit.verdict)}, since each of their modes has {task.network.num_copies:,} "
         "copies, and chains rarely or never cross between them. Two copies of one draw differ by "
         f"{symmetry:.0e} in log density.",

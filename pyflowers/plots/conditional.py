@@ -94,6 +94,10 @@ def conditional_effects(
     from pyflowers.analysis.average_effects import covariates, factor_levels
 
     names, levels = list(covariates(fit, offsets=True)), factor_levels(fit)
+    if fit.data.table is None:
+        raise ConfigError(
+            f"conditional_effects: {fit.name} was fitted to a data block; fit it to a table"
+        )
     if column not in names:
         raise ConfigError(
             f"conditional_effects: {column!r} is not a covariate of {fit.name}; its covariates are "

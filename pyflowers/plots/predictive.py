@@ -115,6 +115,8 @@ def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
 
     fit.program.require(Capability.Y_REP)
     fit.program.require(Capability.OBSERVED)
+    if not fit.data.num_obs:
+        raise ConfigError(f"plots: {fit.name} was fitted without observations; fit it to data")
     most = min(most, max(50, MOST_VALUES // fit.data.num_obs))
     rng = np.random.default_rng([fit.options.seed, stream])
     positions = evenly(fit.num_chains * fit.num_draws, most)
@@ -443,6 +445,7 @@ def _ecdf_difference(ax: Axes, values: NDArray[np.float64], band: Band, theme: T
 
 def elpd_intervals(models: Sequence[ModelLoo], interval: float) -> NDArray[np.float64]:
     """Return the elpd difference of each model from the best one, with its normal interval."""
+    interval_quantiles(interval)  # refuses an invalid probability
     half = NormalDist().inv_cdf((1 + interval) / 2)
     rows = [
         (m.difference - half * m.difference_se, m.difference, m.difference + half * m.difference_se)

@@ -57,6 +57,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import interpolate
 
 from pyflowers.errors import FitError
@@ -197,7 +198,7 @@ class Density:
         return other
 
 
-def _spread(size: int, num: int) -> BoolArray:
+def _spread(size: int, num: int) -> NDArray[np.intp]:
     """Return `num` evenly spaced positions among `size`."""
     return np.linspace(0, size - 1, num).round().astype(np.intp)
 

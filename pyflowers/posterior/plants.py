@@ -128,19 +128,21 @@ def until_accepted(propose: Callable[[Index], Accepted]) -> tuple[FloatArray, in
         If 100,000 proposals for an element were all rejected.
     """
     values, accepted = propose(...)
-    num_proposals = values.size
+    num_proposals, rounds = values.size, 1
     left = np.unravel_index(np.flatnonzero(~accepted), accepted.shape)  # faster than np.nonzero
-    for _ in range(_MAX_ROUNDS):
-        if not left[0].size:
-            return values, num_proposals
+    while left[0].size:
+        if rounds == _MAX_ROUNDS:
+            raise FitError(
+                f"{left[0].size} draws of plant parameters were rejected {_MAX_ROUNDS:,} times, "
+                "because the priors and the data are too far apart for independent draws: use NUTS "
+                "instead"
+            )
+        rounds += 1
         again, accepted = propose(left)
         num_proposals += again.size
         values[tuple(axis[accepted] for axis in left)] = again[accepted]
         left = tuple(axis[~accepted] for axis in left)
-    raise FitError(
-        f"{left[0].size} draws of plant parameters were rejected 100,000 times, because the priors "
-        "and the data are too far apart for independent draws: use NUTS instead"
-    )
+    return values, num_proposals
 
 
 def log_gamma_draws(shape: FloatArray, rng: np.random.Generator) -> FloatArray:

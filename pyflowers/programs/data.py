@@ -713,7 +713,7 @@ def to_frame(data: Data) -> pd.DataFrame:
     of_labels = {labels.column: labels.of_rows for labels in data.labels.values()}
     return pd.DataFrame(
         {
-            name: of_labels[name] if name in of_labels else data.table.numbers(name)
+            name: of_labels[name] if name in of_labels else data.table.numbers_or_factor(name)
             for name in data.table.cells
         }
     )

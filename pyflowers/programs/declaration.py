@@ -528,6 +528,12 @@ class Declaration(Record):
         """The variables that are matrices with named columns."""
         return tuple(name for name, source in self.data.items() if source.is_matrix)
 
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """The ordered levels of each factor that are known, by its column."""
+        found = (source.levels for source in self.data.values() if isinstance(source, Terms))
+        return {column: levels for each in found for column, levels in each.items()}
+
     @cached_property
     def prior_elements(self) -> dict[str, list[str]]:
         """The names of the priors by variable: its own or, in order, those of its elements."""

@@ -25,7 +25,7 @@ from pyflowers.data import Table
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.capabilities import Draws
 from pyflowers.programs.data import Data, as_table, read_data
-from pyflowers.programs.declaration import Column, Declaration, PredictionRule, Terms
+from pyflowers.programs.declaration import Column, Declaration, PredictionRule, Terms, Value
 from pyflowers.programs.design import state_of
 from pyflowers.programs.families import Family, find_family
 from pyflowers.programs.terms import around
@@ -63,7 +63,8 @@ class NewRows:
     table : Table
         The table, with all columns.
     values : mapping of str to array
-        Each variable of the data block for each row, shape (N,) or (N, K); constants are unchanged.
+        Each variable of the data block for each row, shape (N,) or (N, K), or a single
+        number for all rows.
     codes : mapping of str to array of int, shape (N,)
         Position of each row's label among the labels of the fit, by index variable. New labels
         follow those of the fit.
@@ -201,12 +202,9 @@ def read_rows(
     table = _with_labels_of(data, table, of_groups) if new is not None else table
     table = table.without_missing(wanted, drop=False, option="") if new is not None else table
     _refuse_text(table, data, declared)
-    factors = {
-        c: its for s in declared.data.values() for c, its in getattr(s, "levels", {}).items()
-    }
     levels = {
         data.name_of(column): tuple(its)
-        for column, its in factors.items()
+        for column, its in declared.levels.items()
         if data.table.is_factor(data.name_of(column))
     }
     levelled = replace(table, levels=levels, notes=[])
@@ -367,6 +365,8 @@ def _rows_of(
     effects = set(group_columns(rule, declared).values())
     used = names_of(rule)
     for name, source in declared.data.items():
+        if isinstance(source, Value) and np.ndim(source.value):
+            continue  # not a value for each row: it is read from the fit's data block
         value = read.values[name]
         if isinstance(source, Column) and source.index:
             column = next(c for c in read.labels if c == source.column)

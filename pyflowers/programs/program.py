@@ -498,7 +498,13 @@ class Program(Shown):
             if name in block and elements == [name]:
                 asked[name] = block[name]
             elif name in block:
-                asked |= dict(zip(elements, np.ravel(block[name]), strict=False))
+                given_here = np.ravel(block[name])
+                if len(given_here) != len(elements):
+                    raise ConfigError(
+                        f"prior {name}: the data block has {len(given_here)} values, but "
+                        f"{self.declared_in} declares {len(elements)}: {', '.join(elements)}"
+                    )
+                asked |= dict(zip(elements, given_here, strict=True))
         for name, value in (given or {}).items():
             is_vector = name not in priors and name in self.declaration.prior_elements
             elements = self.declaration.prior_elements[name] if is_vector else [name]

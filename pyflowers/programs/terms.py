@@ -157,7 +157,7 @@ def _refuse_unreadable(text: str) -> None:
     where, plain = f"terms {text!r}: ", re.sub(rf"`[^`]+`|{_QUOTES}", "_", text)
     if re.search(r"``|\\", text):
         raise ConfigError(f"{where}there is a backslash or an empty name; leave it out")
-    if "__" in re.sub(r"`[^`]*`", "", text):
+    if "__" in plain:
         raise ConfigError(f"{where}there is a name with __; put it into backticks, such as `lp__`")
     wrong = re.search(r"[^\w\s.+\-*/:,=()^]|(?<![\w.])\.(?!\d)", plain)
     if wrong:

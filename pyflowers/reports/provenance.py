@@ -11,6 +11,7 @@ from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
 from pyflowers.programs import LECTURE
+from pyflowers.programs.program import is_formula
 from pyflowers.reports.material import Material, ReportTable, code, side_by_side
 
 FRAME = "data.csv"
@@ -49,10 +50,11 @@ def reproduction(material: Material, out: Path) -> dict[str, Any]:
     programs, sources = [f.record.program for f in fits], [f.record.data.source for f in fits]
     names, options = [shown_path(p.reference) for p in programs], [_options(fit) for fit in fits]
     used = {name: value for fit in fits for name, value in fit.record.priors.items()}
+    inits = [fit.record.inits for fit in fits]
     agree = all(
         words == options[0] and not program.include_paths and used | fit.record.priors == used
         for fit, program, words in zip(fits, programs, options, strict=True)
-    )
+    ) and not _nameable(inits)
     commands, priors = list[list[str]](), list[dict[str, float]]()
     for fit in fits:
         own, declared = fit.record.priors.items(), fit.program.declaration.priors
@@ -67,6 +69,7 @@ def reproduction(material: Material, out: Path) -> dict[str, Any]:
         for i, program in enumerate(programs):
             words = ["pyflowers", "fit", names[i]]
             words += _each("include", map(shown_path, program.include_paths))
+            words += _each("inits", _nameable(inits[i : i + 1]))
             commands.append([*words, *options[i], *_priors(priors[i]), "--out", last[i]])
     last += _each("calibration", (shown_path(c.batch.folder) for c in material.calibrations))
     commands.append(["pyflowers", "report", *last, "--out", shown_path(out)])
@@ -74,11 +77,21 @@ def reproduction(material: Material, out: Path) -> dict[str, Any]:
         "command": " && ".join(map(shlex.join, commands)),
         # A source without a suffix is not a file, so the reader must first write the data to one.
         "needs_file": bool(sources[0]) and not Path(str(sources[0])).suffix,
+        "lacks_inits": len(_nameable(inits)) < sum(each is not None for each in inits),
         "has_paths": any(
             program.reference.endswith(".stan") or ("--data" in words and Path(source or "").suffix)
             for program, source, words in zip(programs, sources, options, strict=True)
         ),
     }
+
+
+def _nameable(inits: Iterable[Any]) -> list[int | float | str]:
+    """Return the initial values that a command can name: a radius or a file."""
+    return [
+        shown_path(each) if isinstance(each, str) else each
+        for each in inits
+        if isinstance(each, int | float | str)
+    ]
 
 
 def _each(option: str, values: Iterable[object]) -> list[str]:
@@ -105,10 +118,27 @@ def _options(fit: Fit) -> list[str]:
     usual = SamplerOptions.of(seed=record.options.seed).model_dump()
     options = record.options.model_dump(exclude_unset=True).items()
     changed = {key: value for key, value in options if key == "seed" or value != usual[key]}
-    for key, value in {**roles, "column": others, **record.data.reading, **changed}.items():
+    reading = dict(record.data.reading)
+    flags = ["--drop-missing"] if reading.pop("drop_missing", None) else []
+    about = {**roles, "column": others, **reading, **_formula(fit), **changed}
+    for key, value in about.items():
         words += _each(key, value if isinstance(value, list | tuple) else [value])
+    words += flags
     interval = [f"{fit.interval:g}"] if fit.interval != INTERVAL else []
     return [*words, "--engine", record.engine.name, *_each("interval", interval)]
+
+
+def _formula(fit: Fit) -> dict[str, list[str]]:
+    """Return the family of a formula, and the parametrisation unless the data decide it again."""
+    record, formula = fit.record, fit.program.declaration.formula
+    family = [formula.family] if formula and is_formula(record.program.reference) else []
+    centered = record.centered
+    if isinstance(centered, bool):
+        usual, _ = fit.program.fill(fit.data, record.priors)
+        chosen = [centered] if usual.values["centered"] != centered else []
+        return {"family": family, "centered": ["yes" if its else "no" for its in chosen]}
+    words = [f"{group}={'yes' if its else 'no'}" for group, its in (centered or {}).items()]
+    return {"family": family, "centered": words}
 
 
 def tables(material: Material) -> list[ReportTable]:

@@ -59,7 +59,7 @@ def compiler_version() -> str:
 def _first_line(command: str) -> str:
     require_toolchain()
     done = run([*command.split(), "--version"])
-    if done.returncode != 0:
+    if done.returncode != 0 or not done.stdout:
         raise ToolchainError(f"{command} --version fails; reinstall the compiler or set CXX")
     return done.stdout.splitlines()[0]
 

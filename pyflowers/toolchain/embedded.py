@@ -287,7 +287,7 @@ def _link(home: Path, stan: Path) -> None:
 
 def _compile_driver(folder: Path, jobs: int) -> None:
     total = len(list((folder / "driver").rglob("*.cpp")))
-    command = [make(), f"-j{jobs}", "driver"]
+    command = [*make().split(), f"-j{jobs}", "driver"]
     with (
         stage("Compiling CmdStan's front end (about a minute)", total) as advance,
         started(command, cwd=folder, merged=True) as process,

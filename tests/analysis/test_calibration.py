@@ -192,6 +192,10 @@ def test_failed_and_doubtful_fits_stay_in_the_record(tmp_path):
     dropped = replace(found, drop=True)
     assert dropped.num_fits == found.num_fits - found.num_doubtful
     assert "left out" in " ".join(dropped.notes)
+    all_dropped = replace(dropped)
+    all_dropped.__dict__["_all"] = found.ranks.assign(divergent=1)
+    with pytest.raises(ConfigError, match="every fit failed or was left out"):
+        str(all_dropped.sentence)
 
 
 def test_a_calibration_without_a_seed_goes_on_where_it_stopped(tmp_path):

@@ -381,6 +381,35 @@ def test_numbers_of_levels_and_groups_are_read_as_they_were():
     )
 
 
+def test_a_factor_whose_levels_are_numbers_is_a_factor_in_a_saved_fit(tmp_path):
+    frame = FRAME.assign(year=FRAME.year.astype(str))
+    fit = fit_of("y ~ year + x", frame=frame)
+    loaded = pyflowers.Fit.load(fit.save(tmp_path / "saved"))
+    for new in (None, frame.iloc[3:9]):
+        np.testing.assert_allclose(
+            pyflowers.predict(loaded, new, kind="expected").draws(),
+            pyflowers.predict(fit, new, kind="expected").draws(),
+        )
+
+
+def test_a_vector_of_constants_is_the_same_for_each_row(own_program, monkeypatch):
+    program = own_program(
+        "shift",
+        "data { int N; vector[N] x; vector[N] y; vector[2] m; } parameters { real a; }"
+        "model { a ~ normal(0, 1); y ~ normal(a + x - m[2], 1); }"
+        "generated quantities { vector[N] log_lik; real sigma = 1;"
+        "for (n in 1 : N) log_lik[n] = normal_lpdf(y[n] | a + x[n] - m[2], 1); }",
+        '[data]\nm = { value = [1, 2] }\n[prediction]\nfamily = "gaussian"\n'
+        'linear_predictor = "a + x - m[2]"\n',
+    )
+    fit = pyflowers.fit(program, FRAME, chains=1, warmup=100, draws=20, seed=1, engine="stanli")
+    monkeypatch.setattr("pyflowers.analysis.predictions.LARGEST_BLOCK", 20)  # one row per block
+    np.testing.assert_allclose(
+        pyflowers.predict(fit, NEW, kind="expected").draws(),
+        fit.draws["a"][..., None] + NEW.x.to_numpy() - 2,
+    )
+
+
 def bad(**changes):
     return NEW.assign(**changes)
 

@@ -302,3 +302,6 @@ def test_rejection_without_end_is_refused(monkeypatch):
     monkeypatch.setattr("pyflowers.posterior.plants._MAX_ROUNDS", 10)
     with pytest.raises(FitError, match="2 draws of plant parameters were rejected"):
         until_accepted(lambda index: (np.zeros(2)[index], np.zeros(2, bool)[index]))
+    accepted = iter([np.zeros((1, 2), bool)] + 8 * [np.zeros(2, bool)] + [np.ones(2, bool)])
+    _, num = until_accepted(lambda index: (np.zeros((1, 2))[index], next(accepted)))
+    assert num == 20

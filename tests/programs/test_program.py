@@ -166,6 +166,13 @@ def test_priors_have_defaults_and_take_numbers_of_any_type(own_program):
     for wrong, message in (({"typed": -1}, "typed must be a fin"), ({"any": [1, 2]}, "any ")):
         with pytest.raises(ConfigError, match=f"prior {message}"):
             program.resolve_priors(None, program.read({**values, **wrong}))
+    vector = own_program(
+        "vector",
+        "data { int K; vector[K] s; } parameters { vector[K] a; } model { a ~ normal(0, s); }",
+        '[priors]\n"s[1]" = { value = 1 }\n"s[2]" = { value = 1 }\n',
+    )
+    with pytest.raises(ConfigError, match=r"prior s: the data block has 3 values, but \S+ declares 2"):
+        vector.resolve_priors(None, vector.read({"K": 2, "s": [1, 2, 3]}))
     with pytest.raises(ConfigError, match="bare declares no priors; list its hyperparameters"):
         own_program("bare", BARE).resolve_priors({"s": 1})
 

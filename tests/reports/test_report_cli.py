@@ -1,14 +1,18 @@
 """``pyflowers report``: from a table, from its earlier runs, and from run folders."""
 
 import re
+import shlex
 from html import unescape
+from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from pages import SECTIONS
 
 from pyflowers.cli.main import cli
 from pyflowers.errors import ConfigError
+from pyflowers.fits.fit import Fit
 
 
 def run(*words):
@@ -61,6 +65,21 @@ def test_run_folders_become_a_report(lecture_fits, tmp_path):
     assert sections(out) == SECTIONS
     command = command_of(out.read_text(encoding="utf-8"))
     assert "--model multilevel_normal --model multilevel_poisson" in command
+
+
+def test_the_command_of_a_formula_reproduces_its_draws(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{'abcde'[i % 5]},{(i * 7) % 5 + i % 3},{i / 20}" for i in range(20)]
+    Path("counts.csv").write_text("\n".join(["g,y,x", *rows, "a,2,"]) + "\n", encoding="utf-8")
+    how = ("--data", "counts.csv", "--family", "poisson", "--drop-missing", "--centered", "g=yes")
+    quick = ("--seed", "1", "--engine", "stanli", "--warmup", "200", "--draws", "100")
+    run("fit", "y ~ x + (1 | g)", *how, *quick, "--plots", "none", "--out", "first")
+    run("report", "first", "--out", "r.html")
+    command = command_of(Path("r.html").read_text(encoding="utf-8"))
+    run(*shlex.split(command)[1:], "--runs", "again")
+    (again,) = Path("again").iterdir()
+    for name, draws in Fit.load("first").draws.items():
+        np.testing.assert_array_equal(draws, Fit.load(again).draws[name])
 
 
 @pytest.mark.parametrize(

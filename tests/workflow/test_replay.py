@@ -10,7 +10,7 @@ from synthetic_fits import synthetic_fit, table
 
 import pyflowers
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.programs import find_program
+from pyflowers.programs import Program, find_program
 from pyflowers.programs.data import to_frame
 from pyflowers.resources import flowers_csv
 from pyflowers.workflow import replay as replay_module
@@ -255,6 +255,13 @@ def test_changed_rows_are_named(edit, expected):
     assert len(found) == len(expected)
     for output, words in zip(found, expected, strict=True):
         assert words in output
+
+
+def test_a_changed_level_of_a_factor_is_named():
+    frame = pd.DataFrame({"y": [1.0, 2.5, 3.0, 4.0], "x": [1.0, 2, 4, 3], "f": list("aabb")})
+    program = Program.from_formula("y ~ f + x", frame)
+    now = program.read(frame.assign(f=list("abbb")))
+    assert data_changes(program.read(frame), now) == ["the data frame, row 2: f was a and is b"]
 
 
 def test_rows_without_group_and_time_are_told_apart_by_place(own_program):
