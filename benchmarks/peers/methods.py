@@ -135,7 +135,7 @@ METHODS = (
     ),
     Method(
         *("pyflowers-cmdstan", "pyflowers, cmdstan", "pyflowers", "run_pyflowers", "cmdstan"),
-        about="CmdStan is there already, its program is compiled; the rest as with stanli",
+        about="CmdStan was installed before; the program is compiled; otherwise as with stanli",
     ),
     Method(
         *("lecture", "CmdStan, lecture's loops", "peer", "run_pyflowers", "lecture"),
@@ -155,7 +155,7 @@ METHODS = (
     Method(
         *("nutpie-totals", "nutpie, by totals", "peer", "run_pymc", "nutpie-totals"),
         environment="nutpie",
-        about="the same, its user having summed up each plant, as pyflowers does by itself",
+        about="the same, with each plant's counts summed by the user; pyflowers sums them itself",
     ),
     Method(
         *("numpyro", "NumPyro", "peer", "run_numpyro"),
@@ -165,7 +165,7 @@ METHODS = (
     Method(
         *("numpyro-totals", "NumPyro, by totals", "peer", "run_numpyro", "totals"),
         environment="numpyro",
-        about="the same, its user having summed up each plant, as pyflowers does by itself",
+        about="the same, with each plant's counts summed by the user; pyflowers sums them itself",
     ),
     Method(
         *("brms", "brms, rstan", "peer", "run_brms.R"),
@@ -173,8 +173,8 @@ METHODS = (
     ),
     Method(
         *("rstanarm", "rstanarm", "peer", "run_rstanarm.R"),
-        about="never centred; compiled when it was packaged; cannot express the prior on sigma2: "
-        "sd ~ Exponential(1), its default, in its place; adapt_delta 0.95, its default",
+        about="never centred; compiled when it was packaged; cannot express the prior on sigma2, "
+        "so its default is used, sd ~ Exponential(1); adapt_delta 0.95, its default",
     ),
     Method(
         *("glmmtmb", "glmmTMB", "estimate", "run_glmmtmb.R"),
@@ -192,7 +192,7 @@ METHODS = (
     ),
     Method(
         *("formula-cmdstan", "formula, cmdstan", "pyflowers", "run_formula", "cmdstan"),
-        about="the same program, compiled by a CmdStan that is there already",
+        about="the same program, compiled by a CmdStan that was installed before",
         regresses=True,
     ),
     Method(
