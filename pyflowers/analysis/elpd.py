@@ -505,19 +505,19 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
         If there is no fit, a program has no ``log_lik``, two fits have the same name, or the
         pointwise likelihood has too many values to keep.
     """
-    fits = checked_fits(fits, "PSIS-LOO")
+    fits = checked_fits(fits, "loo")
     if not fits:
-        raise ConfigError("PSIS-LOO: there is no fit to compare; give at least one")
+        raise ConfigError("loo: there is no fit to compare; give at least one")
     for fit in fits:
         fit.program.require(Capability.LOG_LIK)
         if fit.num_predictions > LARGEST_GROUP:
             raise ConfigError(
-                f"PSIS-LOO: {fit.num_predictions} pointwise likelihoods are more than "
+                f"loo: {fit.num_predictions} pointwise likelihoods are more than "
                 f"{LARGEST_GROUP}; keep fewer draws with --draws"
             )
     names = [fit.name for fit in fits]
     if len(set(names)) < len(names):
-        raise ConfigError("PSIS-LOO: a model appears twice; give each once")
+        raise ConfigError("loo: a model appears twice; give each once")
     return fits
 
 
@@ -546,7 +546,7 @@ def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:
         nums = fit.data.num_obs, first.num_obs
         sizes = f" ({nums[0]} and {nums[1]} rows)" if nums[0] != nums[1] else ""
         raise ConfigError(
-            f"PSIS-LOO: {fit.name} and {fits[0].name} were fitted {why}{sizes}, so their elpd "
+            f"loo: {fit.name} and {fits[0].name} were fitted {why}{sizes}, so their elpd "
             "cannot be compared row by row; fit both to the same rows of one file"
         )
     return found
@@ -717,7 +717,7 @@ def leave_one_group_out(
     for fit, rows in zip(fits, common_rows(fits), strict=True):
         if rows.size < fit.data.num_obs:
             raise ConfigError(
-                f"PSIS-LOO: {fit.name} was fitted to {fit.data.num_obs} rows, but only {rows.size} "
+                f"loo: {fit.name} was fitted to {fit.data.num_obs} rows, but only {rows.size} "
                 "of them are used by all models, so a left-out group would differ between models; "
                 "fit all models to the same rows of one file"
             )

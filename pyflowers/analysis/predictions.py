@@ -409,7 +409,7 @@ class RowPredictions(Shown):
         }[self.kind]
         of_groups = {
             "data": "",
-            "none": ", without effects of groups",
+            "none": ", effects of groups at their mean",
             "population": ", integrated over the population of groups",
         }[self.predictor.groups if self.predictor.rule.effects else "data"]
         new = ", ".join(

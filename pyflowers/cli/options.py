@@ -74,7 +74,7 @@ rows_options = options(
         default="data",
         show_default=True,
         help="Group effects of a row. data: its own group's, drawn anew if the group is not in the "
-        "run; none: no group effects; population: integrated over the population of groups.",
+        "run; none: their mean; population: integrated over the population of groups.",
     ),
     click.option(
         "--by",

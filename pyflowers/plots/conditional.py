@@ -312,6 +312,6 @@ def _held(fit: Fit, *but: str) -> str:
         if others
         else ""
     )
-    groups = "without effects of groups" if has_groups else ""
+    groups = "effects of groups at their mean" if has_groups else ""
     text = "; ".join(filter(None, (fixed, groups)))
     return f"{text[0].upper()}{text[1:]}." if text else ""
