@@ -114,7 +114,7 @@ def as_path(value: Any, what: str, error: type[PyflowersError] = ConfigError) ->
         If the value is anything else.
     """
     if not isinstance(value, str | Path):
-        raise error(f"{what}: a {type(value).__name__} is not a path; give a string or a Path")
+        raise error(f"{what} must be a string or a Path, got {type(value).__name__}")
     return Path(value)
 
 

@@ -136,8 +136,8 @@ def check_folder(path: str | Path, kind: FolderKind) -> Path:
             is_here = Path.cwd().is_relative_to(target)
         if target.is_mount() or is_here:
             raise ConfigError(
-                f"{kind.name} {path} is the working folder or a mount point, which cannot be "
-                "replaced; name a folder in it"
+                f"{kind.name} {path} cannot be replaced, because it is a mount point, the working "
+                "folder or a parent of it; name a folder in it"
             )
         foreign = kind.foreign(target) if target.exists() else []
         if foreign:
@@ -238,7 +238,7 @@ def writing(path: str | Path, name: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or error
         raise ConfigError(
-            f"{name} {path} cannot be written ({reason}); name another place or free space"
+            f"{name} {path} cannot be written ({reason}); free space, or name another place"
         ) from error
 
 
@@ -354,8 +354,8 @@ def temporary_folder() -> Iterator[Path]:
         parent = Path(tempfile.gettempdir()).resolve()
     except FileNotFoundError as error:
         raise DiskError(
-            f"there is no folder for temporary files ({error.strerror}); set TMPDIR to one that "
-            "can be written"
+            f"there is no folder for temporary files ({error.strerror}); set TMPDIR to a "
+            "folder that you can write to"
         ) from error
     sentence = f"{parent}: temporary files cannot be written there"
     remedy = "free space, or set TMPDIR to another folder"

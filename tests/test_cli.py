@@ -121,14 +121,14 @@ fit iid_normal --cmdstan /nowhere      | 1 | /nowhere is not a CmdStan folder
 fit own.stan                           | 1 | no such Stan program; check the path
 compile own.stan                       | 1 | no such Stan program; check the path
 setup --wheel absent.whl               | 1 | --wheel absent.whl: no such file
-fit iid_normal --prior tau             | 2 | 'tau' is not NAME=VALUE with a number
+fit iid_normal --prior tau             | 2 | must be NAME=VALUE with a number, got 'tau'
 fit iid_normal --sede 1                | 2 | No such option
 fit iid_normal --engine stanli --cmdstan x | 1 | --cmdstan: the engine
 fit multilevel_poisson --engine exact --thin 2 | 2 | thin is not used by the engine exact
 fit iid_normal --engine stanli --centered yes | 1 | iid_normal has no such choice
-fit iid_normal --engine stanli --inits no.json | 1 | no.json is not a JSON file
+fit iid_normal --engine stanli --inits no.json | 1 | no.json cannot be read
 fit --config e.toml --inits 2          | 2 | leave --inits or --config out
-fit iid_normal --column flowers        | 2 | is not NAME=COLUMN
+fit iid_normal --column flowers        | 2 | must be NAME=COLUMN
 replay absent                          | 1 | absent is not a run folder
 new mine                               | 2 | give a FORMULA and its --data, --from NAME for a copy
 fit                                    | 2 | NAME|PROGRAM.stan|FORMULA is missing

@@ -111,10 +111,10 @@ def test_the_working_folder_is_not_replaced(run, tmp_path, monkeypatch):
     folder = run.save(tmp_path / "run")
     for here in (folder, folder / "plots"):
         monkeypatch.chdir(here)
-        with pytest.raises(ConfigError, match="is the working folder or a mount point"):
+        with pytest.raises(ConfigError, match="the working folder or a parent of it"):
             run.save(folder)
     Fit.load(folder)
-    with pytest.raises(ConfigError, match="a mount point, which cannot be replaced"):
+    with pytest.raises(ConfigError, match="cannot be replaced, because it is a mount point"):
         check_folder("/dev", THING)
 
 

@@ -12,8 +12,8 @@ True
 
 from typing import Any
 
-# No module shares its name with an object that this package exports. Tools that read code find the
-# types of these names in their modules, or in pyflowers.
+# No module shares its name with an object that this package exports. The names are imported lazily,
+# so type checkers cannot see them here, only in the modules below or in pyflowers.
 _HOMES = {
     "average_effects": "Effects effects",
     "checks": "PredictiveCheck PredictiveChecks check",

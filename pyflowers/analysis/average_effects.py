@@ -194,7 +194,7 @@ def effects(
     *columns: str,
     new: Any = None,
     slopes: bool = False,
-    step: float | Literal["sd"] = 1.0,
+    step: float | Literal["sd"] | None = None,
     between: Sequence[Any] | None = None,
     scale: Scale = "difference",
     groups: Groups = "data",
@@ -217,12 +217,11 @@ def effects(
         The rows to average over. Default: the fit's rows.
     slopes : bool
         Whether to compute derivatives with respect to numeric columns instead of comparisons.
-    step : float or "sd"
+    step : float or "sd", optional
         The increase of a numeric column, in its unit. ``sd`` compares half a standard deviation
         above each value with half a standard deviation below it; the standard deviation is that of
-        the column in the fit's table. With the default of 1, a column with exactly two values is
-        compared at these two, and a column in ``bs(...)``, which cannot be extrapolated, is
-        compared at its quartiles.
+        the column in the fit's table. Default: 1; but a column with exactly two values is compared
+        at these two, and a column in ``bs(...)``, which cannot be extrapolated, at its quartiles.
     between : two values, optional
         Two values of a single column. The second is compared with the first.
     scale : str
@@ -278,15 +277,18 @@ def effects(
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = tuple(columns[0])
     if scale not in SCALES:
-        raise ConfigError(f"scale must be {', '.join(SCALES)}, got {scale!r}")
+        raise ConfigError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
     family = find_family(rule_of(fit.program).family)
     if scale == "odds ratio" and (family.link != "logit" or family.is_ordinal):
         raise ConfigError(
-            f"scale odds ratio needs a response whose mean has a logit link, and {family.name} has "
-            "none; take the difference"
+            "scale 'odds ratio' needs a mean with a logit link, which family "
+            f"{family.name} does not have; use scale 'difference'"
         )
-    if slopes and (between is not None or step != 1.0 or scale != "difference"):
-        raise ConfigError("slopes are derivatives; leave step, between and scale out")
+    if slopes and (between is not None or step is not None or scale != "difference"):
+        raise ConfigError(
+            "step, between and scale cannot be combined with slopes, which are derivatives; leave "
+            "them out"
+        )
     region = None if rope is None else _region(rope)
     if fit.data.table is None:
         raise ConfigError("effects: the fit is to a data block, not to a table; fit a table")
@@ -350,7 +352,7 @@ def _ratio(one: FloatArray, other: FloatArray, scale: str, trials: FloatArray) -
         one, other = one / trials, other / trials
         return np.asarray(one * (1 - other) / (other * (1 - one)))
     if (one <= 0).any() or (other <= 0).any():
-        raise ConfigError("scale ratio needs expected values above 0; take the difference")
+        raise ConfigError("scale 'ratio' needs expected values above 0; use scale 'difference'")
     return one / other
 
 
@@ -413,7 +415,7 @@ def _changes(
     table: Table,
     columns: Sequence[str],
     slopes: bool,
-    step: float | str,
+    step: float | str | None,
     between: Sequence[Any] | None,
 ) -> list[Change]:
     """Return the changes in the chosen columns, by default in all covariates."""
@@ -446,10 +448,13 @@ def _changes(
         if column not in levels:
             of_column = _of_numbers(fit, table, column, functions, slopes, step, between)
             found.append(of_column)
-        elif slopes or (columns and step != 1.0):
+        elif slopes or (columns and step is not None):
             if columns:
                 option = "--slopes" if slopes else "--step"
-                raise ConfigError(f"effects: {column} is a factor; leave {option} out")
+                raise ConfigError(
+                    f"effects: {option} does not apply to {column}, which is a factor; leave "
+                    f"{option} out"
+                )
         else:
             found += _of_levels(fit, table, column, functions, levels[column], between)
     if not found:
@@ -510,7 +515,7 @@ def _of_numbers(
     column: str,
     functions: Mapping[str, ast.expr],
     slopes: bool,
-    step: float | str,
+    step: float | str | None,
     between: Sequence[Any] | None,
 ) -> Change:
     """Return the comparison or the derivative for a column of numbers."""
@@ -525,17 +530,17 @@ def _of_numbers(
         try:
             low, high = map(float, between)
         except (TypeError, ValueError):
-            raise ConfigError(f"between takes two values of {column}, got {between!r}") from None
-    elif step != 1.0 or (len(different) > 2 and np.isinf(within[0])):
+            raise ConfigError(f"between takes two numbers for {column}, got {between!r}") from None
+    elif step is not None or (len(different) > 2 and np.isinf(within[0])):
         if step == "sd":
             words = f"where {column} is 1 sd ({sd:.4g}) larger"
             return Change(column, "+ 1 sd", words, (values + sd / 2, values - sd / 2))
         try:
-            num = float(step)
+            num = 1.0 if step is None else float(step)
         except ValueError:
             num = np.nan
         if not np.isfinite(num) or num == 0:
-            raise ConfigError(f"step takes a nonzero number or sd, got {step!r}")
+            raise ConfigError(f"step must be a finite number other than 0, or 'sd', got {step!r}")
         larger = "larger" if num > 0 else "smaller"
         label = f"{'+' if num > 0 else '-'} {abs(num):g}"
         words = f"where {column} is {abs(num):g} {larger}"

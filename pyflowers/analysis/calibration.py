@@ -197,9 +197,10 @@ class Calibration(Shown):
         try:
             values = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise ConfigError(
-                f"{folder} holds no finished calibration; name the folder that pyflowers sbc "
-                "wrote, or run that again"
+                f"{folder} holds no finished calibration ({FILE}: {reason}); name a folder that "
+                "pyflowers sbc wrote, or run pyflowers sbc again"
             ) from error
         record = _Record.parse(values, str(file))
         return cls(Batch(Path(folder)), **record.model_dump(exclude={"files"}))

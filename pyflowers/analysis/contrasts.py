@@ -152,8 +152,8 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
     bad = int((~np.isfinite(value.values)).sum())
     if bad:
         raise expression.error(
-            f"it is not a finite number in {bad} of {value.size} values; restrict it to values "
-            "for which it is defined"
+            f"it is not a finite number in {bad} of {value.size} values; rewrite it so that "
+            "it is defined in every draw"
         )
     is_rank = isinstance(tree.body, ast.Call) and ast.unparse(tree.body.func) == "rank"
     return value.rename(text).assign_attrs(is_rank=is_rank)
@@ -274,7 +274,8 @@ class _Expression:
                 return self.call(node, depth + 1)
         raise self.error(
             f"{ast.unparse(node)!r} is not allowed; use numbers, quantities, + - * / **, "
-            f"comparisons, and, or, not, and {', '.join(FUNCTIONS)}"
+            f"comparisons, the words 'and', 'or' and 'not', and the functions "
+            f"{', '.join(FUNCTIONS)}"
         )
 
     def quantity(self, name: str) -> xr.DataArray:
@@ -299,7 +300,7 @@ class _Expression:
         try:
             return _OPERATORS[type(op)](*values)
         except (ZeroDivisionError, OverflowError) as error:
-            raise self.error(f"{error}; restrict it to values for which it is defined") from error
+            raise self.error(f"{error}; rewrite it so that it is defined") from error
 
     def call(self, node: ast.Call, depth: int) -> Any:
         """Apply one of the functions."""
@@ -326,9 +327,9 @@ class _Expression:
         for value in values:
             if (np.asarray(value).dtype == np.bool_) != condition:
                 raise self.error(
-                    "and, or and not combine conditions, such as mu > 0"
+                    "'and', 'or' and 'not' combine conditions, such as mu > 0, not numbers"
                     if condition
-                    else "a condition is not a number; combine conditions with and, or and not"
+                    else "a condition is not a number; combine conditions with 'and', 'or' or 'not'"
                 )
 
     def error(self, reason: str) -> ConfigError:

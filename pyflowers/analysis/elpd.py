@@ -86,7 +86,7 @@ class ModelElpd:
     terms : array
         Log predictive density of each observation, or of each group as a whole.
     mcse : float or array
-        Monte Carlo standard error of elpd, or of each term, the error due to the finite number of
+        Monte Carlo standard error of elpd, or of each term: the error due to the finite number of
         draws.
     """
 
@@ -166,7 +166,7 @@ class ModelLoo(ModelElpd):
     terms : array, shape (N,)
         Log predictive density of each observation given the others.
     mcse : float
-        Monte Carlo standard error of elpd, the error due to the finite number of draws. NaN if a
+        Monte Carlo standard error of elpd: the error due to the finite number of draws. NaN if a
         k-hat is too large and the term of its observation does not come from a refit.
     p_loo, p_loo_se : float
         Effective number of parameters, and its standard error.
@@ -219,7 +219,7 @@ class ModelLoo(ModelElpd):
 
     @property
     def num_bad(self) -> int:
-        """The number of observations with too large a k-hat whose term is not from a refit."""
+        """The number of observations with too large a k-hat and a term that is not from a refit."""
         return int((self.k_hat > self.good_k).sum()) - self.refitted.size
 
     @property
@@ -512,12 +512,13 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
         fit.program.require(Capability.LOG_LIK)
         if fit.num_predictions > LARGEST_GROUP:
             raise ConfigError(
-                f"loo: {fit.num_predictions} pointwise likelihoods are more than "
-                f"{LARGEST_GROUP}; keep fewer draws with --draws"
+                f"loo: {fit.name} has {fit.num_predictions} pointwise likelihoods, more than "
+                f"{LARGEST_GROUP}; refit it with fewer draws (--draws)"
             )
     names = [fit.name for fit in fits]
-    if len(set(names)) < len(names):
-        raise ConfigError("loo: a model appears twice; give each once")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"loo: two fits are of {twice}; give one fit for each model")
     return fits
 
 
@@ -756,6 +757,7 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
         )
     if len(labels) < 2:
         raise ConfigError(
-            f"{fit.name}: {labels.column} has a single group, and leaving it out leaves no data"
+            f"{fit.name}: {labels.column} has a single group, and leaving it out leaves no data; "
+            "name another column of groups: --column NAME"
         )
     return labels

@@ -341,7 +341,10 @@ def compare(
         how = {"seed": seed, "priors": priors, "engine": engine, "cmdstan": cmdstan, **of_fit}
         reference = fit(program, data, include_paths=include_paths, **how)
     elif of_fit:
-        raise ConfigError(f"{next(iter(of_fit))}: nuts is a finished fit; leave this argument out")
+        given = next(iter(of_fit))
+        raise ConfigError(
+            f"{given} cannot be combined with nuts, which is a finished fit; leave {given} out"
+        )
     reference = reference.with_interval(interval)
     if not reference.posterior:
         raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")

@@ -346,8 +346,8 @@ class RowPredictions(Shown):
         # If a write fails halfway, the netCDF library may end the process.
         if shutil.disk_usage(Path(path).parent).free < 1.05 * size:
             raise FitError(
-                f"{path}: the draws take {size / 1e9:.1f} GB, but the disk has less; free some "
-                "space"
+                f"{path}: the draws take {size / 1e9:.1f} GB, but less is free on the disk; "
+                "free some space"
             )
         with h5netcdf.File(path, "w") as file:
             node = file.create_group("predictions")
@@ -568,7 +568,7 @@ def _predict_rows(
 ) -> RowPredictions:
     """Predict the rows of a table; see :func:`predict`."""
     if kind not in KINDS:
-        raise ConfigError(f"kind must be {', '.join(KINDS)}, got {kind!r}")
+        raise ConfigError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     predictor = predictor_of(fit, new, groups, seed, reading)
     table = predictor.rows.table
     assert table is not None
@@ -591,7 +591,7 @@ def predictor_of(
 ) -> Predictor:
     """Return the predictor of the rows of a table; by default, of the fit's rows."""
     if groups not in GROUPS:
-        raise ConfigError(f"groups must be {', '.join(GROUPS)}, got {groups!r}")
+        raise ConfigError(f"groups must be one of {', '.join(GROUPS)}, got {groups!r}")
     rule = rule_of(fit.program)
     _refuse_other_density(fit, rule)
     rows = read_rows(fit.program, fit.data, new, groups=groups, reading=reading)

@@ -131,7 +131,7 @@ class Scaled:
         far = [f"{alpha:g}" for alpha in SHOWN if alpha not in self.weights]
         why = self.refusal
         if self.is_constant:
-            why = "it is the same in every draw, as a flat one is"
+            why = "it is the same in every draw, so scaling it changes nothing"
         elif far and not why:
             why = (
                 f"k-hat at power {' and '.join(far)} is above {self.limit:.2f}, so the "

@@ -71,7 +71,7 @@ class HeldOut:
         draws : mapping
             Draws from the posterior of the training data.
         of_whole : bool
-            Whether the draws are from the posterior of the whole data instead.
+            Whether the draws are from the posterior given all data instead.
 
         Raises
         ------
@@ -115,7 +115,8 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
     rows = np.unique(np.asarray(rows, dtype=np.int64))
     if rows.size >= whole.num_obs:
         raise ConfigError(
-            f"{program.name}: with all {rows.size} observations left out, none remain"
+            f"{program.name}: with all {rows.size} observations left out, none remain; leave out "
+            "fewer"
         )
     if _has_switch(program):
         role = program.declaration.roles.held_out

@@ -246,7 +246,7 @@ def packed(table: Any) -> bytes:
     elif isinstance(table, Mapping):
         given = [(str(name), values) for name, values in table.items()]
     else:
-        raise TypeError(f"it returned a {type(table).__name__}; return a DataFrame or a mapping")
+        raise TypeError(f"it must return a DataFrame or a mapping, got {type(table).__name__}")
     for name, times in Counter(name for name, _ in given).items():
         if name in OWN_COLUMNS:
             raise ValueError(f"its column {name} has the name of a column of the batch; rename it")
@@ -334,7 +334,10 @@ def keeps(given: Sequence[str | Callable[..., Any] | Keep]) -> tuple[Keep, ...]:
     names = [each.name for each in found]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"keep {name}: two tables have this name; give one Keep(name=…)")
+            raise ConfigError(
+                f"keep {name}: two tables have this name; rename one, as in "
+                f'Keep(..., name="{name}_2")'
+            )
     return found
 
 

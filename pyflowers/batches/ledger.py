@@ -162,8 +162,8 @@ class Ledger:
 
     def take(self, outcome: Outcome) -> None:
         """Record an outcome; outcomes are written together, once they are old or large enough."""
-        # Written before the row, so that an interruption between the two leaves no row without its
-        # tables.
+        # Tables are written before the outcome, so that an interruption between the two leaves no
+        # finished task without its tables.
         for name, rows in outcome.tables.items():
             put = "REPLACE INTO kept SELECT id, ?, ? FROM tasks WHERE key = ?"
             self._execute(put, name, rows, outcome.key)
@@ -258,11 +258,14 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
         finally:
             database.close()
     except sqlite3.Error as error:
-        raise ConfigError(f"{folder / FILE} cannot be read ({error}); check the disk") from error
+        raise ConfigError(
+            f"{folder / FILE} cannot be read ({error}); check that the file is neither damaged nor "
+            "locked, and that you may write to it"
+        ) from error
 
 
 def _values(database: sqlite3.Connection) -> dict[str, Any]:
-    """Return the values of the batch itself: number of runs, seed, total and time of the start."""
+    """Return values of the batch: number of runs, seed, number of tasks, start of the last run."""
     return dict(database.execute("SELECT name, value FROM batch").fetchall())
 
 

@@ -323,8 +323,8 @@ def _running(given: Any, workers: int | None) -> Iterator[Pool | Cluster]:
         executor = Cluster(given)
     elif not hasattr(given, "room"):
         raise ConfigError(
-            f"executor: a {type(given).__name__} is not an executor; pass a pyflowers.batches.Pool "
-            "or a distributed.Client"
+            "executor must be a pyflowers.batches.Pool or a distributed.Client, got "
+            f"{type(given).__name__}"
         )
     try:
         yield executor

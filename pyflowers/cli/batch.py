@@ -52,12 +52,13 @@ def batch_command(
     check: bool,
     **options: Any,
 ) -> int:
-    """Fit every table and variant in FILE.toml, with one core per fit.
+    """Fit all combinations of models, tables, variants and repeats in FILE.toml, one core per fit.
 
     The folder of the batch holds a ledger with one row per task, and the results kept from each
     fit. Run the same command again to resume; tasks whose inputs have changed are refitted. A fit
     has passed, is doubtful (it finished, but its verdict fails) or has failed. Exit status 3 means
-    that some tasks failed or, with --check, are doubtful.
+    that some fits failed or, with --check, that some are doubtful. With --status, the exit status
+    depends on the fits only if --check is given.
 
       pyflowers batch batch.toml --out results/batch
       pyflowers batch --status results/batch

@@ -51,17 +51,23 @@ def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | s
     "--inits",
     metavar="FILE|RADIUS",
     callback=_inits,
-    help="File of initial values (CmdStan JSON), or the radius around 0 for random ones.",
+    help="File of initial values (CmdStan JSON), or the radius around 0 within which they are "
+    "drawn. [default: 2]",
 )
 @click.option(
     "--check",
     is_flag=True,
-    help="Exit with status 3 if a diagnostic fails or the posterior is in the tail of a prior.",
+    help="Exit with status 3 if a diagnostic fails, a posterior median is in the tail of its prior "
+    "or, with --config, a model refuses the data.",
 )
 @click.option(
-    "--config", type=PATH, help="TOML file of a whole experiment; other options override it."
+    "--config", type=PATH, help="TOML file of an experiment; other options override its values."
 )
-@click.option("--out", type=PATH, help="Run folder to write.")
+@click.option(
+    "--out",
+    type=PATH,
+    help="Run folder to write; with --config, the folder for the run folders.",
+)
 @click.pass_context
 def fit_command(
     ctx: click.Context,
@@ -77,7 +83,7 @@ def fit_command(
 
     NAME is a shipped model (see pyflowers models). PROGRAM.stan is your own Stan program, with its
     declaration in PROGRAM.toml in the same folder. FORMULA, such as "reaction ~ days + (days |
-    subject)", is turned into a Stan program for the table. With --config, each model of the file
+    subject)", is turned into a Stan program for the table. With --config, each model in the file
     gets a run folder, and only models whose inputs have changed are refitted.
 
       pyflowers fit multilevel_poisson --seed 1 --out runs/flowers
@@ -181,14 +187,15 @@ def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
     "--model",
     "models",
     multiple=True,
-    help="Model to fit: a name, path or formula (repeatable). [default: the lecture's three]",
+    help="Model to fit: a name, path or formula (repeatable). [default: the three models of the "
+    "lecture]",
 )
 @fit_options
 @click.option(
     "--runs",
     type=PATH,
-    help="Folder for the runs of the models; runs that are still valid are not refitted. "
-    "[default: next to the report]",
+    help="Folder for the runs of the models; models whose runs are still valid are not refitted. "
+    "[default: NAME_runs next to the report NAME.html]",
 )
 @click.option(
     "--calibration",
@@ -196,7 +203,7 @@ def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
     metavar="DIR",
     multiple=True,
     type=PATH,
-    help="Folder written by pyflowers sbc for one of the models, to report with its fit "
+    help="Folder written by pyflowers sbc for one of the models, to report with the model's fit "
     "(repeatable).",
 )
 @click.option("--out", type=PATH, required=True, help="HTML file to write.")
@@ -204,7 +211,7 @@ def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
 def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **_: Any) -> None:
     """Write an HTML report on models fitted to a table: verdicts, posteriors and a comparison.
 
-    Each DIR is a finished run folder. Without a DIR, the models are fitted to --data.
+    Each DIR is a run folder. Without a DIR, the models are fitted to --data.
 
       pyflowers report runs/flowers --out report.html
       pyflowers report --data flowers.csv --out report.html
@@ -230,7 +237,7 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
             if parameter.name in {*chosen, *run} - {"cmdstan"}:
                 raise ConfigError(
                     f"{parameter.opts[0]}: a report of run folders takes no fitting options; leave "
-                    "out one or the other"
+                    f"out {parameter.opts[0]} or the folders"
                 )
         fits = [Fit.load(folder).with_interval(interval) for folder in folders]
         outcomes = [

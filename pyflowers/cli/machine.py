@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     metavar="[VERSION]",
     is_flag=False,
     flag_value="latest",
-    help="Install the official CmdStan in ~/.cmdstan instead.",
+    help="Instead, install the official CmdStan in ~/.cmdstan: VERSION, or the latest release.",
 )
 @click.option(
     "--wheel",
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 def setup_command(official: str | None, wheel: Path | None, jobs: int | None) -> None:
     """Build the embedded CmdStan, or install the official one.
 
-    The first command that needs CmdStan builds it automatically.
+    If no CmdStan is installed, the first command that needs one builds the embedded one
+    automatically.
 
       pyflowers setup
       pyflowers setup --jobs 2
@@ -81,9 +82,10 @@ def _install_official(version: str, jobs: int | None) -> Path:
     with redirect_stdout(sys.stderr):  # CmdStanPy prints its progress to stdout
         done = cmdstanpy.install_cmdstan(version=wanted, cores=jobs or usable_cores())
     if not done:
+        what = "the latest CmdStan" if wanted is None else f"CmdStan {version}"
         raise ToolchainError(
-            f"CmdStan {version} cannot be installed (see above); without access to its releases, "
-            "run pyflowers setup, which needs only a package index"
+            f"{what} cannot be installed (see above); without access to its releases, run "
+            "pyflowers setup, which needs only a package index"
         )
     return Path(cmdstanpy.cmdstan_path())
 
@@ -97,8 +99,8 @@ def _install_official(version: str, jobs: int | None) -> Path:
 @click.option(
     "--density",
     metavar="PROGRAM",
-    help="Instead, compare the log density and gradient of PROGRAM between the interpreter stanli "
-    "and the compiled program.",
+    help="Instead, compare the log densities and gradients that the interpreter stanli and the "
+    "compiled PROGRAM compute.",
 )
 @click.option("--data", type=PATH, help="Table for --density. [default: the program's example]")
 @family_option
@@ -112,9 +114,9 @@ def doctor_command(
 ) -> int:
     """Print diagnostic information for a bug report.
 
-    It covers the machine, the compiler, CmdStan, the cache, the packages and a short fit. The exit
-    status is 1 if a problem is found. With --repair, FOLDER is a folder with results, by default
-    the current folder; only unfinished files of pyflowers are removed.
+    The information covers the machine, the compiler, CmdStan, the cache, the packages and a short
+    fit. The exit status is 1 if a problem is found. With --repair, each FOLDER is a folder with
+    results, by default the current folder; only unfinished files of pyflowers are removed.
 
       pyflowers doctor
       pyflowers doctor --repair runs
@@ -130,7 +132,7 @@ def doctor_command(
             say("nothing was left behind")
         return 0
     if folders:
-        raise click.UsageError("FOLDER can only be given with --repair")
+        raise click.UsageError("FOLDER can only be given with --repair; add --repair")
     if density is None and (data or family):
         raise click.UsageError("--data and --family apply only to --density; add --density")
     findings = []
@@ -154,7 +156,7 @@ def _densities(program: str, data: Path | None, family: str | None) -> Finding:
 @click.option("--list", "show_list", is_flag=True, help="List the examples and exit.")
 @click.option("--out", type=PATH, help="Write findings, numbers and figures to this folder.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed, from 0 to 4294967295.")
-@click.option("--quick", is_flag=True, help="Use smaller sizes: results are faster but noisier.")
+@click.option("--quick", is_flag=True, help="Use smaller sizes, for faster but noisier results.")
 @cmdstan_option
 def lecture_command(
     name: str | None,
@@ -166,7 +168,7 @@ def lecture_command(
 ) -> int:
     """Run a lecture example (samplers, mixtures, neural networks).
 
-    With --out, its findings (findings.md), numbers (results.json) and figures are written.
+    With --out, the findings (findings.md), numbers (results.json) and figures are written.
 
       pyflowers lecture --list
       pyflowers lecture leapfrog --out leapfrog
@@ -184,7 +186,7 @@ def lecture_command(
             say(f"{each:<{width}}  {summary}")
         return 0
     if name is None:
-        raise click.UsageError("name an example, or see them all with --list")
+        raise click.UsageError("NAME is missing; name an example, or see them all with --list")
     check_name(name)
     settings = Settings(seed, quick, cmdstan)
     if out is not None:

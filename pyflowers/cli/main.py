@@ -35,7 +35,7 @@ COMMANDS = {
     "prior": ("methods", "Draw from a model's prior and show the data that it implies."),
     "fit": ("fit", "Fit a model, summarise the posterior and check convergence."),
     "sensitivity": ("runs", "Show which conclusions of a run depend on its prior."),
-    "batch": ("batch", "Fit many tables or variants; run it again to resume."),
+    "batch": ("batch", "Fit many models, tables and variants; run again to resume."),
     "vb": ("methods", "Fit by closed-form variational Bayes, without Stan."),
     "compare": ("methods", "Compare NUTS with the exact posterior and approximations."),
     "check": ("runs", "Check whether the model would produce data like yours."),
@@ -46,7 +46,7 @@ COMMANDS = {
     "loo": ("runs", "Compare how well models predict held-out data."),
     "report": ("fit", "Write an HTML report on models fitted to a table."),
     "lecture": ("machine", "Run a lecture example (samplers, mixtures, neural networks)."),
-    "replay": ("runs", "Repeat the fit of a run folder and compare the draws."),
+    "replay": ("runs", "Repeat the fits of run folders and compare the draws."),
     "doctor": ("machine", "Print diagnostic information for a bug report."),
 }
 """For each command, the module of its function ``NAME_command`` and its summary in ``--help``."""

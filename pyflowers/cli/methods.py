@@ -93,10 +93,10 @@ def prior_command(
 def compare_command(program: str | None, out: Path | None, overwrite: bool, **options: Any) -> int:
     """Compare NUTS with the exact posterior and every approximation that applies.
 
-    The default model is semiconjugate_normal, whose mean-field solution has a closed form. With
-    --out, table.csv, methods.csv, comparison.json and figures are written, and the NUTS run in the
-    subfolder nuts. With --engine exact, independent draws replace the NUTS run; their subfolder is
-    independent.
+    The default model is semiconjugate_normal, for which the steps of mean-field VB have a closed
+    form. With --out, table.csv, methods.csv, comparison.json and figures are written, and the NUTS
+    run is saved in the subfolder 'nuts'. With --engine exact, independent draws replace the NUTS
+    run and are saved in the subfolder 'independent'.
 
       pyflowers compare
       pyflowers compare multilevel_normal --seed 1 --out comparison
@@ -201,7 +201,7 @@ def _parameters(factor: Any) -> dict[str, Any]:
 @click.option(
     "--drop-doubtful",
     is_flag=True,
-    help="Leave out fits with divergences or too few effective draws.",
+    help="Leave out fits with divergences, or with an ESS below the number of ranked draws.",
 )
 @click.option(
     "--posterior",
@@ -219,8 +219,8 @@ def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
     """Check a program's computation by simulation-based calibration.
 
     Parameters are drawn from the prior, and data are simulated from them for the design of --data.
-    The program is fitted to each simulated data set, and the true values are ranked among its
-    draws. If the computation is correct, the ranks are uniform. Every prior must be proper.
+    The program is fitted to each simulated data set, and the true values are ranked among the draws
+    of the fit. If the computation is correct, the ranks are uniform. Every prior must be proper.
     --posterior tests the computation at the observed data instead, with any prior. Run the same
     command again to resume. Exit status 3 means that a quantity is not calibrated.
 

@@ -47,7 +47,7 @@ def _pairs(
         except (ValueError, KeyError):
             name = ""
         if not (name.strip() and value):
-            raise click.BadParameter(f"{text!r} is not {form}", ctx, parameter)
+            raise click.BadParameter(f"must be {form}, got {text!r}", ctx, parameter)
     return found
 
 
@@ -55,7 +55,7 @@ drop_missing_option = click.option(
     "--drop-missing",
     is_flag=True,
     default=None,
-    help="Drop rows in which a column that is used has no value. [default: report an error]",
+    help="Leave out rows that have no value in a column that is used. [default: report an error]",
 )
 
 reading_options = options(
@@ -66,24 +66,27 @@ reading_options = options(
 """Options for how a table is read."""
 
 rows_options = options(
-    click.option("--new", type=PATH, help="Table of the rows. [default: the run's table]"),
+    click.option("--new", type=PATH, help="Table with the rows. [default: the run's table]"),
     reading_options,
     click.option(
         "--groups",
         type=click.Choice(["data", "none", "population"]),
         default="data",
         show_default=True,
-        help="Group effects of a row. data: its own group's, drawn anew if the group is not in the "
-        "run; none: their mean; population: integrated over the population of groups.",
+        help="Group effects of each row. data: those of its group, drawn from the population if "
+        "the group is not in the run; none: fixed at the mean of the population; population: "
+        "integrated over the population.",
     ),
     click.option(
         "--by",
         metavar="COLUMN",
         multiple=True,
-        help="Average over the rows with the same value of COLUMN (repeatable).",
+        help="Average over the rows with the same value in COLUMN (repeatable).",
     ),
     click.option(
-        "--weights", metavar="COLUMN", help="Weight of each row in the averages. [default: 1]"
+        "--weights",
+        metavar="COLUMN",
+        help="Column with the weight of each row in the averages. [default: equal weights]",
     ),
 )
 """Options of commands that predict rows of a table."""
@@ -92,8 +95,8 @@ data_options = options(
     click.option(
         "--data",
         type=PATH,
-        help="Table as tidy CSV, TSV, JSON records, Parquet or Excel; or CmdStan JSON. [default: "
-        "the program's example table]",
+        help="File with a tidy table (CSV, TSV, JSON records, Parquet or Excel) or with the data "
+        "block (CmdStan JSON). [default: the program's example table]",
     ),
     click.option("--group", metavar="COLUMN", help="Column of the groups, such as plants."),
     click.option("--time", metavar="COLUMN", help="Column of the times, such as months."),
@@ -110,7 +113,7 @@ data_options = options(
     click.option(
         "--time-order",
         type=click.Choice(["value", "appearance"]),
-        help="Order of the times: by their values, or as in the rows. [default: value]",
+        help="Order of the times: by value, or by appearance in the rows. [default: value]",
     ),
     drop_missing_option,
 )
@@ -130,7 +133,8 @@ prior_option = click.option(
     metavar="NAME=VALUE",
     multiple=True,
     callback=partial(_pairs, float, "NAME=VALUE with a number"),
-    help="Set a hyperparameter (repeatable); see pyflowers models.",
+    help="Set a hyperparameter (repeatable). pyflowers models NAME lists those of a program; for a "
+    "formula, see the .toml file that pyflowers new writes.",
 )
 
 seed_option = click.option(
@@ -143,18 +147,22 @@ interval_option = click.option(
     "--interval",
     type=float,
     metavar="PROBABILITY",
-    help="Probability of the intervals shown, such as 0.95. [default: the run's, or 0.9]",
+    help="Probability of the intervals shown, such as 0.95. [default: 0.9, or as in the run]",
 )
 
 include_option = click.option(
-    "-I", "--include", "include_paths", multiple=True, help="Folder of #include files (repeatable)."
+    "-I",
+    "--include",
+    "include_paths",
+    multiple=True,
+    help="Folder to search for #include files (repeatable).",
 )
 
 overwrite_option = click.option(
     "--overwrite",
     is_flag=True,
-    help="Replace any earlier run. [default: replace a run only if program, data, priors, engine, "
-    "options and seed are the same]",
+    help="Replace any earlier run. [default: replace only a run with the same program, data, "
+    "priors, initial values, engine, options and seed]",
 )
 
 plots_option = click.option(
@@ -162,18 +170,20 @@ plots_option = click.option(
     type=click.Choice(["png", "svg", "pdf", "none"]),
     default="png",
     show_default=True,
-    help="Format of the plots.",
+    help="Format of the figures; none writes no figures.",
 )
 
 workers_option = click.option(
-    "--workers", type=int, help="Processes on this machine. [default: one per usable core]"
+    "--workers",
+    type=int,
+    help="Number of processes on this machine. [default: one per usable core]",
 )
 
 cmdstan_option = click.option(
     "--cmdstan",
     metavar="PATH",
-    help="CmdStan folder, or 'embedded'. [default: the first found of $CMDSTAN, ~/.cmdstan, "
-    "conda and embedded]",
+    help="CmdStan folder, or 'embedded'. [default: the first found in $CMDSTAN, ~/.cmdstan and the "
+    "conda environment; otherwise, the embedded one]",
 )
 
 
@@ -186,9 +196,9 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(ENGINES),
         default="auto",
         show_default=True,
-        help="cmdstan; stanli, a Stan interpreter that needs no compiler; exact, independent draws "
-        "without a Markov chain, for programs that support it; or auto, which uses cmdstan if it "
-        "is installed and otherwise stanli.",
+        help="cmdstan; stanli, a Stan interpreter that needs no compiler; exact, which draws "
+        "independently, without a Markov chain, for programs that support this; or auto: cmdstan "
+        "if it is installed or already built, otherwise stanli.",
     )
     return engine_option(cmdstan_option(command))
 
@@ -215,10 +225,12 @@ def sampler_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     fields = [(name, f) for name, f in SamplerOptions.model_fields.items() if name != "seed"]
     for name, field in reversed(fields):
+        kind, about = _kind(field), str(field.description)
+        if "multiple" in kind:
+            about = f"{about} Repeatable."
+        default = field.default or "all draws, or none if there are more than 50 million"
         command = click.option(
-            f"--{name.replace('_', '-')}",
-            **_kind(field),
-            help=f"{field.description} [default: {field.default or 'all that fit in memory'}]",
+            f"--{name.replace('_', '-')}", **kind, help=f"{about} [default: {default}]"
         )(command)
     return command
 
@@ -239,8 +251,9 @@ centered_option = click.option(
     metavar="yes|no|GROUP=yes|GROUP=no",
     multiple=True,
     callback=_centered,
-    help="Whether the parametrisation is centered, for programs that have both or for groups of a "
-    "formula (repeatable). [default: chosen from the data]",
+    help="Whether to use the centered parametrisation, for all groups or for one GROUP "
+    "(repeatable), in formulas and programs that offer the choice. [default: chosen from the data, "
+    "or as your own program declares]",
 )
 
 

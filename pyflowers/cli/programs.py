@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def models_command(program: str | None, include_paths: tuple[str, ...]) -> None:
     """List the shipped models, their priors and capabilities.
 
-    With NAME or PROGRAM.stan, show what that program can do, and what to add so that it can do the
-    rest.
+    With NAME or PROGRAM.stan, show what that program can do, and what to add for what it cannot do
+    yet.
 
       pyflowers models
       pyflowers models multilevel_poisson
@@ -98,12 +98,12 @@ def new_command(
     drop_missing: bool | None,
     include_paths: tuple[str, ...],
 ) -> None:
-    """Write a Stan program to start from, or draft the declaration of your own.
+    """Write a Stan program to start from, or draft a declaration for a program of your own.
 
     With FORMULA and --data, NAME.stan and NAME.toml are written: the program that pyflowers fit
-    FORMULA uses for that table, and its declaration. With --from, both are copied from a
-    shipped model, with log_lik, y_rep and lprior added. With --data alone, PROGRAM.toml is drafted
-    for your existing PROGRAM.stan. Existing files are not overwritten.
+    FORMULA uses for that table, and its declaration. With --from, both are copied from a shipped
+    model, with log_lik, y_rep and lprior added. With --data alone, PROGRAM.toml is drafted for your
+    existing PROGRAM.stan. Existing files are not overwritten.
 
       pyflowers new mymodel --from multilevel_poisson
       pyflowers new rats "weight ~ age + (age | rat)" --data rats.csv
@@ -185,8 +185,8 @@ def compile_command(
 ) -> None:
     """Compile a Stan program into an executable.
 
-    The path of the executable is printed: its place in the cache or, with -o, the path of the copy.
-    Nothing is written next to the program.
+    The command prints the path of the executable in the cache or, with -o, the path of the copy.
+    Without -o, nothing is written next to the program.
 
       pyflowers compile mymodel.stan -o mymodel
     """

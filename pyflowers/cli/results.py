@@ -38,7 +38,7 @@ def out_option(kind: str) -> Decorator:
         return out
 
     return click.option(
-        "--out", type=PATH, callback=check, help="Write tables and figures to this folder."
+        "--out", type=PATH, callback=check, help="Write the results to this folder."
     )
 
 

@@ -53,7 +53,7 @@ def _open(run: Path, interval: float | None) -> Fit:
 @click.option(
     "--replicates",
     type=click.IntRange(2),
-    help="Number of replicated data sets, evenly spaced over the draws. [default: one per draw]",
+    help="Number of replicated data sets, from evenly spaced draws. [default: one per draw]",
 )
 @seed_of_draws
 @interval_option
@@ -61,9 +61,10 @@ def _open(run: Path, interval: float | None) -> Fit:
 def check_command(run: Path, out: Path | None, interval: float | None, **options: Any) -> int:
     """Check whether the model would produce data like yours.
 
-    RUN is a run folder of pyflowers fit. Each statistic of the data is compared with the same
-    statistic of data sets replicated from the posterior: p is the share of replicates in which it
-    is larger, counting ties as half. Exit status 3 means that a part of the verdict fails.
+    RUN is a run folder of pyflowers fit. Each statistic of the data is compared with that of data
+    sets drawn from the fitted model: p is the share of these data sets whose statistic is larger
+    than that of the data, counting ties as half. Exit status 3 means that a part of the verdict
+    fails.
 
       pyflowers check runs/flowers
       pyflowers check runs/flowers --statistic median --out checks
@@ -128,10 +129,10 @@ def _pit(found: PredictiveChecks) -> dict[str, Any] | None:
 @click.option(
     "--kind",
     type=click.Choice(["expected", "linear", "observation"]),
-    help="Predict a row's expected value, its linear predictor or an observation. "
-    "[default: expected]",
+    help="What to predict for each row: the expected value, the linear predictor or a new "
+    "observation. [default: expected]",
 )
-@click.option("--draws", is_flag=True, help="Also write the draws for each row: predictions.nc.")
+@click.option("--draws", is_flag=True, help="Also write the draws, to predictions.nc in --out.")
 @seed_of_draws
 @interval_option
 @out_option("predictions")
@@ -146,9 +147,9 @@ def predict_command(
     """Predict the rows of a table, or the next observation of each group and of a new group.
 
     RUN is a run folder of pyflowers fit. With --new, --kind, --by or --weights, and always for a
-    formula, the result has one row per row of the table, or per average over rows. Otherwise, it
-    has the next observation of each group and of a new group; your own program must declare these
-    as y_new and y_new_group.
+    formula or a program with [prediction] but no y_new, the result has one row per row of the
+    table, or per average over rows. Otherwise, the result has the next observation of each group
+    and of a new group, which a program of your own must compute as y_new and y_new_group.
 
       pyflowers predict runs/flowers
       pyflowers predict runs/rats --new rats.csv --kind observation
@@ -184,15 +185,17 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 @click.command("effects")
 @run_argument
 @click.argument("columns", metavar="[COLUMN...]", nargs=-1)
-@click.option("--slopes", is_flag=True, help="Show average slopes of numeric columns.")
+@click.option("--slopes", is_flag=True, help="Show average slopes, not comparisons.")
 @click.option(
     "--step",
     metavar="NUMBER|sd",
-    help="Change of a numeric column. [default: 1; if it has two values, from one to the other; in "
-    "a spline, between its quartiles]",
+    help="Change in a numeric column. [default: 1; for a column with two values, from the lower to "
+    "the higher; for a column in a spline, from the lower to the upper quartile]",
 )
 @click.option(
-    "--between", nargs=2, help="Two values of one column: compare the second with the first."
+    "--between",
+    nargs=2,
+    help="Two values of COLUMN, of which the second is compared with the first.",
 )
 @click.option(
     "--scale",
@@ -201,7 +204,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     show_default=True,
     help="Scale on which the averages are compared.",
 )
-@click.option("--rope", type=float, nargs=2, help="Region of practical equivalence: its two ends.")
+@click.option("--rope", type=float, nargs=2, help="Ends of the region of practical equivalence.")
 @rows_options
 @seed_of_draws
 @interval_option
@@ -212,9 +215,9 @@ def effects_command(
     """Show how the expected response changes with each column, on average over rows.
 
     RUN is a run folder that pyflowers fit wrote for a formula, or for a program with [prediction]
-    in its declaration. Each level of a factor is compared with the reference level, and x + 1 with
-    x for a numeric column. COLUMN selects columns. In every draw, each row is predicted both ways
-    with its own values in all other columns.
+    in its declaration. For a factor, the other levels are compared with the reference level; for
+    most numeric columns, x + 1 is compared with x (see --step). COLUMN selects columns. In every
+    draw, each row is predicted both ways, with its own values in all other columns.
 
       pyflowers effects runs/rats
       pyflowers effects runs/rats age --step sd --out effects
@@ -248,16 +251,18 @@ def effects_command(
 def contrast_command(
     run: Path, expressions: tuple[str, ...], interval: float | None, out: Path | None
 ) -> int:
-    """Compute intervals of numbers and probabilities of conditions from a posterior.
+    """Compute an interval for each number, and a probability for each condition, from a posterior.
 
     RUN is a run folder of pyflowers fit. EXPR is a number, such as "mu_plant[rose] - mu_plant[1]";
-    a condition, such as "mu_plant[3] > mu_plant[1] and mu > 0"; or "rank(mu_plant)", for the
-    probabilities of being the largest, among the three largest, or the smallest. Name an element by
-    its label or by its position, which starts at 1. For a formula, mu[subject 308] is the expected
-    response averaged over the rows where subject is 308, and mu is the average over all rows.
+    a condition, such as "mu_plant[3] > mu_plant[1] and mu > 0"; or "rank(mu_plant)", for each
+    element's probability of being the largest, one of the three largest, or the smallest. Name an
+    element by its label or, unless all labels are numbers, by its position, counted from 1. For a
+    formula, mu[subject 308] is the expected response averaged over the rows where subject is 308,
+    and mu is the average over all rows.
 
-    Operators are + - * / **, comparisons, and, or, not. Functions are abs, exp, log, sqrt and rank;
-    mean, sum, min, max, sd and var are taken over the elements of a vector in each draw.
+    Operators are + - * / **, comparisons, and the words 'and', 'or' and 'not'. Functions are abs,
+    exp, log, sqrt and rank; mean, sum, min, max, sd and var are taken over the elements of a vector
+    in each draw.
 
       pyflowers contrast runs/flowers "mu_plant[3] - mu_plant[1]"
       pyflowers contrast runs/flowers "mu_plant[3] > 5" "rank(mu_plant)"
@@ -286,9 +291,10 @@ def contrast_command(
 def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> int:
     """Show which conclusions of a run depend on its prior, by power-scaling.
 
-    RUN is a finished run folder. The prior and the likelihood are each raised to powers near 1, and
-    the resulting posteriors are computed by importance sampling, without refitting. With --out,
-    sensitivity.csv, conclusions.csv and a figure are written.
+    RUN is a run folder. The prior and the likelihood are each raised to powers near 1, and the
+    resulting posteriors are computed by importance sampling, without refitting. With --out,
+    sensitivity.csv, conclusions.csv and sensitivity.json are written, and a figure if the
+    sensitivities can be computed.
 
       pyflowers sensitivity runs/flowers
     """
@@ -335,16 +341,21 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
 @click.option(
     "--by-group",
     is_flag=True,
-    help="Leave out one group at a time instead of one observation, and refit each time.",
+    help="Leave out one group, not one observation, at a time, and refit each time.",
 )
-@click.option("--column", metavar="COLUMN", help="Column of the groups for --by-group.")
+@click.option(
+    "--column",
+    metavar="COLUMN",
+    help="Column of the groups for --by-group. [default: the column by which the program groups "
+    "the rows]",
+)
 @out_option("loo")
 def loo_command(
     folders: tuple[Path, ...], refit: bool, by_group: bool, column: str | None, out: Path | None
 ) -> int:
     """Compare models of the same data by how well they predict held-out observations or groups.
 
-    DIR is a run folder. By default, PSIS-LOO leaves out one observation at a time; it needs no
+    Each DIR is a run folder. By default, PSIS-LOO leaves out one observation at a time; it needs no
     refit where k-hat is small. Use --by-group to see how well a multilevel model predicts a whole
     group that it has not seen. --json includes the elpd of each observation or group.
 
@@ -416,10 +427,11 @@ def _by_group(fits: list[Fit], column: str | None) -> tuple[GroupComparison, dic
 )
 @cmdstan_option
 def replay_command(folders: tuple[Path, ...], engine: str | None, cmdstan: str | None) -> int:
-    """Repeat the fits of run folders and report whether the draws are the same.
+    """Repeat the fits of run folders and report whether the draws are equal.
 
-    The recorded engine is used unless --engine names another. Exit status 3 means that a result
-    differs.
+    Each DIR is a run folder. Each repeated run is bitwise equal, statistically equal (within Monte
+    Carlo error) or different; exit status 3 means that at least one is different. The recorded
+    engine is used unless --engine or --cmdstan names another.
 
       pyflowers replay runs/flowers
     """

@@ -71,8 +71,8 @@ def read_table(
     suffix = within if is_compressed else suffix
     if suffix not in (*_SEPARATORS, ".json", ".parquet", ".xlsx"):
         raise DataError(
-            f"{path}: the file name does not show the format; use .csv, .csv.gz, .tsv, .json, "
-            ".parquet or .xlsx"
+            f"{path}: the file name does not show the format; use .csv, .tsv or .tab (or with "
+            ".gz), .json, .parquet or .xlsx"
         )
     for name, is_given in (("--sep", sep is not None), ("--decimal", decimal != ".")):
         if is_given and suffix not in _SEPARATORS:
@@ -112,7 +112,9 @@ def read_table(
             )
         raise DataError(f"{path} is not {remedy}") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is not a complete gzip file ({error}); copy it again") from error
+        raise DataError(
+            f"{path} is damaged or not a gzip file ({error}); copy it again, or correct its name"
+        ) from error
     except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         # pandas' parser errors are ValueErrors; the first line of such a message names the row.
         detail = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -125,7 +127,7 @@ def _read_delimited(
     """Read all cells as text, so that labels stay as written; the header is row 1."""
     separator = {"tab": "\t", "\\t": "\t"}.get(sep, sep)
     if len(separator) != 1 or not (separator.isprintable() or separator == "\t"):
-        raise DataError(f"--sep must be one character or 'tab', got {sep!r}")
+        raise DataError(f"--sep must be one printable character or 'tab', got {sep!r}")
     if encoding is None and content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError(f"{path} is UTF-16 text; add --encoding utf-16, or save it as UTF-8")
     if encoding is None and b"\x00" in content[:4]:
@@ -186,6 +188,8 @@ def _read_excel(path: Path) -> Table:
         with warnings.catch_warnings(action="ignore"):  # warnings about styles and menus
             sheet, *others = openpyxl.load_workbook(path, data_only=True).worksheets
         rows = [list(map(plain, row)) for row in sheet.values]
+    except OSError:
+        raise
     except Exception as error:  # openpyxl has no specific class for a damaged file
         reason = type(error).__name__
         raise DataError(f"{path} is not an Excel file ({reason}); save it as .xlsx") from error

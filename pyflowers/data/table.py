@@ -530,7 +530,7 @@ class Table(Shown):
         if not drop:
             raise DataError(f"{what}; fill them in, or leave these rows out{option}")
         if missing.all():
-            raise DataError(f"{what}, so that none is left")
+            raise DataError(f"{what}, so none is left; fill some in")
         kept = self.at(~missing)
         kept._note(f"{what}; {'it is' if one else 'they are'} left out")
         return kept

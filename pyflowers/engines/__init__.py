@@ -71,7 +71,8 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     if name in ("stanli", "exact"):
         if cmdstan is not None:
             raise ConfigError(
-                f"--cmdstan: the engine {name} does not use CmdStan; leave out one of the two"
+                f"--cmdstan: the engine {name} does not use CmdStan; leave out --cmdstan, or use "
+                "--engine cmdstan"
             )
         if name == "stanli":
             return StanliEngine()

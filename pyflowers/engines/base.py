@@ -79,7 +79,7 @@ class SamplerOptions(Record):
         default=1000, ge=1, le=_MANY, description="Iterations per chain after warmup."
     )
     thin: _Int = Field(
-        default=1, ge=1, le=_MANY, description="Keep every n-th iteration after warmup."
+        default=1, ge=1, le=_MANY, description="Keep only every n-th iteration after warmup."
     )
     adapt_delta: _Float = Field(default=0.9, gt=0, lt=1, description="Target acceptance statistic.")
     max_treedepth: _Int = Field(default=10, ge=1, le=30, description="Maximum NUTS tree depth.")
@@ -89,8 +89,8 @@ class SamplerOptions(Record):
     )
     keep: tuple[str, ...] = Field(
         default=(),
-        description="Quantity or element whose draws are kept; other group quantities are only "
-        "summarised.",
+        description="For the engine exact: quantities or elements whose draws are kept; other "
+        "group quantities are only summarised.",
     )
 
     @classmethod
@@ -151,7 +151,11 @@ def read_inits(inits: Any) -> Any:
         return inits
     try:
         values = json.loads(Path(inits).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise ConfigError(
+            f"inits {inits} cannot be read ({error.strerror}); check the path"
+        ) from error
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"inits {inits} is not a JSON file ({error}); correct it") from error
     if not isinstance(values, Mapping):
         raise ConfigError(f"inits {inits}: expected a JSON object of parameter values; correct it")

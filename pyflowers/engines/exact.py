@@ -108,7 +108,7 @@ class ExactProgram:
         flag = self.program.declaration.roles.prior_only
         if data.get(flag):
             raise EngineLacksError(
-                f"{self.program.name}: the engine exact draws from the posterior, but {flag} "
+                f"{self.program.name}: engine 'exact' draws from the posterior, but {flag} "
                 "requests the prior; use another engine"
             )
         started = time.perf_counter()
@@ -142,13 +142,13 @@ class ExactProgram:
         """Refuse a closed form that does not draw exactly the quantities that the program keeps."""
         drawn = {*found.whole, *(found.groups.names if found.groups is not None else ())}
         for name in drawn ^ set(self.program.kept()):
-            has, lacks = "program", "closed form"
+            has, lacks = "the program", "its closed form"
             remedy = f"name it under omit in {self.program.declared_in}"
             if name in drawn:
                 has, lacks, remedy = lacks, has, "remove it from the closed form"
             raise ConfigError(
-                f"{self.program.name}: {name} is in its {has}, but not in its {lacks}; add it "
-                f"there, or {remedy}"
+                f"{self.program.name}: {name} is in {has}, but not in {lacks}; add it there, "
+                f"or {remedy}"
             )
 
 

@@ -468,11 +468,13 @@ def checked_fits(fits: Any, what: str) -> list[Fit]:
     if isinstance(fits, Fit):
         return [fits]
     if not isinstance(fits, Iterable):
-        raise ConfigError(f"{what}: a {type(fits).__name__} is not a list of fits; give [fit, ...]")
+        raise ConfigError(
+            f"{what} takes a list of fits, such as [fit, ...], got {type(fits).__name__}"
+        )
     found = list(fits)
     for each in found:
         if not isinstance(each, Fit):
-            raise ConfigError(f"{what}: a {type(each).__name__} is not a fit; give fits only")
+            raise ConfigError(f"{what} takes only fits, got {type(each).__name__}")
     return found
 
 

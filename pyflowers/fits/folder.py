@@ -141,7 +141,7 @@ class RunRecord(Record):
     format : int
         Version of the run folder's layout.
     program, data, engine, times : table
-        See the section of this name.
+        See the section with this name.
     options : table
         The sampler's options, as in an experiment file.
     priors : mapping
@@ -159,8 +159,8 @@ class RunRecord(Record):
     independent : mapping of str to float, or None
         For independent draws, the measurements of their sampler; None for Markov chains.
     streamed : bool
-        Whether some quantities were summarised during sampling, so that of these only the draws
-        named in ``options.keep`` were kept.
+        Whether some quantities were summarised during sampling. Of their draws, only those that
+        ``options.keep`` names were kept.
     interval : float
         Probability of the intervals that tables and figures of the fit show.
     packages : mapping of str to str
@@ -215,6 +215,10 @@ def read_record(folder: Path) -> RunRecord:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
+        if os.path.lexists(path):
+            raise DataError(
+                f"{path} cannot be read ({reason}); check its permissions, or refit the model"
+            ) from error
         raise DataError(
             f"{folder} is not a run folder ({FILE}: {reason}); name one that pyflowers wrote"
         ) from error

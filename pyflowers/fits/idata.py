@@ -134,7 +134,10 @@ def _constants(data: Data, names: Iterable[str]) -> tuple[Arrays, Arrays]:
 
 
 def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
-    """Return the rest of the data block, and the arrays from which the table is rebuilt."""
+    """Return the arrays of the rest of the data block, and the labels of their dimensions.
+
+    If there is a table, the arrays include those from which it is rebuilt.
+    """
     arrays, coords = _constants(data, (name for name in data.values if name != data.observed))
     coords = {name: at for name, at in coords.items() if at[0] == (name,)}
     if data.table is not None:

@@ -1,9 +1,9 @@
 """A finite Markov chain: Metropolis on a few states, with its whole transition matrix.
 
-A state is a number of flowers, 0 to 9, with a Poisson weight π_i ∝ λⁱ/i!. From i, propose i − 1 or
-i + 1 on a ring, with probability ½ each, and accept with probability min(1, π_j/π_i). Then
-π_i P_ij = π_j P_ji (detailed balance), so π P = π, and π₀ Pᵗ converges to π from any start at the
-rate |λ₂|ᵗ.
+A state is a number of flowers, 0 to 9, with a Poisson weight π_i ∝ λⁱ/i!. From i, propose
+j = i − 1 or i + 1 on a ring, with probability ½ each, and accept with probability min(1, π_j/π_i).
+Then π_i P_ij = π_j P_ji (detailed balance), so π P = π, and π₀ Pᵗ converges to π from any start at
+the rate |λ₂|ᵗ.
 
 References
 ----------

@@ -330,7 +330,10 @@ def symmetry_error(task: RegressionTask, density: StanDensity, posterior: Networ
 
 
 def _rows(task: RegressionTask, posteriors: Sequence[NetworkDraws]) -> list[Row]:
-    """Return a row for each method: its predictive error and its distance from NUTS."""
+    """Return a row for each method.
+
+    It holds the error of the mean function, the distance from NUTS, the convergence and the time.
+    """
 
     def value(verdict: Part | None, name: str) -> float:
         checks = verdict.checks if verdict else ()

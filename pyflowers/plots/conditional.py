@@ -106,7 +106,8 @@ def conditional_effects(
     few = {**_few_numbers(fit, names, MOST_CURVES), **levels}
     if by is not None and (by == column or not 0 < len(few.get(by, [])) <= MOST_CURVES):
         raise ConfigError(
-            f"by takes a different column, with at most {MOST_CURVES} levels or numbers, not {by!r}"
+            f"by must be a covariate other than {column}, with at most {MOST_CURVES} levels or "
+            f"numbers, got {by!r}"
         )
     levels = {**_few_numbers(fit, names, 2), **levels}
     if by and spread:
@@ -114,7 +115,7 @@ def conditional_effects(
     if column in levels:
         if by or spread:
             raise ConfigError(
-                f"by and spread need a column with more than two distinct numbers, and {column} is "
+                f"by and spread need a column with more than two distinct numbers, but {column} is "
                 "not one"
             )
         return _of_levels(fit, column, levels[column], theme)

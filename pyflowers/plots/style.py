@@ -261,7 +261,7 @@ def fitted(text: str, inches: float, *, size: float = 9.0, bold: bool = False) -
 
 
 def text_width(text: str, *, size: float = 9.0, bold: bool = False) -> float:
-    """Return the width of a drawn text in inches."""
+    """Return the width of text, as drawn, in inches."""
     font = font_manager.FontProperties(size=size, weight="bold" if bold else "normal")
     width, _, _ = _RULER.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / POINTS
@@ -348,7 +348,7 @@ POINTS = 72
 """Points per inch."""
 
 _RULER: Any = RendererAgg(1, 1, POINTS)  # type: ignore[no-untyped-call]
-"""A renderer that only measures texts."""
+"""A renderer that only measures text."""
 
 
 def _settings(theme: Theme) -> Any:

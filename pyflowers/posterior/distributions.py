@@ -454,8 +454,9 @@ class MultilevelPrior:
         proper = 0 < nu <= 1e100 and 1e-100 <= scale <= 1e100
         if not (proper or (-2 <= nu <= 0 and scale == 0)):
             raise ConfigError(
-                f"prior sigma2_plant_nu is {nu!r} with sigma2_plant_scale {scale!r}, but both must "
-                "be positive, from 1e-100 to 1e100, or -2 and 0 for the flat prior"
+                f"prior sigma2_plant_nu is {nu!r} with sigma2_plant_scale {scale!r}: give nu above "
+                "0 and at most 1e100 with a scale from 1e-100 to 1e100, or nu from -2 to 0 with "
+                "scale 0 (-2 is flat)"
             )
 
 
@@ -601,8 +602,11 @@ def grouped(
 
 
 WHOLE = "must be a whole number, 0 or more"
-_FINITE = "must be finite and within ±1e150: rescale the data"
-_SQUARES = "must be finite, 0 or more and below 1e300 per observation: rescale the data"
+_FINITE = "must be finite and within ±1e150: correct the value, or rescale the data"
+_SQUARES = (
+    "must be finite, 0 or more and at most 1e300 per observation: correct the value, or rescale "
+    "the data"
+)
 _TINY = "must be 0 or at least 1e-301 to keep all its digits: rescale the data"
 
 

@@ -690,7 +690,10 @@ class NormalModel(Model):
             ) from error
         good = np.isfinite(mean) & (sd > 0) & (dof > 0) & (scale >= 1e-150) & (scale <= 1e150)
         if not np.all(good & np.isfinite(sd) & np.isfinite(dof)):
-            raise ConfigError("init must hold a finite mean and a positive sd, dof and scale")
+            raise ConfigError(
+                "init must hold a finite mean, a positive and finite sd and dof, and a scale from "
+                "1e-150 to 1e150"
+            )
         from_data = np.where(self.num > 0, mean - self.mean, 0.0)
         from_prior = np.where(np.isfinite(self.tau0), mean - self.mu0, 0.0)
         first = Theta(mean, sd, from_data, from_prior)

@@ -962,5 +962,7 @@ def checked_num(num_draws: int) -> int:
     """Return the number of draws; raise ConfigError unless it is whole, from 1 to 2³¹ - 1."""
     whole = isinstance(num_draws, int | np.integer) and not isinstance(num_draws, bool)
     if not (whole and 1 <= num_draws < 2**31):
-        raise ConfigError(f"num_draws is {num_draws!r}, but must be whole, from 1 to 2147483647")
+        raise ConfigError(
+            f"num_draws must be a whole number from 1 to 2147483647, got {num_draws!r}"
+        )
     return int(num_draws)

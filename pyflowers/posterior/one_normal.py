@@ -564,8 +564,8 @@ def draw_normal(
 ) -> ExactDraws:
     """Draw from the posterior of `semiconjugate_normal` or, with `location` "mu", of `iid_normal`.
 
-    Given mu and sigma2, each plant of the multilevel model follows this model, so the sampler of
-    its plants is used.
+    Given mu and sigma2, each plant of the multilevel model follows this model, so the multilevel
+    model's sampler for plants is used.
 
     Parameters
     ----------

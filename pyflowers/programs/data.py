@@ -312,7 +312,7 @@ def read_data(
         raise ConfigError(f"time_order must be value or appearance, got {time_order!r}")
     if not isinstance(columns, Mapping | None):
         raise ConfigError(
-            'columns must be a mapping of names, such as {"plant": "Beet"}, not a '
+            'columns must be a mapping of names, such as {"plant": "Beet"}, got '
             f"{type(columns).__name__}"
         )
     how = {key: value for key, value in reading.items() if value is not None}
@@ -320,7 +320,8 @@ def read_data(
     names |= {role: how.pop(role) for role in TABLE_ROLES if role in how}
     for key, name in names.items():
         if not (isinstance(key, str) and isinstance(name, str)):
-            raise ConfigError(f"{key}: the name of a column must be text, got {name!r}")
+            wrong = key if isinstance(name, str) else name
+            raise ConfigError(f"{key}: the name of a column must be text, got {wrong!r}")
     of_time: dict[str, Any] = {"time_order": time_order} if time_order != "value" else {}
     drop_missing = bool(how.pop("drop_missing", False))
     of_time |= {"drop_missing": True} if drop_missing else {}
@@ -356,9 +357,7 @@ def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
     if data is None or isinstance(data, Mapping):
         return None
     if not isinstance(data, str | Path):
-        raise DataError(
-            f"data: a {type(data).__name__} is not a table; give a file, a DataFrame or a mapping"
-        )
+        raise DataError(f"data must be a file, a DataFrame or a mapping, got {type(data).__name__}")
     path = recordable(data, "data", DataError)
     if path.suffix.lower() == ".json":
         # A JSON file that begins with a list is a table of records.
@@ -384,7 +383,7 @@ def _from_table(
         if key in in_role and not in_role[key]:
             raise ConfigError(
                 f"{key}: {program.name} declares no column in that role; leave --{key} out, or "
-                f"declare it in {program.declared_in}"
+                f"declare one in {program.declared_in}"
             )
     names = {in_role.get(key, key): theirs for key, theirs in columns.items()}
     if design_only:
@@ -509,7 +508,8 @@ class Rows:
         if differs.size:
             label = inner.names[inner.codes[differs[0]]]
             raise DataError(
-                f"{inner.column} {label!r} has more than one {outer.column}; it must have one"
+                f"{self.table.where(differs[0])}: {inner.column} {label!r} has more than one "
+                f"{outer.column}; give it one"
             )
         return chosen
 
@@ -562,14 +562,17 @@ def _from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
     try:
         text = path.read_text(encoding="utf-8-sig")
         values = json.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror or error}); check its permissions"
+        ) from error
+    except (ValueError, RecursionError) as error:
         reason = str(error) if not isinstance(error, RecursionError) else "nested too deeply"
         raise DataError(f"{path} is not JSON ({reason}); correct it") from error
     if not isinstance(values, dict):
         raise DataError(
-            f'{path}: CmdStan JSON is an object, such as {{"N": 2, "y": [1, 2]}}, and this is '
-            f"a {type(values).__name__}; for a table of records, declare the program's data in "
-            "a .toml file next to the program"
+            f'{path}: CmdStan JSON must be an object, such as {{"N": 2, "y": [1, 2]}}, got '
+            f"{type(values).__name__}; correct it"
         )
     return Data(values, source=str(path), sha256=digest(text), **about)
 
@@ -709,7 +712,9 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
 def to_frame(data: Data) -> pd.DataFrame:
     """Return the columns of the table that are used: labels as text, values as numbers."""
     if data.table is None:
-        raise DataError("these data are not a table")
+        raise DataError(
+            "the data are a data block, not a table, so they have no columns; give a table"
+        )
     of_labels = {labels.column: labels.of_rows for labels in data.labels.values()}
     return pd.DataFrame(
         {

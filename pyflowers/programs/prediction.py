@@ -266,9 +266,9 @@ def rule_of(program: Program) -> PredictionRule:
     rule = program.declaration.prediction
     if rule is None:
         raise ConfigError(
-            f"{program.name} does not declare how rows of a table are predicted; add to "
-            f'{program.declared_in}: [prediction] with family = "..." and linear_predictor = '
-            '"...", see the guide to predictions'
+            f"{program.name} does not declare how rows of a table are predicted; add [prediction] "
+            f'with family = "..." and linear_predictor = "..." to {program.declared_in} (see the '
+            "guide to predictions)"
         )
     return rule
 
@@ -379,7 +379,7 @@ def _rows_of(
                 row = int(np.argmax(codes[name] >= known[name]))
                 raise DataError(
                     f"{table.where(row)}: {theirs.column} is {added[0]!r}, which is not in the "
-                    f"fit; the labels of the fit are {', '.join(its.names[:10])}"
+                    f"fit; its labels are {', '.join(its.names[:10])}{', …' * (len(its) > 10)}"
                 )
             continue
         per = getattr(source, "per", None)

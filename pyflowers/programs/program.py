@@ -53,7 +53,8 @@ class Program(Shown):
     declared_in : str
         Origin of the declaration for messages, usually its file.
     reference : str
-        The name of a shipped program, a path or a formula, from which the program can be reopened.
+        The name of a shipped program, a path or a formula, from which, with its table for a
+        formula, the program can be reopened.
     include_paths : tuple of Path
         Folders that are searched for included files.
     python : Capabilities
@@ -488,8 +489,8 @@ class Program(Shown):
         """
         if not isinstance(given, Mapping | None):
             raise ConfigError(
-                f"priors: a {type(given).__name__} is not a mapping of names to numbers, such as "
-                '{"mu_sd": 10}'
+                'priors must be a mapping of names to numbers, such as {"mu_sd": 10}, got '
+                f"{type(given).__name__}"
             )
         priors = self.declaration.priors
         values = {name: prior.value for name, prior in priors.items()}
@@ -598,7 +599,10 @@ class Program(Shown):
 
     @cached_property
     def parametrisations(self) -> dict[str, str]:
-        """The variables of the data block (0 or 1) that choose a parametrisation, by group."""
+        """The 0/1 variables of the data block that choose a parametrisation, by group.
+
+        Plain ``centered`` is for all groups, under that name.
+        """
         return {
             name.removeprefix("centered_"): name
             for name, variable in self.source.blocks.data.items()
@@ -626,17 +630,26 @@ class Program(Shown):
         if centered is None:
             return {}
         choices, data = self.parametrisations, self.declaration.data
-        named = {str(d.index_of): choices[n] for n, d in data.items() if n in choices}
+        groups = {str(d.index_of): choices[n] for n, d in data.items() if n in choices}
         if not choices:
             raise ConfigError(
-                f"centered: {self.name} has no such choice; it needs int centered in its data block"
+                f"centered: {self.name} has no such choice; leave it out, or declare int centered "
+                "in the data block"
             )
         asked = centered if isinstance(centered, Mapping) else dict.fromkeys(choices, centered)
-        named |= choices
+        named = groups | choices
         for name, value in asked.items():
+            if name not in named and [*choices] == ["centered"]:
+                raise ConfigError(
+                    f"centered {name}: {self.name} has one choice for all groups; give True or "
+                    "False instead of a mapping"
+                )
             if name not in named:
-                known = ", ".join(choices)
-                raise ConfigError(f"centered {name}: the groups that have a choice are {known}")
+                shown = {variable: key for key, variable in (*choices.items(), *groups.items())}
+                known = ", ".join(shown.values())
+                raise ConfigError(
+                    f"centered {name}: {self.name} has no such choice; it has one for {known}"
+                )
             if not isinstance(value, bool | np.bool_):
                 raise ConfigError(f"centered must be True or False, got {value!r}")
         return {named[name]: int(value) for name, value in asked.items()}

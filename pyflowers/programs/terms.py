@@ -92,7 +92,7 @@ def read_terms(text: str) -> Terms:
         found = [list(term.factors) for term in Formula(hidden)]
     except (FormulaicError, AttributeError, SyntaxError, ValueError, RecursionError):
         word = next(filter(keyword.iskeyword, _WORD.findall(hidden)), "")
-        remedy = f"put the column {word} into backticks" if word else _WELL_FORMED
+        remedy = f"put the column {word!r} into backticks" if word else _WELL_FORMED
         raise ConfigError(f"terms {text!r} cannot be read; {remedy}") from None
     columns, offsets, kept = dict[str, None](), list[str](), list[str]()
     for factors in found:
@@ -114,7 +114,7 @@ def read_terms(text: str) -> Terms:
             kept.append(":".join(map(quote, shown)))
     words = {quoted.get(word, word) for word in _WORD.findall(outside_brackets(hidden))}
     for name in sorted(words - {*columns, "_", "0", "1"}):
-        raise ConfigError(f"terms {text!r}: {name} is subtracted, but is no term; leave it out")
+        raise ConfigError(f"terms {text!r}: {name} is subtracted, but not in the sum; leave it out")
     if INTERCEPT in columns:
         raise ConfigError(
             f"terms {text!r}: {INTERCEPT} is the column of ones that 1 stands for; give the "
@@ -176,7 +176,7 @@ def _refuse_unreadable(text: str) -> None:
         if depth > 10:
             raise ConfigError(f"{where}brackets are nested too deeply; write the terms out")
     if re.search(r"(?<!\w)\(\s*\)", plain):
-        raise ConfigError(f"{where}there is an empty bracket; leave it out")
+        raise ConfigError(f"{where}there are empty brackets; leave them out")
     number = re.search(r"(?<![\w.])(?![01](?![\w.]))\d[\d.]*(?![\w.])", outside_brackets(text))
     if number:
         raise ConfigError(
@@ -190,7 +190,8 @@ def _refuse_unreadable(text: str) -> None:
         raise ConfigError(f"{where}the terms cannot be read; {_WELL_FORMED}") from None
     if num > MOST_COLUMNS:
         raise ConfigError(
-            f"{where}the products have {num:,} terms; write those that you need with :"
+            f"{where}the products have {num:,} terms, more than {MOST_COLUMNS:,}; write those that "
+            "you need with :"
         )
 
 
@@ -332,8 +333,8 @@ def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -
         yield from _names(node.operand, factor, text, allows_arithmetic=True)
     else:
         raise ConfigError(
-            f"terms {text!r}: {factor} is not supported in a term; arithmetic of columns goes "
-            "into I(...), such as I(x**2), and a name that is not a plain word into backticks"
+            f"terms {text!r}: {factor} is not supported in a term; put arithmetic on columns into "
+            "I(...), such as I(x**2), and names that are not plain words into backticks"
         )
 
 
@@ -351,7 +352,9 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     if not call.args or any(isinstance(each, ast.Starred) for each in call.args):
         raise ConfigError(f"{where}{factor} names no column; give it one")
     if name == "C" and not isinstance(call.args[0], ast.Name):
-        raise ConfigError(f"{where}C turns only a column into a factor; make {factor} a column")
+        raise ConfigError(
+            f"{where}C turns only a column into a factor; make the argument of {factor} a column"
+        )
     yield from _names(call.args[0], factor, text, allows_arithmetic=True)
     first = {"poly": "degree", "bs": "df"}.get(name)
     options = [(first, each) for each in call.args[1:]]
@@ -361,7 +364,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     for key, value in options:
         if key not in known or key in found or not isinstance(value, ast.Constant):
             takes = " and ".join(f"{each}=…" for each in known) or "nothing"
-            quotes = ", a level in quotes or a number" if name == "C" else ""
+            quotes = ", where … is a level in quotes or a number" if name == "C" else ""
             raise ConfigError(
                 f"{where}{name} takes {takes} in addition to its column{quotes}; correct {factor}"
             )

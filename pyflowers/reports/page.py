@@ -225,7 +225,7 @@ def to_svg(figure: Figure) -> str:
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(buffer, format="svg", dpi=RASTER_DPI, metadata=nothing)
     svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]  # without the XML prologue and the document type
+    svg = svg[svg.index("<svg") :]  # without the XML declaration and the document type
     light, dark = _colours(LIGHT), _colours(DARK)
     # Only tags are changed: a user's labels are escaped text between them.
     svg = re.sub(r"<[^>]*>", lambda tag: _slim(tag[0], light), svg)

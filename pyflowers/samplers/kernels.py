@@ -226,23 +226,23 @@ def choose(
 def count(name: str, value: int, at_least: int = 1) -> None:
     """Raise ConfigError unless `value` is a whole number of at least `at_least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-        raise ConfigError(f"{name} must be a whole number of at least {at_least}, got {value}")
+        raise ConfigError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
 
 
 def numbers(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
     """Return a copy of `value` as finite floats, or raise ConfigError."""
+    kind = "numbers" if ndim is None else ("a number", "a vector", "a matrix")[ndim]
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ConfigError(f"{name} must be numbers, got {value!r}") from error
+        raise ConfigError(f"{name} must be {kind}, got {value!r}") from error
     if array.dtype.kind not in "biuf":
-        raise ConfigError(f"{name} must be numbers, got {value!r}")
+        raise ConfigError(f"{name} must be {kind}, got {value!r}")
     if array.size == 0:
         raise ConfigError(f"{name} must not be empty")
     if not np.isfinite(array).all():
         raise ConfigError(f"{name} must be finite, but holds {array[~np.isfinite(array)][0]}")
     if ndim is not None and array.ndim != ndim:
-        kind = ("a number", "a vector", "a matrix")[ndim]
         raise ConfigError(f"{name} must be {kind}, but its shape was {array.shape}")
     return array.astype(np.float64)
 

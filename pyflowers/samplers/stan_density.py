@@ -249,7 +249,8 @@ class StanDensity:
             value, shape = np.asarray(parameters[name], dtype=np.float64), self.dims[name]
             leading = value.shape[: value.ndim - len(shape)]
             if value.shape != (*leading, *shape):
-                raise ConfigError(f"{name} must be shaped (…, {shape}), got {value.shape}")
+                sizes = ", ".join(map(str, shape))
+                raise ConfigError(f"{name} must be shaped (…, {sizes}), got {value.shape}")
             flat = value.reshape((math.prod(leading), *shape))
             by_last = flat.transpose(0, *range(len(shape), 0, -1))
             columns.append(by_last.reshape(len(flat), math.prod(shape)))

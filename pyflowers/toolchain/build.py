@@ -162,7 +162,7 @@ def compile_library(source: Source) -> Path:
     Raises
     ------
     ToolchainError
-        If there is no compiler, or the embedded toolchain does not exist for this machine.
+        If there is no compiler, or no embedded toolchain for this machine.
     CompileError
         With the compiler's message, if it does not compile.
     """

@@ -176,13 +176,13 @@ def require_own(path: Path) -> None:
     other = "set PYFLOWERS_CACHE to a folder of your own"
     if found.st_uid != os.geteuid():
         raise ToolchainError(
-            f"{path}: the cache belongs to the user with id {found.st_uid} and not to you, and "
-            f"programs in it are run; {other}"
+            f"{path}: the cache belongs to another user (id {found.st_uid}), and pyflowers would "
+            f"run that user's programs; {other}"
         )
     if not stat.S_ISLNK(found.st_mode) and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ToolchainError(
-            f"{path}: other users can write into the cache, and programs in it are run; run "
-            f"chmod -R go-w {shlex.quote(str(path))}, or {other}"
+            f"{path}: other users can write into the cache, and pyflowers would run their "
+            f"programs; run chmod -R go-w {shlex.quote(str(path))}, or {other}"
         )
 
 
@@ -196,7 +196,7 @@ def locked(folder: Path) -> Iterator[None]:
         If the cache cannot be written, or another user owns or can write to the lock or its folder.
     """
     lock = folder.parent / f".{folder.name}.lock"
-    remedy = "free space or set PYFLOWERS_CACHE to another folder"
+    remedy = "free some space, or set PYFLOWERS_CACHE to another folder"
     try:
         # The cache must be private even if the umask is permissive.
         for parent in reversed((folder.parent, *folder.parent.parents)):

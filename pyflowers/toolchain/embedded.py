@@ -116,8 +116,8 @@ def wheel_for(system: str, machine: str) -> Pinned:
             return Pinned("macosx_15_0_arm64", (_MACOS_14, _MACOS_15))
         return Pinned("macosx_14_0_arm64", (_MACOS_14,))
     raise ToolchainError(
-        f"the embedded CmdStan does not exist for {system} {machine}; install the official one "
-        "with pyflowers setup --official"
+        f"there is no embedded CmdStan for {system} {machine}; install the official one with "
+        "pyflowers setup --official"
     )
 
 

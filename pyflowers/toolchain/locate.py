@@ -66,7 +66,9 @@ def find_cmdstan(path: str | Path | None = None) -> CmdStan:
     """
     if path is not None and path != "embedded":
         if not isinstance(path, str | Path):
-            raise ToolchainError(f"--cmdstan: a {type(path).__name__} is not a path; name a folder")
+            raise ToolchainError(
+                f"--cmdstan must be a folder or 'embedded', got {type(path).__name__}"
+            )
         return _open(Path(path), "--cmdstan")
     found = _installed() if path is None else None
     return found or _open(install_embedded(), "embedded")
@@ -126,9 +128,12 @@ def _open(path: Path, origin: str) -> CmdStan:
         )
     version = ".".join(match.groups())
     if (int(match[1]), int(match[2])) < OLDEST:
+        # A CmdStan that was named takes precedence over one that setup would install.
+        named = origin in ("--cmdstan", "CMDSTAN")
+        remedy = "name a newer one" if named else "run pyflowers setup --official"
         raise ToolchainError(
             f"{origin}: CmdStan {version} in {path} is older than {OLDEST[0]}.{OLDEST[1]}; "
-            "run pyflowers setup --official, or pass --cmdstan embedded"
+            f"{remedy}, or pass --cmdstan embedded"
         )
     return CmdStan(path, version, origin)
 

@@ -40,8 +40,9 @@ exit "$status"
 """
 """Reading descriptor 3 ends when the parent ends. Killing 0 kills the shell's own process group.
 
-Until the watch is running, the shell must survive a signal, such as a Ctrl-C to the whole group;
-otherwise nothing would be left to kill the child. The watch survives all of these signals.
+Until the watch is running, the shell must survive signals, such as the SIGINT that Ctrl-C sends to
+the whole group; otherwise nothing would be left to kill the child. The watch survives all of these
+signals.
 """
 
 SECONDS_TO_DIE = 2.0

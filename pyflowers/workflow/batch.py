@@ -103,7 +103,7 @@ class BatchConfig(Models):
     repeats : int
         How many times each combination is fitted, each time with a different seed.
     time_limit : float or None
-        Longest time of a fit in seconds. Default: no limit.
+        The longest that a fit may take, in seconds. Default: no limit.
     retries : int
         How many times a fit is started again after its process has ended unexpectedly.
     folder : path or None

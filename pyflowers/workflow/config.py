@@ -95,9 +95,11 @@ def refuse_twice(names: Iterable[str], what: str, named: str) -> None:
     named : str
         The reason: which results are named after them.
     """
-    counts = Counter(names)
-    if counts and max(counts.values()) > 1:
-        raise ValueError(f"a {what} appears twice; name each once ({named})")
+    twice = [name for name, num in Counter(names).items() if num > 1]
+    if twice:
+        raise ValueError(
+            f"more than one {what} is called {twice[0]!r}, but {named}; rename one or leave it out"
+        )
 
 
 class SamplerConfig(SamplerOptions):
@@ -226,7 +228,7 @@ class Experiment(Models):
     priors : mapping of str to mapping
         For each model, the hyperparameters to change.
     data, sampler, output : table
-        See the section of this name.
+        See the section with this name.
     interval : float
         Probability of the intervals that tables, figures and the report show.
     """

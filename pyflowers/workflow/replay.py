@@ -253,7 +253,7 @@ def data_changes(before: Data, now: Data) -> list[str]:
         changes = [f"{now.where(moved)}: the rows are in a different order from here on"]
     if len(changes) > MOST_ROWS_NAMED:
         left = len(changes) - MOST_ROWS_NAMED
-        changes = [*changes[:MOST_ROWS_NAMED], f"and {left} more changes"]
+        changes = [*changes[:MOST_ROWS_NAMED], f"and {left} more change{'s' * (left > 1)}"]
     return changes
 
 

@@ -208,6 +208,7 @@ def test_a_column_of_two_numbers_is_compared_at_both():
     frame = FRAME.assign(treated=(FRAME.sex == "m") * 1)
     fit = fit_of("y ~ treated", frame=frame)
     assert pyflowers.effects(fit).table().index.tolist() == [("treated", "1 - 0")]
+    assert pyflowers.effects(fit, step=1).table().index.tolist() == [("treated", "+ 1")]
 
 
 @pytest.mark.parametrize(
@@ -217,15 +218,15 @@ def test_a_column_of_two_numbers_is_compared_at_both():
         (("y",), {}, "'y' is not a covariate of hit_x_times_sex_1_site_bernoulli; its"),
         (("y",), {}, "its covariates are x, sex"),
         (("x", "sex"), {"between": (1, 2)}, "between compares two values of one column"),
-        (("x",), {"between": ("low", "high")}, "between takes two values of x"),
+        (("x",), {"between": ("low", "high")}, "between takes two numbers for x"),
         (("sex",), {"between": ("f", "x")}, "'x' is not a level of sex; choose two of f, m"),
-        (("x",), {"step": "mean"}, "step takes a nonzero number or sd, got 'mean'"),
-        (("x",), {"step": 0}, "step takes a nonzero number or sd, got 0"),
-        (("sex",), {"slopes": True}, "effects: sex is a factor; leave --slopes out"),
-        (("x",), {"slopes": True, "scale": "ratio"}, "slopes are derivatives"),
-        (("x",), {"scale": "log"}, "scale must be difference, ratio, odds ratio, got 'log'"),
+        (("x",), {"step": "mean"}, "step must be a finite number other than 0, or 'sd', got"),
+        (("x",), {"step": 0}, "step must be a finite number other than 0, or 'sd', got 0"),
+        (("sex",), {"slopes": True}, "effects: --slopes does not apply to sex, which is a factor"),
+        (("x",), {"slopes": True, "scale": "ratio"}, "cannot be combined with slopes"),
+        (("x",), {"scale": "log"}, "scale must be one of difference, ratio, odds ratio, got 'log'"),
         (("x",), {"rope": (1, -1)}, "rope takes two numbers, the smaller first"),
-        (("x",), {"groups": "some"}, "groups must be data, none, population"),
+        (("x",), {"groups": "some"}, "groups must be one of data, none, population"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(columns, options, words):
@@ -234,9 +235,9 @@ def test_what_cannot_be_compared_is_refused(columns, options, words):
 
 
 def test_scales_need_what_they_compare():
-    with pytest.raises(ConfigError, match="gaussian has none; take the difference"):
+    with pytest.raises(ConfigError, match="family gaussian does not have; use scale 'difference'"):
         pyflowers.effects(fit_of("y ~ x"), scale="odds ratio")
-    with pytest.raises(ConfigError, match="needs expected values above 0; take the difference"):
+    with pytest.raises(ConfigError, match="needs expected values above 0; use scale"):
         pyflowers.effects(fit_of("y ~ x"), between=(-300, 300), scale="ratio")
     with pytest.raises(ConfigError, match="depends on no columns except groups"):
         pyflowers.effects(fit_of("y ~ 1 + (1 | site)"))
@@ -326,8 +327,8 @@ def test_figures_of_conditional_effects(theme):
     rows = plots.conditional_effects(fit, "dose", theme=theme)
     assert [each.get_text() for each in rows.axes[0].get_yticklabels()] == ["high", "low", "zero"]
     for options, words in (
-        ({"by": "site"}, "by takes a different column"),
-        ({"by": "x"}, "by takes a different column"),
+        ({"by": "site"}, "by must be a covariate other than x"),
+        ({"by": "x"}, "by must be a covariate other than x"),
         ({"by": "dose", "spread": "site"}, "by and spread cannot be combined"),
         ({"spread": "dose"}, "spread must be a column of groups (site), got 'dose'"),
     ):

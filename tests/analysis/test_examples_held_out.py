@@ -66,7 +66,7 @@ def rats_evidence(kept):
         -1,
     ).reshape(-1, 3)
     s2 = np.exp(-log_tau)
-    # The priors of the precisions, which are Gamma(0.001, 0.001), on the log scale, and of both
+    # The priors: Gamma(0.001, 0.001) for the precisions, on the log scale, and N(0, 10⁶) for both
     # means.
     total = (0.001 * log_tau - 0.001 * np.exp(log_tau)).sum(-1)
     information = np.tile(np.eye(2) / 1e6, (len(s2), 1, 1))

@@ -285,7 +285,7 @@ def test_what_cannot_be_left_out_is_refused(own_program):
     with pytest.raises(ConfigError, match="plant has a single group"):
         leave_one_group_out([one])
     flat = pyflowers.fit("multilevel_normal", LECTURE, **how)
-    with pytest.raises(ConfigError, match="sigma2_plant: under its flat prior a new group"):
+    with pytest.raises(ConfigError, match="sigma2_plant: under its flat prior, a new group"):
         leave_one_group_out([flat])
     block = {name: iid.data[name] for name in iid.program.source.blocks.data}
     of_json = pyflowers.fit("iid_normal", block, **how)

@@ -165,10 +165,10 @@ WRONG = [
         'models = ["iid_normal"]\n[priors.iid_normal]\nmu_std = 5',
         "prior mu_std: iid_normal has no such prior",
     ),
-    ('models = ["a/m.stan", "b/m.stan"]', "models: a model appears twice; name each once .tasks"),
+    ('models = ["a/m.stan", "b/m.stan"]', "models: more than one model is called 'm', but tasks"),
     (
         'models = ["iid_normal"]\n[[variants]]\nname = "a"\n[[variants]]\nname = "a"',
-        "variants: a variant appears twice; name each once",
+        "variants: more than one variant is called",
     ),
 ]
 

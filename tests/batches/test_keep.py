@@ -69,7 +69,7 @@ REFUSED = [
     ({"a": ["b", "c\0d"]}, "its column a contains a NUL character; remove it"),
     ({"a": "c\0d"}, "its column a contains a NUL character; remove it"),
     ({"a": np.array([1, 2**63], "u8")}, f"its column a has a number above {2**63 - 1}; give it"),
-    (FRAME["mean"], "it returned a Series; return a DataFrame or a mapping"),
+    (FRAME["mean"], "it must return a DataFrame or a mapping, got Series"),
 ]
 
 

@@ -284,7 +284,7 @@ def test_damage_is_a_sentence(tmp_path):
     assert len(raw) > 100_000
     raw[-50_000:] = b"\xff" * 50_000
     path.write_bytes(raw)
-    with pytest.raises(ConfigError, match=r"ledger\.sqlite cannot be read .*; check the disk"):
+    with pytest.raises(ConfigError, match=r"ledger\.sqlite cannot be read .*; check that the file"):
         batch.ledger()
     broken = Outcome("key 0", tables={"t": b"nonsense"})
     with pytest.raises(DataError, match=r"a table t is damaged .*; run the batch in a new folder"):

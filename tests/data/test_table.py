@@ -118,7 +118,7 @@ BAD_FILES = [
     ("t.json.gz", gzip.compress(b"[]", mtime=0), "does not show the format"),
     ("t.parquet", b"PAR1 and no more", "cannot be read as PARQUET"),
     *(
-        ("t.csv.gz", content, "not a complete gzip file")
+        ("t.csv.gz", content, "is damaged or not a gzip file")
         for content in (HEADER.encode(), WHOLE[:-20], WHOLE[:30] + b"x" * 30, b"\x1f\x8b")
     ),
     (
@@ -228,7 +228,7 @@ def test_a_table_with_decimal_commas_is_read_as_told(tmp_path, name, sep, encodi
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("t.csv", {"sep": ";;"}, "--sep must be one character or 'tab', got ';;'"),
+        ("t.csv", {"sep": ";;"}, "--sep must be one printable character or 'tab', got ';;'"),
         ("t.csv", {"decimal": ";"}, "--decimal must be '.' or ',', got ';'"),
         ("t.csv", {"encoding": "utf-99"}, "cannot be read as CSV: unknown encoding: utf-99"),
         ("t.csv", {"encoding": "ascii"}, "is not ascii text; name its encoding"),

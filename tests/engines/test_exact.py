@@ -367,7 +367,7 @@ def test_a_program_without_the_capability_is_refused(own):
     [
         (
             STAN + "generated quantities { real q = 1 - p; }",
-            "q is in its program, but not in its closed form",
+            "q is in the program, but not in its closed form",
         ),
         (
             STAN.replace(" p;", " q;").replace(", p)", ", q)"),

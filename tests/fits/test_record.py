@@ -90,7 +90,7 @@ DAMAGES = [
 ]
 
 
-NO_RECORD = "is not a run folder (run.json: "
+NO_RECORD = "run.json cannot be read ("
 TEXTS = [
     ("", NO_RECORD),
     ("{", NO_RECORD),

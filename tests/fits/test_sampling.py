@@ -58,7 +58,7 @@ def test_a_file_is_read_as_the_command_reads_it(tmp_path):
         pyflowers.fit("iid_normal", frame(), sep=";")
     compared = pyflowers.compare("iid_normal", path, approximations=False, **roles, **how)
     assert compared.nuts.record.data.reading == how
-    with pytest.raises(ConfigError, match="sep: nuts is a finished fit; leave this argument out"):
+    with pytest.raises(ConfigError, match="sep cannot be combined with nuts, which is a finished"):
         pyflowers.compare("iid_normal", nuts=fit, sep=";")
 
 
@@ -147,7 +147,7 @@ def test_bad_input_is_refused_before_anything_is_compiled(monkeypatch):
     for error, message, call in (
         (ConfigError, "no such prior", {"priors": {"tau": 1}}),
         (ConfigError, "unknown key drwas", {"drwas": 1}),
-        (DataError, "a list is not a table", {"data": [1, 2]}),
+        (DataError, "data must be a file, a DataFrame or a mapping, got list", {"data": [1, 2]}),
     ):
         with pytest.raises(error, match=message):
             pyflowers.fit("iid_normal", **{"data": frame(), "engine": "cmdstan", **call})

@@ -227,7 +227,7 @@ def test_a_plant_without_data_is_predicted():
         posterior.quantile("sigma2_plant", P)[:, 1], sigma2_plant.ppf(P), rtol=1e-4
     )
     assert posterior.sd("mu_plant")[1] > posterior.sd("mu_plant")[0]
-    # mu_plant[b] is N(mu, sigma2) given the others, so its variance is var mu + E sigma2.
+    # Given mu and sigma2, mu_plant[b] is N(mu, sigma2), so its variance is var mu + E sigma2.
     expected = posterior.sd("mu") ** 2 + posterior.mean("sigma2")
     assert posterior.sd("mu_plant")[1] ** 2 == pytest.approx(float(expected), rel=1e-4)
 
@@ -587,13 +587,13 @@ ERRORS = [
     (lambda: PoissonSampler([1, 2], [1, -1]).draw(5, rng()), DataError, r"counts\[1\]"),
     (lambda: PoissonSampler([1, 2], [1, 0]).draw(5, rng()), DataError, "no months"),
     (lambda: PoissonSampler([1, 2], [1, 1]).draw(0, rng()), ConfigError,
-     "num_draws is 0"),
+     "num_draws must be a whole"),
     (lambda: NormalSampler(SufficientStatistics([2], [0], [1])).draw(5, rng()),
      DataError, "plant 1: 2 observations leave sigma2_plant without a proper posterior"),
     (lambda: draw_normal([[1.0, 2.0]], None, 5, rng()), DataError, "one data set"),
     (lambda: draw_normal([1.0, 2.0], NormalPrior(mu0=np.zeros(2)), 5, rng()), ConfigError,
      "prior contains arrays"),
-    (lambda: draw_normal([1.0, 2.0], None, 0, rng()), ConfigError, "num_draws is 0"),
+    (lambda: draw_normal([1.0, 2.0], None, 0, rng()), ConfigError, "num_draws must be a whole"),
 ]  # fmt: skip
 
 

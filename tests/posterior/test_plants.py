@@ -156,7 +156,7 @@ def test_a_plant_without_months_says_nothing():
 
 
 NUM = 5000
-# Kolmogorov's statistic times sqrt(N) is above 2.6 once in 400,000 samples.
+# Kolmogorov's statistic times sqrt(N) is above 2.6 about once in 370,000 samples.
 LARGEST_DISTANCE = 2.6
 
 

@@ -194,7 +194,7 @@ def test_an_index_of_groups_in_groups(own_program):
     assert data["region"].tolist() == [1, 2]
     assert (data["N"], data["P"], data["R"]) == (3, 2, 2)
     assert data.dims["region"] == ("plot",)
-    with pytest.raises(DataError, match="plot 'a' has more than one region; it must have one"):
+    with pytest.raises(DataError, match="row 3: plot 'a' has more than one region; give it one"):
         program.read(frame.assign(region=["s", "n", "n"]))
 
 
@@ -289,8 +289,8 @@ def test_json_and_a_mapping_are_the_data_block(trial, tmp_path):
     [
         ("{", "is not JSON"),
         ("", "is not JSON"),
-        ("3", "CmdStan JSON is an object, such as"),
-        ('"a"', "this is a str"),
+        ("3", "CmdStan JSON must be an object, such as"),
+        ('"a"', "got str; correct it"),
         ('{"a":' * 100_000, "is not JSON \\(nested too deeply\\)"),
         ('{"N": ' + "1" * 5000 + "}", "is not JSON"),
     ],
@@ -316,9 +316,9 @@ def test_json_that_is_no_data_block(trial, tmp_path, text, message):
         ({"y": np.array([3], "timedelta64[D]")}, "data y holds timedelta64"),
         ({"y": {1, 2}}, "data y is not an array of numbers"),
         ({"y": object()}, "data y is not an array of numbers"),
-        ([1, 2], "data: a list is not a table; give a file, a DataFrame or a mapping"),
-        (3, "data: a int is not a table"),
-        (np.zeros(3), "data: a ndarray is not a table"),
+        ([1, 2], "data must be a file, a DataFrame or a mapping, got list"),
+        (3, "data must be a file, a DataFrame or a mapping, got int"),
+        (np.zeros(3), "data must be a file, a DataFrame or a mapping, got ndarray"),
     ],
 )
 def test_what_is_no_data(trial, data, message):

@@ -171,7 +171,9 @@ def test_priors_have_defaults_and_take_numbers_of_any_type(own_program):
         "data { int K; vector[K] s; } parameters { vector[K] a; } model { a ~ normal(0, s); }",
         '[priors]\n"s[1]" = { value = 1 }\n"s[2]" = { value = 1 }\n',
     )
-    with pytest.raises(ConfigError, match=r"prior s: the data block has 3 values, but \S+ declares 2"):
+    with pytest.raises(
+        ConfigError, match=r"prior s: the data block has 3 values, but \S+ declares 2"
+    ):
         vector.resolve_priors(None, vector.read({"K": 2, "s": [1, 2, 3]}))
     with pytest.raises(ConfigError, match="bare declares no priors; list its hyperparameters"):
         own_program("bare", BARE).resolve_priors({"s": 1})
@@ -207,8 +209,8 @@ def test_the_declared_prior_of_a_parameter(trial):
         ("absent.stan", ConfigError, "no such Stan program; check the path"),
         ("a\0b.stan", ConfigError, "not a path that can be opened"),
         ("x" * 300 + ".stan", ConfigError, "not a path that can be opened|no such Stan program"),
-        (3, ConfigError, "program: a int is neither a name nor a path"),
-        (None, ConfigError, "program: a NoneType is neither a name nor a path"),
+        (3, ConfigError, "program must be a name, a path or a formula, got int"),
+        (None, ConfigError, "program must be a name, a path or a formula, got NoneType"),
     ],
 )
 def test_what_names_no_program(reference, error, message):

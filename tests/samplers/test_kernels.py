@@ -100,7 +100,7 @@ class Column:
 ERRORS = [
     (lambda: HMC(NORMAL, -1, 3), "step_size must be positive, but holds -1"),
     (lambda: HMC(NORMAL, float("nan"), 3), "step_size must be finite, but holds nan"),
-    (lambda: HMC(NORMAL, "0.1", 3), "step_size must be numbers, got '0.1'"),
+    (lambda: HMC(NORMAL, "0.1", 3), "step_size must be a number, got '0.1'"),
     (lambda: HMC(NORMAL, [0.1, 0.2], 3), r"step_size must be a number, but its shape was \(2,\)"),
     (lambda: HMC(NORMAL, 0.1, 0), "num_steps must be a whole number of at least 1, got 0"),
     (lambda: HMC(NORMAL, 0.1, 2.5), "num_steps must be a whole number of at least 1, got 2.5"),

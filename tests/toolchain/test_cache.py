@@ -37,7 +37,7 @@ def test_a_cache_that_others_can_write_is_refused_with_the_remedy(cache, mode):
 @root_only
 def test_a_cache_of_another_user_is_refused_with_the_remedy(cache):
     os.chown(cache, 12345, 12345)
-    with pytest.raises(ToolchainError, match=r"belongs to the user with id 12345 .* set PYFLOWERS"):
+    with pytest.raises(ToolchainError, match=r"belongs to another user .id 12345.* set PYFLOWERS"):
         find_cmdstan("embedded")
     assert list(cache.iterdir()) == []
 

@@ -145,7 +145,7 @@ def test_a_wheel_of_pyflowers_works_without_a_checkout(tmp_path, cmdstan):
     assert done.stdout.count(str(target)) == 2
 
 
-# An index that serves several files of one version, tag and name
+# An index that serves several files of one version, whose names differ only in the order of tags
 
 TAGS = (
     "manylinux2014_x86_64.manylinux_2_17_x86_64",

@@ -50,7 +50,7 @@ def test_a_folder_that_is_none_or_too_old(homes):
 
 def test_another_platform_is_pointed_to_the_official_cmdstan(monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Windows")
-    with pytest.raises(ToolchainError, match=r"does not exist for Windows.*setup --official"):
+    with pytest.raises(ToolchainError, match=r"no embedded CmdStan for Windows.*setup --official"):
         embedded.install_embedded()
 
 

@@ -51,8 +51,14 @@ def test_an_empty_file_is_the_default(write):
         ("[smapler]\nseed = 1", "unknown key smapler; did you mean sampler?"),
         ("models = []", "models must name at least one, got []"),
         ("models = 'x'", "models must be a list, got 'x'"),
-        ("models = ['iid_normal', 'iid_normal']", "models: a model appears twice; name each once"),
-        ("models = ['a/x.stan', 'b/x.stan']", "models: a model appears twice; name each once (run"),
+        (
+            "models = ['iid_normal', 'iid_normal']",
+            "models: more than one model is called 'iid_normal'",
+        ),
+        (
+            "models = ['a/x.stan', 'b/x.stan']",
+            "models: more than one model is called 'x', but run folders",
+        ),
         (
             "models = ['iid_norml']",
             "models: no program is named 'iid_norml'; did you mean iid_normal",

@@ -241,7 +241,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
                 "row 12 (3, 5) is new",
                 "row 5 (1, 4) is gone",
                 "row 9 (2, 4) is gone",
-                "and 1 more changes",
+                "and 1 more change",
             ],
         ),
     ],

@@ -42,7 +42,8 @@ def table_of(record: type[BaseModel]) -> list[str]:
             default = "required"
         elif value.startswith("table ("):
             default = "see below"
-        meaning = field.get("description") or meanings.get(key, "")
+        # A value that is None in Python is null in a file.
+        meaning = re.sub(r"\bNone\b", "`null`", field.get("description") or meanings.get(key, ""))
         rows.append(f"| `{key}` | {value} | {default} | {meaning} |".replace("``", "`"))
     return rows
 
@@ -54,38 +55,51 @@ def _default(record: type[BaseModel], key: str, field: dict[str, Any]) -> Any:
     return factory() if factory is not None else None  # type: ignore[call-arg]
 
 
-def kind(field: dict[str, Any], schema: dict[str, Any]) -> str:
+def kind(field: dict[str, Any], schema: dict[str, Any], *, plural: bool = False) -> str:
     """Describe in words the values that a field allows."""
     if "$ref" in field:
-        return _referred(field["$ref"], schema)
+        return _referred(field["$ref"], schema, plural=plural)
     if "anyOf" in field or "oneOf" in field:
         options = field.get("anyOf") or field["oneOf"]
-        told = [kind(each, schema) for each in options if each.get("type") != "null"]
-        return " or ".join(dict.fromkeys(told))
+        told = [kind(each, schema, plural=plural) for each in options if each.get("type") != "null"]
+        return _either(list(dict.fromkeys(told)))
     if "enum" in field:
         return ", ".join(f'`"{each}"`' for each in field["enum"])
     if "const" in field:
         return f"`{json.dumps(field['const'])}`"
     if field.get("type") == "array":
-        return f"list of {kind(field.get('items', {}), schema)}"
+        inner = kind(field.get("items", {}), schema, plural=True)
+        return f"{'lists' if plural else 'list'} of {inner}"
     if field.get("type") == "object" and "additionalProperties" in field:
-        inner = field["additionalProperties"]
-        return f"table of {kind(inner, schema) if isinstance(inner, dict) else 'values'}"
+        values = field["additionalProperties"]
+        inner = kind(values if isinstance(values, dict) else {}, schema, plural=True)
+        return f"{'tables' if plural else 'table'} of {inner}"
     names = {
-        "string": "text",
+        "string": "string",
         "integer": "whole number",
         "number": "number",
-        "boolean": "true or false",
+        "boolean": "boolean" if plural else "true or false",
         "object": "table",
     }
     name = "path" if field.get("format") == "path" else names.get(field.get("type", ""), "value")
-    return name + _bounds(field)
+    return name + ("s" if plural else "") + _bounds(field)
 
 
-def _referred(reference: str, schema: dict[str, Any]) -> str:
+def _referred(reference: str, schema: dict[str, Any], *, plural: bool) -> str:
     name = reference.rsplit("/", 1)[1]
     target = schema["$defs"][name]
-    return f"table ({name})" if "properties" in target else kind(target, schema)
+    if "properties" in target:
+        return f"{'tables' if plural else 'table'} ({name})"
+    return kind(target, schema, plural=plural)
+
+
+def _either(told: list[str]) -> str:
+    """Join alternatives; those that differ only in the bracket at the end share one noun."""
+    parts = [re.fullmatch(r"(\w+) \((\w+)\)", each) for each in told]
+    names = [part[2] for part in parts if part]
+    if len(told) > 1 and len(names) == len(told) and len({part[1] for part in parts if part}) == 1:
+        return f"{told[0].partition(' ')[0]} ({', '.join(names[:-1])} or {names[-1]})"
+    return (", or " if any(" or " in each for each in told) else " or ").join(told)
 
 
 def _bounds(field: dict[str, Any]) -> str:

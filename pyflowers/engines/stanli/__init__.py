@@ -181,8 +181,8 @@ def interpreted(source: Source) -> StanliProgram:
     if reused:  # stanli 0.24 confuses the loop variable with an int of the same name
         raise EngineLacksError(
             f"the interpreter stanli confuses the loop variable {reused[0]} of "
-            f"{source.path.name} with the int of that name in its transformed data, but CmdStan "
-            "does not; to use stanli, rename one of them"
+            f"{source.path.name} with the variable of that name in its transformed data, but "
+            "CmdStan does not; to use stanli, rename one of them"
         )
     if not source.blocks.parameters:
         raise EngineLacksError(
@@ -282,7 +282,7 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
         return {"inits": None}
     if isinstance(found, Real) and not isinstance(found, bool):
         if not (np.isfinite(float(found)) and float(found) >= 0):
-            raise ConfigError(f"inits: a radius must be a number of at least 0, got {inits!r}")
+            raise ConfigError(f"inits: a radius must be finite and at least 0, got {inits!r}")
         return {"inits": None, "init_radius": float(found)}
     each = found if isinstance(found, list) else [found]
     if len(each) not in (1, chains):
@@ -290,8 +290,8 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
     for values in each:
         if not isinstance(values, Mapping):
             raise ConfigError(
-                f"inits: a {type(values).__name__} is not initial values; give a radius, a mapping "
-                "of parameters, or one mapping for each chain"
+                "inits must be a radius, a mapping of parameters, or one mapping for each chain, "
+                f"got {type(values).__name__}"
             )
         missing = [name for name in source.blocks.parameters if name not in values]
         if missing:

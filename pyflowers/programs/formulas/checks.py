@@ -28,8 +28,8 @@ def check_model(model: Model) -> list[str]:
     largest, _ = model.y.max(), model.trials  # reading both checks the values against the family
     if model.family.is_ordinal and largest < 2:
         raise DataError(
-            f"{model.table.source}: {model.formula.response} has only one distinct rating; family "
-            f"{model.family.name} compares two or more; choose another column or family"
+            f"{model.table.source}: {model.formula.response} has only one distinct rating, but "
+            f"family {model.family.name} needs at least two; choose another column or family"
         )
     has_residual = any(each.name == "sigma" for each in model.family.auxiliary)
     if has_residual and len(model.y) > 1 and np.ptp(model.y) == 0:
@@ -92,8 +92,8 @@ def _about_groups(model: Model) -> Iterator[str]:
         factor = next((c for c in term.columns if c in population and table.is_factor(c)), None)
         if factor is not None and len(term.columns) == 1:
             raise DataError(
-                f"{table.source}: {factor} is a factor of the population and the group of {term}; "
-                "its levels cannot be told apart from its group effects; leave one of the two out"
+                f"{table.source}: {factor} is both a factor outside the group terms and the group "
+                f"of {term}, so the effects of the two cannot be told apart; leave one of them out"
             )
         if len(labels) < 2:
             raise DataError(f"{table.source}: {term.group} has one label; leave {term} out")
@@ -111,8 +111,9 @@ def _about_groups(model: Model) -> Iterator[str]:
         if its.pairs and len(its.effects) > MOST_EFFECTS:
             num = len(its.pairs)
             raise DataError(
-                f"{table.source}: {term} has {len(its.effects)} effects with {num} correlations; "
-                f"write ({term.effects} || {term.group}), or fewer effects"
+                f"{table.source}: {term} has {len(its.effects)} effects with {num} correlations, "
+                f"but at most {MOST_EFFECTS} effects may be correlated; write "
+                f"({term.effects} || {term.group}), or fewer effects"
             )
     yield from _about_labels(model)
 

@@ -113,7 +113,7 @@ def parse(text: str) -> Formula:
         )
     if match is None:
         raise ConfigError(
-            f"formula {text!r}: the response {left.strip()!r} is not a column or a column | "
+            f"formula {text!r}: the response {left.strip()!r} is neither a column nor column | "
             "trials(n); transform it in the table, or choose a family on its scale"
         )
     _refuse_unbalanced(text, right)
@@ -144,8 +144,8 @@ def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]
         start = end + 1
     if start and re.match(r"\s*[^\s+-]", right[start:]):
         raise ConfigError(
-            f"formula {text!r}: {right[start:].strip()!r} stands after a group term without a +; "
-            "add it"
+            f"formula {text!r}: {right[start:].strip()!r} stands directly after a group term; "
+            "group terms are added with +"
         )
     rest = re.sub(r"^\s*\+", "", rest + right[start:]).strip()
     if "|" in re.sub(_QUOTES, "", rest):

@@ -138,20 +138,22 @@ class Model:
         if family.is_ordinal and not read_terms(formula.population).has_intercept:
             raise ConfigError(
                 f"formula {formula.text!r}: family {family.name} has thresholds instead of an "
-                "intercept; leave 0 out"
+                "intercept; leave out 0 or -1"
             )
         for term in formula.groups:
             factor = next(filter(self.table.is_factor, read_terms(term.effects).columns), None)
             if term.is_merged and factor:
                 raise ConfigError(
-                    f"formula {formula.text!r}: {factor} holds labels, whose effects by "
-                    f"{term.group} are correlated; write one term, such as ({factor} | "
-                    f"{term.group})"
+                    f"formula {formula.text!r}: {factor} holds labels, so its effects by "
+                    f"{term.group} are correlated, and {term.group} cannot have two terms; write "
+                    f"one, such as ({factor} | {term.group})"
                 )
         for name in self.parametrisations:
             if name not in {term.group for term in formula.groups}:
                 groups = ", ".join(term.group for term in formula.groups) or "none"
-                raise ConfigError(f"centered {name}: the formula's groups are {groups}")
+                raise ConfigError(
+                    f"centered {name}: the formula has no such group; its groups are {groups}"
+                )
 
     @property
     def sums(self) -> list[str]:
@@ -247,7 +249,7 @@ class Model:
         y = self.table.numbers(
             name,
             if_missing="leave the row out, with --drop-missing",
-            if_text=f"family {family.name} takes numbers; make it numbers",
+            if_text=f"make the column numeric, as family {family.name} requires",
         )
         is_count, is_share = family.is_discrete, "upper=1>[N]" in family.response
         is_binary = is_count and "upper=1>" in family.response
@@ -275,7 +277,7 @@ class Model:
         if given.isdecimal() or not given:
             trials = np.full(len(self.table), float(given or 1))
         else:
-            trials = self.table.numbers(given, if_text="make it whole numbers")
+            trials = self.table.numbers(given, if_text="give a column of whole numbers")
         wrong = (trials < 0) | (trials != np.floor(trials)) | (trials > LARGEST_INT)
         if wrong.any():
             row = int(np.argmax(wrong))
@@ -287,8 +289,8 @@ class Model:
         if given and np.any(self.y > trials):
             row = int(np.argmax(self.y > trials))
             raise DataError(
-                f"{self.table.where(row)}: {self.formula.response} is {self.y[row]:g} of "
-                f"{trials[row]:g} trials; correct one of them"
+                f"{self.table.where(row)}: {self.formula.response} is {self.y[row]:.15g} of "
+                f"{trials[row]:.15g} trials; correct one of them"
             )
         return trials
 

@@ -67,19 +67,20 @@ def find_program(
     """
     if isinstance(include_paths, str | bytes) or not isinstance(include_paths, Sequence):
         raise ConfigError(
-            f"include_paths: a {type(include_paths).__name__} is not a list of folders"
+            f"include_paths must be a list of folders, got {type(include_paths).__name__}"
         )
     if is_formula(reference):
         how = {**reading, "centered": centered}
         return _of_formula(str(reference), include_paths, data, family, how)
     if family:
-        raise ConfigError(f"--family: {reference} is not a formula; leave --family out")
+        name = reference.name if isinstance(reference, Program) else reference
+        raise ConfigError(f"--family: {name} is not a formula; leave --family out")
     if isinstance(reference, Program):
         return reference
     if not isinstance(reference, str | Path):
         raise ConfigError(
-            f"program: a {type(reference).__name__} is neither a name nor a path; choose one of "
-            f"{', '.join(shipped_names())}, or give the path of a .stan file"
+            f"program must be a name, a path or a formula, got {type(reference).__name__}; choose "
+            f"one of {', '.join(shipped_names())}, or give a formula or the path of a .stan file"
         )
     recordable(reference, "program", ConfigError)
     if isinstance(reference, Path) or reference.endswith(".stan"):

@@ -114,8 +114,8 @@ def _new_group(draws: Draws, data: Data) -> FloatArray:
 
     if _is_flat(data):
         raise ConfigError(
-            "sigma2_plant: under its flat prior a new group has no predictive "
-            f"density; give it {_proper(data)}"
+            "sigma2_plant: under its flat prior, a new group has no predictive density; give "
+            f"sigma2_plant {_proper(data)}"
         )
     whole = SufficientStatistics.from_array(data.y[None])
     group = NormalPlants(shared.multilevel_prior(data), whole.num, whole.mean, whole.ss)
