@@ -38,7 +38,7 @@ _MOST_NAMED = 5
 @click.option(
     "--scheduler",
     metavar="ADDRESS",
-    help="Fit on a Dask cluster, such as tcp://HOST:8786 (needs the extra dask).",
+    help="Address of a Dask cluster to fit on, such as tcp://HOST:8786 (needs the extra dask).",
 )
 @cmdstan_option
 @click.option("--out", type=PATH, help="Folder of the batch. [default: as in FILE.toml]")

@@ -58,7 +58,7 @@ def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | s
     "--check",
     is_flag=True,
     help="Exit with status 3 if a diagnostic fails, a posterior median is in the tail of its prior "
-    "or, with --config, a model refuses the data.",
+    "or, with --config, a model cannot be fitted to the data.",
 )
 @click.option(
     "--config", type=PATH, help="TOML file of an experiment; other options override its values."

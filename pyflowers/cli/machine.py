@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     metavar="[VERSION]",
     is_flag=False,
     flag_value="latest",
-    help="Instead, install the official CmdStan in ~/.cmdstan: VERSION, or the latest release.",
+    help="Install the official CmdStan in ~/.cmdstan instead: VERSION, or the latest release.",
 )
 @click.option(
     "--wheel",
     type=PATH,
-    help="File of the pinned httpstan wheel, for a machine that cannot reach a package index.",
+    help="Path of the pinned httpstan wheel, for a machine that cannot reach a package index.",
 )
 @click.option(
     "--jobs",
@@ -94,12 +94,12 @@ def _install_official(version: str, jobs: int | None) -> Path:
 @click.option(
     "--repair",
     is_flag=True,
-    help="Instead, remove what killed commands left in the cache, in TMPDIR and in each FOLDER.",
+    help="Only remove what killed commands left in the cache, in TMPDIR and in each FOLDER.",
 )
 @click.option(
     "--density",
     metavar="PROGRAM",
-    help="Instead, compare the log densities and gradients that the interpreter stanli and the "
+    help="Only compare the log densities and gradients that the interpreter stanli and the "
     "compiled PROGRAM compute.",
 )
 @click.option("--data", type=PATH, help="Table for --density. [default: the program's example]")
@@ -116,7 +116,7 @@ def doctor_command(
 
     The information covers the machine, the compiler, CmdStan, the cache, the packages and a short
     fit. The exit status is 1 if a problem is found. With --repair, each FOLDER is a folder with
-    results, by default the current folder; only unfinished files of pyflowers are removed.
+    results, by default the current folder; only files that pyflowers left unfinished are removed.
 
       pyflowers doctor
       pyflowers doctor --repair runs
@@ -156,7 +156,7 @@ def _densities(program: str, data: Path | None, family: str | None) -> Finding:
 @click.option("--list", "show_list", is_flag=True, help="List the examples and exit.")
 @click.option("--out", type=PATH, help="Write findings, numbers and figures to this folder.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed, from 0 to 4294967295.")
-@click.option("--quick", is_flag=True, help="Use smaller sizes, for faster but noisier results.")
+@click.option("--quick", is_flag=True, help="Do a smaller run, for faster but noisier results.")
 @cmdstan_option
 def lecture_command(
     name: str | None,

@@ -170,7 +170,7 @@ plots_option = click.option(
     type=click.Choice(["png", "svg", "pdf", "none"]),
     default="png",
     show_default=True,
-    help="Format of the figures; none writes no figures.",
+    help="Format of the figures, or none for no figures.",
 )
 
 workers_option = click.option(
