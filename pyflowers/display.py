@@ -27,7 +27,7 @@ MOST_ROWS = 60
 """The largest number of rows of a table that is shown."""
 
 MOST_ELEMENTS = 10
-"""The largest number of elements of each quantity that is shown if a table has too many rows."""
+"""The largest number of elements that are shown of each quantity if a table has too many rows."""
 
 # C0 except tab and newline, DEL, C1, line separators, changes of text direction, surrogates
 _CONTROLS = re.compile(
@@ -226,7 +226,7 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
         header = column.replace("_", "\n") if len(column) > 6 else column
         grid.add_column(Text(header), justify="right", no_wrap=True)
     for names, cells in _rows(table):
-        # Text, not str: rich would read [1] in mu_plant[1] as markup.
+        # Text, not str: rich would read [a] in mu_plant[a] as markup.
         grid.add_row(*(Text(label(each)) for each in (*names, *cells)))
     text = StringIO()
     # A terminal that is too narrow wraps the table, but nothing is cut off.

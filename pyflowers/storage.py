@@ -135,9 +135,10 @@ def check_folder(path: str | Path, kind: FolderKind) -> Path:
         with suppress(FileNotFoundError):  # the working folder may be gone
             is_here = Path.cwd().is_relative_to(target)
         if target.is_mount() or is_here:
+            reason = "is or contains the working folder" if is_here else "is a mount point"
             raise ConfigError(
-                f"{kind.name} {path} cannot be replaced, because it is a mount point, the working "
-                "folder or a parent of it; name a folder in it"
+                f"{kind.name} {path} cannot be replaced, because it {reason}; name a folder inside "
+                "it"
             )
         foreign = kind.foreign(target) if target.exists() else []
         if foreign:

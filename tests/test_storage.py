@@ -111,7 +111,7 @@ def test_the_working_folder_is_not_replaced(run, tmp_path, monkeypatch):
     folder = run.save(tmp_path / "run")
     for here in (folder, folder / "plots"):
         monkeypatch.chdir(here)
-        with pytest.raises(ConfigError, match="the working folder or a parent of it"):
+        with pytest.raises(ConfigError, match="it is or contains the working folder"):
             run.save(folder)
     Fit.load(folder)
     with pytest.raises(ConfigError, match="cannot be replaced, because it is a mount point"):

@@ -424,9 +424,10 @@ def _changes(
     of_group = set(groups) - every.keys()
     wanted = list(columns) or list(covariates(fit))
     if not wanted:
+        remedy = "compare groups with contrast" if of_group else "add a covariate to the model"
+        remedy = f"name a column of an offset: {', '.join(every)}" if every else remedy
         raise ConfigError(
-            f"effects: the response of {fit.name} depends on no columns except groups; compare "
-            "groups with contrast"
+            f"effects: {fit.name} has no covariates other than groups, offsets and trials; {remedy}"
         )
     for column in wanted:
         if column in of_group:

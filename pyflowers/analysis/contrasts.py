@@ -478,7 +478,8 @@ class Contrasts(Shown):
         """Return the probability of each condition, with its Monte Carlo error.
 
         If a condition holds in every draw, or in none, the error cannot be estimated and is NaN.
-        The probability then differs from 1 or 0 by at most about 3 / (number of independent draws).
+        With 95% confidence, the probability then differs from 1 or 0 by at most about 3 / (number
+        of independent draws).
         """
         return self._table(lambda each: each.dtype == bool, _condition)
 

@@ -105,7 +105,7 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
     Raises
     ------
     ConfigError
-        If an argument is out of its range.
+        If an argument is out of range.
     """
     if not 0 < prob < 1:
         raise ConfigError(f"prob must lie between 0 and 1, got {prob!r}")

@@ -349,7 +349,7 @@ def compare(
     if not reference.posterior:
         raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")
     if reference.is_partial:
-        raise ConfigError(f"{reference.name}: nothing to compare with: {STREAMED}")
+        raise ConfigError(f"{reference.name} cannot be the reference, because {STREAMED}")
     results = {reference_method(reference): _reference(reference)}
     find = partial(find_cmdstan, cmdstan)
     failures = _approximations(reference, find, results) if approximations else {}
@@ -461,7 +461,7 @@ def _approximation(reference: Fit, method: str, done: Approximation) -> MethodRe
     posterior = dataset(draws, data)[list(known)]
     draws = {str(name): quantity.values for name, quantity in posterior.items()}
     first = next(iter(draws.values()))
-    # Pathfinder's draws are resampled and repeat, so only distinct draws count.
+    # Pathfinder's draws are resampled, so some repeat and only distinct draws count.
     distinct = len(np.unique(first.reshape(first.shape[1], -1)[:, 0]))
     return MethodResult(
         method,

@@ -225,8 +225,8 @@ def connected(address: str) -> Iterator[Client]:
         client = Client(address, set_as_default=False, timeout=SECONDS_TO_CONNECT)
     except (OSError, ValueError) as error:
         raise ToolchainError(
-            f"scheduler {address} cannot be reached ({error}); check the address, and that "
-            "dask scheduler runs there"
+            f"scheduler {address} cannot be reached ({error}); check the address, and that a Dask "
+            "scheduler is running there"
         ) from error
     with client:
         yield client

@@ -208,7 +208,9 @@ def function_of(reference: str) -> Callable[..., Any]:
         ) from error
     if not callable(found):
         short = ", ".join(BUILT_IN)
-        raise ConfigError(f"keep {reference} must be one of {short}, or module:function")
+        raise ConfigError(
+            f"keep {reference} is not a function; choose one of {short}, or module:function"
+        )
     return found  # type: ignore[no-any-return]
 
 
@@ -246,20 +248,29 @@ def packed(table: Any) -> bytes:
     elif isinstance(table, Mapping):
         given = [(str(name), values) for name, values in table.items()]
     else:
-        raise TypeError(f"it must return a DataFrame or a mapping, got {type(table).__name__}")
+        raise TypeError(
+            f"the function must return a DataFrame or a mapping, got {type(table).__name__}"
+        )
     for name, times in Counter(name for name, _ in given).items():
         if name in OWN_COLUMNS:
-            raise ValueError(f"its column {name} has the name of a column of the batch; rename it")
+            raise ValueError(
+                f"the table's column {name} has the name of a column of the batch; rename it"
+            )
         if times > 1:
             raise ValueError(
-                f"{times} of its columns or index levels are named {name}; rename them"
+                f"{times} of the table's columns or index levels are named {name}; rename them"
             )
         if "\0" in name:
-            raise ValueError(f"its column {name!r} has a NUL character in its name; rename it")
+            raise ValueError(
+                f"the table's column {name!r} has a NUL character in its name; rename it"
+            )
     columns = {name: _array(name, values) for name, values in given}
     lengths = {len(values) for values in columns.values() if values.ndim}
     if len(lengths) > 1:
-        raise ValueError(f"its columns have {sorted(lengths)} rows; make them equally long")
+        raise ValueError(
+            f"the table's columns have {' and '.join(map(str, sorted(lengths)))} rows; make them "
+            "equally long"
+        )
     if not columns:
         return b""
     # A field cannot have an empty name, hence the underscore.
@@ -287,16 +298,18 @@ def _array(name: str, values: Any) -> NDArray[Any]:
     array = np.asarray(values)
     kind = array.dtype.kind
     if array.ndim > 1:
-        raise ValueError(f"its column {name} has {array.ndim} dimensions; give it one")
+        raise ValueError(f"the table's column {name} has {array.ndim} dimensions; make it a vector")
     if kind == "u" and array.max(initial=0) > LARGEST:
         raise ValueError(
-            f"its column {name} has a number above {LARGEST}; give it as text or float"
+            f"the table's column {name} has a number above {LARGEST}; make it text or float"
         )
     if kind in "biuf":
         return array.astype({"f": "f8", "b": "?"}.get(kind, "i8"))
     texts = [str(each) for each in np.atleast_1d(array)]
     if any("\0" in text for text in texts):
-        raise ValueError(f"its column {name} contains a NUL character; remove it")
+        raise ValueError(
+            f"the table's column {name} contains a NUL character; remove the character"
+        )
     raw = [text.encode("utf-8", "backslashreplace") for text in texts]
     return np.array(raw, np.bytes_).reshape(array.shape)
 
@@ -437,5 +450,5 @@ def _known(fit: Fit, names: Sequence[str]) -> list[str]:
     for name, own in zip(names, called, strict=True):
         if own not in fit.posterior.data_vars:
             have = ", ".join(map(str, fit.posterior))
-            raise ConfigError(f"{name} is not a quantity of {fit.name}; it has {have}")
+            raise ConfigError(f"{name} is not a quantity of {fit.name}, which has {have}")
     return called or list(map(str, fit.posterior))

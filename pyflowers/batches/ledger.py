@@ -112,8 +112,8 @@ class Ledger:
                 time.sleep(0.005)
             else:
                 raise ConfigError(
-                    f"batch folder {folder}: another pyflowers is running this batch; wait for it, "
-                    f"or see its progress with pyflowers batch --status {folder}"
+                    f"batch folder {folder}: the batch is already running; wait until it ends, or "
+                    f"see its progress with pyflowers batch --status {folder}"
                 )
             connection = sqlite3.connect(folder / FILE, timeout=SECONDS_TO_WAIT)
             self._database = opened.enter_context(closing(connection))
@@ -247,7 +247,7 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
         If there is none, or it cannot be read.
     """
     if not is_batch(folder):
-        raise ConfigError(f"{folder} holds no {FILE}; name the folder of a batch")
+        raise ConfigError(f"{folder} holds no {FILE} of a batch; name the folder of a batch")
     # Not read-only, so that SQLite can roll back the transaction of a killed client.
     address = f"{(folder / FILE).absolute().as_uri()}?mode=rw"
     try:
@@ -293,11 +293,13 @@ def _check_format(database: sqlite3.Connection, folder: Path) -> None:
         database.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("application_id", "user_version")
     )
-    if (kind, found) != (KIND, FORMAT):
+    if kind != KIND:
+        raise ConfigError(f"{folder / FILE} does not hold a batch; name another folder")
+    if found != FORMAT:
+        earlier = "read it with pyflowers 0.2, or " if found == 1 else ""
         raise ConfigError(
-            f"{folder / FILE} is not a ledger that this pyflowers can read (format {found}, "
-            f"not {FORMAT}); read one of format 1 with pyflowers 0.2, or run the batch in another "
-            "folder"
+            f"{folder / FILE} is a ledger of format {found}, but this version of pyflowers reads "
+            f"only format {FORMAT}; {earlier}run the batch in another folder"
         )
 
 

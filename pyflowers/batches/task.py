@@ -363,7 +363,9 @@ def check_limit(time_limit: Any) -> None:
         and not isinstance(time_limit, bool)
         and 0 < float(time_limit) < math.inf
     ):
-        raise ConfigError(f"time_limit must be a number of seconds above 0, got {time_limit!r}")
+        raise ConfigError(
+            f"time_limit must be a finite number of seconds above 0, got {time_limit!r}"
+        )
 
 
 def seed_of(batch_seed: int, key: str) -> int:

@@ -50,8 +50,8 @@ def perform(job: Job) -> Outcome:
         for name, table in tables.items():
             if len(table) > LARGEST_TABLE:
                 raise FitError(
-                    f"keep {name}: its {len(table):,} bytes are too many for the ledger; keep "
-                    "fewer draws or quantities"
+                    f"keep {name}: the table's {len(table):,} bytes are too many for the ledger; "
+                    "keep fewer draws or quantities"
                 )
         failed = ", ".join(each.name for each in fit.verdict.failed)
         # The versions that distinguish the results of different installations.

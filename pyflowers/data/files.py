@@ -63,7 +63,7 @@ def read_table(
     ['plant', 'month', 'flowers']
     """
     path = as_path(path, "a table", DataError)
-    for name, given in (("--sep", sep), ("--decimal", decimal), ("--encoding", encoding)):
+    for name, given in (("sep", sep), ("decimal", decimal), ("encoding", encoding)):
         if not isinstance(given, str | None):
             raise DataError(f"{name} must be text, got {given!r}")
     suffix, within = path.suffix.lower(), Path(path.stem).suffix.lower()
@@ -144,7 +144,9 @@ def _read_delimited(
             encoding=encoding or "utf-8-sig",
         )
     except pd.errors.EmptyDataError as error:
-        raise DataError(f"{path}: the file is empty; a header and one row are needed") from error
+        raise DataError(
+            f"{path}: the file is empty; a header and at least one row are needed"
+        ) from error
     except pd.errors.ParserError as error:
         # In a file with another separator, decimal commas make the rows differ in length.
         first = io.TextIOWrapper(io.BytesIO(content), encoding or "utf-8-sig").readline()

@@ -332,17 +332,18 @@ class Table(Shown):
             few = "but counts cannot be negative" if counts else f"but must be at least {lower:g}"
             checks.append((values < lower, few))
         if whole:
-            kind = "counts" if counts else "the values"
+            whole_only = "but counts are whole numbers" if counts else "but must be a whole number"
+            most = f"but Stan's int holds no numbers beyond ±{LARGEST_INT}"
             checks += [
-                (values != np.floor(values), f"but {kind} are whole numbers"),
-                (np.abs(values) > LARGEST_INT, f"but Stan holds {kind} up to {LARGEST_INT} only"),
+                (values != np.floor(values), whole_only),
+                (np.abs(values) > LARGEST_INT, most),
             ]
         for wrong, complaint in checks:
             if wrong.any():
                 row = int(np.argmax(wrong))
                 raise DataError(
                     f"{self.where(row)}: {name} is {values[row]:.15g}, {complaint}; correct it or "
-                    "choose another program"
+                    "choose another model"
                 )
         return values
 

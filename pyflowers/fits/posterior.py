@@ -257,7 +257,7 @@ def summarize(
         columns["ess_bulk"][[place[name] for name in fixed]] = np.nan
         columns["ess_tail"][[place[name] for name in fixed]] = np.nan
         notes.append(f"{_some(fixed)}: the same in every draw, so ESS and R-hat are undefined")
-    # In one step: changing a DataFrame column by column takes longer than the statistics do.
+    # In one step: changing a DataFrame column by column takes longer than computing the statistics.
     index = pd.Index(names, name="parameter")
     table = pd.DataFrame({column: columns[column] for column in order}, index=index)
     table.attrs["notes"] = notes

@@ -82,7 +82,9 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     if found is None or len(own_dims(found)) != 1:
         names = [str(name) for name, each in fit.posterior.items() if len(own_dims(each)) == 1]
         vectors = ", ".join(names) or "none"
-        raise ConfigError(f"forest: {quantity!r} is not a vector of {fit.name}; it has {vectors}")
+        raise ConfigError(
+            f"forest: {quantity!r} is not a vector of {fit.name}, whose vectors are {vectors}"
+        )
     levels = np.quantile(flat(found), interval_probs(fit.interval), axis=(0, 1))
     shown, note = extremes(-levels[2])
     names = [labels_of(found)[0][i] for i in shown]
@@ -318,7 +320,10 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     fit.program.require(Capability.GROUP_MEAN)
     groups = fit.data.by_group
     if groups is None:
-        raise ConfigError(f"plots: {fit.name} was given no table, so its groups are not known")
+        raise ConfigError(
+            f"plots: the groups of {fit.name} are not known; fit it to a table, and name the "
+            "groups' column under [table] group"
+        )
     unpooled = np.bincount(groups.codes, fit.data.y) / groups.counts
     mean = fit.program.declaration.roles.group_mean
     centre, line = float(fit.data.y.mean()), "average of all"
@@ -495,8 +500,8 @@ def _time_panels(
             ax.tick_params(axis="x", rotation=90)
         if i + columns >= len(axes):  # the lowest panel of its column
             ax.tick_params(labelbottom=True)
-            # Above the last row, the labels extend into the empty space below the panel, without
-            # changing the row's height.
+            # In panels above the last row, the labels extend into the empty space below the panel,
+            # without changing the row's height.
             ax.xaxis.set_in_layout(i // columns == (len(axes) - 1) // columns)
             ax.set_xlabel(fitted(times.column, room))
     num_rows = -(-shown.size // columns)

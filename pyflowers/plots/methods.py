@@ -45,7 +45,8 @@ def coordinate_ascent(
     Parameters
     ----------
     comparison : Comparison
-        The result of :func:`pyflowers.compare` for a model of one normal distribution.
+        The result of :func:`pyflowers.compare` for a program of one normal distribution that
+        declares ``vb_from_afar``, on at least two observations.
     precision : bool
         Whether the second axis is lambda = 1/sigma2, as in Bishop's figure, or sigma2 itself.
     theme : Theme
@@ -59,7 +60,7 @@ def coordinate_ascent(
     Raises
     ------
     ConfigError
-        If the model is not a single normal distribution.
+        If the comparison has no ``vb_from_afar``.
 
     References
     ----------
@@ -76,7 +77,11 @@ def coordinate_ascent(
     vb = comparison.vb_from_afar
     if vb is None:
         name = comparison.program.name
-        raise ConfigError(f"{name}: the four panels need a model of one normal distribution")
+        raise ConfigError(
+            f"coordinate_ascent: the comparison of {name} has no variational fit that starts far "
+            "from the solution; compare a program of one normal distribution that declares "
+            "vb_from_afar, on at least two observations"
+        )
     exact: Any = comparison.exact
     mean, scale = map(str, comparison.nuts.posterior)
     states = [*vb.states[:3], vb.states[-1]]

@@ -306,7 +306,7 @@ class HyperDraws:
 
     See Also
     --------
-    pyflowers.exact.PoissonSampler : Draw from the multilevel Poisson model.
+    pyflowers.exact.PoissonSampler : Draw from the posterior of the multilevel Poisson model.
 
     Examples
     --------

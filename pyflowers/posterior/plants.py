@@ -30,7 +30,7 @@ Drawer = Callable[[slice, np.random.Generator], tuple[dict[str, FloatArray], int
 (draw, plant), and the number of proposals."""
 
 DROP = 30.0
-"""Quadrature rules leave out the part of an integrand below e^-30 = 1e-13 of its maximum."""
+"""Quadrature rules leave out the part of an integrand below e^-30 ≈ 1e-13 of its maximum."""
 
 _MAX_ROUNDS = 100_000
 

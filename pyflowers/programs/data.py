@@ -332,9 +332,9 @@ def read_data(
         return data
     data = program.example if data is None and program.example is not None else data
     if how and isinstance(data, Table | pd.DataFrame):
+        name = next(iter(how))
         raise ConfigError(
-            f"{next(iter(how))} is only valid with a file, but the data are not a file; leave it "
-            "out"
+            f"{name} is only valid with a file, but the data are not a file; leave {name} out"
         )
     table = as_table(data, how)
     if table is not None:
@@ -342,7 +342,8 @@ def read_data(
         return replace(found, reading={key: str(value) for key, value in (how | of_time).items()})
     if given:
         raise ConfigError(
-            f"{given} is only valid with a table, but {program.name} was given none; leave it out"
+            f"{given} is only valid with a table, but {program.name} was given none; leave {given} "
+            "out"
         )
     block = _from_json(data, program.declaration, program.source.blocks)
     return _design_block(block, program.source.blocks) if design_only else block
@@ -398,7 +399,8 @@ def _from_table(
         if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:
             before = {dim: column for column, dim in dims.items()}
             have = ", ".join(before.get(column, column) for column in declared.columns)
-            raise ConfigError(f"column {key}: {program.name} reads no such column, only {have}")
+            only = f", only {have}" if have else " and no other"
+            raise ConfigError(f"column {key}: {program.name} reads no such column{only}")
     names = {dim: names.get(column, column) for column, dim in dims.items()} | names
     names = {column: names.get(column, column) for column in declared.columns}
     group, time, value = declared.in_role.values()
@@ -509,7 +511,7 @@ class Rows:
             label = inner.names[inner.codes[differs[0]]]
             raise DataError(
                 f"{self.table.where(differs[0])}: {inner.column} {label!r} has more than one "
-                f"{outer.column}; give it one"
+                f"{outer.column}; give it only one"
             )
         return chosen
 
@@ -599,7 +601,7 @@ def _plain(name: Any, value: Any) -> Any:
             "pandas.DataFrame(...)"
         )
     if kind not in "biuf":
-        raise DataError(f"data {name} holds {array.dtype}, not numbers")
+        raise DataError(f"data {name} holds {array.dtype}, not numbers; give numbers")
     return array.astype(np.int64) if kind == "b" else array
 
 
@@ -626,7 +628,8 @@ def _design_block(data: Data, blocks: Blocks) -> Data:
     Raises
     ------
     DataError
-        If the variable is missing and its size cannot be inferred.
+        If one of the variable's sizes is neither a number nor in the data, and the data do not show
+        it, because the variable is missing or has too few dimensions.
     """
     name = data.declaration.roles.observed
     if name not in blocks.data:
@@ -637,9 +640,11 @@ def _design_block(data: Data, blocks: Blocks) -> Data:
         try:
             sizes.append(int(data.values.get(size, size)))
         except (TypeError, ValueError):
+            add = f"add {size} or {name}" if size.isidentifier() else f"add {name}"
+            is_flat = name in data.values
+            remedy = f"give {name} {variable.ndim} dimensions" if is_flat else f"{add} to the data"
             raise DataError(
-                f"{data.source or 'the data'}: the size {size} of {name} is not known; add {size} "
-                "to the data"
+                f"{data.source or 'the data'}: the size {size} of {name} is not known; {remedy}"
             ) from None
     kind = np.int64 if variable.is_int else np.float64
     values = np.full(sizes, _smallest(variable), dtype=kind)

@@ -685,9 +685,11 @@ class Declaration(Record):
                     )
         for name, dims in self.dims.items():
             if len(dims) != all_variables[name].ndim:
+                ndim = all_variables[name].ndim
                 raise ConfigError(
-                    f"{where}: [dims] gives {name} {len(dims)} dimensions, but the program gives "
-                    f"it {all_variables[name].ndim}; list one name for each"
+                    f"{where}: [dims] lists {len(dims)} name{'s' * (len(dims) != 1)} for {name}, "
+                    f"which has {ndim} dimension{'s' * (ndim != 1)} in the program; list one name "
+                    "for each dimension"
                 )
         for name, source in self.data.items():
             (fills, what), ndim = source.fills, blocks.data[name].ndim

@@ -60,8 +60,8 @@ def design(
         The levels of a numeric column that ``C(...)`` converts to a factor. Default: all of its
         values, in order.
     state : mapping, optional
-        Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the rows for which the
-        sum was written; see :func:`state_of`. Default: computed from these rows.
+        Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the rows of the fit, to
+        be used again for other rows; see :func:`state_of`. Default: computed from these rows.
     refuse : callable
         Function that turns a sentence about the data into the exception to raise.
 
@@ -178,13 +178,13 @@ def _evaluated(
             spec = ModelSpec(formula=formula, transform_state=_restored(state), na_action="ignore")
             return spec.get_model_matrix(frame, context=context | {"C": factor})
     except (FormulaicError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        where = "it"
+        where = "a term"
         cause: BaseException = error
         while cause.__cause__ is not None:
             found = _FACTOR_OF_ERROR.match(str(cause))
             where = show_columns(found[1], quoted) if found else where
             cause = cause.__cause__
-        reason = f"{where} cannot be computed; correct the term or the column"
+        reason = f"{where} cannot be computed; correct the term or its columns"
         if "beyond upper and/or lower bounds" in str(cause):
             reason = (
                 f"{where} is not defined beyond the range of the data that it was written for; "

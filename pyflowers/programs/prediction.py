@@ -220,7 +220,7 @@ def read_rows(
         if is_matrix and name in read.coords and read.coords[name] != its:
             raise DataError(
                 f"{table.source}: {name} has the columns {', '.join(read.coords[name])}, but in "
-                f"the fit it has {', '.join(its)}"
+                f"the fit it had {', '.join(its)}; correct the table"
             )
     found = _rows_of(rule, data, read, table, declared)
     columns = tuple(name for name in wanted if name not in hidden)
@@ -313,7 +313,8 @@ def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
     try:
         table.column(name)
     except DataError as error:
-        hint = "; add it, or leave groups out: --groups none or population" if is_group else ""
+        without = "; add the column, or predict without it: --groups none or --groups population"
+        hint = without if is_group else ""
         raise DataError(f"{error}{hint}") from None
 
 
@@ -379,7 +380,8 @@ def _rows_of(
                 row = int(np.argmax(codes[name] >= known[name]))
                 raise DataError(
                     f"{table.where(row)}: {theirs.column} is {added[0]!r}, which is not in the "
-                    f"fit; its labels are {', '.join(its.names[:10])}{', …' * (len(its) > 10)}"
+                    "fit; give one of the labels that are: "
+                    f"{', '.join(its.names[:10])}{', …' * (len(its) > 10)}"
                 )
             continue
         per = getattr(source, "per", None)
@@ -525,8 +527,8 @@ class Predictor:
                 enters.append(once - at_mean)
                 if not np.allclose(twice - once, once - at_mean, rtol=1e-6, atol=1e-9):
                     raise ConfigError(
-                        f"groups population: the linear predictor is not linear in {name}, so it "
-                        "is not normal over the population; use groups data or none"
+                        f"groups 'population': the linear predictor is not linear in {name}, so "
+                        "it is not normal over the population; use groups 'data' or 'none'"
                     )
             for j in range(scale.shape[-1]):
                 column = sum(scale[..., i, j, None] * each for i, each in enumerate(enters))
@@ -549,8 +551,8 @@ class Predictor:
             return np.zeros((1, 1, size)), arguments[0][..., :, None] * factor
         if kind == "scaled_inv_chi_square":
             raise ConfigError(
-                f"observations depend on {name}, which has no value without a group; use "
-                "groups=data, groups=population or kind=expected"
+                f"observations depend on {name}, which has no value without a group; use groups "
+                "'data' or 'population', or kind 'expected'"
             )
         raise ConfigError(
             f"[prediction.effects] {name} = {text!r}: write normal(mean, sd), multi_normal(sd), "
@@ -631,7 +633,8 @@ class Predictor:
             if name in values:
                 return np.asarray(values[name], dtype=np.float64)
         raise ConfigError(
-            f"[prediction] names {name}, which is neither in the draws nor in the data; correct it"
+            f"[prediction] names {name}, which is neither in the draws nor in the data; correct "
+            "the name"
         )
 
     def _indexed(self, name: str, index: str) -> Any:
@@ -642,7 +645,10 @@ class Predictor:
                 mean = mean + self.unit[2] * np.eye(mean.shape[-1])[self.unit[1]]
             return mean if self._size(name) else mean[..., 0]
         if index not in self.rows.codes:
-            raise ConfigError(f"[prediction] {index} is not an index of a column's labels")
+            raise ConfigError(
+                f"[prediction] {name}[{index}]: {index} is not an index of a column's labels; "
+                f"declare {index} = {{ column = ..., index = true }}"
+            )
         values, codes = self._named(name), self.rows.codes[index]
         if index in self.rows.known and (codes >= self.rows.known[index]).any():
             values, codes = self._with_new(name, index, values)

@@ -502,8 +502,9 @@ class Program(Shown):
                 given_here = np.ravel(block[name])
                 if len(given_here) != len(elements):
                     raise ConfigError(
-                        f"prior {name}: the data block has {len(given_here)} values, but "
-                        f"{self.declared_in} declares {len(elements)}: {', '.join(elements)}"
+                        f"prior {name}: the data block has {len(given_here)} "
+                        f"value{'s' * (len(given_here) != 1)}, but {self.declared_in} declares "
+                        f"{len(elements)}: {', '.join(elements)}"
                     )
                 asked |= dict(zip(elements, given_here, strict=True))
         for name, value in (given or {}).items():
@@ -601,7 +602,7 @@ class Program(Shown):
     def parametrisations(self) -> dict[str, str]:
         """The 0/1 variables of the data block that choose a parametrisation, by group.
 
-        Plain ``centered`` is for all groups, under that name.
+        A variable called just ``centered`` applies to all groups; its key is ``centered``.
         """
         return {
             name.removeprefix("centered_"): name
@@ -633,8 +634,8 @@ class Program(Shown):
         groups = {str(d.index_of): choices[n] for n, d in data.items() if n in choices}
         if not choices:
             raise ConfigError(
-                f"centered: {self.name} has no such choice; leave it out, or declare int centered "
-                "in the data block"
+                f"centered: {self.name} has no such choice; leave centered out, or declare int "
+                "centered in the data block"
             )
         asked = centered if isinstance(centered, Mapping) else dict.fromkeys(choices, centered)
         named = groups | choices

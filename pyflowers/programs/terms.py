@@ -114,7 +114,10 @@ def read_terms(text: str) -> Terms:
             kept.append(":".join(map(quote, shown)))
     words = {quoted.get(word, word) for word in _WORD.findall(outside_brackets(hidden))}
     for name in sorted(words - {*columns, "_", "0", "1"}):
-        raise ConfigError(f"terms {text!r}: {name} is subtracted, but not in the sum; leave it out")
+        raise ConfigError(
+            f"terms {text!r}: {name} is subtracted, and the remaining terms do not contain it; "
+            f"leave {name} out"
+        )
     if INTERCEPT in columns:
         raise ConfigError(
             f"terms {text!r}: {INTERCEPT} is the column of ones that 1 stands for; give the "
@@ -324,8 +327,8 @@ def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -
         left = list(_names(node.left, factor, text, allows_arithmetic=True))
         if isinstance(node.op, ast.Pow) and not (left and _is_small(node.right)):
             raise ConfigError(
-                f"terms {text!r}: in a power such as {factor}, the base must be a column and the "
-                "exponent a number up to 10"
+                f"terms {text!r}: in a power such as {factor}, the base must contain a column, and "
+                "the exponent must be a number up to 10"
             )
         yield from left
         yield from _names(node.right, factor, text, allows_arithmetic=True)
@@ -344,12 +347,15 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     if name == "offset":
         raise ConfigError(f"{where}{factor} is not an offset of a column; write offset(log(x))")
     if name not in FUNCTIONS:
-        near = difflib.get_close_matches(name.lower(), FUNCTIONS, n=1)
+        near = difflib.get_close_matches(name.lower(), (*FUNCTIONS, "offset"), n=1)
         hint = f"did you mean {near[0]}?" if near else "make its values a column of the table"
         raise ConfigError(
-            f"{where}{name}() is not one of the functions of terms: {', '.join(FUNCTIONS)}; {hint}"
+            f"{where}{name}() is not one of the functions that terms can use: "
+            f"{', '.join(FUNCTIONS)} and offset; {hint}"
         )
-    if not call.args or any(isinstance(each, ast.Starred) for each in call.args):
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        raise ConfigError(f"{where}an argument of {factor} begins with *; leave the * out")
+    if not call.args:
         raise ConfigError(f"{where}{factor} names no column; give it one")
     if name == "C" and not isinstance(call.args[0], ast.Name):
         raise ConfigError(

@@ -87,7 +87,7 @@ class Material:
         _refuse(fits, refused, calibrations)
         self.fits, self.refused, self.calibrations = fits, refused, calibrations
         self.uncalibrated = [found for found in calibrations if found.failed]
-        # The data of the fit that uses most of the table, that is, also its groups and times.
+        # The data of the fit that reads the most from the table: preferably also groups and times.
         self.data = max(
             (fit.data for fit in fits),
             key=lambda data: (data.has_table, bool(data.by_group), bool(data.by_time)),

@@ -53,7 +53,8 @@ MOST_CELLS = 400
 """The largest number of cells, groups by times, in a table of the observations."""
 
 MOST_ROWS = 300
-"""The largest number of rows in a summary table; for the others, the page refers to summary.csv."""
+"""The largest number of rows in a summary table; for the other rows, the page refers to
+summary.csv."""
 
 MOST_CONCLUSIONS = 24
 """The largest number of conclusions that move with a prior that the page shows."""

@@ -231,7 +231,8 @@ def count(name: str, value: int, at_least: int = 1) -> None:
 
 def numbers(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
     """Return a copy of `value` as finite floats, or raise ConfigError."""
-    kind = "numbers" if ndim is None else ("a number", "a vector", "a matrix")[ndim]
+    kinds = ("a number", "a vector", "a matrix")
+    kind = "a number or an array of numbers" if ndim is None else kinds[ndim]
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -299,6 +300,6 @@ def start(target: Any, position: ArrayLike, gradient: bool = False) -> tuple[Flo
     if unusable.size:
         raise ConfigError(
             f"chain {unusable[0]} starts where the log density is {log_density[unusable[0]]}: "
-            "start it inside the target's support"
+            "start the chain where the log density is finite"
         )
     return x, *values

@@ -290,8 +290,8 @@ class StanDensity:
                 return points
             points[rejected] = rng.uniform(-radius, radius, (int(rejected.sum()), self.dim))
         raise FitError(
-            f"{self.source.path.name}: {_START_ATTEMPTS} random starts were all rejected; compute "
-            "starting points with unconstrain()"
+            f"{self.source.path.name}: {_START_ATTEMPTS} random starts of a chain were all "
+            "rejected; compute starting points with unconstrain()"
         )
 
 
@@ -354,7 +354,7 @@ def _data_text(data: Mapping[str, Any] | str | Path | None) -> str:
         return json.dumps({name: _plain(name, value) for name, value in data.items()})
     path = Path(data)
     if not path.is_file():
-        raise DataError(f"{path}: no such file; a Stan program needs CmdStan JSON")
+        raise DataError(f"{path}: no such file; name a file of CmdStan JSON")
     return path.read_text(encoding="utf-8", errors="replace")
 
 
@@ -365,5 +365,7 @@ def _plain(name: str, value: Any) -> Any:
     except ValueError as error:
         raise DataError(f"data: {name} has rows of different lengths; make them equal") from error
     if array.dtype.kind not in "biuf":
-        raise DataError(f"data: {name} holds {array.dtype}, but a Stan program takes numbers")
+        raise DataError(
+            f"data: {name} holds {array.dtype}, but a Stan program takes real numbers; give these"
+        )
     return (array.astype(int) if array.dtype == np.bool_ else array).tolist()

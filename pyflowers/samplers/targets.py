@@ -231,7 +231,7 @@ class NormalMixture:
         """Return log π(x), shape (chain,), and P(component | x), shape (chain, K)."""
         log_heights = np.log(self.weights / self.sds) - 0.5 * _LOG_2PI
         terms = log_heights - 0.5 * ((x - self.means) / self.sds) ** 2
-        highest = terms.max(axis=-1, keepdims=True)  # keeps exp from underflowing in all components
+        highest = terms.max(axis=-1, keepdims=True)  # exp cannot underflow in every component
         scaled = np.exp(terms - highest)
         total = scaled.sum(axis=-1, keepdims=True)
         return (highest + np.log(total))[..., 0], scaled / total
@@ -309,8 +309,8 @@ class Gamma:
         self.shape, rates = np.atleast_1d(positive("shape", shape)), positive("rate", rate)
         if self.shape.ndim > 1 or (rates.ndim and rates.shape != self.shape.shape):
             raise ConfigError(
-                "shape and rate must be numbers or vectors of one length, but their shapes were "
-                f"{self.shape.shape} and {rates.shape}"
+                "shape must be a number or a vector, and rate a number or a vector of the same "
+                f"length, but their shapes were {np.shape(shape)} and {rates.shape}"
             )
         self.rate: FloatArray = np.broadcast_to(rates, self.shape.shape)
         self.dim = len(self.shape)

@@ -205,7 +205,8 @@ class OutputConfig(Record):
     report : path or None
         An HTML report to write. Default: none.
     check : bool
-        Whether the exit status is 3 if a part of a verdict fails, or a model refuses the data.
+        Whether the exit status is 3 if a part of a verdict fails, or a model cannot be fitted to
+        the data.
     """
 
     folder: Path = Path("results")

@@ -43,9 +43,9 @@ class ModelOutcome:
     folder : Path
         Its run folder.
     fit : Fit or None
-        The fit; None if the program refuses the data.
+        The fit; None if the program cannot be fitted to the data.
     refused : str
-        The reason why the program refuses the data, or empty.
+        The reason why the program cannot be fitted to the data, or empty.
     refitted : tuple of str
         The reasons for the fit; empty if an earlier run was still valid.
     """

@@ -239,8 +239,13 @@ def test_scales_need_what_they_compare():
         pyflowers.effects(fit_of("y ~ x"), scale="odds ratio")
     with pytest.raises(ConfigError, match="needs expected values above 0; use scale"):
         pyflowers.effects(fit_of("y ~ x"), between=(-300, 300), scale="ratio")
-    with pytest.raises(ConfigError, match="depends on no columns except groups"):
+    none = "has no covariates other than groups, offsets and trials; "
+    with pytest.raises(ConfigError, match=f"{none}compare groups with contrast"):
         pyflowers.effects(fit_of("y ~ 1 + (1 | site)"))
+    with pytest.raises(ConfigError, match=f"{none}name a column of an offset: x"):
+        pyflowers.effects(fit_of("y ~ 1 + offset(x) + (1 | site)"))
+    with pytest.raises(ConfigError, match=f"{none}add a covariate to the model"):
+        pyflowers.effects(fit_of("y ~ 1"))
     with pytest.raises(DataError, match=r"colour: the fit does not use this column.*--new"):
         pyflowers.effects(fit_of("y ~ x"), by="colour")
     # A spline is not defined beyond the data.

@@ -234,7 +234,7 @@ def test_a_program_that_cannot_be_refitted_keeps_its_estimates(own_program, tmp_
     assert run("loo", str(fit.save(tmp_path / "run"))) == 0
     output = capsys.readouterr().out
     assert caution in output
-    # The number of refits is an integer.
+    # The number of refits is printed as an integer, 0 and not 0.0.
     assert re.search(r"\nbare .* 0 \n", output)
 
 

@@ -312,7 +312,7 @@ def test_what_a_flat_prior_cannot_give_is_said():
     new = pd.DataFrame({"plant": ["1", "another"]})
     with pytest.raises(ConfigError, match="sigma2_plant has a flat prior"):
         pyflowers.predict(fit, new, kind="observation").table()
-    with pytest.raises(ConfigError, match="use groups=data"):
+    with pytest.raises(ConfigError, match="use groups 'data' or 'population'"):
         pyflowers.predict(fit, new, kind="observation", groups="none").table()
 
 
@@ -493,7 +493,7 @@ def test_other_mistakes_are_named():
         pyflowers.predict(fit, NEW.assign(n=[0, 1, 1, 0]), by="sex", weights="n")
     with pytest.raises(ConfigError, match="by and weights take names of columns, got Series"):
         pyflowers.predict(fit, NEW, weights=NEW.n)
-    with pytest.raises(DataError, match=r"no column 'site'.*or leave groups out: --groups none"):
+    with pytest.raises(DataError, match=r"no column 'site'.*or predict without it: --groups none"):
         pyflowers.predict(fit_of("y ~ x + (x | site)"), NEW[["x"]])
     with pytest.raises(DataError, match="a data block is not a table"):
         pyflowers.predict(fit, {"x": 1})

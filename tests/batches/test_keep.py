@@ -57,19 +57,25 @@ def test_an_index_beside_a_column_of_its_name_and_columns_of_two_levels():
 
 
 REFUSED = [
-    ({"key": [1]}, "its column key has the name of a column of the batch; rename it"),
-    ({"verdict": [1]}, "its column verdict has the name of a column of the batch; rename it"),
+    ({"key": [1]}, "the table's column key has the name of a column of the batch; rename it"),
+    (
+        {"verdict": [1]},
+        "the table's column verdict has the name of a column of the batch; rename it",
+    ),
     (
         FRAME.set_axis(pd.Index(["a", "b"], name="task")),
-        "its column task has the name of a column of the batch",
+        "the table's column task has the name of a column of the batch",
     ),
-    ({1: [1.0], "1": [2.0]}, "2 of its columns or index levels are named 1; rename them"),
-    (FRAME.rename_axis("mean"), "2 of its columns or index levels are named mean; rename them"),
-    ({"a\0": [1]}, r"its column 'a\\x00' has a NUL character in its name; rename it"),
-    ({"a": ["b", "c\0d"]}, "its column a contains a NUL character; remove it"),
-    ({"a": "c\0d"}, "its column a contains a NUL character; remove it"),
-    ({"a": np.array([1, 2**63], "u8")}, f"its column a has a number above {2**63 - 1}; give it"),
-    (FRAME["mean"], "it must return a DataFrame or a mapping, got Series"),
+    ({1: [1.0], "1": [2.0]}, "2 of the table's columns or index levels are named 1; rename them"),
+    (
+        FRAME.rename_axis("mean"),
+        "2 of the table's columns or index levels are named mean; rename them",
+    ),
+    ({"a\0": [1]}, r"the table's column 'a\\x00' has a NUL character in its name; rename it"),
+    ({"a": ["b", "c\0d"]}, "the table's column a contains a NUL character; remove the"),
+    ({"a": "c\0d"}, "the table's column a contains a NUL character; remove the"),
+    ({"a": np.array([1, 2**63], "u8")}, f"the table's column a has a number above {2**63 - 1};"),
+    (FRAME["mean"], "the function must return a DataFrame or a mapping, got Series"),
 ]
 
 
@@ -179,10 +185,10 @@ def test_an_edited_file_is_noticed_by_a_process_that_has_imported_it(tmp_path, m
 
 
 WRONG = [
-    ("nothing", "must be one of summary, draws, ranks, or module:function"),
+    ("nothing", "is not a function; choose one of summary, draws, ranks, or module:function"),
     ("no.such:function", "cannot be imported"),
     ("json:absent", "cannot be imported"),
-    ("json:__doc__", "must be one of"),
+    ("json:__doc__", "is not a function; choose one of"),
     (lambda fit: {}, "cannot be imported by the workers"),
     (Keep("summary", name="a b"), "letters, digits and underscores"),
 ]

@@ -141,7 +141,10 @@ def test_repeats_differ_and_the_same_task_is_run_once(run, tasks, tmp_path, capl
 
 FAILURES = [
     ({"keep": ["studies:fails"]}, "keep fails: ZeroDivisionError: on purpose"),
-    ({"keep": ["studies:ragged"]}, "keep ragged: ValueError: its columns have [2, 3] rows"),
+    (
+        {"keep": ["studies:ragged"]},
+        "keep ragged: ValueError: the table's columns have 2 and 3 rows",
+    ),
     ({"keep": ["studies:no_memory"]}, "not enough memory"),
     ({"keep": ["draws:z"]}, "z is not a quantity of normal"),
     ({"keep": ["studies:absent"]}, "cannot be imported"),
@@ -324,7 +327,7 @@ def test_folders_that_are_refused(run, tasks, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     for kind, sentence in (
-        (0, "not a ledger that this pyflowers"),
+        (0, "does not hold a batch; name another folder"),
         (7, "something other than a batch"),
     ):
         with sqlite3.connect(other / FILE) as database:
@@ -343,7 +346,7 @@ def test_two_clients_at_one_batch(run, tasks, tmp_path):
     ledger = Ledger(tmp_path / "out")
     try:
         assert Batch(tmp_path / "out").progress.running
-        with pytest.raises(ConfigError, match="another pyflowers is running this batch"):
+        with pytest.raises(ConfigError, match="the batch is already running"):
             run(tasks(1), tmp_path / "out")
     finally:
         ledger.close()
@@ -384,8 +387,8 @@ def test_initial_values_count_by_what_is_in_their_file(run, normal, tmp_path):
             {"data": "x.csv", "time_order": "name"},
             "time_order must be value or appearance",
         ),
-        ({"time_limit": "60"}, "time_limit must be a number of seconds above 0, got '60'"),
-        ({"time_limit": np.nan}, "time_limit must be a number of seconds above 0, got nan"),
+        ({"time_limit": "60"}, "time_limit must be a finite number of seconds above 0, got '60'"),
+        ({"time_limit": np.nan}, "time_limit must be a finite number of seconds above 0, got nan"),
     ],
 )
 def test_a_mistaken_task_is_a_row_and_the_others_are_fitted(

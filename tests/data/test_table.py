@@ -64,7 +64,7 @@ def test_the_lectures_data_are_those_of_the_lecture():
 
 
 BAD_TABLES = [
-    ("", "the file is empty; a header and one row are needed"),
+    ("", "the file is empty; a header and at least one row are needed"),
     (HEADER, "there are no rows below the header; add observations"),
     ("plant,month\na,1\n", "there is no column 'flowers'; the columns are plant, month"),
     (HEADER + "a,1,4\na,2,\n", "row 3: flowers is blank; fill it in, or leave the row out if "),
@@ -393,8 +393,12 @@ def test_numbers_of_any_storage_are_taken(series):
     [
         (-2, {"whole": True, "lower": 0}, "x is -2, but counts cannot be negative"),
         (2.5, {"whole": True, "lower": 0}, "x is 2.5, but counts are whole numbers"),
-        (2**31, {"whole": True, "lower": 0}, "x is 2147483648, but Stan holds counts up to 2147"),
-        (1e300, {"whole": True}, "x is 1e+300, but Stan holds the values up to 2147483647 only"),
+        (2**31, {"whole": True, "lower": 0}, "x is 2147483648, but Stan's int holds no"),
+        (
+            1e300,
+            {"whole": True},
+            "x is 1e+300, but Stan's int holds no numbers beyond ±2147483647;",
+        ),
         (0.5, {"lower": 1}, "x is 0.5, but must be at least 1;"),
         (0.25, {"lower": 0.5}, "x is 0.25, but must be at least 0.5;"),
     ],

@@ -85,7 +85,7 @@ def test_many_groups_are_left_out_and_counted(seventy):
 
 
 def test_a_forest_of_what_is_no_vector_is_refused(three):
-    output = "forest: 'mu' is not a vector of multilevel_poisson; it has mu_plant"
+    output = "forest: 'mu' is not a vector of multilevel_poisson, whose vectors are mu_plant"
     with pytest.raises(ConfigError, match=re.escape(output)):
         plots.forest(three, "mu")
 

@@ -194,7 +194,9 @@ def test_an_index_of_groups_in_groups(own_program):
     assert data["region"].tolist() == [1, 2]
     assert (data["N"], data["P"], data["R"]) == (3, 2, 2)
     assert data.dims["region"] == ("plot",)
-    with pytest.raises(DataError, match="row 3: plot 'a' has more than one region; give it one"):
+    with pytest.raises(
+        DataError, match="row 3: plot 'a' has more than one region; give it only one"
+    ):
         program.read(frame.assign(region=["s", "n", "n"]))
 
 
@@ -443,5 +445,5 @@ def test_a_block_gets_values_of_the_size_that_it_names(own_program):
     found = program.read({"N": 3}, design_only=True)
     assert (found.observed, found["y"].dtype, found["y"].tolist()) == ("y", np.int64, [1, 1, 1])
     assert program.read({"N": 2, "y": [4, 5]}, design_only=True)["y"].tolist() == [1, 1]
-    with pytest.raises(DataError, match=r"the size 2 . N of y is not known; add 2 . N to the data"):
+    with pytest.raises(DataError, match=r"the size 2 . N of y is not known; add y to the data"):
         own_program("block", text.format("2 * N")).read({"N": 2}, design_only=True)

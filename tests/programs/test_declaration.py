@@ -129,9 +129,9 @@ WRONG = [
     ("omit = ['z']", "[omit] names z, which the program does not declare"),
     (
         "[dims]\ny = ['a', 'b']",
-        "[dims] gives y 2 dimensions, but the program gives it 1; list one name for each",
+        "[dims] lists 2 names for y, which has 1 dimension in the program; list one name for each",
     ),
-    ("[dims]\nmu = ['a']", "[dims] gives mu 1 dimensions, but the program gives it 0"),
+    ("[dims]\nmu = ['a']", "[dims] lists 1 name for mu, which has 0 dimensions in the program"),
     ("[data]\nN = { column = 'a' }", "[data] N is a scalar in the program, and this entry gives a"),
     ("[data]\ny = { size = 'a' }", "[data] y is a vector in the program, and this entry gives a s"),
     ("[data]\ny = { columns = ['a'] }", "[data] y is a vector in the program, and this entry giv"),

@@ -225,7 +225,9 @@ def test_files_that_are_no_program(tmp_path):
     (tmp_path / "folder.stan").mkdir()
     with pytest.raises(ConfigError, match="no such Stan program"):
         Program.open(tmp_path / "folder.stan")
-    with pytest.raises(ConfigError, match="iid_normal includes no files; leave --include out"):
+    with pytest.raises(
+        ConfigError, match=r"iid_normal is not the path of a \.stan file; leave --include out"
+    ):
         find_program("iid_normal", ("lib",))
 
 

@@ -240,7 +240,7 @@ def test_predictions_have_the_programs_mean_and_variance(name):
     assert np.all(np.abs(y_rep.var(0) / var - 1) < 5 * kurtosis_bound)
 
 
-# --- Adding one -----------------------------------------------------------------------------------
+# --- Adding a program -----------------------------------------------------------------------------
 
 NEW_STAN = """
 data { int<lower=0> N; array[N] int<lower=0> y; real<lower=0> rate_scale; }

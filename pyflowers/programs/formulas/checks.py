@@ -35,7 +35,7 @@ def check_model(model: Model) -> list[str]:
     if has_residual and len(model.y) > 1 and np.ptp(model.y) == 0:
         raise DataError(
             f"{model.table.source}: {model.formula.response} is {model.y[0]:.15g} in every row, so "
-            "that nothing keeps its sd away from 0; choose another response"
+            "nothing keeps its sd away from 0; choose another response"
         )
     return check_design(model)
 
@@ -66,11 +66,13 @@ def _refuse_redundant(model: Model) -> None:
     if redundant:
         named = ", ".join(redundant[:MOST_NAMED]) + (", …" if len(redundant) > MOST_NAMED else "")
         one = len(redundant) == 1
-        are, them = ("is a combination", "it") if one else ("are combinations", "them")
+        are, them = ("is", "it") if one else ("are", "them")
+        what = "a combination of others" if one else "combinations of others"
+        what = what if matrix[:, names.index(redundant[0])].any() or not one else "0 in every row"
         raise DataError(
-            f"{model.table.source}: of the formula's columns, {named} {are} of others "
-            f"({len(names)} columns, rank {basis.shape[1]}, {len(matrix)} rows); leave {them} out "
-            "of the formula"
+            f"{model.table.source}: of the formula's columns, {named} {are} {what} "
+            f"({len(names)} column{'s' * (len(names) != 1)}, rank {basis.shape[1]}, {len(matrix)} "
+            f"rows); leave {them} out of the formula"
         )
 
 
@@ -105,8 +107,8 @@ def _about_groups(model: Model) -> Iterator[str]:
         has_residual = any(each.name == "sigma" for each in model.family.auxiliary)
         if has_residual and len(labels) == len(table):
             raise DataError(
-                f"{table.source}: each row has its own label of {term.group}, so that its effects "
-                f"cannot be told apart from the residuals; leave {term} out"
+                f"{table.source}: each row has its own label of {term.group}, so the effects of "
+                f"{term} cannot be told apart from the residuals; leave {term} out"
             )
         if its.pairs and len(its.effects) > MOST_EFFECTS:
             num = len(its.pairs)

@@ -174,10 +174,9 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
                 f"formula {text!r}: a group's name cannot have a colon, which joins columns; "
                 "rename the column in the table"
             )
-        if len(set(outer)) < len(outer):
-            raise ConfigError(
-                f"formula {text!r}: ({inside}) names {outer[-1]} twice; keep only one"
-            )
+        repeated = next((name for name in outer if outer.count(name) > 1), None)
+        if repeated is not None:
+            raise ConfigError(f"formula {text!r}: ({inside}) names {repeated} twice; keep only one")
         yield GroupTerm(effects, ":".join(outer), not is_double)
 
 

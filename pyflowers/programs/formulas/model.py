@@ -240,7 +240,7 @@ class Model:
             labels = self.table.labels(name, order="value")
             if name in self.table.levels or not has_order(labels.names):
                 raise DataError(
-                    f"{self.table.source}: {name} holds text, such as {labels.names[0]!r}, whose "
+                    f"{self.table.source}: {name} holds labels, such as {labels.names[0]!r}, whose "
                     "order is not known; make the ratings whole numbers from 1, the lowest"
                 )
             if not self.table.is_factor(name):
@@ -333,7 +333,8 @@ class Model:
             found.append(Effects(term, name, effects, bool(centered)))
         # Each coefficient is added to at most one centred term, the one whose mean the data
         # determine least. A term whose groups are nested in those of another term gets no
-        # coefficient; if both terms have only an intercept, it is centred on the other term.
+        # coefficient; if both terms have only an intercept, the nested term is centred on the other
+        # term.
         outer = [self._outer(its.term) for its in found]
         order = [i for i in np.argsort(spread)[::-1] if outer[i] is None]
         own = ["Intercept"] if self.has_intercept and not self.family.is_ordinal else []
@@ -432,7 +433,7 @@ class Model:
 
     @cached_property
     def _fitted(self) -> FloatArray:
-        """The least-squares fit of the population to the linked response."""
+        """The least-squares fit of the population terms to the linked response, `linked`."""
         fixed = np.hstack([np.ones((len(self.table), 1)), self.population_design[0]])
         return np.asarray(fixed @ np.linalg.lstsq(fixed, self.linked, rcond=None)[0])
 

@@ -27,7 +27,7 @@ from pyflowers.programs.prediction import Predictor, rows_of
 
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
-    """Return the capabilities in NumPy of a formula's unedited program."""
+    """Return the capabilities of a formula's unedited program, written in NumPy."""
     about = declaration.prediction
     assert declaration.formula is not None
     assert about is not None

@@ -86,7 +86,9 @@ def find_program(
     if isinstance(reference, Path) or reference.endswith(".stan"):
         return Program.open(reference, include_paths=include_paths)
     if include_paths:
-        raise ConfigError(f"--include: {reference} includes no files; leave --include out")
+        raise ConfigError(
+            f"--include: {reference} is not the path of a .stan file; leave --include out"
+        )
     return shipped_program(reference)
 
 
@@ -105,8 +107,9 @@ def _of_formula(
         raise ConfigError("--include: a formula includes no files; leave --include out")
     if data is None:
         raise ConfigError(
-            f"program {formula!r}: a formula needs the table that it is written for; name it, or "
-            "write the program with pyflowers new NAME.stan FORMULA --data FILE and use NAME.stan"
+            f"program {formula!r}: a formula needs the table that it is written for; name the "
+            "table, or write the program with pyflowers new NAME.stan FORMULA --data FILE and use "
+            "NAME.stan"
         )
     return Program.from_formula(formula, data, family=family or "gaussian", **how)
 

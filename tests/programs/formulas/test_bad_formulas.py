@@ -44,7 +44,7 @@ NO_RESPONSE = "is neither a column nor column | trials(n); transform it in the t
 ONLY_TRIALS = "only trials(n) may follow the response and |, where n is a column or"
 NO_GROUP = "cannot be read; write (effects | group), where group is a column, a:b or a/b"
 ALONE = "a group term needs separate brackets, such as (1 | group)"
-FUNCTIONS = "is not one of the functions of terms: log, log2, log10, exp, sqrt, scale"
+FUNCTIONS = "is not one of the functions that terms can use: log, log2, log10, exp, sqrt, scale"
 NO_MEANING = "has no meaning there; terms are columns"
 BAD = [
     ("y", "", "has no ~ between response and terms; add it"),
@@ -104,6 +104,7 @@ BAD = [
     ("y ~ (1 | log(g))", "", NO_GROUP),
     ("y ~ (1 | g/g)", "", "(1 | g/g) names g twice; keep only one"),
     ("y ~ (1 | g:f:g)", "", "names g twice"),
+    ("y ~ (1 | g/g:f)", "", "names g twice"),
     ("y ~ x - (1 | g)", "", "- stands before the group term (1 | g); group terms are added with +"),
     ("y ~ x * (1 | g)", "", "* stands before the group term"),
     ("y ~ (1 | g) * x", "", "'* x' stands directly after a group term; group terms are added"),
@@ -125,6 +126,8 @@ BAD = [
     ("y ~ x + offset(w)", "", "there is no column 'w'"),
     ("y ~ tan(x)", "", f"tan() {FUNCTIONS}"),
     ("y ~ s(x)", "", f"s() {FUNCTIONS}"),
+    ("y ~ ofset(x)", "", "bs, I, C and offset; did you mean offset?"),
+    ("y ~ log(*x)", "", "an argument of log(*x) begins with *; leave the * out"),
     ("y ~ offset()", "", "offset() is not an offset of a column; write offset(log(x))"),
     ("y ~ I()", "", "I() names no column; give it one"),
     ("y ~ I(1)", "", "I(1) names no column"),
@@ -143,6 +146,11 @@ BAD = [
     ("y ~ x + twice", "", "of the formula's columns, twice is a combination of others"),
     ("y ~ x * twice", "", "rank 3, 24 rows); leave it out of the formula"),
     ("y ~ same", "", "of the formula's columns, same is a combination of others"),
+    (
+        "y ~ 0 + I(0 * x)",
+        "",
+        "I(0 * x) is 0 in every row (1 column, rank 0, 24 rows); leave it out",
+    ),
     ("y ~ one", "", "one is 'k' in every row; leave it out"),
     ("y ~ f * id", "", "are combinations of others"),
     ("y ~ f + (1 | f)", "", "f is both a factor outside the group terms and the group of"),
@@ -163,7 +171,11 @@ BAD = [
     ),
     ("y ~ slip", "", "row 2: slip is 'O.2', but most of its cells are numbers; correct it, or"),
     ("y ~ (mixed | g)", "", "row 2: mixed is '?', but most of its cells are numbers; correct it"),
-    ("half ~ x", "cumulative", "row 2: half is 0.5, but the values are whole numbers"),
+    (
+        "half ~ x",
+        "cumulative",
+        "row 2: half is 0.5, but must be a whole number; correct it or choose another model",
+    ),
     ("~", "", "no term follows the ~"),
     ("y ~ ()", "", "there are empty brackets; leave them out"),
     ("y ~ x + ()", "", "there are empty brackets"),
@@ -178,8 +190,13 @@ BAD = [
     ("y ~ 2 * x", "", "2 is not a term; put arithmetic into I(...), such as I(2 * x)"),
     ("y ~ x / 2", "", "2 is not a term"),
     ("y ~ x * q - q", "", "there is no column 'q'"),
-    ("y ~ x - q", "", "q is subtracted, but not in the sum; leave it out"),
-    ("y ~ 1 - z", "", "z is subtracted, but not in the sum"),
+    ("y ~ x - q", "", "q is subtracted, and the remaining terms do not contain it; leave q out"),
+    ("y ~ 1 - z", "", "z is subtracted, and the remaining terms do not contain it"),
+    (
+        "y ~ x + z - z",
+        "",
+        "z is subtracted, and the remaining terms do not contain it; leave z out",
+    ),
     ("y ~ Intercept", "", "Intercept is the column of ones that 1 stands for; give"),
     ("y ~ (1 | g:f) + (1 | f:g)", "", "both have an intercept by f:g"),
     ("y ~ (1 | g) + (0 + x + z | g)", "", "(0 + x + z | g) are correlated, but not with those"),
@@ -234,7 +251,7 @@ BAD = [
     ("count | trials(f) ~ x", "binomial", "row 1: f is 'a', not a finite number; give a column of"),
     ("count | trials(-3) ~ x", "binomial", ONLY_TRIALS),
     ("count | weights(n) ~ x", "", ONLY_TRIALS),
-    ("same ~ x", "", "same is 5 in every row, so that nothing keeps its sd away from 0;"),
+    ("same ~ x", "", "same is 5 in every row, so nothing keeps its sd away from 0;"),
     ("count ~ 0 + x", "cumulative", "has thresholds instead of an intercept; leave out 0 or -1"),
     ("y ~ x", "poison", "family 'poison' does not exist; did you mean poisson?"),
 ]

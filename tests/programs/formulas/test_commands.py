@@ -132,7 +132,7 @@ def test_the_parametrisation_is_chosen_by_the_group(frame_csv, tmp_path, capfd):
     capfd.readouterr()
     assert run("replay", tmp_path / "run") == 0
     assert "bitwise equal" in capfd.readouterr().out
-    # The same holds for a program in a file.
+    # The same holds for a program from Program.from_formula.
     program = Program.from_formula(what[0], table(), family="poisson", centered=False)
     read = program.read(table())
     for asked in ({"g": True}, True):
@@ -311,7 +311,7 @@ def test_ratings_have_an_order():
     frame["ordered"] = pd.Categorical(frame["text"], ["low", "mid", "up", "x"], ordered=True)
     for name in ("text", "ordered"):
         with pytest.raises(
-            DataError, match=f"{name} holds text, such as .* make the ratings whole"
+            DataError, match=f"{name} holds labels, such as .* make the ratings whole"
         ):
             Program.from_formula(f"{name} ~ x", frame, family="cumulative")
     program = Program.from_formula("rating ~ x", frame, family="cumulative")

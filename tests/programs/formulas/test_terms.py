@@ -199,7 +199,9 @@ def test_cells_that_do_not_fit(text, message):
 
 @pytest.mark.parametrize("text", ["x - q", "x * z - x:q", "1 - x"])
 def test_what_is_taken_away_must_be_there(text):
-    with pytest.raises(ConfigError, match="is subtracted, but not in the sum; leave it out"):
+    with pytest.raises(
+        ConfigError, match="is subtracted, and the remaining terms do not contain it; leave"
+    ):
         read_terms(text)
 
 
