@@ -147,7 +147,7 @@ WRONG = [
     ("", "the key models is missing"),
     ('models = ["nosuch"]', "no program is named 'nosuch'"),
     ('models = ["iid_normal"]\nmodel = 1', "unknown key model; did you mean models?"),
-    ('models = ["iid_normal"]\nkeep = ["sumary"]', "keep: keep sumary must be one of"),
+    ('models = ["iid_normal"]\nkeep = ["sumary"]', "keep: keep sumary is not a function; choose"),
     ('models = ["iid_normal"]\nrepeats = 0', "repeats must be at least 1"),
     ('models = ["iid_normal"]\n[data]\nfiles = ["*.none"]', "no file matches"),
     ('models = ["iid_normal"]\n[data]\nby = "site"', "by is the name of a column in file"),

@@ -309,7 +309,7 @@ def test_three_files_make_a_shipped_program(cmdstan, tmp_path):
     [
         ("multilevel_poisson", [[1, 2, -2]], "row 3: flowers is -2, but counts cannot be negative"),
         ("multilevel_poisson", [[1, 2.5, 2]], "row 2: flowers is 2.5, but counts are whole"),
-        ("multilevel_poisson", [[2**31, 1]], "row 1: flowers is 2147483648, but Stan holds counts"),
+        ("multilevel_poisson", [[2**31, 1]], "row 1: flowers is 2147483648, but Stan's int"),
     ],
 )
 def test_data_that_a_program_cannot_use_are_refused(name, rows, message):
