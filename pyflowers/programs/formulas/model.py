@@ -42,11 +42,12 @@ _PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z)_"
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
 """Names that a group cannot have: those of other variables in the program, and Stan's keywords."""
 
-KNOWN, WELL_KNOWN = 2.0, 10.0
+KNOWN, KNOWN_WITHIN, WELL_KNOWN = 2.0, 1.0, 10.0
 """A term is centred if the 95% lower limit of the variance between its groups is more than this
 many times the squared error of a group's mean.
 
-The second factor is for a term with other groups nested in its groups; see decision 16.
+The second factor is for a term whose groups are nested in those of another term, and the third for
+a term with other groups nested in its groups; see decision 16.
 """
 
 
@@ -327,7 +328,8 @@ class Model:
             if centered is None:
                 ratio = float(between / np.median(error))
                 ratio = ratio if len(effects) == 1 else self._smallest_ratio(term, matrix, around)
-                least = WELL_KNOWN if self._inner(term) else KNOWN
+                least = KNOWN if self._outer(term) is None else KNOWN_WITHIN
+                least = WELL_KNOWN if self._inner(term) else least
                 centered = ratio * _lower_limit(len(means) - int(around.max())) > least
             spread.append(between / len(means))
             found.append(Effects(term, name, effects, bool(centered)))
@@ -522,6 +524,9 @@ class Model:
         total = np.bincount(group, self.y) + 0.5
         ratio = total / (np.bincount(group, expected) + 0.5)
         mean, dof = expected * ratio[group], len(group) - len(total)
+        # Effects of single rows take up what varies more than Poisson counts.
+        if any(codes.max() + 1 == len(codes) for codes in self._codes.values()):
+            dof = 0
         dispersion = float(np.sum((self.y - mean) ** 2 / mean)) / dof if dof else 1.0
         return np.asarray(np.log(ratio)), np.asarray(max(dispersion, 1.0) / total)
 
