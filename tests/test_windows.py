@@ -13,22 +13,32 @@ BATCHES = ("a_formula_is_simulated_from_its_prior", "formulas_in_an_experiment_a
 """Tests of these parts that need a batch."""
 
 
-def run(*words, cwd=HERE.parent):
-    """Run a module of Python without POSIX."""
+@pytest.fixture
+def run(tmp_path):
+    """Run a module of Python without POSIX.
+
+    It has its own folder for temporary files: other processes, which cannot see its locks, would
+    remove the files that it is using.
+    """
     path = os.pathsep.join((str(HERE / "without_posix"), str(HERE.parent)))
-    command = [sys.executable, *map(str, words)]
-    env = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd, env=env)
+    env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path)}
+
+    def started(*words):
+        command = [sys.executable, *map(str, words)]
+        how = {"cwd": HERE.parent, "env": env, "capture_output": True, "text": True}
+        return subprocess.run(command, check=False, **how)
+
+    return started
 
 
-def test_what_is_taken_away():
+def test_what_is_taken_away(run):
     code = "import os, fcntl"
     done = run("-c", code)
     assert "ModuleNotFoundError: import of fcntl halted" in done.stderr
     assert "no attribute 'fork'" in run("-c", "import os; os.fork()").stderr
 
 
-def test_a_fit_with_figures(tmp_path):
+def test_a_fit_with_figures(run, tmp_path):
     done = run(
         "-m", "pyflowers", "fit", "iid_normal", "--engine", "stanli", "--out", tmp_path / "run"
     )
@@ -36,7 +46,7 @@ def test_a_fit_with_figures(tmp_path):
     assert (tmp_path / "run" / "plots" / "trace.png").is_file()
 
 
-def test_a_batch_is_refused(tmp_path):
+def test_a_batch_is_refused(run, tmp_path):
     done = run("-m", "pyflowers", "sbc", "iid_normal", "--sims", "10", "--out", tmp_path / "sbc")
     assert done.returncode == 1
     assert done.stderr.strip().endswith(
@@ -47,7 +57,7 @@ def test_a_batch_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_suite():
+def test_the_suite(run):
     quick = ["-m", "not slow and not browser", "-n", "auto", "--dist", "loadfile", "-q"]
     quick += ["-k", " and ".join(f"not {name}" for name in BATCHES)]
     done = run("-m", "pytest", *quick, *(f"tests/{part}" for part in PARTS))
