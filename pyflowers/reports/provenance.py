@@ -120,7 +120,7 @@ def _options(fit: Fit) -> list[str]:
     changed = {key: value for key, value in options if key == "seed" or value != usual[key]}
     reading = dict(record.data.reading)
     flags = ["--drop-missing"] if reading.pop("drop_missing", None) else []
-    about = {**roles, "column": others, **reading, **_formula(fit), **changed}
+    about = {**roles, "column": others, **reading, **_choices(fit), **changed}
     for key, value in about.items():
         words += _each(key, value if isinstance(value, list | tuple) else [value])
     words += flags
@@ -128,8 +128,8 @@ def _options(fit: Fit) -> list[str]:
     return [*words, "--engine", record.engine.name, *_each("interval", interval)]
 
 
-def _formula(fit: Fit) -> dict[str, list[str]]:
-    """Return the family of a formula, and the parametrisation unless the data decide it again."""
+def _choices(fit: Fit) -> dict[str, list[str]]:
+    """Return a formula's family, and the parametrisation unless it is a shipped model's default."""
     record, formula = fit.record, fit.program.declaration.formula
     family = [formula.family] if formula and is_formula(record.program.reference) else []
     centered = record.centered

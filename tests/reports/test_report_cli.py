@@ -13,6 +13,8 @@ from pages import SECTIONS
 from pyflowers.cli.main import cli
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
+from pyflowers.reports.material import Material
+from pyflowers.reports.provenance import reproduction
 
 
 def run(*words):
@@ -80,6 +82,26 @@ def test_the_command_of_a_formula_reproduces_its_draws(tmp_path, monkeypatch):
     (again,) = Path("again").iterdir()
     for name, draws in Fit.load("first").draws.items():
         np.testing.assert_array_equal(draws, Fit.load(again).draws[name])
+
+
+def test_the_command_names_a_chosen_parametrisation_and_initial_values(lecture_fits):
+    old = lecture_fits["multilevel_poisson"]
+    chosen = old.record.centered
+
+    def found(**changes):
+        record = old.record.model_copy(update=changes)
+        fit = Fit(old.program, old.data, old.draws, old.stats, record)
+        again = reproduction(Material([fit], {}, []), Path("r.html"))
+        return again["command"], again["lacks_inits"]
+
+    assert "--centered" not in found()[0]
+    assert f"--centered {'no' if chosen else 'yes'}" in found(centered=not chosen)[0]
+    command, lacks_inits = found(inits=0.5)
+    assert "pyflowers fit multilevel_poisson --inits 0.5" in command
+    assert not lacks_inits
+    command, lacks_inits = found(inits={"mu": 1.0})
+    assert "--inits" not in command
+    assert lacks_inits
 
 
 @pytest.mark.parametrize(
