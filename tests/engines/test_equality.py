@@ -168,16 +168,21 @@ QUICK = {"stan/iid_normal", "stan/multilevel_normal", "stan/multilevel_poisson"}
 def cases():
     for i, (path, data) in enumerate(programs_with_data()):
         name = f"{path.parent.name}/{path.stem}"
-        marks = [] if name in QUICK else [pytest.mark.slow]
-        yield pytest.param(path, data, id=f"{name}-{i}", marks=marks)
+        yield pytest.param(path, data, id=f"{name}-{i}")
 
 
-@pytest.mark.parametrize(("path", "data"), list(cases()))
+def densities():
+    for case in cases():
+        marks = [] if case.id.rpartition("-")[0] in QUICK else [pytest.mark.density]
+        yield pytest.param(*case.values, id=case.id, marks=marks)
+
+
+@pytest.mark.parametrize(("path", "data"), list(densities()))
 def test_density_and_gradient_are_those_of_the_compiled_program(path, data):
     assert_same_density(path, data)
 
 
-@pytest.mark.slow
+@pytest.mark.density
 def test_density_and_gradient_of_other_kinds_of_programs(tmp_path):
     for path, data in written_programs(tmp_path):
         # Stan 2.35 keeps the normalising constant of the inverse Wishart; the interpreter's later

@@ -123,7 +123,10 @@ def test_another_prior_would_be_seen(changed):
 
 @pytest.mark.parametrize(
     "case",
-    [case if case.name in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
+    [
+        case if case.name in QUICK else pytest.param(case, marks=pytest.mark.density)
+        for case in CASES
+    ],
     ids=lambda case: case.name,
 )
 def test_both_engines_have_one_density_and_gradient(case):
