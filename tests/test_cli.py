@@ -125,7 +125,7 @@ fit iid_normal --prior tau             | 2 | must be NAME=VALUE with a number, g
 fit iid_normal --sede 1                | 2 | No such option
 fit iid_normal --engine stanli --cmdstan x | 1 | --cmdstan: the engine
 fit multilevel_poisson --engine exact --thin 2 | 2 | thin is not used by the engine exact
-fit iid_normal --engine stanli --centered yes | 1 | iid_normal has no such choice
+fit iid_normal --engine stanli --centered yes | 1 | iid_normal offers no choice of parametrisation
 fit iid_normal --engine stanli --inits no.json | 1 | no.json cannot be read
 fit --config e.toml --inits 2          | 2 | leave --inits or --config out
 fit iid_normal --column flowers        | 2 | must be NAME=COLUMN

@@ -768,7 +768,7 @@ def _size_of_rows(program: Program, leaves_out: bool) -> str:
         if any(map(depends, inner)) or (first != (size,) and any(map(depends, first))):
             raise ConfigError(
                 f"{program.name}: posterior SBC adds new observations, and the sizes of {name} "
-                f"depend on {size}; use {size} only as its first size, or not at all"
+                f"depend on {size}; use {size} only as the first size of {name}, or not at all"
             )
     each = [n for n, v in blocks.parameters.items() if any(map(depends, v.sizes))]
     if each and not leaves_out:

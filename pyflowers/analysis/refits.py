@@ -156,9 +156,9 @@ def _at_labels(whole: Data, rows: NDArray[np.int64], training: Data) -> tuple[Da
             if column != whole.group and None in known:
                 name = labels.names[labels.codes[rows[known.index(None)]]]
                 raise ConfigError(
-                    f"{whole.declaration.title}: without the held-out observations, none has the "
-                    f"{labels.column} {name!r}; leave out fewer observations, or declare held_out "
-                    "in the program"
+                    f"{whole.declaration.title}: once the held-out observations are removed, no "
+                    f"other has the {labels.column} {name!r}; leave out fewer observations, or "
+                    "declare held_out in the program"
                 )
             is_new |= None in known
             values[name] = np.array([0 if i is None else i for i in known]) + 1

@@ -206,7 +206,8 @@ def _parameters(factor: Any) -> dict[str, Any]:
 @click.option(
     "--posterior",
     is_flag=True,
-    help="Simulate from the posterior given --data, and fit observed and simulated data together.",
+    help="Simulate from the posterior given --data, and fit the observed and the simulated data "
+    "together.",
 )
 @seed_option
 @prior_option

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 def models_command(program: str | None, include_paths: tuple[str, ...]) -> None:
     """List the shipped models, their priors and capabilities.
 
-    With NAME or PROGRAM.stan, show what that program can do, and what to add for what it cannot do
-    yet.
+    With NAME or PROGRAM.stan, show what that program can do, and what to add to enable the rest.
 
       pyflowers models
       pyflowers models multilevel_poisson

@@ -28,7 +28,7 @@ _BEFORE = {"comparison": "comparison", "prior": "prior_of", "sensitivity": "sens
 
 
 def out_option(kind: str) -> Decorator:
-    """Add ``--out``, a folder of this kind, which is refused at once if it holds something else."""
+    """Add ``--out``, a folder for results of this kind; others are refused before any work."""
 
     def check(_: click.Context, __: click.Parameter, out: Path | None) -> Path | None:
         from pyflowers.storage import check_folder

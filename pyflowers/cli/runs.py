@@ -260,9 +260,9 @@ def contrast_command(
     formula, mu[subject 308] is the expected response averaged over the rows where subject is 308,
     and mu is the average over all rows.
 
-    Operators are + - * / **, comparisons, and the words 'and', 'or' and 'not'. Functions are abs,
-    exp, log, sqrt and rank; mean, sum, min, max, sd and var are taken over the elements of a vector
-    in each draw.
+    Operators are + - * / **, comparisons, and the words 'and', 'or' and 'not'. The functions are
+    abs, exp, log, sqrt and rank; mean, sum, min, max, sd and var are taken over the elements of a
+    vector in each draw.
 
       pyflowers contrast runs/flowers "mu_plant[3] - mu_plant[1]"
       pyflowers contrast runs/flowers "mu_plant[3] > 5" "rank(mu_plant)"
@@ -336,7 +336,7 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
 @click.option(
     "--refit/--no-refit",
     default=True,
-    help="Refit without each observation whose k-hat is too large. [default: refit]",
+    help="For each observation whose k-hat is too large, refit without it. [default: refit]",
 )
 @click.option(
     "--by-group",

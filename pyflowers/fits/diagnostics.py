@@ -287,7 +287,7 @@ def _against_priors(
     """Yield the check of a quantity, or one for each element with a separate prior."""
     whole = _against_prior(program, data, name, medians)
     if whole is None and not program.declaration.prior_elements:
-        return  # no element has a separate prior; there may be very many elements
+        return  # no element has a separate prior, and a loop over very many would be slow
     each = ((str(e), medians.iloc[i : i + 1]) for i, e in enumerate(medians.index))
     parts = [(name, medians)] if whole else each
     for part, its in parts:

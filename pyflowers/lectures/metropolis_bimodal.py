@@ -46,7 +46,7 @@ def metropolis_bimodal(settings: Settings) -> Lecture:
     Raises
     ------
     PyflowersError
-        If Stan's NUTS, for comparison, cannot be run.
+        If Stan's NUTS, which is run for comparison, fails.
     """
     lecture = Lecture("metropolis-bimodal", "Metropolis on two modes", settings)
     target, num_draws = NormalMixture.lecture_metropolis(), settings.size(20_000, 4_000)

@@ -425,7 +425,7 @@ def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
 
 
 def _ecdf_difference(ax: Axes, values: NDArray[np.float64], band: Band, theme: Theme) -> bool:
-    """Draw ECDF minus uniform with its band; return whether it stays inside."""
+    """Draw the ECDF minus the uniform one with its band; return whether it stays inside."""
     from pyflowers.analysis.ecdf import counts
 
     points = np.concatenate([[0.0], band.points, [1.0]])

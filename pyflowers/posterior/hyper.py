@@ -85,7 +85,7 @@ _CHECKED_DROP = 14.0
 _CHECKS = 24
 
 _CELLS = 96
-_SURE_DROP = 12.0  # farther below the maximum, the spline was hardly checked, so log p decides
+_SURE_DROP = 12.0  # farther below the maximum the spline was hardly checked, so log p decides
 _LOWEST_HAT = 60.0
 _ERROR_MARGIN = 10.0
 _SMALLEST_ERROR = 1e-7

@@ -634,8 +634,8 @@ class Program(Shown):
         groups = {str(d.index_of): choices[n] for n, d in data.items() if n in choices}
         if not choices:
             raise ConfigError(
-                f"centered: {self.name} has no such choice; leave centered out, or declare int "
-                "centered in the data block"
+                f"centered: {self.name} offers no choice of parametrisation; leave centered out, "
+                "or declare int centered in the data block"
             )
         asked = centered if isinstance(centered, Mapping) else dict.fromkeys(choices, centered)
         named = groups | choices

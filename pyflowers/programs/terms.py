@@ -107,7 +107,7 @@ def read_terms(text: str) -> Terms:
         if any(held):
             if len(factors) > 1:
                 raise ConfigError(
-                    f"terms {text!r}: an offset is a term by itself; leave : and * out"
+                    f"terms {text!r}: an offset must be a term by itself; leave : and * out"
                 )
             offsets += [show_columns(offset, quoted) for offset in held]
         elif shown != ["1"]:
@@ -241,7 +241,7 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
 
 
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:
-    """Return a sum with a word for each column in backticks, and the columns by these words."""
+    """Replace columns in backticks by words; return the sum, and the column of each word."""
     words: dict[str, str] = {}
 
     def word(match: re.Match[str]) -> str:
@@ -320,7 +320,8 @@ def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         if allows_arithmetic and node.func.id in SEVERAL:
             raise ConfigError(
-                f"terms {text!r}: {node.func.id}() is a term by itself; take it out of {factor}"
+                f"terms {text!r}: {node.func.id}() must be a term by itself; take it out of "
+                f"{factor}"
             )
         yield from _arguments(node, node.func.id, factor, text)
     elif allows_arithmetic and isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
@@ -377,7 +378,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
         found[key] = value.value
         is_degree = type(value.value) is int and 1 <= value.value <= 50
         if key == "ref" and type(value.value) not in (int, float, str):
-            raise ConfigError(f"{where}ref= takes a level in quotes or a number; correct {factor}")
+            raise ConfigError(f"{where}ref= takes a number, or a level in quotes; correct {factor}")
         if key != "ref" and not is_degree:
             raise ConfigError(f"{where}{factor}: {key} must be a whole number from 1 to 50")
     if name == "bs" and found.get("df", 50) < (degree := found.get("degree", 3)):

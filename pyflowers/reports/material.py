@@ -216,7 +216,7 @@ def number(value: float, text: str | None = None, source: Sequence[str] = ()) ->
 
 
 def elpd(value: float) -> Markup:
-    """Return an elpd, or a number that is compared with one."""
+    """Return the markup of an elpd, or of a number that is compared with one."""
     return number(value, format_elpd(value))
 
 

@@ -31,7 +31,7 @@ def shown_path(path: str | Path) -> str:
 
 
 def without_folders(text: str, fits: Sequence[Fit]) -> str:
-    """Return a message without the folders of the data, the home folder and the current folder."""
+    """Return a message without the paths of the data's, the home and the current folder."""
     sources = [Path(fit.record.data.source or "") for fit in fits]
     folders = [source.parent for source in sources if source.is_absolute()]
     for folder in [*folders, Path.cwd(), Path.home()]:

@@ -483,7 +483,7 @@ def drawn_sensitivities(material: Material) -> list[Sensitivity]:
 
 
 def moves_table(material: Material) -> tuple[ReportTable | None, int]:
-    """Return the first conclusions that move with a prior, and the number of all that do."""
+    """Return the first conclusions that move with a prior, and how many do in all."""
     drawn = drawn_sensitivities(material)
     moves = pd.concat({each.name: each.moves() for each in drawn}) if drawn else pd.DataFrame()
     rows: list[list[Markup | str]] = [

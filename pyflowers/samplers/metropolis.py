@@ -414,8 +414,8 @@ class OneSidedStep(_Step):
     """The handout's proposal, x′ = x + scale · U(0, 1), which is not symmetric: it fails.
 
     It moves only right. Without a correction (in :class:`~pyflowers.samplers.Metropolis`, as in the
-    handout) a chain never comes back, and ends in the right tail of any target. With its Hastings
-    correction (in :class:`~pyflowers.samplers.MetropolisHastings`) the way back has density
+    handout) a chain never comes back, and ends in the right tail of any target. With the Hastings
+    correction (in :class:`~pyflowers.samplers.MetropolisHastings`), the way back has density
     q(x | x′) = 0, every move is rejected and the chain never leaves its start: π is stationary, but
     no draw is new.
     The remedy is a step to either side: :class:`~pyflowers.samplers.SignedStep`,

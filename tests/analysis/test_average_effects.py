@@ -147,7 +147,7 @@ def test_slopes_of_a_spline_stay_where_it_has_values():
     frame = pd.DataFrame({"t": np.linspace(0, 1, 40)})
     frame["y"] = 1 + 2 * frame.t - 3 * frame.t**2 + rng.normal(0, 0.05, 40)
     fit = fit_of("y ~ bs(t, df=3)", frame=frame)
-    # Without inner knots the spline is a cubic in each draw; fit that cubic and differentiate it.
+    # Without inner knots, each draw of the spline is one cubic; fit it and differentiate it.
     values = np.asarray(pyflowers.predict(fit, frame).draws()).reshape(-1, 40)
     expected = [
         np.polynomial.Polynomial.fit(frame.t, row, 3).deriv()(frame.t).mean() for row in values

@@ -82,7 +82,7 @@ def test_the_stan_program_is_the_same_model(network):
     expected = prior + network.log_likelihood({k: v[None] for k, v in weights.items()})[0]
     if "sigma" in weights:
         sigma = weights["sigma"][:, 0]
-        # the program samples log sigma, whose Jacobian is sigma
+        # the program samples log sigma; the Jacobian d sigma / d log sigma is sigma
         expected = expected + stats.gamma.logpdf(sigma, 0.5, scale=1.0) + np.log(sigma)
     else:
         weights["sigma"] = np.zeros((5, 0))

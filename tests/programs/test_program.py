@@ -115,7 +115,7 @@ def test_checks_and_choices_in_python(own_program):
     assert kept["k"] == 3
     with pytest.raises(DataError, match="too many"):
         program.fill(program.read({"N": 3, "y": [1, 2, 3]}), {})
-    with pytest.raises(ConfigError, match="centered: checked has no such choice"):
+    with pytest.raises(ConfigError, match="centered: checked offers no choice"):
         program.fill(program.read({"N": 2, "y": [1, 2]}), {}, centered=True)
 
 

@@ -152,7 +152,7 @@ def test_no_label_is_executed_and_all_are_shown(open_page, tmp_path, place):
     }[place]
     for i, (plants, months, columns) in enumerate(batches):
         data = labelled(plants, months, columns)
-        # The Poisson model is not compared with VB, which takes longest and shows no label.
+        # A report on the Poisson model has no comparison with VB, which is slow and has no labels.
         fit = synthetic_fit("multilevel_poisson", data, draws=50)
         path = pyflowers.report([fit], tmp_path / f"{i}.html")
         page, seen = open_page(path)

@@ -8,7 +8,7 @@
 
 A formula passes through these modules: `grammar` parses it, `model` combines it with the table,
 `writer` writes the program and `declared` its declaration; `checks` refuses models that the data do
-not identify, and notes what a reader should know before sampling.
+not identify, and notes what users should know before sampling.
 """
 
 from __future__ import annotations

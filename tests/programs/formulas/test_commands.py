@@ -199,7 +199,7 @@ def test_a_covariate_that_is_called_centred_is_no_choice(tmp_path):
     how = {"seed": 1, "warmup": 50, "draws": 20, "chains": 1, "engine": "stanli"}
     fit = pyflowers.fit(tmp_path / "own.stan", values, **how)
     assert fit.record.centered is None
-    with pytest.raises(ConfigError, match="own has no such choice"):
+    with pytest.raises(ConfigError, match="own offers no choice"):
         pyflowers.fit(tmp_path / "own.stan", values, centered=True, **how)
 
 
