@@ -3,7 +3,6 @@
 import gc
 import json
 import resource
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import cmdstanpy
@@ -334,16 +333,3 @@ def test_starts_are_inside_the_support(densities):
     start = target.start(np.random.default_rng(10), 50)
     assert np.isfinite(target.log_density(start)).all()
     assert np.abs(start).max() <= 2
-
-
-@pytest.mark.slow
-def test_it_is_fast(densities):
-    target = densities["iid_normal"]
-    x = np.random.default_rng(11).normal(size=(1, 2))
-    seconds = []
-    for _ in range(7):
-        started = time.perf_counter()
-        for _ in range(20_000):
-            target.log_density_gradient(x)
-        seconds.append(time.perf_counter() - started)
-    assert 20_000 / min(seconds) > 100_000
