@@ -476,7 +476,7 @@ class Declaration(Record):
     source : str
         The publication that describes the model.
     example : str
-        A table in the folder of the program, which is read if no data are given.
+        A table in the program's folder; it is read if no data are given.
     omit : tuple of str
         Quantities of the program that are neither summarised nor kept.
     coords : mapping of str to tuple of str

@@ -229,7 +229,7 @@ BAD = [
     ("y ~ poly(poly(x, 2), 2)", "", "poly() must be a term by itself; take it out of"),
     ("y ~ log(C(count))", "", "C() must be a term by itself; take it out of log(C(count))"),
     ("y ~ C(log(x))", "", "a factor; make the argument of C(log(x)) a column"),
-    ("y ~ C(f, ref=a)", "", "takes a number, or a level in quotes; correct C(f, ref=a)"),
+    ("y ~ C(f, ref=a)", "", "a level in quotes or a number; correct C(f, ref=a)"),
     ("y ~ C(same)", "", "same is 5 in every row; leave it out"),
     ("y ~ I(x * 1e99)", "", "1e+99 in I(x * 1e+99) is too large; use a number up to 1e15"),
     ("y ~ offset(3)", "", "offset(3) names no column; give it one"),
