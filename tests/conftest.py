@@ -23,10 +23,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items):
-    """Give a longer time limit to tests that sample or compile for minutes."""
+    """Give a longer time limit to tests that sample for minutes."""
     for item in items:
-        long = item.get_closest_marker("slow") or item.get_closest_marker("density")
-        if long and not item.get_closest_marker("timeout"):
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))
 
 

@@ -82,7 +82,7 @@ CHANCE = 0.05
 
 DECIDES = 1.0
 """Change of a median, in posterior standard deviations per doubling of the prior, above which the
-prior's weight decides the answer: four times :data:`SHIFT`, which deserves a remark only."""
+prior's weight decides the answer: four times :data:`SHIFT`, which deserves only a remark."""
 
 Z_90 = 1.6448536269514722
 

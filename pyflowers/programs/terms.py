@@ -371,7 +371,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     for key, value in options:
         if key not in known or key in found or not isinstance(value, ast.Constant):
             takes = " and ".join(f"{each}=…" for each in known) or "nothing"
-            quotes = ", where … is a level in quotes or a number" if name == "C" else ""
+            quotes = ", where … is a number, or a level in quotes" if name == "C" else ""
             raise ConfigError(
                 f"{where}{name} takes {takes} in addition to its column{quotes}; correct {factor}"
             )

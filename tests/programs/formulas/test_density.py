@@ -124,7 +124,9 @@ def test_another_prior_would_be_seen(changed):
 @pytest.mark.parametrize(
     "case",
     [
-        case if case.name in QUICK else pytest.param(case, marks=pytest.mark.density)
+        pytest.param(
+            case, marks=[] if case.name in QUICK else [pytest.mark.slow, pytest.mark.density]
+        )
         for case in CASES
     ],
     ids=lambda case: case.name,
