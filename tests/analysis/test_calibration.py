@@ -363,7 +363,7 @@ def test_data_that_cannot_grow_are_refused(tmp_path, own_program):
     with pytest.raises(ConfigError, match="the size of y is not a variable of the data block"):
         pyflowers.sbc(own_program("fixed", fixed), data, out=tmp_path / "a", sims=4, **POSTERIOR)
     square = OWN.replace("int<lower=0, upper=1> held_out;", "int held_out; matrix[2, N] x;")
-    with pytest.raises(ConfigError, match="the sizes of x depend on N; use N only as its first"):
+    with pytest.raises(ConfigError, match="the sizes of x depend on N; use N only as the first"):
         pyflowers.sbc(own_program("square", square), data, out=tmp_path / "a", sims=4, **POSTERIOR)
     with pytest.raises(ConfigError, match="posterior and simulate cannot be combined"):
         pyflowers.sbc("iid_normal", out=tmp_path / "a", sims=4, simulate=never, **POSTERIOR)
