@@ -315,8 +315,10 @@ def effects(
                 if id(values) not in averages:
                     averages[id(values)] = average(change, values)
             one, other = (averages[id(values)] for values in change.values)
-            trials = _mean_trials(fit, table, sets)
-            found = one - other if scale == "difference" else _ratio(one, other, scale, trials)
+            if scale == "difference":
+                found = one - other
+            else:
+                found = _ratio(one, other, scale, _mean_trials(fit, table, sets))
         made.append(np.asarray(found))
         words += [change.words] * len(sets.index)
         labels = [each if isinstance(each, tuple) else (each,) for each in sets.index]
@@ -358,10 +360,11 @@ def _ratio(one: FloatArray, other: FloatArray, scale: str, trials: FloatArray) -
 
 def _mean_trials(fit: Fit, table: Table, sets: RowSets) -> FloatArray:
     """Return the average number of trials of each set of rows; 1 for other families."""
-    column = trials_of(fit)
-    if not column:
+    column, fixed = trials_of(fit), fit.data.values.get("trials", 1)
+    if not find_family(rule_of(fit.program).family).has_trials:
         return np.ones(len(sets.index))
-    values = table.numbers(column) * sets.shares
+    trials = table.numbers(column) if column else np.full(len(table), np.ravel(fixed)[0])
+    values = trials * sets.shares
     return np.asarray(np.bincount(sets.codes, values, len(sets.index)), dtype=np.float64)
 
 
@@ -477,7 +480,9 @@ def _of_levels(
     base = _reference_of(functions.get("C")) or levels[0]
     pairs = [(level, base) for level in levels if level != base]
     if between is not None:
-        base, level = (str(value) for value in between)
+        if isinstance(between, str) or len(between) != 2:
+            raise ConfigError(f"between takes two levels of {column}, got {between!r}")
+        base, level = (f"{v:.15g}" if isinstance(v, float) else str(v) for v in between)
         unknown = next((each for each in (base, level) if each not in levels), None)
         if unknown is not None:
             raise ConfigError(

@@ -218,13 +218,24 @@ class Table(Shown):
         Raises
         ------
         DataError
-            If there is no column of that name.
+            If there is no column of that name, or joining makes two combinations equal.
         """
         parts = name.split(":")
         if name not in self.cells and len(parts) > 1 and self.cells.keys() >= set(parts):
             texts = (_distinct(self.cells[part]) for part in parts)
             columns = [np.asarray(names, dtype=object)[codes] for codes, names in texts]
-            return np.array([":".join(row) for row in zip(*columns, strict=True)], dtype=object)
+            rows = list(zip(*columns, strict=True))
+            joined = [":".join(row) for row in rows]
+            if len(set(joined)) < len(set(rows)):
+                first: dict[str, tuple[str, ...]] = {}
+                row = next(
+                    i for i, its in enumerate(rows) if first.setdefault(joined[i], its) != its
+                )
+                raise DataError(
+                    f"{self.where(row)}: {name} is {joined[row]!r} here and in an earlier row with "
+                    f"other labels of {' and '.join(parts)}; leave the colons out of the labels"
+                )
+            return np.array(joined, dtype=object)
         if name not in self.cells:
             have = ", ".join(map(str, self.cells))
             hint = other_separator(next(iter(self.cells))) if len(self.cells) == 1 else ""

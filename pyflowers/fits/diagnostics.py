@@ -7,7 +7,8 @@ be the reason why chains disagree; if chains disagree widely, longer runs do not
 A prior is in conflict with the data if the posterior median of a parameter lies outside the central
 99% of its prior: the data then favour values that the prior nearly excludes. For a vector, the most
 extreme element is judged, with the tail probability divided by the number of elements, so that long
-vectors raise no more false alarms than single parameters.
+vectors raise no more false alarms than single parameters. Under a prior whose density is highest at
+its lower bound, such as a half-t, values near the bound are likely, and only the upper tail counts.
 
 References
 ----------
@@ -43,6 +44,8 @@ from pyflowers.programs import Capability, Data, Program
 if TYPE_CHECKING:
     import xarray as xr
 
+    from pyflowers.programs.densities import PriorDensity
+
 R_HAT_AT_MOST = 1.01
 ESS_PER_CHAIN_AT_LEAST = 100
 E_BFMI_AT_LEAST = 0.3
@@ -54,6 +57,9 @@ CENTRAL = 0.99
 """Probability of a prior's central interval, which a posterior median should not leave."""
 
 IDLE = "there is no Markov chain that could fail to converge: R-hat and ESS are not judged"
+
+_AT_MEANS = "Intercept_at_means"
+"""The intercept at the covariates' means, as the programs of formulas call it."""
 
 _DISAGREE = 1.1
 """R-hat above which chains have not found the same posterior."""
@@ -245,7 +251,9 @@ def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Che
 # The prior
 
 
-def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
+def examine_prior(
+    program: Program, data: Data, summary: pd.DataFrame, posterior: xr.Dataset | None = None
+) -> Part:
     """Judge whether the posterior lies in the tail of the prior, so that the two are in conflict.
 
     Parameters
@@ -257,6 +265,9 @@ def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
         The filled data block.
     summary : DataFrame
         The summary of the posterior, with medians.
+    posterior : Dataset, optional
+        The draws, from which the intercept at the covariates' means is computed. It is not in the
+        summary, but a formula declares its prior.
 
     Returns
     -------
@@ -267,6 +278,11 @@ def examine_prior(program: Program, data: Data, summary: pd.DataFrame) -> Part:
         return Part("prior", note="there are no observations to compare it with")
     by_quantity = summary["median"].groupby(lambda element: element.partition("[")[0])
     medians = {str(name): its for name, its in by_quantity}
+    shift = data.values.get("X_mean")
+    if shift is not None and posterior is not None and {"Intercept", "b"} <= {*posterior.data_vars}:
+        at_means = posterior["Intercept"].to_numpy() + posterior["b"].to_numpy() @ shift
+        own = pd.Series({_AT_MEANS: float(np.median(at_means))})
+        medians.setdefault(_AT_MEANS, own)
     checks = [
         check
         for name in program.declaration.parameters
@@ -296,6 +312,15 @@ def _against_priors(
             yield check
 
 
+def _is_highest_at_bound(prior: PriorDensity) -> bool:
+    """Whether a density falls from the lower bound on, so that values near the bound are likely."""
+    if prior.quantile is None or prior.density is None:
+        return False
+    x = np.array([prior.quantile(prob) for prob in (1e-6, (1 - CENTRAL) / 2, 0.5)])
+    density = prior.density(x)
+    return bool(density[0] >= density[1] > density[2])
+
+
 def _against_prior(
     program: Program, data: Data, name: str, medians: pd.Series[float]
 ) -> Check | None:
@@ -306,11 +331,12 @@ def _against_prior(
     low, high = prior.quantile(tail), prior.quantile(1 - tail)
     values, middle = medians.to_numpy(dtype=float), prior.quantile(0.5)
     # The distance from the prior's median to the limit on the side of the posterior's median.
-    reach = np.where(values >= middle, high - middle, low - middle)
+    is_below = (values < middle) & ~_is_highest_at_bound(prior)
+    reach = np.where(is_below, low - middle, high - middle)
     share = (values - middle) / reach
     position = int(np.argmax(share))
     worst, value = str(medians.index[position]), float(values[position])
-    above = value >= middle
+    above = not is_below[position]
     limit, prob = (high, 1 - tail) if above else (low, tail)
     far = "above" if above else "below"
     return Check(

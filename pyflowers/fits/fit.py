@@ -324,7 +324,7 @@ class Fit(Shown):
             note = "pyflowers check compares the data with what the model predicts"
         else:
             note = "there are no replicated data, y_rep, to compare the data with"
-        prior = examine_prior(self.program, self.data, self._summary)
+        prior = examine_prior(self.program, self.data, self._summary, self.posterior)
         # Draws that fail the diagnostics cannot show that there is no conflict.
         if self.diagnostics.failed and prior.status == "passed":
             prior = Part("prior", note="the draws are not yet those of the posterior")

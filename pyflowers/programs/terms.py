@@ -112,6 +112,18 @@ def read_terms(text: str) -> Terms:
             offsets += [show_columns(offset, quoted) for offset in held]
         elif shown != ["1"]:
             kept.append(":".join(map(quote, shown)))
+    calls = {_normal(factor.expr) for factors in found for factor in factors}
+    for call in _calls(hidden):
+        if _normal(call) not in calls:
+            shown_call, offset = show_columns(call, quoted), show_columns(_offset_of(call), quoted)
+            raise ConfigError(
+                f"terms {text!r}: {shown_call} is subtracted, "
+                + (
+                    f"and an offset cannot be; write offset(I(-({offset})))"
+                    if offset
+                    else f"and the remaining terms do not contain it; leave {shown_call} out"
+                )
+            )
     words = {quoted.get(word, word) for word in _WORD.findall(outside_brackets(hidden))}
     for name in sorted(words - {*columns, "_", "0", "1"}):
         raise ConfigError(
@@ -178,6 +190,12 @@ def _refuse_unreadable(text: str) -> None:
         depth += (mark == "(") - (mark == ")")
         if depth > 10:
             raise ConfigError(f"{where}brackets are nested too deeply; write the terms out")
+    level = next((q for q in re.findall(_QUOTES, text) if _is_open(q)), "")
+    if level:
+        raise ConfigError(
+            f"{where}the level {level} has a bracket without its partner, which cannot be read; "
+            "rename the level, or make it the first of a pandas Categorical"
+        )
     if re.search(r"(?<!\w)\(\s*\)", plain):
         raise ConfigError(f"{where}there are empty brackets; leave them out")
     number = re.search(r"(?<![\w.])(?![01](?![\w.]))\d[\d.]*(?![\w.])", outside_brackets(text))
@@ -196,6 +214,13 @@ def _refuse_unreadable(text: str) -> None:
             f"{where}the products have {num:,} terms, more than {MOST_COLUMNS:,}; write those that "
             "you need with :"
         )
+
+
+def _is_open(text: str) -> bool:
+    """Whether a bracket in a text has no partner of its kind."""
+    while (shorter := re.sub(r"\([^()[\]]*\)|\[[^()[\]]*\]", "", text)) != text:
+        text = shorter
+    return re.search(r"[()[\]]", text) is not None
 
 
 def _num_terms(node: ast.AST) -> int:
@@ -267,13 +292,28 @@ def _is_plain(name: str) -> bool:
 def _outside_calls(text: str) -> str:
     """Return a text with _ for each call and each quotation; a bracket of terms is not a call."""
     plain = re.sub(rf"`[^`]*`|{_QUOTES}", "_", text)
-    while (call := re.search(r"[\w.]+\(", plain)) is not None:
-        depth, end = 1, call.end()
-        while depth and end < len(plain):
-            depth += (plain[end] == "(") - (plain[end] == ")")
-            end += 1
-        plain = f"{plain[: call.start()]}_{plain[end:]}"
+    while call := next(_calls(plain), ""):
+        plain = plain.replace(call, "_", 1)
     return plain
+
+
+def _calls(text: str) -> Iterator[str]:
+    """Yield the calls in a sum of terms, except those inside other calls."""
+    start = 0
+    while (call := re.compile(r"[\w.]+\(").search(text, start)) is not None:
+        depth, start = 1, call.end()
+        while depth and start < len(text):
+            depth += (text[start] == "(") - (text[start] == ")")
+            start += 1
+        yield text[call.start() : start]
+
+
+def _normal(expression: str) -> str:
+    """Return a term as Python writes it; a text that Python cannot read is returned unchanged."""
+    try:
+        return ast.unparse(ast.parse(expression.strip(), mode="eval"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return expression
 
 
 def outside_brackets(text: str) -> str:

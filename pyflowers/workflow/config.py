@@ -147,7 +147,8 @@ class Models(Record):
             elif not name.endswith(".stan"):
                 within_record(find_program, name)
         called = (_called(name, "gaussian") for name in names)
-        refuse_twice(called, "model", f"{cls.of_models} are named after the programs")
+        named = f"{cls.of_models} are named after the programs, a formula's after its words"
+        refuse_twice(called, "model", f"{named} (1 + adds one)")
         return names
 
     @model_validator(mode="after")

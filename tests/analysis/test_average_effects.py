@@ -82,6 +82,13 @@ def test_comparisons_of_levels():
     close(draws(linear, "dose", between=("zero", "low"))[..., 0], found[..., 0] - found[..., 1])
 
 
+def test_a_level_may_be_given_as_a_number():
+    frame = FRAME.assign(year=np.where(FRAME.sex == "m", 96.0, 95.0))
+    fit = fit_of("y ~ C(year)", frame=frame)
+    (effect,) = pyflowers.effects(fit, "year", between=(95.0, 96.0)).table().index
+    assert effect == ("year", "96 - 95")
+
+
 def test_a_reference_level_that_was_chosen_is_that_of_comparisons():
     fit = fit_of("y ~ C(year, ref=96)")
     found = pyflowers.effects(fit)
@@ -178,6 +185,9 @@ def test_odds_of_counts_are_those_of_their_probabilities():
     slope = coefficients(fit, "x")[0]
     one = FRAME.iloc[:1]
     close(draws(fit, "x", scale="odds ratio", new=one)[..., 0], np.exp(slope))
+    fixed = fit_of("hits | trials(50) ~ x", "binomial")
+    slope = coefficients(fixed, "x")[0]
+    close(draws(fixed, "x", scale="odds ratio", new=one)[..., 0], np.exp(slope))
 
 
 def test_groups_are_the_datas_or_none_or_the_population():
@@ -220,6 +230,8 @@ def test_a_column_of_two_numbers_is_compared_at_both():
         (("x", "sex"), {"between": (1, 2)}, "between compares two values of one column"),
         (("x",), {"between": ("low", "high")}, "between takes two numbers for x"),
         (("sex",), {"between": ("f", "x")}, "'x' is not a level of sex; choose two of f, m"),
+        (("sex",), {"between": ("f",)}, "between takes two levels of sex, got ('f',)"),
+        (("sex",), {"between": "fm"}, "between takes two levels of sex, got 'fm'"),
         (("x",), {"step": "mean"}, "step must be a finite number other than 0, or 'sd', got"),
         (("x",), {"step": 0}, "step must be a finite number other than 0, or 'sd', got 0"),
         (("sex",), {"slopes": True}, "effects: --slopes does not apply to sex, which is a factor"),

@@ -477,6 +477,31 @@ def test_a_long_vector_raises_no_more_alarms_than_a_number():
     assert limits(-4.6) == [False, False]
 
 
+@pytest.mark.parametrize(
+    ("prior", "passes"),
+    [
+        ("student_t(3, 0, 2.5)", True),  # half-t: its density is highest at 0
+        ("exponential(1)", True),
+        ("lognormal(0, 1)", False),
+        ("inv_gamma(0.4, 0.3)", False),
+    ],
+)
+def test_values_near_a_bound_where_the_density_is_highest_are_in_no_tail(prior, passes):
+    program = SimpleNamespace(
+        can=lambda _: False,
+        declaration=SimpleNamespace(parameters={"sigma": None}, prior_elements={}),
+        prior_of=lambda name, values: prior_density(prior, {}, 0.0),
+        prior_on_scale=lambda name, data: "",
+    )
+    for median, expected in ((1e-4, passes), (1.0, True), (1e9, False)):
+        summary = pd.DataFrame({"median": [median]}, index=["sigma"])
+        (check,) = examine_prior(program, Data({}), summary).checks
+        assert check.passed == expected
+        assert check.passed == (
+            median <= check.threshold if check.relation == "≤" else median >= check.threshold
+        )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "priors"),

@@ -60,6 +60,11 @@ def test_an_empty_file_is_the_default(write):
             "models: more than one model is called 'x', but run folders",
         ),
         (
+            "models = ['y ~ x + g', 'y ~ (x | g)']",
+            "models: more than one model is called 'y_x_g', but run folders are named after the "
+            "programs, a formula's after its words (1 + adds one); rename one",
+        ),
+        (
             "models = ['iid_norml']",
             "models: no program is named 'iid_norml'; did you mean iid_normal",
         ),

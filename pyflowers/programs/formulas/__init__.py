@@ -99,10 +99,7 @@ def name_of(text: str, family: str) -> str:
     for sign, word in _SIGNS.items():
         text = text.replace(sign, f" {word} ")
     name = "_".join(re.findall(r"[A-Za-z0-9]+", text))
-    name = (
-        name
-        if len(name) <= 60
-        else f"{name[:52].strip('_')}_{hashlib.sha256(text.encode()).hexdigest()[:7]}"
-    )
+    if len(name) > 60 or re.search(r"[^\W_]", re.sub(r"[A-Za-z0-9]", "", text)):
+        name = f"{name[:52].strip('_')}_{hashlib.sha256(text.encode()).hexdigest()[:7]}"
     name = name if name[:1].isalpha() else f"formula_{name}"
     return name if family == "gaussian" else f"{name}_{family}"

@@ -43,7 +43,12 @@ def check_model(model: Model) -> list[str]:
 def check_design(model: Model) -> list[str]:
     """Check everything except the range of the responses, which may be simulated."""
     _refuse_redundant(model)
-    return [*_about_dates(model), *_about_groups(model), *_about_separation(model)]
+    return [
+        *_about_levels(model),
+        *_about_ratings(model),
+        *_about_groups(model),
+        *_about_separation(model),
+    ]
 
 
 def _refuse_redundant(model: Model) -> None:
@@ -53,7 +58,12 @@ def _refuse_redundant(model: Model) -> None:
         matrix, names = np.hstack([np.ones((len(matrix), 1)), matrix]), ("Intercept", *names)
     if not names:
         return
-    scaled = matrix / np.where((size := np.linalg.norm(matrix, axis=0)) > 0, size, 1)
+    centred = matrix - matrix.mean(axis=0) * (
+        model.has_intercept & (np.array(names) != "Intercept")
+    )
+    is_constant = np.linalg.norm(centred, axis=0) < 1e-12 * np.linalg.norm(matrix, axis=0)
+    centred = np.where(is_constant, 0.0, centred)
+    scaled = centred / np.where((size := np.linalg.norm(centred, axis=0)) > 0, size, 1)
     basis = np.empty((len(matrix), 0))
     redundant = []
     for name, column in zip(names, scaled.T, strict=True):
@@ -69,20 +79,44 @@ def _refuse_redundant(model: Model) -> None:
         are, them = ("is", "it") if one else ("are", "them")
         what = "a combination of others" if one else "combinations of others"
         what = what if matrix[:, names.index(redundant[0])].any() or not one else "0 in every row"
+        remedy = f"leave {them} out of the formula"
+        if any(":" in name and model.levels(model.population) for name in redundant):
+            remedy += ", or replace factors by one column with those combinations that occur"
         raise DataError(
             f"{model.table.source}: of the formula's columns, {named} {are} {what} "
             f"({len(names)} column{'s' * (len(names) != 1)}, rank {basis.shape[1]}, {len(matrix)} "
-            f"rows); leave {them} out of the formula"
+            f"rows); {remedy}"
         )
 
 
-def _about_dates(model: Model) -> Iterator[str]:
-    """Yield notes on factors whose levels are dates."""
+def _about_levels(model: Model) -> Iterator[str]:
+    """Yield notes on levels that do not occur, and on factors whose levels are dates."""
     for name, its in model.cells.items():
+        if isinstance(its, pd.Categorical):
+            declared = model.table.levels.get(name, ())
+            unused = [level for level in declared if level not in set(its.categories)]
+            if unused:
+                which = f"level{'s' * (len(unused) > 1)} {', '.join(unused)}"
+                yield f"no row has {which} of {name}, so the model leaves out {which}"
         if isinstance(its, pd.Categorical) and are_dates(list(its.categories)):
             yield (
                 f"{name} is a factor whose {len(its.categories)} levels are dates; for a trend, "
                 "make it a number, such as the days since the first"
+            )
+
+
+def _about_ratings(model: Model) -> Iterator[str]:
+    """Yield a note on ratings that get other numbers."""
+    name = model.formula.response
+    if model.family.is_ordinal:
+        ratings = model.table.labels(name, order="value", order_asked=False).names
+        if not model.table.is_factor(name):
+            ratings = tuple(f"{float(rating):.15g}" for rating in ratings)
+        num = len(ratings)
+        if ratings != tuple(map(str, range(1, num + 1))):
+            yield (
+                f"the ratings {', '.join(ratings)} of {name} are numbered 1 to {num}, also in "
+                "predictions"
             )
 
 

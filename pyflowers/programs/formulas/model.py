@@ -32,12 +32,16 @@ from pyflowers.programs.terms import hint_of, read_terms, refuse_unknown
 
 FloatArray = NDArray[np.float64]
 
-_OF_PROGRAM = """N K X X_mean X_centered y trials D J cell kept N_pointwise prior_only held_out
-    b b_scale eta lprior log_lik y_rep y_num y_total y_mean y_square squares sigma nu shape phi zi
-    threshold correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor"""
+_OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered y trials D J cell kept prior_only
+    held_out b b_scale eta lprior log_lik y_rep y_num y_total y_mean y_square squares sigma nu
+    shape phi zi threshold correlation Intercept Intercept_at_means threshold_at_means n d k j m
+    count factor"""
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
-    complex tuple lower upper offset multiplier simplex ordered print reject profile jacobian"""
+    complex complex_vector complex_row_vector complex_matrix tuple lower upper offset multiplier
+    simplex unit_vector sum_to_zero_vector ordered positive_ordered corr_matrix cov_matrix
+    cholesky_factor_corr cholesky_factor_cov print reject profile jacobian repeat until then var
+    auto static export extern struct typedef"""
 _PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z)_"
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
 """Names that a group cannot have: those of other variables in the program, and Stan's keywords."""
@@ -141,6 +145,11 @@ class Model:
                 f"formula {formula.text!r}: family {family.name} has thresholds instead of an "
                 "intercept; leave out 0 or -1"
             )
+        if formula.trials in self.columns:
+            raise ConfigError(
+                f"formula {formula.text!r}: {formula.trials} is the number of trials, and a term "
+                "as well; give the term a copy of the column with another name"
+            )
         for term in formula.groups:
             factor = next(filter(self.table.is_factor, read_terms(term.effects).columns), None)
             if term.is_merged and factor:
@@ -188,7 +197,11 @@ class Model:
     def cells(self) -> dict[str, Any]:
         """The numbers or the factor of each column in the terms."""
         own = itertools.chain.from_iterable(read_terms(terms).columns for terms in self.sums)
-        return {name: self.table.numbers_or_factor(name) for name in dict.fromkeys(own)}
+        found = {name: self.table.numbers_or_factor(name) for name in dict.fromkeys(own)}
+        return {
+            name: its.remove_unused_categories() if isinstance(its, pd.Categorical) else its
+            for name, its in found.items()
+        }
 
     def levels(self, terms: str) -> dict[str, tuple[str, ...]]:
         """Return the levels of the factors in a sum of terms."""
@@ -241,8 +254,8 @@ class Model:
             labels = self.table.labels(name, order="value")
             if name in self.table.levels or not has_order(labels.names):
                 raise DataError(
-                    f"{self.table.source}: {name} holds labels, such as {labels.names[0]!r}, whose "
-                    "order is not known; make the ratings whole numbers from 1, the lowest"
+                    f"{self.table.source}: {name} holds labels, such as {labels.names[0]!r}; make "
+                    "the ratings whole numbers from 1, the lowest"
                 )
             if not self.table.is_factor(name):
                 self.table.numbers(name, whole=True)
@@ -301,7 +314,11 @@ class Model:
 
         Their names are joined by colons; empty if the likelihood does not use totals of cells.
         """
-        is_joined = any(":" in name for name in self.columns)  # colons separate names
+        is_joined = any(":" in name for name in self.columns)  # colons separate names and labels
+        factors = filter(self.table.is_factor, self.columns)
+        is_joined |= any(
+            ":" in label for name in factors for label in self.table.labels(name).names
+        )
         if self.family.totals is None or not self.columns or is_joined:
             return ""
         name = ":".join(self.columns)
@@ -317,7 +334,7 @@ class Model:
             name = re.sub(r"\W", "_", term.group, flags=re.ASCII).strip("_") or "group"
             if not name[0].isalpha() or re.match(_PREFIXES, name):
                 name = f"group_{name}"
-            used = _TAKEN | {other.name for other in found}
+            used = _TAKEN | self._priors_of_family | {other.name for other in found}
             while name in used or name.endswith("__"):
                 name = f"{name.rstrip('_')}_group"
             matrix, effects = self.design(_with_ones(term.effects))
@@ -351,6 +368,12 @@ class Model:
         # Terms on which others are centred come first.
         num = {its.name: int(self._codes[its.term.group].max()) for its in found if its.within}
         return tuple(sorted(found, key=lambda its: num.get(its.name, 0)))
+
+    @property
+    def _priors_of_family(self) -> set[str]:
+        """The names of the hyperparameters that do not belong to a group."""
+        own = {f"{each.name}_{key}" for each in self.family.auxiliary for key in each.values}
+        return {"Intercept_location", "Intercept_scale", *own}
 
     @cached_property
     def _codes(self) -> dict[str, NDArray[np.int64]]:
@@ -388,7 +411,7 @@ class Model:
         elif link == "logit":
             values = np.log(y / (1 - y))
         elif self.family.scale == "log":
-            values = np.log(y + 0.1 if link == "log" else y)
+            values = np.log(y if self.family.is_positive else y + 0.1)
         else:
             values = y
         return np.asarray(values - self.offset, dtype=np.float64)
@@ -410,14 +433,20 @@ class Model:
         found: dict[str, tuple[float, str]] = {}
         fixed = self.family.scale == "fixed"
         if self.has_intercept and not self.family.is_ordinal:
-            location = 0.0 if fixed else rounded(float(np.median(self.linked)))
+            # The scale is at least 2.5, so the location is rounded to whole numbers at most.
+            median = float(np.median(self.linked))
+            location = 0.0 if fixed else rounded(median) if abs(median) < 1000 else round(median)
             at = "the intercept where covariates have their means"
             found["Intercept_location"] = location, f"location of the t prior on {at}"
             found["Intercept_scale"] = self.scale, f"scale of the t prior on {at}"
         matrix, names = self.population_design
-        spread = float(np.std(self.y, ddof=1)) if self.family.scale == "y" else 1.0
+        # Without an intercept the coefficients make up the mean too, so spreads are about 0.
+        about_mean = self.has_intercept
+        spread = _spread(self.y, about_mean) if self.family.scale == "y" else 1.0
+        if self.family.scale == "log" and not about_mean:
+            spread = max(1.0, _spread(self.linked, about_mean))
         for name, column in zip(names, matrix.T, strict=True):
-            sd = float(np.std(column, ddof=1)) if len(column) > 1 else 0.0
+            sd = _spread(column, about_mean)
             scale = rounded(2.5 * (spread or 1.0) / sd) if sd > 0 else 2.5
             found[f"b_scale[{name}]"] = scale, f"sd of the normal prior on b[{name}]"
         for its in self.effects:
@@ -574,6 +603,13 @@ def _lies_within(inner: NDArray[np.int64], outer: NDArray[np.int64]) -> bool:
 
 def _means(values: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
     return np.asarray(np.bincount(codes, weights=values) / np.bincount(codes), dtype=np.float64)
+
+
+def _spread(values: FloatArray, about_mean: bool) -> float:
+    """Return the standard deviation of values, or their root mean square; 0 of a single value."""
+    if len(values) < 2:
+        return 0.0
+    return float(np.std(values, ddof=1) if about_mean else np.sqrt(np.mean(values**2)))
 
 
 def rounded(value: float) -> float:

@@ -11,7 +11,7 @@ import pytest
 
 import pyflowers
 from pyflowers import Fit, Program
-from pyflowers.errors import ConfigError, PyflowersError
+from pyflowers.errors import ConfigError, DataError, PyflowersError
 
 NUM = 24
 FRAME = pd.DataFrame(
@@ -253,6 +253,8 @@ BAD = [
     ("count | weights(n) ~ x", "", ONLY_TRIALS),
     ("same ~ x", "", "same is 5 in every row, so nothing keeps its sd away from 0;"),
     ("count ~ 0 + x", "cumulative", "has thresholds instead of an intercept; leave out 0 or -1"),
+    ("count | trials(n) ~ n", "binomial", "give the term a copy of the column with another name"),
+    ('y ~ C(f, ref="(0, 10]")', "", "has a bracket without its partner, which cannot be read; re"),
     ("y ~ x", "poison", "family 'poison' does not exist; did you mean poisson?"),
 ]
 
@@ -455,6 +457,15 @@ def test_labels_may_be_anything(tmp_path):
     np.testing.assert_array_equal(column, frame["f"] == "a:b")
     program = Program.from_formula("y ~ f", frame)
     assert Program.open(program.write(tmp_path / "mine.stan")).declaration == program.declaration
+
+
+def test_combinations_of_labels_with_colons_are_kept_apart():
+    a, b = ["A", "A:1", "A", "A:1"], ["1:2", "2", "2", "1:2"]
+    frame = pd.DataFrame({"y": np.arange(24) % 7, "a": a * 6, "b": b * 6})
+    values = Program.from_formula("y ~ 0 + a + b", frame).read(frame)
+    np.testing.assert_array_equal(values["X"][:, 0], frame["a"] == "A")
+    with pytest.raises(DataError, match=r"row 2: a:b is 'A:1:2' here and in an earlier row"):
+        Program.from_formula("y ~ (1 | a:b)", frame)
 
 
 def test_a_level_in_quotes_may_be_anything():

@@ -352,6 +352,86 @@ def test_priors_are_changed_by_element_or_all_at_once():
         program.resolve_priors({"b_scale[x]": 0})
 
 
+def priors_of(formula, frame, family="gaussian"):
+    program = Program.from_formula(formula, frame, family=family)
+    return {name: prior.value for name, prior in program.declaration.priors.items()}
+
+
+def test_priors_without_an_intercept_have_room_for_the_mean():
+    """A coefficient is then a mean and not a difference, as in cell means."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"g": list("abc") * 10, "y": 1000 + rng.normal(size=30)})
+    assert priors_of("y ~ g", frame)["b_scale[gb]"] < 10
+    assert min(priors_of("y ~ 0 + g", frame).values()) == 2.5  # that of sigma
+    assert all(priors_of("y ~ 0 + g", frame)[f"b_scale[g{g}]"] > 2500 for g in "abc")
+    fit = pyflowers.fit("y ~ 0 + g", frame, seed=1, engine="stanli", chains=2)
+    np.testing.assert_allclose(
+        fit.posterior["b"].mean(("chain", "draw")), frame.groupby("g").y.mean(), rtol=1e-3
+    )
+    counts = frame.assign(y=rng.poisson(1e6, 30))
+    assert priors_of("y ~ 0 + g", counts, "poisson")["b_scale[ga]"] > 2 * np.log(1e6)
+
+
+def test_the_intercepts_prior_is_centred_on_the_data():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"y": 12345 + rng.normal(size=30), "x": rng.normal(size=30)})
+    for formula in ("y ~ 1", "y ~ x"):
+        assert abs(priors_of(formula, frame)["Intercept_location"] - 12345) < 1
+    small = frame.assign(y=1e-9 * rng.gamma(5, 0.2, 30))
+    location = priors_of("y ~ x", small, "gamma")["Intercept_location"]
+    assert location == pytest.approx(np.log(small.y.median()), abs=0.1)
+
+
+@pytest.mark.parametrize("formula", ["y ~ 1", "y ~ x"])
+def test_the_prior_of_the_intercept_is_examined(formula):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"y": 100 + rng.normal(size=200), "x": rng.normal(size=200) + 3})
+    how = {"seed": 1, "engine": "stanli", "chains": 4, "warmup": 300, "draws": 300}
+    fit = pyflowers.fit(formula, frame, **how)
+    assert fit.verdict.prior.passed
+    away = {"Intercept_location": 60, "sigma_scale": 1}
+    (failed,) = pyflowers.fit(formula, frame, priors=away, **how).verdict.prior.failed
+    assert failed.name.startswith("median of Intercept")
+    assert failed.value == pytest.approx(100, abs=1)
+
+
+def test_ratings_and_levels_that_get_other_numbers_are_noted():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=40), "y": rng.integers(0, 5, 40)})
+    how = {"seed": 1, "engine": "stanli", "chains": 1, "warmup": 20, "draws": 20}
+
+    def notes(formula, frame, family):
+        return pyflowers.fit(formula, frame, family=family, **how).notes
+
+    (note,) = notes("y ~ x", frame, "cumulative")
+    assert note == "the ratings 0, 1, 2, 3, 4 of y are numbered 1 to 5, also in predictions"
+    for ratings in (frame.y + 1, frame.y + 1.0):
+        assert not notes("y ~ x", frame.assign(y=ratings), "cumulative")
+    (note,) = notes("y ~ x", frame.assign(y=2 * frame.y + 1), "cumulative")
+    assert "ratings 1, 3, 5, 7, 9 of y are numbered 1 to 5" in note
+    frame["g"] = pd.Categorical(list("abcd") * 10, list("abcd"))
+    for left, columns in (("a", ("gc", "gd")), ("d", ("gb", "gc"))):
+        part = frame[frame.g != left]
+        fit = pyflowers.fit("y ~ g", part, **how)
+        assert fit.data.coords["X"] == columns
+        assert fit.notes == [f"no row has level {left} of g, so the model leaves out level {left}"]
+
+
+def test_columns_far_from_zero_are_not_redundant():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"y": rng.normal(size=30), "second": 1.7e9 + np.arange(30.0)})
+    frame["year"], frame["one"] = 2010 + np.arange(30) % 14, 5.1
+    Program.from_formula("y ~ second", frame)
+    Program.from_formula("y ~ year + I(year**2) + I(year**3)", frame)
+    for terms in ("second + I(2 * second)", "year + I(year + 3)", "one"):
+        with pytest.raises(DataError, match="is a combination of others"):
+            Program.from_formula(f"y ~ {terms}", frame)
+    frame["a"], frame["b"] = list("pqr") * 10, list("uuv") * 10
+    frame.loc[:2, "b"] = "v"
+    with pytest.raises(DataError, match=r"ar:bv is a combination .* or replace factors by one"):
+        Program.from_formula("y ~ a * b", frame)
+
+
 def test_missing_values_are_refused_or_left_out(tmp_path):
     frame = pd.DataFrame({"y": [1, None, 3, 4, 6], "x": [1.0, 2, None, 4, 4], "u": [None] * 5})
     lacks = (

@@ -197,12 +197,21 @@ def test_cells_that_do_not_fit(text, message):
         design(text, {name: cells[name] for name in read_terms(text).columns})
 
 
-@pytest.mark.parametrize("text", ["x - q", "x * z - x:q", "1 - x"])
+@pytest.mark.parametrize(
+    "text", ["x - q", "x * z - x:q", "1 - x", "x - log(z)", "x - C(`my col`)", "x - I(z**2)"]
+)
 def test_what_is_taken_away_must_be_there(text):
     with pytest.raises(
         ConfigError, match="is subtracted, and the remaining terms do not contain it; leave"
     ):
         read_terms(text)
+
+
+def test_an_offset_cannot_be_taken_away():
+    with pytest.raises(ConfigError, match=r"an offset cannot be; write offset\(I\(-\(log\(e\)"):
+        read_terms("x - offset(log(e))")
+    assert read_terms("x + offset(I(-(log(e))))").offsets == ("I(-log(e))",)
+    assert read_terms("x * log( z ) - log(z)").text == "1 + x + x:log(z)"
 
 
 def test_the_intercept_has_its_name_to_itself():

@@ -66,7 +66,8 @@ AWKWARD = [
     "D",
     "eta",
 ]
-AWKWARD += ["obs", "chain", "draw", "visit day"]
+AWKWARD += ["obs", "chain", "draw", "visit day", "repeat", "var", "until", "static", "typedef"]
+AWKWARD += ["cov_matrix", "unit_vector", "pointwise", "sigma_scale", "Intercept_location"]
 
 
 @pytest.mark.parametrize("name", AWKWARD)
