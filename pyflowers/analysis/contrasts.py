@@ -346,7 +346,7 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
     assert of.fit is not None
     assert of.fit.data.table is not None
     table, found, at = of.fit.data.table, dict[str, str](), begin
-    cells = {name: set(map(_text, table.column(name).tolist())) for name in table.cells}
+    cells = {name: set(_texts(of.fit, name)) for name in table.cells}
     while True:
         rest = text[at:].lstrip()
         at = len(text) - len(rest)
@@ -355,7 +355,6 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
         at += len(rest) - len(label)
         written = re.match(r"[^\],]*", label)
         assert written is not None
-        number = _text(written[0].strip())
         known = [
             its for its in cells.get(column, ()) if re.match(rf"{re.escape(its)}\s*[],]", label)
         ]
@@ -363,8 +362,10 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
         value, length = max(
             ((each, len(each)) for each in known), key=lambda e: e[1], default=("", 0)
         )
-        if not length and number in cells.get(column, ()):
-            value, length = number, len(written[0])
+        number = _text(written[0].strip())
+        same = [its for its in cells.get(column, ()) if not length and _text(its) == number]
+        if len(same) == 1:
+            value, length = same[0], len(written[0])
         if not length:
             asked = (rest if not column else label).partition("]")[0]
             what = f"{column} is {asked!r} in no row" if column else f"{asked!r} names no column"
@@ -389,8 +390,17 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
             return found, at
 
 
+def _texts(fit: Fit, column: str) -> list[str]:
+    """Return the cells of a column as text: labels as they are written, and numbers 3.0 as 3."""
+    table, of_labels = fit.data.table, set(map(fit.data.name_of, fit.data.labels))
+    assert table is not None
+    texts = list(map(str, table.texts(column)))
+    is_label = column in of_labels or table.is_factor(column)
+    return texts if is_label else list(map(_text, texts))
+
+
 def _text(cell: Any) -> str:
-    """Return a cell as the text that names it: 3.0 as 3."""
+    """Return a number as the shortest text that names it, and other text unchanged."""
     try:
         return f"{float(cell):.15g}"
     except (TypeError, ValueError):
@@ -404,7 +414,7 @@ def _expected(of: _Expression, conditions: Mapping[str, str]) -> Array:
     assert table is not None
     rows = np.ones(len(table), dtype=bool)
     for column, label in conditions.items():
-        rows &= [_text(cell) == label for cell in table.column(column).tolist()]
+        rows &= [text == label for text in _texts(of.fit, column)]
     if not rows.any():
         met = " and ".join(f"{column} is {label}" for column, label in conditions.items())
         raise of.error(f"there is no row where {met}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from pyflowers.data.table import Table, other_separator, table_of
+from pyflowers.data.table import Table, levels_of, other_separator, table_of
 from pyflowers.errors import DataError
 from pyflowers.records import as_path
 
@@ -89,7 +89,8 @@ def read_table(
         if suffix == ".json":
             return _read_json(path, encoding)
         if suffix == ".parquet":
-            return table_of(pd.read_parquet(path), str(path), str(path))
+            frame = pd.read_parquet(path)
+            return table_of(frame, str(path), str(path), levels=levels_of(frame))
         if suffix == ".xlsx":
             return _read_excel(path)
         content = gzip.decompress(path.read_bytes()) if is_compressed else path.read_bytes()

@@ -31,7 +31,7 @@ MOST_NAMED = 5
 _MISSING = {"", "na", "n/a", "nan", "<na>", "none", "null"}
 """Marks of a missing value in R, pandas, databases and spreadsheets."""
 
-_COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+|\d{1,3}(\.\d{3})+)(,\d*)?([eE][-+]?\d+)?\s*")
+_COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d*)?([eE][-+]?\d+)?\s*")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?")
 _NUMBERED = re.compile(r"([^0-9]*)0*([0-9]+)([^0-9]*)")
 
@@ -222,9 +222,7 @@ class Table(Shown):
         """
         parts = name.split(":")
         if name not in self.cells and len(parts) > 1 and self.cells.keys() >= set(parts):
-            texts = (_distinct(self.cells[part]) for part in parts)
-            columns = [np.asarray(names, dtype=object)[codes] for codes, names in texts]
-            rows = list(zip(*columns, strict=True))
+            rows = list(zip(*map(self.texts, parts), strict=True))
             joined = [":".join(row) for row in rows]
             if len(set(joined)) < len(set(rows)):
                 first: dict[str, tuple[str, ...]] = {}
@@ -243,6 +241,27 @@ class Table(Shown):
                 f"{self.source}: there is no column {name!r}; the columns are {have}{hint}"
             )
         return self.cells[name]
+
+    def texts(self, name: str) -> NDArray[Any]:
+        """Return the cells of a column as text, as labels are written; missing cells are empty.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        array of str, shape (N,)
+            The texts.
+
+        Raises
+        ------
+        DataError
+            If there is no column of that name.
+        """
+        codes, names = _distinct(self.column(name))
+        return np.asarray(names, dtype=object)[codes]
 
     def labels(self, name: str, *, order: str = "appearance", order_asked: bool = True) -> Labels:
         """Return a column as labels.
@@ -614,8 +633,29 @@ class Table(Shown):
         """Return cells as numbers, with NaN for those that are not numbers."""
         cells = self.column(name)
         if self.decimal == "," and cells.dtype == object:
+            self._refuse_both_points(name)
             cells = np.array(list(map(_decimal_point, cells)), dtype=object)
         return _to_numbers(cells)
+
+    def _refuse_both_points(self, name: str) -> None:
+        """Refuse a column with points both as decimal marks and between thousands."""
+        cells = self.cells.get(name, np.empty(0))
+        points = [i for i, cell in enumerate(cells) if isinstance(cell, str) and "." in cell]
+        is_thousands = [_COMMA_NUMBER.fullmatch(cells[i]) is not None for i in points]
+        mark = next(
+            (
+                i
+                for i, its in zip(points, is_thousands, strict=True)
+                if not its and _is_float(cells[i])
+            ),
+            None,
+        )
+        if mark is not None and any(is_thousands):
+            other = cells[points[is_thousands.index(True)]]
+            raise DataError(
+                f"{self.where(mark)}: {name} is {_quoted(cells[mark])}, but with --decimal ',' the "
+                f"point in {_quoted(other)} separates thousands; write numbers of one column alike"
+            )
 
     def _note(self, sentence: str) -> None:
         if sentence not in self.notes:
@@ -669,6 +709,11 @@ def from_frame(frame: pd.DataFrame) -> Table:
     >>> table.labels("plant").names
     ('a', 'b')
     """
+    return table_of(frame, "the data frame", "the data frame", levels=levels_of(frame))
+
+
+def levels_of(frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Return the levels of categories, and of text that could be read as numbers."""
     levels = {}
     for i, name in enumerate(map(str, frame.columns)):
         column = frame.iloc[:, i]
@@ -678,7 +723,7 @@ def from_frame(frame: pd.DataFrame) -> Table:
             texts = sorted(set(map(str, column.dropna())))
             if np.isfinite(_to_numbers(np.array(texts, dtype=object))).all():
                 levels[name] = tuple(texts)
-    return table_of(frame, "the data frame", "the data frame", levels=levels)
+    return levels
 
 
 def table_of(
@@ -716,6 +761,14 @@ def is_plain(text: str) -> bool:
         return text[0] != "0" or text == "0"
     try:
         return f"{float(text):.15g}" == text
+    except ValueError:
+        return False
+
+
+def _is_float(text: str) -> bool:
+    """Whether a text is a number with a decimal point."""
+    try:
+        return bool(np.isfinite(float(text)))
     except ValueError:
         return False
 

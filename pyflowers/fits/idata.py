@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table
@@ -150,6 +151,11 @@ def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
             cells = data.table.column(data.name_of(column))
             is_text = cells.dtype.kind == "O"
             arrays[_cells_named(column, program)] = ((OBS,), text(cells) if is_text else cells)
+            if is_text and column not in program.declaration.levels:
+                factor = data.table.numbers_or_factor(data.name_of(column))
+                if isinstance(factor, pd.Categorical):
+                    levels = _levels_named(column, program)
+                    coords[levels] = ((levels,), text(factor.categories))
     return arrays, coords
 
 
@@ -165,6 +171,10 @@ def _of_rows_named(name: str, program: Program, labels: Collection[str]) -> str:
 
 def _cells_named(column: str, program: Program) -> str:
     return _of_rows_named(f"{column}_cells", program, program.declaration.label_columns)
+
+
+def _levels_named(column: str, program: Program) -> str:
+    return _of_rows_named(f"{column}_levels", program, program.declaration.label_columns)
 
 
 def _index_named(column: str, program: Program) -> str:
@@ -339,6 +349,11 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
         }
         own = {name: constant[_cells_named(name, program)] for name in declared.transformed}
         cells = own | _cells(program, values, labels)
+        known = {
+            column: tuple(map(str, constant[levels]))
+            for column in declared.transformed
+            if (levels := _levels_named(column, program)) in constant
+        }
         table = Table(
             {columns[name]: cells[name] for name in declared.columns},
             str(record.data.source),
@@ -346,7 +361,7 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
             # Text such as 1 and 2 could be numbers; only the levels show that it is a factor.
             levels={
                 columns[column]: levels
-                for column, levels in declared.levels.items()
+                for column, levels in {**known, **declared.levels}.items()
                 if cells[column].dtype.kind not in "iuf"
             },
         )

@@ -500,6 +500,22 @@ class Rows:
             )
         return self.designs[terms]
 
+    def first_rows(self, source: Terms) -> NDArray[np.int64]:
+        """Return the first row of each label of ``per``; refuse labels with different values."""
+        assert source.per is not None
+        labels = self.labels[source.per]
+        for column in source.cells:
+            cells = self.table.numbers_or_factor(self.names[column], source.levels.get(column))
+            values = cells.codes if isinstance(cells, pd.Categorical) else cells
+            _, differs = labels.first_of_each(values)
+            if differs.size:
+                label = labels.names[labels.codes[differs[0]]]
+                raise DataError(
+                    f"{self.table.where(differs[0])}: {labels.column} {label!r} has more than one "
+                    f"{self.names[column]}; give it only one"
+                )
+        return np.unique(labels.codes, return_index=True)[1]
+
     def positions(self, column: str, per: str | None) -> NDArray[np.int64]:
         """Return the position of the column's label in each row, or for each label of `per`."""
         outer = self.labels[column]

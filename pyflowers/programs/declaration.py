@@ -220,7 +220,15 @@ class Terms(Kind):
         """See :class:`Kind`."""
         from pyflowers.programs.terms import read_terms
 
-        return read_terms(self.terms).columns
+        found = read_terms(self.terms)
+        if found.offsets:
+            raise ConfigError(
+                f"terms {self.terms!r}: a matrix has no offset; declare a vector, such as "
+                f"offset_1 = {{ terms = {found.offsets[0]!r} }}, and add it in the program"
+            )
+        if not found.columns:
+            raise ConfigError(f"terms {self.terms!r} name no column; name one")
+        return found.columns
 
     def names(self, rows: Rows) -> tuple[str, ...]:
         """See :class:`Kind`."""
@@ -235,7 +243,7 @@ class Terms(Kind):
         """See :class:`Kind`."""
         matrix, names = rows.design(self)
         if self.per:
-            matrix = matrix[np.unique(rows.labels[self.per].codes, return_index=True)[1]]
+            matrix = matrix[rows.first_rows(self)]
         if variable.ndim == 2:
             return matrix
         if len(names) != 1:

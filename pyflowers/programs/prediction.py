@@ -12,6 +12,7 @@ import ast
 import operator
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -191,14 +192,18 @@ def read_rows(
     of_groups = group_columns(rule, declared)
     wanted = tuple(dict.fromkeys(map(data.name_of, _needed(rule, declared))))
     apart = set(of_groups) - {c for s in declared.data.values() for c in (*s.numbers, *s.cells)}
+    indices = _indices(rule)
+    fixed = {index for name, index in indices if name not in rule.effects}
+    apart -= {column for column, index in of_groups.items() if index in fixed}
     hidden = set() if groups == "data" else {data.name_of(column) for column in apart}
     for name in wanted:
         if name not in hidden:
             _refuse_missing(table, name, name in {data.name_of(each) for each in apart})
     if data.value and new is not None:
-        table = _with_placeholders(table, data, {data.value})
-    if groups != "data":
-        table = _with_placeholders(table, data, apart)
+        first = data.labels[data.value].names[0] if data.value in data.labels else "-"
+        table = _with_cells(table, data, {data.value}, [first] * len(table))
+    if groups != "data":  # each row has its own group, for which other columns may have a value
+        table = _with_cells(table, data, apart, list(map(str, range(len(table)))))
     table = _with_labels_of(data, table, of_groups) if new is not None else table
     table = table.without_missing(wanted, drop=False, option="") if new is not None else table
     _refuse_text(table, data, declared)
@@ -276,18 +281,24 @@ def rule_of(program: Program) -> PredictionRule:
 def group_columns(rule: PredictionRule, declared: Declaration) -> dict[str, str]:
     """Return the index variable of each column whose labels have effects from a population."""
     found = {}
-    for text in (rule.linear_predictor, *rule.where.values()):
-        for node in ast.walk(_parsed(text)):
-            if isinstance(node, ast.Subscript) and ast.unparse(node.value) in rule.effects:
-                variable = ast.unparse(node.slice)
-                source = declared.data.get(variable)
-                if not (isinstance(source, Column) and source.index):
-                    raise ConfigError(
-                        f"[prediction] {text!r}: {variable} is not an index of a column's labels; "
-                        f"declare {variable} = {{ column = ..., index = true }}"
-                    )
-                found[source.column] = variable
+    for name, index in _indices(rule):
+        if name in rule.effects:
+            source = declared.data.get(index)
+            if not (isinstance(source, Column) and source.index):
+                raise ConfigError(
+                    f"[prediction] {name}[{index}]: {index} is not an index of a column's labels; "
+                    f"declare {index} = {{ column = ..., index = true }}"
+                )
+            found[source.column] = index
     return found
+
+
+def _indices(rule: PredictionRule) -> set[tuple[str, str]]:
+    """Return the quantities that have an index in a prediction, each with its index."""
+    texts = (rule.linear_predictor, *rule.where.values())
+    nodes = [node for text in texts for node in ast.walk(_parsed(text))]
+    found = [node for node in nodes if isinstance(node, ast.Subscript)]
+    return {(ast.unparse(node.value), ast.unparse(node.slice)) for node in found}
 
 
 def names_of(rule: PredictionRule) -> set[str]:
@@ -318,35 +329,34 @@ def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
         raise DataError(f"{error}{hint}") from None
 
 
-def _with_placeholders(table: Table, data: Data, columns: set[str]) -> Table:
-    """Return a table in which some columns hold a single label, because they are not used."""
-    cells = dict(table.cells)
-    for column in columns:
-        name = data.name_of(column)
-        first = data.labels[column].names[0] if column in data.labels else "-"
-        cells[name] = np.full(len(table), first, dtype=object)
-    return replace(table, cells=cells)
+def _with_cells(table: Table, data: Data, columns: set[str], cells: list[str]) -> Table:
+    """Return a table with other cells in columns that are read, but not used."""
+    other = {data.name_of(column): np.array(cells, dtype=object) for column in columns}
+    return replace(table, cells={**table.cells, **other})
 
 
 def _with_labels_of(data: Data, table: Table, columns: Iterable[str]) -> Table:
-    """Return a table with numbers in group columns written as in the fit: 1 instead of 1.0."""
+    """Return a table with numbers in group columns written as in the fit: 1 instead of 1.0.
+
+    Only zeros at the end of a fraction are ignored: 07 and 7 are different labels.
+    """
     cells = dict(table.cells)
     for column in columns:
         name, known = data.name_of(column), data.labels[column].names
-        by_number = {_number(label): label for label in known}
+        plain = Counter(map(_plain, known))
+        written = {_plain(label): label for label in known if plain[_plain(label)] == 1}
         texts = [str(cell) for cell in table.column(name)]
-        same = [text if text in known else by_number.get(_number(text), text) for text in texts]
+        of_fit = set(known)
+        same = [text if text in of_fit else written.get(_plain(text), text) for text in texts]
         if same != texts and name in cells:
             cells[name] = np.array(same, dtype=object)
     return replace(table, cells=cells)
 
 
-def _number(text: str) -> float | str:
-    """Return a text as a number if it is one; otherwise return it unchanged."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def _plain(text: str) -> str:
+    """Return a number without zeros at the end of its fraction, and other text unchanged."""
+    number = re.fullmatch(r"(-?\d+)(\.\d*?)0*", text)
+    return text if number is None else number[1] + number[2].removesuffix(".")
 
 
 def _refuse_text(table: Table, data: Data, declared: Declaration) -> None:
@@ -489,11 +499,18 @@ class Predictor:
 
     def _each_its_own(self) -> Predictor:
         """Return the predictions with a separate new label for each row."""
-        known = {name: int(self.rows.codes[name].max()) + 1 for name in self.rows.codes}
-        known |= self.rows.known
-        codes = {name: num + np.arange(len(self.rows)) for name, num in known.items()}
-        labels: dict[str, Any] = {n: (*[""] * num, *self.rows.keys) for n, num in known.items()}
-        rows = replace(self.rows, codes=codes, labels=labels, known=known)
+        of_effects = {index for name, index in _indices(self.rule) if name in self.rule.effects}
+        old = self.rows.codes
+        known = {index: int(old[index].max()) + 1 for index in of_effects & old.keys()}
+        known |= {index: num for index, num in self.rows.known.items() if index in of_effects}
+        codes = {index: num + np.arange(len(self.rows)) for index, num in known.items()}
+        labels: dict[str, Any] = {i: (*[""] * num, *self.rows.keys) for i, num in known.items()}
+        rows = replace(
+            self.rows,
+            codes={**old, **codes},
+            labels={**self.rows.labels, **labels},
+            known={**self.rows.known, **known},
+        )
         return replace(self, rows=rows, groups="data")
 
     def log_lik(self, y: FloatArray) -> FloatArray:

@@ -201,3 +201,29 @@ def test_labels_that_are_odd_are_named_as_they_are():
     fit = synthetic_fit("multilevel_poisson", data)
     for i, name in enumerate(names):
         assert np.array_equal(value(fit, f"mu_plant[{name}]"), fit.draws["mu_plant"][..., i])
+
+
+@pytest.mark.parametrize(
+    ("labels", "written"),
+    [
+        ([str(10**17 + i) for i in range(3)], None),
+        (["07", "7", "8"], None),
+        ([True, False], ["True", "False"]),
+        (pd.to_datetime(["2020-01-01", "2020-02-01"]), ["2020-01-01", "2020-02-01"]),
+        ([7.0, 8.5], ["7", "8.5"]),
+    ],
+)
+def test_rows_are_named_by_labels_as_they_are_written(labels, written, tmp_path):
+    rng = np.random.default_rng(1)
+    num = len(labels)
+    frame = pd.DataFrame({"id": list(labels) * 10, "y": np.tile(5.0 * np.arange(num), 10)})
+    frame["y"] += 0.1 * rng.normal(size=len(frame))
+    how = {"engine": "stanli", "seed": 1, "chains": 2, "warmup": 100, "draws": 50}
+    fit = pyflowers.fit("y ~ 1 + (1 | id)", frame, **how)
+    fit.save(tmp_path / "run")
+    for each in (fit, pyflowers.Fit.load(tmp_path / "run")):
+        found = [
+            float(pyflowers.contrast(each, f"mu[id {label}]").numbers()["median"].iloc[0])
+            for label in written or labels
+        ]
+        np.testing.assert_allclose(found, 5.0 * np.arange(num), atol=0.5)

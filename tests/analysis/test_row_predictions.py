@@ -539,3 +539,137 @@ def test_a_table_is_summarised_as_each_row_is():
     for name, prob in (("5%", 0.05), ("25%", 0.25), ("75%", 0.75), ("95%", 0.95)):
         np.testing.assert_allclose(table[name], np.quantile(draws, prob, axis=(0, 1)), rtol=1e-12)
     assert ndtri(0.975) * table["mcse"].max() < table["95%"].sub(table["5%"]).max()
+
+
+OF_PLOTS = """
+data {
+  int<lower=0> N;
+  int<lower=1> P;
+  int<lower=1> K;
+  int<lower=1> A;
+  vector[N] y;
+  array[N] int<lower=1, upper=P> plot;
+  array[N] int<lower=1, upper=A> arm;
+  matrix[P, K] X;
+}
+parameters {
+  vector[A] alpha;
+  vector[K] b;
+  vector[P] r;
+  real<lower=0> tau;
+  real<lower=0> sigma;
+}
+model {
+  alpha ~ normal(0, 5);
+  b ~ normal(0, 5);
+  tau ~ normal(0, 2);
+  sigma ~ normal(0, 2);
+  r ~ normal(0, tau);
+  vector[P] mean_ = X * b + r;
+  y ~ normal(alpha[arm] + mean_[plot], sigma);
+}
+"""
+
+DECLARED = {
+    "data": {
+        "plot": {"column": "plot", "index": True},
+        "arm": {"column": "arm", "index": True},
+        "X": {"terms": "slope", "per": "plot"},
+    },
+    "prediction": {
+        "family": "gaussian",
+        "linear_predictor": "alpha[arm] + X * b + r[plot]",
+        "effects": {"r": "normal(0, tau)"},
+    },
+}
+
+SHORT = {"engine": "stanli", "seed": 1, "chains": 2, "warmup": 100, "draws": 50}
+
+
+def plots():
+    rng = np.random.default_rng(1)
+    slope = rng.normal(size=8)
+    frame = pd.DataFrame({"plot": np.repeat(list("abcdefgh"), 5), "arm": ["t", "c"] * 20})
+    frame["slope"] = np.repeat(slope, 5)
+    frame["y"] = 3 * frame.slope + 0.3 * rng.normal(size=40)
+    return frame
+
+
+def open_plots(tmp_path, declared=DECLARED):
+    path = tmp_path / "plots.stan"
+    path.write_text(OF_PLOTS, encoding="utf-8")
+    return pyflowers.Program.open(path, declaration=declared)
+
+
+def test_each_row_has_the_covariate_of_its_group_without_the_group(tmp_path):
+    frame = plots()
+    fit = pyflowers.fit(open_plots(tmp_path), frame, **SHORT)
+    rows = frame.iloc[[0, 6, 10, 16]]
+    arm = [["t", "c"].index(each) for each in rows.arm]
+    d = fit.draws
+    eta = d["alpha"][..., arm] + d["b"] * rows.slope.to_numpy()
+    for groups in ("none", "population"):
+        of_rows = pyflowers.predict(fit, rows, groups=groups)
+        np.testing.assert_allclose(of_rows.draws(), eta, rtol=1e-12)
+        # A new plot is integrated over; the arm stays that of the row.
+        drawn = predictor_of(fit, rows, groups).observed()
+        assert abs(drawn - eta).max() < 8 * (d["sigma"] + 3 * d["tau"]).max()
+    spread = (predictor_of(fit, rows, "population").observed() - eta).std()
+    expected = np.sqrt((d["sigma"] ** 2 + d["tau"] ** 2).mean())
+    assert spread == pytest.approx(expected, rel=0.2)
+
+
+def test_a_group_has_one_value_of_each_term(tmp_path):
+    frame = plots()
+    frame.loc[1, "slope"] = 7.0
+    with pytest.raises(DataError, match="row 2: plot 'a' has more than one slope; give it only"):
+        open_plots(tmp_path).read(frame)
+
+
+def test_a_matrix_has_no_offset_and_names_a_column(tmp_path):
+    for terms, message in (
+        ("slope + offset(log(y))", "a matrix has no offset; declare a vector"),
+        ("1", "name no column; name one"),
+    ):
+        declared = {**DECLARED, "data": {**DECLARED["data"], "X": {"terms": terms, "per": "plot"}}}
+        with pytest.raises(ConfigError, match=message):
+            open_plots(tmp_path, declared).read(plots())
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "is_known"),
+    [
+        ("100000000000000048", "100000000000000051", False),
+        (10**17 + 48, 10**17 + 51, False),
+        ("007", "7", False),
+        ("7", "7.0", True),
+        (7.0, 7, True),
+        ("7.50", "7.5", True),
+    ],
+)
+def test_a_number_is_a_known_group_if_it_is_written_alike(known, new, is_known):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"id": [known] * 5 + [1] * 5 + [2] * 5, "y": rng.normal(size=15)})
+    fit = pyflowers.fit("y ~ 1 + (1 | id)", frame, **SHORT)
+    rows = pd.DataFrame({"id": [new]})
+    assert ("not in the fit" in str(pyflowers.predict(fit, rows))) != is_known
+
+
+def test_levels_of_an_own_program_are_saved(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = plots().assign(x=rng.normal(size=40))
+    frame["slope"] = pd.Categorical(np.repeat(["10", "2", "1", "10"], 10), ["1", "2", "10"])
+    frame["size"] = pd.Categorical(
+        np.repeat(["low", "mid", "high", "mid"], 10), ["low", "mid", "high"]
+    )
+    declared = {
+        **DECLARED,
+        "data": {**DECLARED["data"], "X": {"terms": "slope + size", "per": "plot"}},
+    }
+    fit = pyflowers.fit(open_plots(tmp_path, declared), frame, **SHORT)
+    assert fit.data.coords["X"] == ("slope2", "slope10", "sizemid", "sizehigh")
+    fit.save(tmp_path / "run")
+    again = pyflowers.Fit.load(tmp_path / "run")
+    for new in (None, frame.head(3)):
+        of_fit, of_file = (pyflowers.predict(each, new).draws() for each in (fit, again))
+        np.testing.assert_array_equal(of_fit, of_file)

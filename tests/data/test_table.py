@@ -142,6 +142,26 @@ def test_missing_unreadable_and_damaged_files(tmp_path, name, content, message):
     assert sentence.startswith(str(path))
 
 
+def test_points_in_a_column_with_decimal_commas(tmp_path):
+    path = tmp_path / "t.csv"
+
+    def numbers(*cells):
+        path.write_text("x\n" + "\n".join(cells), encoding="utf-8")
+        return read_table(path, sep=";", decimal=",").numbers("x").tolist()
+
+    assert numbers("1.234", "12.345,5", "7") == [1234, 12345.5, 7]
+    assert numbers("0.123", "0.25", "1,5") == [0.123, 0.25, 1.5]
+    with pytest.raises(DataError, match=r"row 3: x is '0.25', but .* point in '1.234' separates"):
+        numbers("1.234", "0.25")
+
+
+def test_parquet_keeps_categories_and_text(tmp_path):
+    frame = pd.DataFrame({"dose": pd.Categorical(["low", "mid", "high"], ["low", "mid", "high"])})
+    frame["zone"], frame["text"] = pd.Categorical(["1", "2", "10"]), ["1", "2", "10"]
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").levels == from_frame(frame).levels
+
+
 @pytest.mark.parametrize(("suffix", "package"), [("xlsx", "openpyxl"), ("parquet", "pyarrow")])
 def test_a_format_whose_package_is_missing(tmp_path, monkeypatch, suffix, package):
     path = tmp_path / f"t.{suffix}"
