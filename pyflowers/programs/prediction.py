@@ -200,10 +200,9 @@ def read_rows(
         if name not in hidden:
             _refuse_missing(table, name, name in {data.name_of(each) for each in apart})
     if data.value and new is not None:
-        first = data.labels[data.value].names[0] if data.value in data.labels else "-"
-        table = _with_cells(table, data, {data.value}, [first] * len(table))
-    if groups != "data":  # each row has its own group, for which other columns may have a value
-        table = _with_cells(table, data, apart, list(map(str, range(len(table)))))
+        table = _with_placeholders(table, data, {data.value})
+    if groups != "data":
+        table = _with_placeholders(table, data, apart)
     table = _with_labels_of(data, table, of_groups) if new is not None else table
     table = table.without_missing(wanted, drop=False, option="") if new is not None else table
     _refuse_text(table, data, declared)
@@ -213,6 +212,10 @@ def read_rows(
         if data.table.is_factor(data.name_of(column))
     }
     levelled = replace(table, levels=levels, notes=[])
+    if groups != "data":  # each row is a separate group, for which other columns have a value
+        numbers = np.array(list(map(str, range(len(table)))), dtype=object)
+        each = dict.fromkeys(map(data.name_of, apart), numbers)
+        levelled = replace(levelled, cells={**levelled.cells, **each})
     if not declared.reads_time:  # then only figures use the time, and times may be repeated
         roles = declared.table.model_copy(update={"time": ""})
         declared = declared.model_copy(update={"table": roles})
@@ -329,10 +332,14 @@ def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
         raise DataError(f"{error}{hint}") from None
 
 
-def _with_cells(table: Table, data: Data, columns: set[str], cells: list[str]) -> Table:
-    """Return a table with other cells in columns that are read, but not used."""
-    other = {data.name_of(column): np.array(cells, dtype=object) for column in columns}
-    return replace(table, cells={**table.cells, **other})
+def _with_placeholders(table: Table, data: Data, columns: set[str]) -> Table:
+    """Return a table in which some columns hold a single label, because they are not used."""
+    cells = dict(table.cells)
+    for column in columns:
+        name = data.name_of(column)
+        first = data.labels[column].names[0] if column in data.labels else "-"
+        cells[name] = np.full(len(table), first, dtype=object)
+    return replace(table, cells=cells)
 
 
 def _with_labels_of(data: Data, table: Table, columns: Iterable[str]) -> Table:
