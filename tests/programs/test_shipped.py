@@ -277,11 +277,14 @@ def test_three_files_make_a_shipped_program(cmdstan, tmp_path):
     shipped = tmp_path / "pyflowers" / "programs" / "shipped"
     (shipped / "iid_poisson.py").write_text(NEW_PYTHON)
 
+    # The rest of the path may hold a sitecustomize.py, by which processes see each other's locks.
+    path = os.pathsep.join([str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+
     def run(*words):
         done = subprocess.run(
             [sys.executable, *map(str, words)],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "200"},
+            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
             capture_output=True,
             text=True,
         )
