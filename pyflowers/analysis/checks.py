@@ -14,6 +14,8 @@ is below 0.005 or above 0.995.
 If rows are grouped, values are also compared with the mean of their own group
 (`dispersion_within`, `sd_within`), because differences between groups would hide how much values
 vary within them. If times are known, values at consecutive times are compared (`autocorrelation`).
+If it is declared how the response depends on covariates, its curvature along each of them is
+checked, which shows whether a straight line is enough (`curvature`).
 
 Groups are also checked: `group_outlier` replicates whole groups, whose means are drawn anew from
 the population. A group that does not belong to the population is therefore found even if the model
@@ -58,6 +60,10 @@ from numpy.typing import NDArray
 from pyflowers import convergence
 from pyflowers.analysis import ecdf
 from pyflowers.analysis.statistics import (
+    OF_BINARY,
+    OF_COUNTS,
+    OF_MEASUREMENTS,
+    OF_RATINGS,
     FloatArray,
     Function,
     GroupMeans,
@@ -72,6 +78,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability, Data, Draws
+from pyflowers.programs.families import find_family
 from pyflowers.programs.terms import quote
 
 LIMIT = 0.005
@@ -93,6 +100,7 @@ these data sets."""
 
 GROUP_OUTLIER = "group_outlier"
 LOO_PIT = "loo_pit"
+CURVATURE = "curvature"
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +357,9 @@ def check(
     positions = evenly(fit.num_chains * fit.num_draws, replicates)
     labels, counts = fit.data.by_group, fit.program.counts
     by_group = Groups.of(labels, fit.data.num_obs, counts)
-    wanted = find_statistics(statistics, counts)
+    wanted = find_statistics(statistics, _usual(fit))
+    curves = _curvatures(fit)
+    wanted += curves
     if 1 < by_group.sizes.size < fit.data.num_obs:
         name = "dispersion_within" if counts else "sd_within"
         meaning = f"{'variance over mean' if counts else 'standard deviation'} within groups"
@@ -365,12 +375,62 @@ def check(
     shape = (fit.num_chains, fit.num_draws) if is_all else (1, positions.size)
     found = [_check(fit, *each, shape) for each in zip(wanted, values, strict=True)]
     notes: list[str] = []
+    if _is_binary(fit):
+        notes.append(
+            f"the values of {fit.data.value_name} are 0 and 1, whose spread follows from their "
+            "mean; to find a covariate or a group that the model lacks, compare models with "
+            "pyflowers loo"
+        )
     groups = None
     if labels is not None:
         groups = GroupMeans(labels, by_group.means(fit.data.y[None])[0], means)
         _check_groups(fit, by_group, positions, shape, rng, found, notes)
     pit = _check_pit(fit, rng, found, notes)
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
+
+
+def _is_binary(fit: Fit) -> bool:
+    """Whether the program declares observations that are 0 or 1."""
+    declared = fit.program.source.blocks.data.get(fit.data.observed)
+    return declared is not None and declared.is_int and declared.upper == "1"
+
+
+def _usual(fit: Fit) -> tuple[str, ...]:
+    """Return the names of the usual statistics of a fit's observations."""
+    rule = fit.program.declaration.prediction
+    if _is_binary(fit):
+        return OF_BINARY
+    if rule is not None and find_family(rule.family).is_ordinal:
+        return OF_RATINGS
+    return OF_COUNTS if fit.program.counts else OF_MEASUREMENTS
+
+
+def _curvatures(fit: Fit) -> list[Statistic]:
+    """Return the curvature of the observations along each numeric covariate.
+
+    It is their projection on the part of the covariate's square that is orthogonal to a constant
+    and to the covariate, and so hardly depends on coefficients of a model that is linear in it.
+    """
+    from pyflowers.analysis.average_effects import covariates
+
+    table, found = fit.data.table, list[Statistic]()
+    if fit.program.declaration.prediction is None or table is None:
+        return found
+    for column in covariates(fit):
+        if table.is_factor(column) or len(set(x := table.numbers(column))) < 3:
+            continue
+        z = (x - x.mean()) / x.std()
+        line = np.stack([np.ones_like(z), z], axis=1)
+        square = z**2 - line @ np.linalg.lstsq(line, z**2)[0]
+        if np.linalg.norm(square) > 1e-8 * len(z):
+            name = f"{CURVATURE}[{column}]"
+            function = partial(_projection, on=square / np.linalg.norm(square))
+            found.append(Statistic(name, function, f"curvature along {column}"))
+    return found
+
+
+def _projection(y: FloatArray, on: FloatArray) -> FloatArray:
+    return np.asarray(y @ on)
 
 
 def _of_replicates(
@@ -567,6 +627,19 @@ _LIMIT = (
     "see whether values are cut off at a limit, and if so, model truncation or censoring; if not, "
     "the program lets values vary too much"
 )
+_CURVE = (
+    "let the mean curve along {covariate}, such as by {square} or bs({quoted}, df=4) in a "
+    "formula, or choose another link or family"
+)
+_POSITIVE = "all values are above 0: refit with --family lognormal or --family gamma"
+_EXTREME = (
+    "look at the most extreme rows; if they are correct, try another family, and compare the two "
+    "with pyflowers loo"
+)
+_CHOSEN = (
+    "add what sets the rows apart, such as a covariate; if rows were chosen by their values, such "
+    "as matched cases and controls, the model does not apply"
+)
 _OTHER = "the {name} of {values} is {side} than"
 _WORDS = {
     "mean": ("{values} are {side} on average than", _MEAN, _MEAN),
@@ -588,6 +661,11 @@ _WORDS = {
         "look at its rows; if they are correct, add a covariate that sets it apart, or draw the "
         "groups from student_t instead of normal",
         "see whether the groups form clusters, and add the covariate that divides them",
+    ),
+    "curvature": (
+        "{values} curve more {direction} along {covariate} than",
+        _CURVE,
+        _CURVE,
     ),
     "autocorrelation": (
         "{values} resemble those at the previous {time}{within} {degree} than",
@@ -649,13 +727,31 @@ def of_statistic(
         "group": group,
         "time": time,
         "within": within,
+        "direction": "upwards" if is_larger else "downwards",
+        "covariate": (covariate := name.partition("[")[2].removesuffix("]")),
+        "quoted": quote(covariate),
+        "square": _square(fit, covariate),
         "order": f"if {time} is not an order in time, do not give it as the time",
     }
-    found, if_larger, if_smaller = _WORDS.get(name, (_OTHER, "", ""))
+    found, if_larger, if_smaller = _WORDS.get(name.partition("[")[0], (_OTHER, "", ""))
     numbers = [format_number(float(value)) for value in (observed, low, high)]
     shown = "{} {}; replicated {} to {}".format(meaning, *numbers)
     advice = (if_larger if is_larger else if_smaller).format_map(words)
+    advice = _CHOSEN if _is_binary(fit) and name == "dispersion_within" else advice
+    is_limited = name == "minimum" and observed > 0 > median
+    advice = _POSITIVE if is_limited and fit.program.declaration.formula else advice
     return f"{found.format_map(words)} the model predicts ({shown})", _with_start(fit, advice)
+
+
+def _square(fit: Fit, covariate: str) -> str:
+    """Return the term of a formula for the square of a covariate, about its mean if that is far."""
+    name, table = quote(covariate), fit.data.table
+    if not covariate or table is None:
+        return ""
+    x = table.numbers(covariate)
+    mean = f"{abs(x.mean()):.2g}"
+    sign = "-" if x.mean() > 0 else "+"
+    return f"I({name}**2)" if abs(x.mean()) < x.std() else f"I(({name} {sign} {mean})**2)"
 
 
 def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
@@ -695,7 +791,8 @@ def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
 
 def _values(fit: Fit) -> str:
     """Return a phrase for the observed values, with the user's name for the column."""
-    return f"the {'counts' if fit.program.counts else 'values'} of {fit.data.value_name}"
+    are_counts = fit.program.counts and _usual(fit) == OF_COUNTS
+    return f"the {'counts' if are_counts else 'values'} of {fit.data.value_name}"
 
 
 def _with_start(fit: Fit, advice: str) -> str:
@@ -704,7 +801,8 @@ def _with_start(fit: Fit, advice: str) -> str:
     is_wider = advice in (_WIDER, _WIDER_COUNTS, _TAILS, _ZEROS)
     if formula is not None:
         wider = _WIDER_FAMILIES.get(formula.family)
-        return f"refit with {wider}" if wider and is_wider else advice
+        refit = f"refit with {wider}" if wider else _EXTREME
+        return refit if is_wider else advice
     if not advice or advice == _MEAN or reference.endswith(".stan"):
         return advice
     copy = f"pyflowers new NAME --from {reference}"

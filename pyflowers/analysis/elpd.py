@@ -539,7 +539,9 @@ def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:
     if is_one and all(fit.data.num_obs == len(t) for fit, t in zip(fits, tables, strict=True)):
         common = reduce(np.intersect1d, [table.rows for table in tables])
         found = [np.flatnonzero(np.isin(table.rows, common)) for table in tables]
-    for i, fit in enumerate(fits):
+    for i, fit in enumerate(fits[1:], 1):
+        if not found and fit.data.describes_same(first):
+            continue
         if found and found[0].size and fit.data.describes_same(first, found[i], found[0]):
             continue
         order = fit.data.is_reordered(first)

@@ -97,8 +97,15 @@ OF_MEASUREMENTS = ("mean", "sd", "minimum", "maximum")
 is meaningless if values may be negative."""
 
 
+OF_BINARY = ("mean",)
+"""The usual check of values 0 and 1, whose other statistics follow from the mean."""
+
+OF_RATINGS = ("mean", "sd")
+"""The usual checks of ratings, which are never 0 and nearly always include the highest."""
+
+
 def find_statistics(
-    wanted: Sequence[str | Callable[[FloatArray], float]], counts: bool
+    wanted: Sequence[str | Callable[[FloatArray], float]], usual: Sequence[str]
 ) -> list[Statistic]:
     """Return the usual and the requested statistics, without repetition.
 
@@ -107,15 +114,15 @@ def find_statistics(
     wanted : sequence of str or callable
         Names of :data:`STATISTICS`, ``module:function`` (or ``file.py:function``), or functions of
         one data set, shape (N,), that return a number.
-    counts : bool
-        Whether the data are counts.
+    usual : sequence of str
+        Names of the usual statistics.
 
     Raises
     ------
     ConfigError
         If there is no such statistic, its module cannot be imported, or two have the same name.
     """
-    found = {name: STATISTICS[name] for name in (OF_COUNTS if counts else OF_MEASUREMENTS)}
+    found = {name: STATISTICS[name] for name in usual}
     for each in wanted:
         statistic = _find(each)
         known = found.get(statistic.name)

@@ -360,6 +360,8 @@ def loo_command(
     group that it has not seen. --json includes the elpd of each observation or group.
 
     In the tables, se is the uncertainty due to the observations, and mcse that due to the draws.
+    The weights are those of stacking, with which the models together predict best; the weight of a
+    model is not the probability that it is true.
 
       pyflowers loo runs/poisson runs/negbinomial
       pyflowers loo runs/flowers --by-group

@@ -123,6 +123,8 @@ class Table(Shown):
     >>> table = pyflowers.read_table("data/flowers.csv")
     >>> table.column("flowers")[:3].tolist()
     ['4', '5', '6']
+    >>> table.texts("month")[:2].tolist()
+    ['1', '2']
     >>> counts = table.numbers("flowers", whole=True, lower=0)
     >>> counts[:3].tolist()
     [4.0, 5.0, 6.0]

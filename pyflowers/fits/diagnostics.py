@@ -173,9 +173,10 @@ def _on_r_hat(value: float, num_chains: int) -> str:
     if value <= _DISAGREE:
         return "run longer: double --warmup and --draws"
     return (
-        "the chains disagree, and a longer run rarely helps: look in the traceplot for chains that "
-        "stay apart (several modes) or wander (parameters that the data cannot tell apart), and "
-        "change the model or its prior"
+        "the chains disagree, and a longer run rarely helps: scale covariates with large values, "
+        "such as by scale(x) in a formula, or start near 0 (--inits 0.1); if that does not help, "
+        "look in the traceplot for chains that stay apart (several modes) or wander (parameters "
+        "that the data cannot tell apart), and change the model or its prior"
     )
 
 
@@ -241,7 +242,7 @@ def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Che
         )
     else:
         advice = (
-            "smaller steps rarely remove so many: declare the bounds that the model assumes, "
+            "smaller steps rarely remove these: declare the bounds that the model assumes, "
             "change the parametrisation (for group effects, between centred and non-centred), or "
             "use a narrower prior on the scales"
         )

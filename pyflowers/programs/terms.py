@@ -39,6 +39,9 @@ _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 _SIGNS = (ast.UAdd, ast.USub)
 
+_DOTTED = r"(?<![\w.])([^\W\d]\w*(?:\.\w+)+)(?![\w.(])"
+"""A column with points in its name, as R writes them."""
+
 _QUOTES = r"\"[^\"]*\"|'[^']*'"
 
 SEVERAL = ("poly", "bs", "C")
@@ -266,16 +269,17 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
 
 
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:
-    """Replace columns in backticks by words; return the sum, and the column of each word."""
+    """Replace columns in backticks or with points by words; return the sum, and their columns."""
     words: dict[str, str] = {}
 
     def word(match: re.Match[str]) -> str:
-        name = match[1]
+        name = match[1] or match[2]
         if name is None or _is_plain(name):
             return match[0] if name is None else name
         return words.setdefault(name, f"column__{len(words)}_")
 
-    return re.sub(rf"{_QUOTES}|`([^`]*)`", word, text), {w: name for name, w in words.items()}
+    parts = rf"{_QUOTES}|`([^`]*)`|{_DOTTED}"
+    return re.sub(parts, word, text), {w: name for name, w in words.items()}
 
 
 def show_columns(expression: str, quoted: Mapping[str, str]) -> str:

@@ -101,6 +101,7 @@ class Material:
             self.no_loo = str(error)
         best = self.loo.best.name if self.loo else fits[0].name
         self.best = next(fit for fit in fits if fit.name == best)
+        self.left_out: list[str] = []
         self.covariates, self.no_effects = self._covariates()
 
     def _covariates(self) -> tuple[list[str], str]:
@@ -110,12 +111,13 @@ class Material:
             return [], ""
         try:
             predictor_of(fit)
-            found = list(covariates(fit))[:MOST_EFFECTS]
+            found = list(covariates(fit))
         except (ConfigError, DataError) as error:
             return [], str(error)
         if found and fit.num_predictions > MOST_PREDICTED:
             return [], "with so many rows, computing them takes long; run pyflowers effects"
-        return found, ""
+        self.left_out = found[MOST_EFFECTS:]
+        return found[:MOST_EFFECTS], ""
 
     def examine(self, compare: Callable[[], Comparisons]) -> None:
         """Compute the results that the figures of the fits do not need."""

@@ -15,7 +15,7 @@ import pyflowers
 from pyflowers.analysis import checks
 from pyflowers.analysis.checks import LooPit, PredictiveCheck, _on_k_hat
 from pyflowers.analysis.ecdf import uniform_band
-from pyflowers.analysis.statistics import STATISTICS, Groups, find_statistics
+from pyflowers.analysis.statistics import OF_COUNTS, STATISTICS, Groups, find_statistics
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError
 
@@ -289,7 +289,7 @@ def test_a_statistic_that_cannot_be_computed_is_one_sentence(statistic, message)
 
 def test_two_functions_of_one_name_are_refused():
     with pytest.raises(ConfigError, match="statistic largest_step: two statistics have this name"):
-        find_statistics([largest_step, largest_step], counts=True)
+        find_statistics([largest_step, largest_step], OF_COUNTS)
 
 
 def test_few_replicates_are_spread_over_the_draws():
@@ -405,6 +405,43 @@ def test_overdispersion_leads_to_a_family_with_dispersion(program, family, advic
     failed = [check for check in pyflowers.check(fit).verdict.data.checks if not check.passed]
     assert failed
     assert any(advice in check.advice for check in failed)
+
+
+FAST = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian", "poisson", "cumulative"])
+def test_curvature_along_a_covariate_is_found_unless_the_model_has_it(family):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=400), "my w": rng.normal(size=400)})
+    eta = frame.x**2 - 1 + frame["my w"]
+    frame["y"] = {
+        "bernoulli": rng.binomial(1, 1 / (1 + np.exp(-2 * eta))),
+        "gaussian": eta + rng.normal(size=400),
+        "poisson": rng.poisson(np.exp(eta / 2)),
+        "cumulative": np.digitize(eta + rng.logistic(size=400), [-1, 0, 1]) + 1,
+    }[family]
+    found = pyflowers.check(pyflowers.fit("y ~ x + `my w`", frame, family=family, **FAST))
+    named = {check.name: check for check in found.checks}
+    assert not named["curvature[x]"].passed
+    assert "of y curve more upwards along x than the model" in named["curvature[x]"].finding
+    assert "I(x**2) or bs(x, df=4)" in named["curvature[x]"].advice
+    curved = pyflowers.fit("y ~ x + I(x**2) + `my w`", frame, family=family, **FAST)
+    assert {check.name for check in pyflowers.check(curved).checks if check.passed} >= {
+        *("curvature[x]", "curvature[my w]")
+    }
+
+
+def test_values_0_and_1_and_ratings_have_no_checks_that_cannot_fail():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"g": list("abcd") * 10, "y": rng.integers(0, 2, 40)})
+    found = pyflowers.check(pyflowers.fit("y ~ g", frame, family="bernoulli", **FAST))
+    assert [check.name for check in found.checks] == ["mean", "loo_pit"]
+    assert "the values of y are 0 and 1, whose spread follows from their mean" in found.notes[0]
+    frame["y"] += 1
+    found = pyflowers.check(pyflowers.fit("y ~ g", frame, family="cumulative", **FAST))
+    assert [check.name for check in found.checks] == ["mean", "sd", "loo_pit"]
+    assert not found.notes
 
 
 def test_the_seed_repeats_a_check():

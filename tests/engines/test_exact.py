@@ -371,7 +371,7 @@ def test_a_program_without_the_capability_is_refused(own):
         ),
         (
             STAN.replace(" p;", " q;").replace(", p)", ", q)"),
-            "is in its (program|closed form), but not in",
+            "is in (the program|its closed form), but not in",
         ),
     ],
     ids=["one more", "another"],

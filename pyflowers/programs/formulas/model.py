@@ -537,7 +537,7 @@ class Model:
         if self.family.link == "logit" and self.family.is_discrete and not self.family.is_ordinal:
             share = (self.y.sum() + 0.5) / (self.trials.sum() + 1)
             trials = np.bincount(group, np.bincount(unit, self.trials))
-            return means, 1 / (trials * share * (1 - share))
+            return means, 1 / (np.maximum(trials, 0.5) * share * (1 - share))
         dof = len(group) - len(means)
         square = float(np.sum((residual - means[group]) ** 2)) / dof if dof else np.inf
         return means, square / sizes

@@ -208,7 +208,7 @@ BAD = [
     ("y ~ logg(x)", "", "did you mean log?"),
     ("y ~ Scale(x)", "", "did you mean scale?"),
     ("y ~ log(for)", "", "cannot be read; put the column 'for' into backticks"),
-    ("y ~ log(a.b)", "", "names that are not plain words into backticks"),
+    ("y ~ log(a.b)", "", "there is no column 'a.b'; the columns are"),
     ("y ~ log(log)", "", "names that are not plain words into backticks"),
     ("y ~ I(x + 'a')", "", "is not supported in a term; put arithmetic on columns into I(...)"),
     ("y ~ I(x + True)", "", "is not supported in a term"),

@@ -207,6 +207,13 @@ def test_what_is_taken_away_must_be_there(text):
         read_terms(text)
 
 
+def test_columns_with_points_need_no_backticks():
+    cells = {"Solar.R": np.arange(1.0, 9.0), "x": np.arange(8.0) ** 2}
+    _, names = design("Solar.R + x + I(Solar.R**2)", cells)
+    assert names == ("Solar.R", "x", "I(`Solar.R` ** 2)")
+    assert read_terms("log(Solar.R):x - 1").columns == ("Solar.R", "x")
+
+
 def test_an_offset_cannot_be_taken_away():
     with pytest.raises(ConfigError, match=r"an offset cannot be; write offset\(I\(-\(log\(e\)"):
         read_terms("x - offset(log(e))")
