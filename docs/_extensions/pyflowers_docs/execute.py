@@ -56,8 +56,9 @@ def run_pages(app: Sphinx) -> None:
             name = path.relative_to(source).with_suffix("").as_posix()
             return _run_one(path, name, results_folder(source) / name, state, Path(home))
 
-        # Pages with the most cells come first, so that the workers end at about the same time.
-        pages.sort(key=lambda path: -len(cells_of(path.read_text(encoding="utf-8"))))
+        # Pages with the most commands and calls come first, so that the workers end at about the
+        # same time.
+        pages.sort(key=lambda path: -str(cells_of(path.read_text("utf-8"))).count("pyflowers"))
         with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
             failures = [failure for failure in executor.map(run, pages) if failure]
     if failures:
