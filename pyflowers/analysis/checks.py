@@ -100,7 +100,6 @@ these data sets."""
 
 GROUP_OUTLIER = "group_outlier"
 LOO_PIT = "loo_pit"
-CURVATURE = "curvature"
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,9 +356,7 @@ def check(
     positions = evenly(fit.num_chains * fit.num_draws, replicates)
     labels, counts = fit.data.by_group, fit.program.counts
     by_group = Groups.of(labels, fit.data.num_obs, counts)
-    wanted = find_statistics(statistics, _usual(fit))
-    curves = _curvatures(fit)
-    wanted += curves
+    wanted = [*find_statistics(statistics, _usual(fit)), *_curvatures(fit)]
     if 1 < by_group.sizes.size < fit.data.num_obs:
         name = "dispersion_within" if counts else "sd_within"
         meaning = f"{'variance over mean' if counts else 'standard deviation'} within groups"
@@ -423,14 +420,9 @@ def _curvatures(fit: Fit) -> list[Statistic]:
         line = np.stack([np.ones_like(z), z], axis=1)
         square = z**2 - line @ np.linalg.lstsq(line, z**2)[0]
         if np.linalg.norm(square) > 1e-8 * len(z):
-            name = f"{CURVATURE}[{column}]"
-            function = partial(_projection, on=square / np.linalg.norm(square))
-            found.append(Statistic(name, function, f"curvature along {column}"))
+            function = partial(np.dot, b=square / np.linalg.norm(square))
+            found.append(Statistic(f"curvature[{column}]", function, f"curvature along {column}"))
     return found
-
-
-def _projection(y: FloatArray, on: FloatArray) -> FloatArray:
-    return np.asarray(y @ on)
 
 
 def _of_replicates(

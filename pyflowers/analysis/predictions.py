@@ -416,6 +416,7 @@ class RowPredictions(Shown):
             f"{name} {', '.join(labels[known:][:5])}{', …' if len(labels) > known + 5 else ''}"
             for name, labels in self.predictor.rows.labels.items()
             if len(labels) > (known := self.predictor.rows.known[name])
+            and name in self.predictor.group_indices
             and self.predictor.groups == "data"
         )
         family, weights = self.predictor.family, self.weights

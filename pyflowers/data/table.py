@@ -641,22 +641,16 @@ class Table(Shown):
 
     def _refuse_both_points(self, name: str) -> None:
         """Refuse a column with points both as decimal marks and between thousands."""
-        cells = self.cells.get(name, np.empty(0))
+        cells = self.column(name)
         points = [i for i, cell in enumerate(cells) if isinstance(cell, str) and "." in cell]
-        is_thousands = [_COMMA_NUMBER.fullmatch(cells[i]) is not None for i in points]
-        mark = next(
-            (
-                i
-                for i, its in zip(points, is_thousands, strict=True)
-                if not its and _is_float(cells[i])
-            ),
-            None,
-        )
-        if mark is not None and any(is_thousands):
-            other = cells[points[is_thousands.index(True)]]
+        thousands = [i for i in points if _COMMA_NUMBER.fullmatch(cells[i])]
+        others = sorted(set(points) - set(thousands)) if thousands else []
+        marks = [i for i in others if np.isfinite(_to_numbers(cells[[i]])[0])]
+        if marks:
             raise DataError(
-                f"{self.where(mark)}: {name} is {_quoted(cells[mark])}, but with --decimal ',' the "
-                f"point in {_quoted(other)} separates thousands; write numbers of one column alike"
+                f"{self.where(marks[0])}: {name} is {_quoted(cells[marks[0]])}, but with --decimal "
+                f"',' the point in {_quoted(cells[thousands[0]])} separates thousands; write the "
+                "numbers of a column alike"
             )
 
     def _note(self, sentence: str) -> None:
@@ -763,14 +757,6 @@ def is_plain(text: str) -> bool:
         return text[0] != "0" or text == "0"
     try:
         return f"{float(text):.15g}" == text
-    except ValueError:
-        return False
-
-
-def _is_float(text: str) -> bool:
-    """Whether a text is a number with a decimal point."""
-    try:
-        return bool(np.isfinite(float(text)))
     except ValueError:
         return False
 

@@ -279,8 +279,8 @@ def examine_prior(
         return Part("prior", note="there are no observations to compare it with")
     by_quantity = summary["median"].groupby(lambda element: element.partition("[")[0])
     medians = {str(name): its for name, its in by_quantity}
-    shift = data.values.get("X_mean")
-    if shift is not None and posterior is not None and {"Intercept", "b"} <= {*posterior.data_vars}:
+    shift, is_declared = data.values.get("X_mean"), _AT_MEANS in program.declaration.parameters
+    if is_declared and shift is not None and posterior is not None:
         at_means = posterior["Intercept"].to_numpy() + posterior["b"].to_numpy() @ shift
         own = pd.Series({_AT_MEANS: float(np.median(at_means))})
         medians.setdefault(_AT_MEANS, own)

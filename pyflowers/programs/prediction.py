@@ -192,9 +192,10 @@ def read_rows(
     of_groups = group_columns(rule, declared)
     wanted = tuple(dict.fromkeys(map(data.name_of, _needed(rule, declared))))
     apart = set(of_groups) - {c for s in declared.data.values() for c in (*s.numbers, *s.cells)}
-    indices = _indices(rule)
-    fixed = {index for name, index in indices if name not in rule.effects}
-    apart -= {column for column, index in of_groups.items() if index in fixed}
+    fixed = {index for name, index in _indices(rule) if name not in rule.effects}
+    apart -= {
+        c for index in fixed & declared.data.keys() for c in declared.data[index].labels.values()
+    }
     hidden = set() if groups == "data" else {data.name_of(column) for column in apart}
     for name in wanted:
         if name not in hidden:
@@ -296,12 +297,13 @@ def group_columns(rule: PredictionRule, declared: Declaration) -> dict[str, str]
     return found
 
 
-def _indices(rule: PredictionRule) -> set[tuple[str, str]]:
+def _indices(rule: PredictionRule) -> list[tuple[str, str]]:
     """Return the quantities that have an index in a prediction, each with its index."""
     texts = (rule.linear_predictor, *rule.where.values())
     nodes = [node for text in texts for node in ast.walk(_parsed(text))]
     found = [node for node in nodes if isinstance(node, ast.Subscript)]
-    return {(ast.unparse(node.value), ast.unparse(node.slice)) for node in found}
+    pairs = ((ast.unparse(node.value), ast.unparse(node.slice)) for node in found)
+    return list(dict.fromkeys(pairs))
 
 
 def names_of(rule: PredictionRule) -> set[str]:
@@ -471,6 +473,11 @@ class Predictor:
         return find_family(self.rule.family)
 
     @property
+    def group_indices(self) -> list[str]:
+        """The index variables of the labels that have effects."""
+        return [index for name, index in _indices(self.rule) if name in self.rule.effects]
+
+    @property
     def lead(self) -> tuple[int, int]:
         """The numbers of chains and draws."""
         return next(iter(self.draws.values())).shape[:2]
@@ -506,10 +513,9 @@ class Predictor:
 
     def _each_its_own(self) -> Predictor:
         """Return the predictions with a separate new label for each row."""
-        of_effects = {index for name, index in _indices(self.rule) if name in self.rule.effects}
         old = self.rows.codes
-        known = {index: int(old[index].max()) + 1 for index in of_effects & old.keys()}
-        known |= {index: num for index, num in self.rows.known.items() if index in of_effects}
+        own = {index: int(old[index].max()) + 1 for index in self.group_indices if index in old}
+        known = {index: self.rows.known.get(index, num) for index, num in own.items()}
         codes = {index: num + np.arange(len(self.rows)) for index, num in known.items()}
         labels: dict[str, Any] = {i: (*[""] * num, *self.rows.keys) for i, num in known.items()}
         rows = replace(

@@ -386,6 +386,17 @@ def test_command_and_report(tmp_path, capfd):
     assert "Expected hit over x" in html
 
 
+def test_a_report_names_the_covariates_whose_effects_it_leaves_out(tmp_path):
+    rng = np.random.default_rng(1)
+    names = list("abcdefgh")
+    frame = pd.DataFrame(rng.normal(size=(40, 8)), columns=names).assign(y=rng.normal(size=40))
+    how = {"engine": "stanli", "seed": 1, "chains": 2, "warmup": 100, "draws": 50}
+    fit = pyflowers.fit(f"y ~ {' + '.join(names)}", frame, **how)
+    path = pyflowers.report(fit, tmp_path / "report.html")
+    page = re.sub(r"<[^>]+>|[\u2066-\u2069]", "", path.read_text(encoding="utf-8"))
+    assert "The effects of g and h are not shown here; pyflowers effects shows all." in page
+
+
 def test_columns_of_offsets_and_of_like_names_have_figures(tmp_path, capfd):
     FRAME.rename(columns={"positive x": "x!"}).assign(**{"x?": FRAME.x}).to_csv(
         tmp_path / "table.csv", index=False

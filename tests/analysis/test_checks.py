@@ -444,6 +444,22 @@ def test_values_0_and_1_and_ratings_have_no_checks_that_cannot_fail():
     assert not found.notes
 
 
+def advice_of(formula, frame, family, name):
+    found = pyflowers.check(pyflowers.fit(formula, frame, family=family, **FAST))
+    return next(check.advice for check in found.checks if check.name == name)
+
+
+def test_the_advice_suits_the_family_and_the_values():
+    rng = np.random.default_rng(1)
+    skewed = pd.DataFrame({"y": np.exp(1.5 * rng.normal(size=200))})
+    assert "--family lognormal or --family gamma" in advice_of("y ~ 1", skewed, None, "minimum")
+    heavy = pd.DataFrame({"y": [*np.exp(rng.normal(size=200)), 1e9, 1e9]})
+    assert "try another family" in advice_of("y ~ 1", heavy, "lognormal", "maximum")
+    matched = pd.DataFrame({"g": np.repeat(np.arange(60), 3).astype(str), "y": [1, 0, 0] * 60})
+    advice = advice_of("y ~ 1 + (1 | g)", matched, "bernoulli", "dispersion_within")
+    assert "such as matched cases and controls" in advice
+
+
 def test_the_seed_repeats_a_check():
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
     first, again, other = (pyflowers.check(fit, seed=seed).table() for seed in (1, 1, 2))

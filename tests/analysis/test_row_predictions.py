@@ -673,3 +673,21 @@ def test_levels_of_an_own_program_are_saved(tmp_path):
     for new in (None, frame.head(3)):
         of_fit, of_file = (pyflowers.predict(each, new).draws() for each in (fit, again))
         np.testing.assert_array_equal(of_fit, of_file)
+
+
+def test_no_label_is_reported_new_where_groups_are_not_read():
+    fit = pyflowers.fit("y ~ slope + (1 | plot)", plots(), **SHORT)
+    rows = pd.DataFrame({"plot": ["a", "z"], "slope": [0.0, 1.0]})
+    drawn = "note: not in the fit, so drawn from the population: plot z\n"
+    assert drawn in str(pyflowers.predict(fit, rows))
+    for groups in ("none", "population"):
+        assert "not in the fit" not in str(pyflowers.predict(fit, rows, groups=groups))
+
+
+def test_a_group_with_fixed_effects_as_well_is_read(tmp_path):
+    frame = plots()
+    both = {**DECLARED["data"], "arm": {"column": "plot", "index": True}}
+    fit = pyflowers.fit(open_plots(tmp_path, {**DECLARED, "data": both}), frame, **SHORT)
+    rows = frame.iloc[[0, 6]]
+    eta = fit.draws["alpha"][..., :2] + fit.draws["b"] * rows.slope.to_numpy()
+    np.testing.assert_allclose(pyflowers.predict(fit, rows, groups="none").draws(), eta, rtol=1e-12)

@@ -54,13 +54,14 @@ def check_design(model: Model) -> list[str]:
 def _refuse_redundant(model: Model) -> None:
     """Refuse columns of the design that are combinations of others, naming them."""
     matrix, names = model.population_design
+    means = matrix.mean(axis=0) if model.has_intercept else np.zeros(len(names))
     if model.has_intercept:
         matrix, names = np.hstack([np.ones((len(matrix), 1)), matrix]), ("Intercept", *names)
+        means = np.array([0.0, *means])
     if not names:
         return
-    centred = matrix - matrix.mean(axis=0) * (
-        model.has_intercept & (np.array(names) != "Intercept")
-    )
+    # Columns far from 0, such as years, are nearly multiples of the intercept until centred.
+    centred = matrix - means
     is_constant = np.linalg.norm(centred, axis=0) < 1e-12 * np.linalg.norm(matrix, axis=0)
     centred = np.where(is_constant, 0.0, centred)
     scaled = centred / np.where((size := np.linalg.norm(centred, axis=0)) > 0, size, 1)
@@ -80,7 +81,7 @@ def _refuse_redundant(model: Model) -> None:
         what = "a combination of others" if one else "combinations of others"
         what = what if matrix[:, names.index(redundant[0])].any() or not one else "0 in every row"
         remedy = f"leave {them} out of the formula"
-        if any(":" in name and model.levels(model.population) for name in redundant):
+        if model.levels(model.population) and any(":" in name for name in redundant):
             remedy += ", or replace factors by one column with those combinations that occur"
         raise DataError(
             f"{model.table.source}: of the formula's columns, {named} {are} {what} "

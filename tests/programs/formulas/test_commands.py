@@ -3,6 +3,7 @@
 import itertools
 import json
 import tomllib
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -501,3 +502,17 @@ def test_what_a_formula_does_not_take_is_one_sentence(frame_csv):
         pyflowers.fit("iid_normal", family="poisson")
     with pytest.raises(ConfigError, match="a formula needs the table that it is written for"):
         pyflowers.fit("y ~ x")
+
+
+def test_fits_to_different_data_are_named_and_rows_without_trials_give_no_warning():
+    rng = np.random.default_rng(1)
+    how = {"seed": 1, "engine": "stanli", "chains": 1, "warmup": 50, "draws": 20}
+    frames = [pd.DataFrame({"x": rng.normal(size=n), "y": rng.normal(size=n)}) for n in (12, 15)]
+    first = pyflowers.fit("y ~ x", frames[0], **how)
+    other = pyflowers.fit("y ~ 1 + x", frames[1], **how)
+    message = r"y_1_x and y_x were fitted to different data \(15 and 12 rows\)"
+    with pytest.raises(ConfigError, match=message):
+        pyflowers.loo([first, other])
+    frame = pd.DataFrame({"n": [0, 0, 9, 9, 9, 9], "y": [0, 0, 3, 4, 5, 6], "g": list("aabbcc")})
+    with warnings.catch_warnings(action="error", category=RuntimeWarning):
+        Program.from_formula("y | trials(n) ~ 1 + (1 | g)", frame, family="binomial")
