@@ -183,7 +183,7 @@ def _of_fits(fit: pyflowers.Fit, folder: Path) -> Calls:
     yield from each("save to", fit.save, places)
     for function in (pyflowers.check, pyflowers.predict):
         yield from each("seed", lambda v, f=function: f(fit, seed=v), seeds)
-    replicates = ("100", 1, 2.5, True)
+    replicates = ("200", 1, 199, 200.5, True)
     yield from each("replicates", lambda v: pyflowers.check(fit, replicates=v), replicates)
     for figure in (plots.trace, plots.pairs, plots.ranks):
         yield from each("figure", lambda v, f=figure: f(fit, v), (["nope"], [], [3], 3, [None]))

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-PARTS = ("data", "programs", "fits", "posterior", "plots", "workflow")
-BATCHES = ("a_formula_is_simulated_from_its_prior", "formulas_in_an_experiment_and_in_a_batch")
-"""Tests of these parts that need a batch."""
+PARTS = ("data", "programs", "fits", "plots", "workflow")
+"""The parts that start processes, or read and write files."""
+WITHOUT = (
+    *("a_formula_is_simulated_from_its_prior", "formulas_in_an_experiment_and_in_a_batch"),
+    "both_engines_have_one_density",
+)
+"""Tests of these parts that need a batch, or compile for minutes what others compile too."""
 
 
 @pytest.fixture
@@ -59,6 +63,6 @@ def test_a_batch_is_refused(run, tmp_path):
 @pytest.mark.slow
 def test_the_suite(run):
     quick = ["-m", "not slow and not browser", "-n", "auto", "--dist", "loadfile", "-q"]
-    quick += ["-k", " and ".join(f"not {name}" for name in BATCHES)]
+    quick += ["-k", " and ".join(f"not {name}" for name in WITHOUT)]
     done = run("-m", "pytest", *quick, *(f"tests/{part}" for part in PARTS))
     assert done.returncode == 0, done.stdout[-5000:]

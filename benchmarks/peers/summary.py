@@ -190,14 +190,18 @@ Reading = Callable[[Row], Measure | None]
 
 
 def _alone(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence if peers were tried, but none had a posterior."""
+    """Return a sentence if only pyflowers or only peers had a posterior, though both were tried."""
     first = [row for row in rows if row.first is not None]
-    tried = any(row.method.family == "peer" for row in rows)
-    if not (first and tried) or any(row.method.family == "peer" for row in first):
+    tried, have = (
+        {row.method.family for row in its} & {"peer", "pyflowers"} for its in (rows, first)
+    )
+    if len(tried) < 2 or len(have) != 1:
         return []
     names = " and ".join(f"*{row.method.label}*" for row in first)
+    lacking = "No peer" if have == {"pyflowers"} else "No engine of pyflowers"
     return [
-        f"No peer has a posterior within the limits; {names} {'have' if len(first) > 1 else 'has'}."
+        f"{lacking} has a posterior within the limits; {names} "
+        f"{'have' if len(first) > 1 else 'has'}."
     ]
 
 

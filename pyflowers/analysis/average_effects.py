@@ -296,6 +296,11 @@ def effects(
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
     sets = row_sets(table, by, weights, is_of_fit=new is None)
+    # Each row stays in its group, even if the group's label includes a column that is changed.
+    joined = {name for name in _groups_of(fit) if ":" in name and name not in table.cells}
+    if groups == "data" and joined:
+        own = {name: table.column(name) for name in joined}
+        table = replace(table, cells={**table.cells, **own})
     changes = _changes(fit, table, columns, slopes, step, between)
 
     averages = dict[int, FloatArray]()  # so that a reference level is predicted only once
@@ -403,6 +408,11 @@ def covariates(fit: Fit, *, offsets: bool = False) -> dict[str, dict[str, ast.ex
     return found
 
 
+def _groups_of(fit: Fit) -> set[str]:
+    """Return the columns of groups."""
+    return set(map(fit.data.name_of, group_columns(rule_of(fit.program), frozen(fit.data))))
+
+
 def factor_levels(fit: Fit) -> dict[str, list[str]]:
     """Return the ordered levels of each column that is a factor."""
     return {
@@ -423,8 +433,7 @@ def _changes(
 ) -> list[Change]:
     """Return the changes in the chosen columns, by default in all covariates."""
     every = covariates(fit, offsets=True)
-    groups = map(fit.data.name_of, group_columns(rule_of(fit.program), frozen(fit.data)))
-    of_group = set(groups) - every.keys()
+    of_group = _groups_of(fit) - every.keys()
     wanted = list(columns) or list(covariates(fit))
     if not wanted:
         remedy = "compare groups with contrast" if of_group else "add a covariate to the model"
@@ -530,6 +539,13 @@ def _of_numbers(
     sd, different = float(own.std(ddof=1)), np.unique(own)
     within = (different[0], different[-1]) if "bs" in functions else (-np.inf, np.inf)
     if slopes:
+        beyond = np.flatnonzero((values < within[0]) | (values > within[1]))
+        if beyond.size:
+            raise DataError(
+                f"{table.where(beyond[0])}: {column} is {values[beyond[0]]:.15g}, but bs({column}) "
+                f"is defined only from {within[0]:.15g} to {within[1]:.15g}, the range of the fit; "
+                "leave the row out"
+            )
         is_limited = bool(functions.keys() & _LIMITED)
         return _derivative(column, values, sd, within, is_limited=is_limited)
     if between is not None:

@@ -14,8 +14,8 @@ is below 0.005 or above 0.995.
 If rows are grouped, values are also compared with the mean of their own group
 (`dispersion_within`, `sd_within`), because differences between groups would hide how much values
 vary within them. If times are known, values at consecutive times are compared (`autocorrelation`).
-If it is declared how the response depends on covariates, its curvature along each of them is
-checked, which shows whether a straight line is enough (`curvature`).
+If the program declares a prediction, the curvature along each numeric covariate is checked, which
+shows whether the model bends as the data do (`curvature`).
 
 Groups are also checked: `group_outlier` replicates whole groups, whose means are drawn anew from
 the population. A group that does not belong to the population is therefore found even if the model
@@ -49,8 +49,9 @@ References
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -79,6 +80,7 @@ from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability, Data, Draws
 from pyflowers.programs.families import find_family
+from pyflowers.programs.prediction import Predictor, group_columns, rows_of
 from pyflowers.programs.terms import quote
 
 LIMIT = 0.005
@@ -97,6 +99,9 @@ smaller one."""
 MOST_GROUPED = 1_000_000_000
 """The largest number of values in all data sets with new groups together; it limits the number of
 these data sets."""
+
+FEWEST_REPLICATES = round(1 / LIMIT)
+"""With fewer, a p-value of 0 would be beyond the limit by chance."""
 
 GROUP_OUTLIER = "group_outlier"
 LOO_PIT = "loo_pit"
@@ -125,6 +130,10 @@ class PredictiveCheck:
         What a failed check shows about the data, in words; empty if the check passed.
     advice : str
         What to do if the check failed; empty if it passed, or for a statistic that was added.
+    limit : float
+        The check passes if p lies between `limit` and 1 - `limit`; for ``loo_pit``, if it is at
+        least `limit`. It is 0.01 for ``loo_pit``; 0.005 for others, but for curvatures divided by
+        their number.
 
     Examples
     --------
@@ -152,11 +161,12 @@ class PredictiveCheck:
     replicated: FloatArray = field(repr=False)
     finding: str = ""
     advice: str = ""
+    limit: float = LIMIT
 
     @property
     def passed(self) -> bool:
-        """Whether p lies between 0.005 and 0.995; for ``loo_pit``, whether it is at least 0.01."""
-        return _passes(self.name, self.p_value)
+        """Whether the p-value is not beyond its limit."""
+        return self.limit <= self.p_value <= (1 if self.name == LOO_PIT else 1 - self.limit)
 
     @property
     def p_text(self) -> str:
@@ -175,11 +185,13 @@ class PredictiveCheck:
     @property
     def judged(self) -> Check:
         """The check, as a part of the verdict."""
-        limit = PIT_LIMIT if self.name == LOO_PIT else LIMIT
-        relation, threshold = ("≥", limit) if self.p_value < 0.5 else ("≤", 1 - limit)
+        is_pit = self.name == LOO_PIT
+        is_low = is_pit or self.p_value < 0.5
+        relation, threshold = ("≥", self.limit) if is_low else ("≤", 1 - self.limit)
+        source = "Gabry et al. (2019)" if is_pit else "Gelman, Meng and Stern (1996)"
         return Check(
             *(self.name, self.p_value, threshold, relation, self.passed, ""),
-            *("Gelman, Meng and Stern (1996)", self.advice),
+            *(source, self.advice),
             f"{self.finding} ({self.name}, {self.p_text})",
         )
 
@@ -247,9 +259,15 @@ class PredictiveChecks(Shown):
     @property
     def verdict(self) -> Verdict:
         """The verdict on the fit, with the results of these checks."""
-        claim = f"the model reproduces the data in these {len(self.checks)} respects"
+        num = len(self.checks)
+        respects = f"these {num} respects" if num > 1 else "this respect"
+        claim, denial = (
+            f"the model reproduces the data in {respects}",
+            "the model does not reproduce",
+        )
         judged = tuple(each.judged for each in self.checks)
-        return self.fit.verdict.also(Part("data", judged, claim=claim))
+        part = Part("data", judged, claim=claim, denial=f"{denial} the data")
+        return self.fit.verdict.also(part)
 
     def table(self) -> pd.DataFrame:
         """Return a row for each check: observed and replicated values, p-value and its mcse.
@@ -304,8 +322,8 @@ def check(
     seed : int, optional
         Seed for the replicated data. Default: the fit's seed.
     replicates : int, optional
-        Number of replicated data sets, at least 2, from evenly spaced draws. Default: one for each
-        draw.
+        Number of replicated data sets, at least 200, from evenly spaced draws. Default: one for
+        each draw.
     interval : float, optional
         Probability of the interval of replicated values. Default: the fit's.
 
@@ -349,17 +367,21 @@ def check(
     if not fit.data.num_obs:
         raise ConfigError(f"check: {fit.name} was fitted without observations; fit it to data")
     whole = isinstance(replicates, int | np.integer) and not isinstance(replicates, bool)
-    if replicates is not None and not (whole and replicates >= 2):
-        raise ConfigError(f"replicates must be a whole number of at least 2, got {replicates!r}")
+    if replicates is not None and not (whole and replicates >= FEWEST_REPLICATES):
+        raise ConfigError(
+            f"replicates must be a whole number of at least {FEWEST_REPLICATES}, got {replicates!r}"
+        )
     chosen = fit.options if seed is None else SamplerOptions.of(seed=seed)
     rng = np.random.default_rng([chosen.seed, 3])
     positions = evenly(fit.num_chains * fit.num_draws, replicates)
     labels, counts = fit.data.by_group, fit.program.counts
     by_group = Groups.of(labels, fit.data.num_obs, counts)
-    wanted = [*find_statistics(statistics, _usual(fit)), *_curvatures(fit)]
+    curvatures = _curvatures(fit)
+    wanted = [*find_statistics(statistics, usual := _usual(fit)), *curvatures]
     if 1 < by_group.sizes.size < fit.data.num_obs:
-        name = "dispersion_within" if counts else "sd_within"
-        meaning = f"{'variance over mean' if counts else 'standard deviation'} within groups"
+        is_ratio = counts and usual != OF_RATINGS
+        name = "dispersion_within" if is_ratio else "sd_within"
+        meaning = f"{'variance over mean' if is_ratio else 'standard deviation'} within groups"
         wanted.append(Statistic(name, by_group.within, meaning))
     if fit.data.by_time is not None:
         pairs = by_group.consecutive(fit.data.by_time.codes)
@@ -370,12 +392,16 @@ def check(
     means, *values = _of_replicates(functions, replicates_of(fit, positions, rng))
     is_all = positions.size == fit.num_chains * fit.num_draws
     shape = (fit.num_chains, fit.num_draws) if is_all else (1, positions.size)
-    found = [_check(fit, *each, shape) for each in zip(wanted, values, strict=True)]
+    limits = {each.name: LIMIT / len(curvatures) for each in curvatures}
+    found = [
+        _check(fit, statistic, its, shape, limit=limits.get(statistic.name, LIMIT))
+        for statistic, its in zip(wanted, values, strict=True)
+    ]
     notes: list[str] = []
     if _is_binary(fit):
         notes.append(
-            f"the values of {fit.data.value_name} are 0 and 1, whose spread follows from their "
-            "mean; to find a covariate or a group that the model lacks, compare models with "
+            f"the values of {fit.data.value_name} are 0 and 1, so their spread is not checked; to "
+            "see whether a covariate or a group is missing, add it and compare the models with "
             "pyflowers loo"
         )
     groups = None
@@ -408,13 +434,14 @@ def _curvatures(fit: Fit) -> list[Statistic]:
     It is their projection on the part of the covariate's square that is orthogonal to a constant
     and to the covariate, and so hardly depends on coefficients of a model that is linear in it.
     """
-    from pyflowers.analysis.average_effects import covariates
+    from pyflowers.analysis.average_effects import covariates, factor_levels
 
     table, found = fit.data.table, list[Statistic]()
     if fit.program.declaration.prediction is None or table is None:
         return found
+    factors = factor_levels(fit)
     for column in covariates(fit):
-        if table.is_factor(column) or len(set(x := table.numbers(column))) < 3:
+        if column in factors or len(set(x := table.numbers(column))) < 3:
             continue
         z = (x - x.mean()) / x.std()
         line = np.stack([np.ones_like(z), z], axis=1)
@@ -433,12 +460,13 @@ def _of_replicates(
     return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
 
-def _passes(name: str, p: float) -> bool:
-    return p >= PIT_LIMIT if name == LOO_PIT else LIMIT <= p <= 1 - LIMIT
-
-
 def _check(
-    fit: Fit, statistic: Statistic, replicated: FloatArray, shape: tuple[int, int], who: str = ""
+    fit: Fit,
+    statistic: Statistic,
+    replicated: FloatArray,
+    shape: tuple[int, int],
+    who: str = "",
+    limit: float = LIMIT,
 ) -> PredictiveCheck:
     """Return a check with its p-value, Monte Carlo error, finding and advice."""
     name, meaning = statistic.name, statistic.meaning
@@ -446,10 +474,11 @@ def _check(
     above = (replicated > observed) + 0.5 * (replicated == observed)
     p = float(above.mean())
     mcse = float(convergence.mcse_mean(above.reshape(*shape, 1))[0]) if 0 < p < 1 else np.nan
-    words = ("", "")
-    if not _passes(name, p):
-        words = of_statistic(fit, name, meaning, observed, replicated, who)
-    return PredictiveCheck(name, meaning, p, mcse, observed, replicated, *words)
+    found = PredictiveCheck(name, meaning, p, mcse, observed, replicated, limit=limit)
+    if found.passed:
+        return found
+    finding, advice = of_statistic(fit, name, meaning, observed, replicated, who)
+    return replace(found, finding=finding, advice=advice)
 
 
 def _check_groups(
@@ -462,19 +491,13 @@ def _check_groups(
     notes: list[str],
 ) -> None:
     """Add the check of groups against their population, if the program has one."""
-    new_data, labels = fit.program.python.new_data, fit.data.by_group
-    if new_data is None or new_data.new_groups is None or labels is None:
+    labels = fit.data.by_group
+    make, refused = _with_new_groups(fit)
+    if make is None or labels is None:
         return
-    refused = new_data.no_new_group(fit.data)
     if refused or len(labels) < 3:
         notes.append(f"{GROUP_OUTLIER} is left out: {refused or 'it needs at least three groups'}")
         return
-    new_groups, y_at = new_data.new_groups, new_data.y_at
-
-    def make(draws: Draws, data: Data, rng: np.random.Generator) -> FloatArray:
-        anew = new_groups(draws, data, len(labels), rng)
-        return y_at({**draws, **anew}, data, labels.codes, rng)
-
     most = max(2, MOST_GROUPED // fit.data.num_obs)
     if most < positions.size:
         notes.append(f"{GROUP_OUTLIER}: only {most} data sets with new groups are replicated")
@@ -486,6 +509,43 @@ def _check_groups(
     who = label if labels.are_titles else f"{labels.column} {label}"
     statistic = Statistic(GROUP_OUTLIER, by_group.outlier, meaning)
     found.append(_check(fit, statistic, values, shape, who))
+
+
+def _with_new_groups(
+    fit: Fit,
+) -> tuple[Callable[[Draws, Data, np.random.Generator], FloatArray] | None, str]:
+    """Return a function that replicates data with new groups, and why it cannot be used.
+
+    Data of programs with ``[prediction]`` have new effects of the table's group; effects of other
+    groups stay those of the draws.
+    """
+    new_data, labels, rule = (
+        fit.program.python.new_data,
+        fit.data.by_group,
+        fit.program.declaration.prediction,
+    )
+    if labels is None:
+        return None, ""
+    if new_data is not None and new_data.new_groups is not None:
+        new_groups, y_at, codes = new_data.new_groups, new_data.y_at, labels.codes
+
+        def of_capability(draws: Draws, data: Data, rng: np.random.Generator) -> FloatArray:
+            anew = new_groups(draws, data, int(codes.max()) + 1, rng)
+            return y_at({**draws, **anew}, data, codes, rng)
+
+        return of_capability, new_data.no_new_group(fit.data)
+    if rule is None or fit.data.table is None:
+        return None, ""
+    columns = {fit.data.name_of(c): i for c, i in group_columns(rule, fit.data.declaration).items()}
+    if labels.column not in columns:
+        return None, ""
+
+    def of_rule(draws: Draws, data: Data, rng: np.random.Generator) -> FloatArray:
+        predictor = Predictor(rule, draws, data.values, rows_of(data))
+        anew = predictor.with_new_effects(columns[labels.column], rng)
+        return anew.family.draw(anew.linear(), anew.parameters, rng)
+
+    return of_rule, ""
 
 
 def _check_pit(
@@ -507,9 +567,9 @@ def _check_pit(
     equal = np.sum(weights, axis=1, where=replicated == y)
     values = np.clip(below + rng.random(rows.size) * equal, 0, 1)
     pit = LooPit(values, rows, fit.data.num_obs, num_draws, k_hat, good_k(num_draws))
-    words = ("", "") if _passes(LOO_PIT, pit.p_value) else of_pits(fit, pit)
+    words = ("", "") if pit.p_value >= PIT_LIMIT else of_pits(fit, pit)
     about = (LOO_PIT, "PITs of leave-one-out prediction", pit.p_value, np.nan, np.nan, np.empty(0))
-    found.append(PredictiveCheck(*about, *words))
+    found.append(PredictiveCheck(*about, *words, PIT_LIMIT))
     if pit.values.size < pit.num_obs:
         some = f"{pit.values.size} of {pit.num_obs} observations, evenly spaced"
         notes.append(f"{LOO_PIT}: computed for {some}")
@@ -525,7 +585,7 @@ def _on_k_hat(pit: LooPit) -> str:
         f"each of these changes the posterior strongly (k-hat above {pit.good_k:.2f})"
     )
     rest = pit.values[pit.k_hat <= pit.good_k]
-    if _passes(LOO_PIT, pit.p_value) or not rest.size:
+    if pit.p_value >= PIT_LIMIT or not rest.size:
         return found
     if ecdf.p_value(rest, num_draws=pit.num_draws) < PIT_LIMIT:
         return f"{found}; without them the check fails as well"
@@ -620,8 +680,8 @@ _LIMIT = (
     "the program lets values vary too much"
 )
 _CURVE = (
-    "let the mean curve along {covariate}, such as by {square} or bs({quoted}, df=4) in a "
-    "formula, or choose another link or family"
+    "let the mean curve along {covariate}, for example with {square} or bs({quoted}, df=4) in "
+    "the formula, or choose another link or family"
 )
 _POSITIVE = "all values are above 0: refit with --family lognormal or --family gamma"
 _EXTREME = (
@@ -629,8 +689,8 @@ _EXTREME = (
     "with pyflowers loo"
 )
 _CHOSEN = (
-    "add what sets the rows apart, such as a covariate; if rows were chosen by their values, such "
-    "as matched cases and controls, the model does not apply"
+    "add what sets the rows apart, such as a covariate; if rows were selected by the value of the "
+    "response, as in a matched case-control study, the model does not apply"
 )
 _OTHER = "the {name} of {values} is {side} than"
 _WORDS = {
@@ -655,7 +715,7 @@ _WORDS = {
         "see whether the groups form clusters, and add the covariate that divides them",
     ),
     "curvature": (
-        "{values} curve more {direction} along {covariate} than",
+        "the curvature of {values} along {covariate} is {side} than",
         _CURVE,
         _CURVE,
     ),
@@ -667,6 +727,12 @@ _WORDS = {
 }
 """The finding of a failed check, and the advice if the data's statistic is larger than the model's,
 and if it is smaller."""
+
+_ZEROS_OF_FORMULAS = {
+    "poisson": "--family negbinomial or --family zero_inflated_poisson",
+    "negbinomial": "--family zero_inflated_negbinomial",
+}
+"""The families with more zeros than a formula's current family."""
 
 _WIDER_FAMILIES = {
     "binomial": "(1 | row) in the formula, where row is a column that numbers the rows",
@@ -719,7 +785,6 @@ def of_statistic(
         "group": group,
         "time": time,
         "within": within,
-        "direction": "upwards" if is_larger else "downwards",
         "covariate": (covariate := name.partition("[")[2].removesuffix("]")),
         "quoted": quote(covariate),
         "square": _square(fit, covariate),
@@ -736,14 +801,15 @@ def of_statistic(
 
 
 def _square(fit: Fit, covariate: str) -> str:
-    """Return the term of a formula for the square of a covariate, about its mean if that is far."""
+    """Return a formula's square of a covariate, centred at its mean if that is far from 0."""
     name, table = quote(covariate), fit.data.table
     if not covariate or table is None:
         return ""
     x = table.numbers(covariate)
-    mean = f"{abs(x.mean()):.2g}"
-    sign = "-" if x.mean() > 0 else "+"
-    return f"I({name}**2)" if abs(x.mean()) < x.std() else f"I(({name} {sign} {mean})**2)"
+    mean = round(float(x.mean()), 1 - math.floor(math.log10(x.std())))
+    sign = "-" if mean > 0 else "+"
+    is_near = abs(mean) < x.std()
+    return f"I({name}**2)" if is_near else f"I(({name} {sign} {abs(mean):.15g})**2)"
 
 
 def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
@@ -792,7 +858,11 @@ def _with_start(fit: Fit, advice: str) -> str:
     formula, reference = fit.program.declaration.formula, fit.program.reference
     is_wider = advice in (_WIDER, _WIDER_COUNTS, _TAILS, _ZEROS)
     if formula is not None:
-        wider = _WIDER_FAMILIES.get(formula.family)
+        if advice in (_NARROWER_COUNTS, _NARROWER_MEASUREMENTS):
+            has_sd = any(each.name == "sigma" for each in find_family(formula.family).auxiliary)
+            return _NARROWER_MEASUREMENTS if has_sd else f"{_NARROWER}choose another family"
+        families = {**_WIDER_FAMILIES, **(_ZEROS_OF_FORMULAS if advice == _ZEROS else {})}
+        wider = families.get(formula.family)
         refit = f"refit with {wider}" if wider else _EXTREME
         return refit if is_wider else advice
     if not advice or advice == _MEAN or reference.endswith(".stan"):

@@ -300,7 +300,7 @@ class _Expression:
         try:
             return _OPERATORS[type(op)](*values)
         except (ZeroDivisionError, OverflowError) as error:
-            raise self.error(f"{error}; rewrite it so that it is defined") from error
+            raise self.error(f"{error}; rewrite the expression so that it is defined") from error
 
     def call(self, node: ast.Call, depth: int) -> Any:
         """Apply one of the functions."""
@@ -381,6 +381,8 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
                 f"{EXPECTED}[{min(cells)} {min(cells[min(cells)])}]; the columns are "
                 f"{', '.join(cells)}"
             )
+        if column in found:
+            raise of.error(f"{column} has two labels in one bracket; give it only one")
         found[column], at = value, at + length
         closing = text[at:].lstrip()[:1]
         if not closing:

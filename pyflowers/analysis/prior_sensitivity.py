@@ -203,7 +203,7 @@ class Sensitivity(Shown):
             f"{where}: its median moves by {shift:.2g} sd for each doubling of the prior's weight",
         )
         claim = f"no median moves by more than {DECIDES:g} sd for each doubling of its weight"
-        return Part("prior", (check,), claim=claim)
+        return Part("prior", (check,), claim=claim, denial="the posterior depends on the prior")
 
     def table(self) -> pd.DataFrame:
         """Return the sensitivity of each element to each component, and a diagnosis."""

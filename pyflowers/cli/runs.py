@@ -52,8 +52,9 @@ def _open(run: Path, interval: float | None) -> Fit:
 )
 @click.option(
     "--replicates",
-    type=click.IntRange(2),
-    help="Number of replicated data sets, from evenly spaced draws. [default: one per draw]",
+    type=int,
+    help="Number of replicated data sets, at least 200, from evenly spaced draws. "
+    "[default: one per draw]",
 )
 @seed_of_draws
 @interval_option

@@ -71,8 +71,8 @@ def read_table(
     suffix = within if is_compressed else suffix
     if suffix not in (*_SEPARATORS, ".json", ".parquet", ".xlsx"):
         raise DataError(
-            f"{path}: the file name does not show the format; use .csv, .tsv or .tab (or with "
-            ".gz), .json, .parquet or .xlsx"
+            f"{path}: the file name does not show the format; use .csv, .tsv or .tab "
+            "(optionally followed by .gz), .json, .parquet or .xlsx"
         )
     for name, is_given in (("--sep", sep is not None), ("--decimal", decimal != ".")):
         if is_given and suffix not in _SEPARATORS:

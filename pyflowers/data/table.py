@@ -239,8 +239,10 @@ class Table(Shown):
         if name not in self.cells:
             have = ", ".join(map(str, self.cells))
             hint = other_separator(next(iter(self.cells))) if len(self.cells) == 1 else ""
+            absent = [part for part in parts if part not in self.cells]
+            which = absent[0] if len(absent) < len(parts) else name
             raise DataError(
-                f"{self.source}: there is no column {name!r}; the columns are {have}{hint}"
+                f"{self.source}: there is no column {which!r}; the columns are {have}{hint}"
             )
         return self.cells[name]
 
@@ -649,8 +651,8 @@ class Table(Shown):
         if marks:
             raise DataError(
                 f"{self.where(marks[0])}: {name} is {_quoted(cells[marks[0]])}, but with --decimal "
-                f"',' the point in {_quoted(cells[thousands[0]])} separates thousands; write the "
-                "numbers of a column alike"
+                f"',' the point in {_quoted(cells[thousands[0]])} separates thousands; write all "
+                "numbers in the column the same way"
             )
 
     def _note(self, sentence: str) -> None:
@@ -714,7 +716,7 @@ def levels_of(frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     for i, name in enumerate(map(str, frame.columns)):
         column = frame.iloc[:, i]
         if isinstance(column.dtype, pd.CategoricalDtype):
-            levels[name] = tuple(map(str, column.cat.categories))
+            levels[name] = tuple(_text_of(column.cat.categories.to_numpy()))
         elif pd.api.types.infer_dtype(column, skipna=True) == "string":
             texts = sorted(set(map(str, column.dropna())))
             if np.isfinite(_to_numbers(np.array(texts, dtype=object))).all():

@@ -59,7 +59,7 @@ CENTRAL = 0.99
 IDLE = "there is no Markov chain that could fail to converge: R-hat and ESS are not judged"
 
 _AT_MEANS = "Intercept_at_means"
-"""The intercept at the covariates' means, as the programs of formulas call it."""
+"""The name of the intercept at the columns' means in the programs of formulas."""
 
 _DISAGREE = 1.1
 """R-hat above which chains have not found the same posterior."""
@@ -173,8 +173,8 @@ def _on_r_hat(value: float, num_chains: int) -> str:
     if value <= _DISAGREE:
         return "run longer: double --warmup and --draws"
     return (
-        "the chains disagree, and a longer run rarely helps: scale covariates with large values, "
-        "such as by scale(x) in a formula, or start near 0 (--inits 0.1); if that does not help, "
+        "the chains disagree, and a longer run rarely helps: rescale covariates with large values "
+        "(scale(x) in a formula), or start near 0 (--inits 0.1); if that does not help, "
         "look in the traceplot for chains that stay apart (several modes) or wander (parameters "
         "that the data cannot tell apart), and change the model or its prior"
     )
@@ -295,7 +295,8 @@ def examine_prior(
     )
     note = "" if checks else advice
     claim = "no posterior median lies in the tail of its declared prior"
-    return Part("prior", tuple(checks), note, claim)
+    denial = "the posterior lies in the tail of a prior"
+    return Part("prior", tuple(checks), note, claim, denial)
 
 
 def _against_priors(
@@ -314,12 +315,12 @@ def _against_priors(
 
 
 def _is_highest_at_bound(prior: PriorDensity) -> bool:
-    """Whether a density falls from the lower bound on, so that values near the bound are likely."""
+    """Whether a density never rises, so that values near the lower bound are likely."""
     if prior.quantile is None or prior.density is None:
         return False
     x = np.array([prior.quantile(prob) for prob in (1e-6, (1 - CENTRAL) / 2, 0.5)])
     density = prior.density(x)
-    return bool(density[0] >= density[1] > density[2])
+    return bool(density[0] >= density[1] >= density[2])
 
 
 def _against_prior(

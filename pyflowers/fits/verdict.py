@@ -99,12 +99,15 @@ class Part:
         What was not examined, and why.
     claim : str
         The claim that is justified if all checks pass.
+    denial : str
+        What is true instead if a check fails.
     """
 
     name: PartName
     checks: tuple[Check, ...] = ()
     note: str = ""
     claim: str = ""
+    denial: str = ""
 
     @property
     def passed(self) -> bool:
@@ -243,7 +246,9 @@ class Verdict:
             grown = part if part.checks else known
         else:
             claim = f"{known.claim}, and {part.claim}"
-            grown = replace(known, checks=(*known.checks, *part.checks), claim=claim)
+            denial = _joined([each.denial for each in (known, part) if each.failed])
+            checks = (*known.checks, *part.checks)
+            grown = replace(known, checks=checks, claim=claim, denial=denial)
         return Verdict(*(grown if each is known else each for each in self.parts))
 
     @property
@@ -251,7 +256,7 @@ class Verdict:
         """The verdict in one sentence, without the failed checks and the advice."""
         if self.trusted:
             return f"this fit can be trusted: {_joined([part.claim for part in self.parts])}"
-        wrong = [_DENIALS[p.name] for p in (self.prior, self.data) if p.failed]
+        wrong = [part.denial for part in (self.prior, self.data) if part.failed]
         if self.computation.failed:
             return f"do not trust this fit: {self.computation.tally}"
         if not self.computation.checks:
@@ -291,12 +296,6 @@ class Verdict:
             "sentence": self.sentence,
             **{part.name: part.to_dict() for part in self.parts},
         }
-
-
-_DENIALS = {
-    "prior": "the posterior lies in the tail of a prior",
-    "data": "the model does not reproduce the data",
-}
 
 
 def _joined(clauses: Sequence[str]) -> str:

@@ -46,7 +46,7 @@ def coordinate_ascent(
     ----------
     comparison : Comparison
         The result of :func:`pyflowers.compare` for a program of one normal distribution that
-        declares ``vb_from_afar``, on at least two observations.
+        declares ``vb_from_afar``, with at least two observations.
     precision : bool
         Whether the second axis is lambda = 1/sigma2, as in Bishop's figure, or sigma2 itself.
     theme : Theme
@@ -79,8 +79,8 @@ def coordinate_ascent(
         name = comparison.program.name
         raise ConfigError(
             f"coordinate_ascent: the comparison of {name} has no variational fit that starts far "
-            "from the solution; compare a program of one normal distribution that declares "
-            "vb_from_afar, on at least two observations"
+            "from the solution; use a program for a single normal distribution that declares "
+            "vb_from_afar, with at least two observations"
         )
     exact: Any = comparison.exact
     mean, scale = map(str, comparison.nuts.posterior)

@@ -504,7 +504,7 @@ class Rows:
         """Return the first row of each label of ``per``; refuse labels with different values."""
         assert source.per is not None
         labels = self.labels[source.per]
-        # A label that joins the cells of a column has one value of it.
+        # A column that is part of the label cannot vary within it.
         for column in set(source.cells) - set(source.per.split(":")):
             cells = self.table.numbers_or_factor(self.names[column], source.levels.get(column))
             values = cells.codes if isinstance(cells, pd.Categorical) else cells

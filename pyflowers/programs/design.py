@@ -160,7 +160,7 @@ def _evaluated(
             )
         if len(its.categories) < 2:
             raise refuse(f"{name} is {its.categories[0]!r} in every row; leave it out")
-    _refuse_unfit(formula, quoted, cells, levels, refuse)
+    _refuse_unfit(formula, quoted, cells, levels, state, refuse)
     placeholders = {name: hidden for hidden, name in quoted.items()}
     frame = pd.DataFrame(
         {placeholders.get(name, name): its for name, its in cells.items()},
@@ -199,12 +199,14 @@ def _refuse_unfit(
     quoted: Mapping[str, str],
     cells: Mapping[str, Any],
     levels: Mapping[str, Sequence[str]],
+    state: Mapping[str, Any],
     refuse: Callable[[str], Exception],
 ) -> None:
     """Refuse unsuitable cells, and too many columns, before the columns are computed."""
     num = 0
     for term in formula:
-        widths = [_width(factor.expr, quoted, cells, levels, refuse) for factor in term.factors]
+        factors = (factor.expr for factor in term.factors)
+        widths = [_width(each, quoted, cells, levels, state, refuse) for each in factors]
         num += math.prod(widths)
     if num > MOST_COLUMNS:
         raise refuse(f"the terms have {num:,} columns, more than {MOST_COLUMNS:,}; leave some out")
@@ -215,6 +217,7 @@ def _width(
     quoted: Mapping[str, str],
     cells: Mapping[str, Any],
     levels: Mapping[str, Sequence[str]],
+    state: Mapping[str, Any],
     refuse: Callable[[str], Exception],
 ) -> int:
     """Return the largest number of columns that a factor of a term can give."""
@@ -243,7 +246,8 @@ def _width(
     given = {k.arg: ast.literal_eval(k.value) for k in call.keywords}
     given |= {"degree" if own == "poly" else "df": ast.literal_eval(v) for v in call.args[1:]}
     degree = given.get("degree", 1 if own == "poly" else 3)
-    if own == "poly" and (num := len(np.unique(values))) <= degree and len(values):
+    is_new = own == "poly" and expression not in state and len(values) > 0
+    if is_new and (num := len(np.unique(values))) <= degree:
         lower = f"lower the degree to {num - 1}, or " if num > 1 else ""
         raise refuse(
             f"{name} has only {num} distinct value{'s' * (num > 1)}, but "
@@ -265,7 +269,7 @@ def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Seri
         return values
     texts = [f"{value:.15g}" for value in values]
     known = levels or [f"{value:.15g}" for value in np.unique(values)]
-    unknown = next((text for text in texts if text not in set(known)), None)
+    unknown = next(iter(sorted({*texts} - {*known}, key=texts.index)), None)
     if unknown is not None:
         raise DataError(
             f"{values.name} is {unknown}, which is not one of its levels: {_listed(known)}; "

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,15 @@ from numpy.typing import NDArray
 from pyflowers.data import Table
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.capabilities import Draws
-from pyflowers.programs.data import Data, as_table, read_data
-from pyflowers.programs.declaration import Column, Declaration, PredictionRule, Terms, Value
+from pyflowers.programs.data import Data, Rows, as_table
+from pyflowers.programs.declaration import (
+    Column,
+    Declaration,
+    PredictionRule,
+    TableRoles,
+    Terms,
+    Value,
+)
 from pyflowers.programs.design import state_of
 from pyflowers.programs.families import Family, find_family
 from pyflowers.programs.terms import around
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+_Found = TypeVar("_Found")
 
 Groups = Literal["data", "none", "population"]
 """How group effects enter: the group's own, at the population's mean, or integrated out."""
@@ -188,59 +197,86 @@ def read_rows(
     table = data.table if new is None else as_table(new, reading or {})
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
-    declared, given = frozen(data), table
-    of_groups = group_columns(rule, declared)
-    wanted = tuple(dict.fromkeys(map(data.name_of, _needed(rule, declared))))
-    apart = set(of_groups) - {c for s in declared.data.values() for c in (*s.numbers, *s.cells)}
-    fixed = {index for name, index in _indices(rule) if name not in rule.effects}
-    apart -= {
-        c for index in fixed & declared.data.keys() for c in declared.data[index].labels.values()
-    }
-    hidden = set() if groups == "data" else {data.name_of(column) for column in apart}
-    for name in wanted:
-        if name not in hidden:
-            _refuse_missing(table, name, name in {data.name_of(each) for each in apart})
-    if data.value and new is not None:
-        table = _with_placeholders(table, data, {data.value})
-    if groups != "data":
-        table = _with_placeholders(table, data, apart)
-    table = _with_labels_of(data, table, of_groups) if new is not None else table
-    table = table.without_missing(wanted, drop=False, option="") if new is not None else table
+    every = frozen(data)
+    of_groups = group_columns(rule, every)
+    declared, without = (_for_rows(rule, every, its) for its in (groups, "none"))
+    names = {column: data.name_of(column) for column in declared.columns}
+    for column, name in names.items():
+        _refuse_missing(table, name, column in of_groups.keys() - {*without.columns})
+    given, wanted = table, tuple(names[column] for column in _columns(declared))
+    if new is not None:
+        table = _with_labels_of(data, table, of_groups.keys() & names.keys())
+        table = table.without_missing(wanted, drop=False, option="")
     _refuse_text(table, data, declared)
     levels = {
         data.name_of(column): tuple(its)
-        for column, its in declared.levels.items()
+        for column, its in every.levels.items()
         if data.table.is_factor(data.name_of(column))
     }
-    levelled = replace(table, levels=levels, notes=[])
-    if groups != "data":  # each row is a separate group, for which other columns have a value
-        numbers = np.array(list(map(str, range(len(table)))), dtype=object)
-        each = dict.fromkeys(map(data.name_of, apart), numbers)
-        levelled = replace(levelled, cells={**levelled.cells, **each})
-    if not declared.reads_time:  # then only figures use the time, and times may be repeated
-        roles = declared.table.model_copy(update={"time": ""})
-        declared = declared.model_copy(update={"table": roles})
-    names = {column: data.name_of(column) for column in declared.columns}
-    like = replace(program, declaration=declared)
-    read = _read(like, levelled, names)
     blocks = program.source.blocks.data
-    for name, its in data.coords.items():
-        is_matrix = name in declared.matrices and blocks[name].ndim == 2
-        if is_matrix and name in read.coords and read.coords[name] != its:
+
+    def read(part: Table) -> tuple[Rows, dict[str, Any]]:
+        labels = {column: part.labels(names[column]) for column in declared.label_columns}
+        rows = Rows(part, declared, names, labels)
+        return rows, {n: its.read(n, blocks[n], rows) for n, its in declared.data.items()}
+
+    rows, values = _read(read, replace(table, levels=levels, notes=[]))
+    for name in declared.matrices:
+        if blocks[name].ndim == 2 and rows.coords[name] != data.coords[name]:
             raise DataError(
-                f"{table.source}: {name} has the columns {', '.join(read.coords[name])}, but in "
-                f"the fit it had {', '.join(its)}; correct the table"
+                f"{table.source}: {name} has the columns {', '.join(rows.coords[name])}, but in "
+                f"the fit it had {', '.join(data.coords[name])}; correct the table"
             )
-    found = _rows_of(rule, data, read, table, declared)
-    columns = tuple(name for name in wanted if name not in hidden)
-    return replace(found, table=given, columns=columns)
+    codes, labels, known = dict[str, IntArray](), dict[str, tuple[str, ...]](), dict[str, int]()
+    for name, source in every.data.items():
+        if isinstance(source, Column) and source.index and name in names_of(rule):
+            its = data.labels[source.column].names
+            codes[name], labels[name] = np.zeros(len(table), dtype=np.int64), its
+            known[name] = len(its)
+            if name not in values:
+                continue  # a group without its effects
+            del values[name]
+            theirs, fits = rows.labels[source.column], set(its)
+            added = [label for label in theirs.names if label not in fits]
+            place = {label: i for i, label in enumerate((*its, *added))}
+            codes[name] = np.array([place[each] for each in theirs.names])[theirs.codes]
+            labels[name] = (*its, *added)
+            if added and name not in of_groups.values():
+                row = int(np.argmax(codes[name] >= known[name]))
+                raise DataError(
+                    f"{table.where(row)}: {theirs.column} is {added[0]!r}, which is not in the "
+                    f"fit; give one of the labels that are: {', '.join(its[:10])}"
+                    f"{', …' * (len(its) > 10)}"
+                )
+    return NewRows(given, values, codes, labels, known, len(table), _keys(table), wanted)
 
 
-def _read(program: Program, table: Table, columns: Mapping[str, str]) -> Data:
+def _for_rows(rule: PredictionRule, declared: Declaration, groups: Groups) -> Declaration:
+    """Return the declaration of the variables that a prediction needs, read row by row.
+
+    Arrays, which are not values of rows, are left out; they are read from the fit's data block.
+    """
+    needed, indices = names_of(rule), _indices(rule)
+    if groups != "data":
+        needed -= {index for _, index in indices}
+        needed |= {index for name, index in indices if name not in rule.effects}
+    data = {
+        name: source.model_copy(update={"per": None}) if "per" in source.labels else source
+        for name, source in declared.data.items()
+        if name in needed and not (isinstance(source, Value) and np.ndim(source.value))
+    }
+    return declared.model_copy(update={"data": data, "table": TableRoles()})
+
+
+def _columns(declared: Declaration) -> list[str]:
+    """Return the columns of a declaration in the order of its variables."""
+    sources = declared.data.values()
+    found = (column for s in sources for column in (*s.numbers, *s.cells, *s.labels.values()))
+    return list(dict.fromkeys(found))
+
+
+def _read(read: Callable[[Table], _Found], table: Table) -> _Found:
     """Read a table; if that fails, report the first row that cannot be read."""
-
-    def read(part: Table) -> Data:
-        return read_data(program, part, columns, "value", True, {})
 
     def refusal(part: Table) -> str:
         try:
@@ -313,17 +349,6 @@ def names_of(rule: PredictionRule) -> set[str]:
     return names | ({"trials"} if find_family(rule.family).has_trials else set())
 
 
-def _needed(rule: PredictionRule, declared: Declaration) -> list[str]:
-    """Return the columns of the declaration that predictions need."""
-    names = names_of(rule)
-    found: list[str] = []
-    for name, source in declared.data.items():
-        if name in names:
-            found += [*source.numbers, *source.cells]
-            found += [source.index_of] if source.index_of else []
-    return list(dict.fromkeys(found))
-
-
 def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
     """Refuse a table that lacks a column; groups can be left out instead."""
     try:
@@ -334,36 +359,36 @@ def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
         raise DataError(f"{error}{hint}") from None
 
 
-def _with_placeholders(table: Table, data: Data, columns: set[str]) -> Table:
-    """Return a table in which some columns hold a single label, because they are not used."""
-    cells = dict(table.cells)
-    for column in columns:
-        name = data.name_of(column)
-        first = data.labels[column].names[0] if column in data.labels else "-"
-        cells[name] = np.full(len(table), first, dtype=object)
-    return replace(table, cells=cells)
-
-
 def _with_labels_of(data: Data, table: Table, columns: Iterable[str]) -> Table:
     """Return a table with numbers in group columns written as in the fit: 1 instead of 1.0.
 
-    Only zeros at the end of a fraction are ignored: 07 and 7 are different labels.
+    Only trailing zeros after the decimal point are ignored: 07 and 7 are different labels. In
+    joined columns such as ``a:b`` this applies to each part.
     """
     cells = dict(table.cells)
     for column in columns:
         name, known = data.name_of(column), data.labels[column].names
-        plain = Counter(map(_plain, known))
-        written = {_plain(label): label for label in known if plain[_plain(label)] == 1}
-        texts = [str(cell) for cell in table.column(name)]
-        of_fit = set(known)
-        same = [text if text in of_fit else written.get(_plain(text), text) for text in texts]
-        if same != texts and name in cells:
-            cells[name] = np.array(same, dtype=object)
+        parts = [name] if name in table.cells else name.split(":")
+        of_fit = [label.split(":") if parts[1:] else [label] for label in known]
+        if any(len(label) != len(parts) for label in of_fit):
+            continue  # the labels of the parts contain colons
+        for i, part in enumerate(parts):
+            texts = table.texts(part).tolist()
+            same = _as_written(texts, {label[i] for label in of_fit})
+            if same != texts:
+                cells[part] = np.array(same, dtype=object)
     return replace(table, cells=cells)
 
 
+def _as_written(texts: Iterable[str], known: set[str]) -> list[str]:
+    """Return texts, with numbers written as the only known text of the same number."""
+    plain = Counter(map(_plain, known))
+    written = {_plain(label): label for label in known if plain[_plain(label)] == 1}
+    return [text if text in known else written.get(_plain(text), text) for text in texts]
+
+
 def _plain(text: str) -> str:
-    """Return a number without zeros at the end of its fraction, and other text unchanged."""
+    """Return a number without trailing zeros after its decimal point, and other text unchanged."""
     number = re.fullmatch(r"(-?\d+)(\.\d*?)0*", text)
     return text if number is None else number[1] + number[2].removesuffix(".")
 
@@ -375,39 +400,6 @@ def _refuse_text(table: Table, data: Data, declared: Declaration) -> None:
         name = data.name_of(column)
         if not data.table.is_factor(name):
             table.numbers(name, if_text="it held numbers in the fit")
-
-
-def _rows_of(
-    rule: PredictionRule, data: Data, read: Data, table: Table, declared: Declaration
-) -> NewRows:
-    """Return the data block of each row, with positions of labels among those of the fit."""
-    values, codes, labels, known = dict[str, Any](), {}, {}, {}
-    effects = set(group_columns(rule, declared).values())
-    used = names_of(rule)
-    for name, source in declared.data.items():
-        if isinstance(source, Value) and np.ndim(source.value):
-            continue  # not a value for each row: it is read from the fit's data block
-        value = read.values[name]
-        if isinstance(source, Column) and source.index:
-            column = next(c for c in read.labels if c == source.column)
-            its, theirs = data.labels[column], read.labels[column]
-            added = [label for label in theirs.names if label not in set(its.names)]
-            place = {label: i for i, label in enumerate((*its.names, *added))}
-            codes[name] = np.array([place[each] for each in theirs.names])[theirs.codes]
-            labels[name], known[name] = (*its.names, *added), len(its.names)
-            if added and name in used - effects:
-                row = int(np.argmax(codes[name] >= known[name]))
-                raise DataError(
-                    f"{table.where(row)}: {theirs.column} is {added[0]!r}, which is not in the "
-                    "fit; give one of the labels that are: "
-                    f"{', '.join(its.names[:10])}{', …' * (len(its) > 10)}"
-                )
-            continue
-        per = getattr(source, "per", None)
-        if per and np.ndim(value):
-            value = np.asarray(value)[read.labels[per].codes]
-        values[name] = value
-    return NewRows(table, values, codes, labels, known, len(table), _keys(table))
 
 
 def rows_of(data: Data) -> NewRows:
@@ -594,9 +586,24 @@ class Predictor:
         values = self._named(name)
         return int(values.shape[3]) if values.ndim > 3 else 0
 
+    def with_new_effects(self, index: str, rng: np.random.Generator) -> Predictor:
+        """Return the predictions with effects of all labels of an index drawn anew."""
+        names = [name for name, its in _indices(self.rule) if its == index]
+        anew = {
+            name: self._drawn(name, index, self.draws[name].shape[2], rng)
+            for name in names
+            if name in self.rule.effects
+        }
+        return replace(self, draws={**self.draws, **anew})
+
     def _new(self, name: str, index: str) -> FloatArray:
         """Return the effects of new labels, shape (chain, draw, label[, M])."""
         labels = self.rows.labels[index][self.rows.known[index] :]
+        rngs = (generator(self.seed, index, label, name) for label in labels)
+        return np.concatenate([self._drawn(name, index, 1, rng) for rng in rngs], axis=2)
+
+    def _drawn(self, name: str, index: str, num: int, rng: np.random.Generator) -> FloatArray:
+        """Return the effects of `num` labels from their population, (chain, draw, num[, M])."""
         call = _parsed(self.rule.effects[name])
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "scaled_inv_chi_square":
             nu, scale = (self._value(each) for each in call.args)
@@ -605,21 +612,11 @@ class Predictor:
                     f"{name} has a flat prior, from which no value for a new {index} can be drawn; "
                     "fit with a proper prior"
                 )
-            made = [
-                nu
-                * scale**2
-                / generator(self.seed, index, label, name).chisquare(nu, (*self.lead, 1))
-                for label in labels
-            ]
-            return np.concatenate(made, axis=2)
+            return np.asarray(nu * scale**2 / rng.chisquare(nu, (*self.lead, num)))
         location, factor = self._population(name)
-        shape = (*self.lead, factor.shape[-1], 1)
-        made = []
-        for label in labels:
-            z = generator(self.seed, index, label, name).standard_normal(shape)
-            made.append(location + (factor @ z)[..., 0])
-        stacked = np.stack(made, axis=2)
-        return stacked if self._size(name) else stacked[..., 0]
+        z = rng.standard_normal((*self.lead, num, factor.shape[-1]))
+        found = location[..., None, :] + z @ np.swapaxes(factor, -1, -2)
+        return np.asarray(found if self._size(name) else found[..., 0])
 
     def _spread(self, value: Any) -> FloatArray:
         """Return a value for each draw and each row."""

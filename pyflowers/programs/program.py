@@ -649,7 +649,7 @@ class Program(Shown):
                 shown = {variable: key for key, variable in (*choices.items(), *groups.items())}
                 known = ", ".join(shown.values())
                 raise ConfigError(
-                    f"centered {name}: {self.name} has no such choice; it has one for {known}"
+                    f"centered {name}: {self.name} offers no choice for {name}, only for {known}"
                 )
             if not isinstance(value, bool | np.bool_):
                 raise ConfigError(f"centered must be True or False, got {value!r}")

@@ -40,7 +40,7 @@ _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _SIGNS = (ast.UAdd, ast.USub)
 
 _DOTTED = r"(?<![\w.])([^\W\d]\w*(?:\.\w+)+)(?![\w.(])"
-"""A column with points in its name, as R writes them."""
+"""A column name with dots, as in R."""
 
 _QUOTES = r"\"[^\"]*\"|'[^']*'"
 
@@ -180,7 +180,7 @@ def _refuse_unreadable(text: str) -> None:
     wrong = re.search(r"[^\w\s.+\-*/:,=()^]|(?<![\w.])\.(?!\d)", plain)
     if wrong:
         raise ConfigError(
-            f"{where}{wrong[0]!r} has no meaning there; terms are columns, or functions of columns "
+            f"{where}{wrong[0]!r} is not allowed; terms are columns, or functions of columns "
             f"({', '.join(FUNCTIONS)}, offset), joined by + - : *"
         )
     if "**" in outside_brackets(text) or "^" in plain:
@@ -196,8 +196,8 @@ def _refuse_unreadable(text: str) -> None:
     level = next((q for q in re.findall(_QUOTES, text) if _is_open(q)), "")
     if level:
         raise ConfigError(
-            f"{where}the level {level} has a bracket without its partner, which cannot be read; "
-            "rename the level, or make it the first of a pandas Categorical"
+            f"{where}the level {level} has an unmatched bracket; rename the level, or make it the "
+            "first category of a pandas Categorical"
         )
     if re.search(r"(?<!\w)\(\s*\)", plain):
         raise ConfigError(f"{where}there are empty brackets; leave them out")
@@ -269,7 +269,7 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
 
 
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:
-    """Replace columns in backticks or with points by words; return the sum, and their columns."""
+    """Replace columns in backticks or with dots by words; return the sum, and their columns."""
     words: dict[str, str] = {}
 
     def word(match: re.Match[str]) -> str:
@@ -403,9 +403,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     if not call.args:
         raise ConfigError(f"{where}{factor} names no column; give it one")
     if name == "C" and not isinstance(call.args[0], ast.Name):
-        raise ConfigError(
-            f"{where}C turns only a column into a factor; make the argument of {factor} a column"
-        )
+        raise ConfigError(f"{where}C() takes a single column; correct {factor}")
     yield from _names(call.args[0], factor, text, allows_arithmetic=True)
     first = {"poly": "degree", "bs": "df"}.get(name)
     options = [(first, each) for each in call.args[1:]]

@@ -181,8 +181,8 @@ def stationary_distribution(matrix: ArrayLike) -> FloatArray:
     pi, _, rank, _ = np.linalg.lstsq(equations, right_side, rcond=1e-12)
     if rank < num_states:
         raise ConfigError(
-            "matrix must have one stationary distribution, but some of its states never reach "
-            "each other"
+            "matrix must have one stationary distribution, but has more than one closed set of "
+            "states"
         )
     return np.asarray(pi, dtype=np.float64)
 

@@ -147,8 +147,8 @@ class Models(Record):
             elif not name.endswith(".stan"):
                 within_record(find_program, name)
         called = (_called(name, "gaussian") for name in names)
-        named = f"{cls.of_models} are named after the programs, a formula's after its words"
-        refuse_twice(called, "model", f"{named} (1 + adds one)")
+        named = f"{cls.of_models} are named after the models"
+        refuse_twice(called, "model", f"{named} (a formula that starts with 1 + has another name)")
         return names
 
     @model_validator(mode="after")

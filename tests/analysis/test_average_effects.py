@@ -428,3 +428,20 @@ def test_a_report_says_why_it_has_no_effects(tmp_path):
     page = pyflowers.report(fit, tmp_path / "report.html").read_text()
     assert "Average effects are not shown: [prediction] in" in page
     assert "differs by:" not in page
+
+
+def test_each_row_stays_in_its_group():
+    """The label of a nested group includes the column that is changed."""
+    frame = FRAME.assign(half=np.arange(NUM) % 2)
+    fit = fit_of("y ~ dose + x + (1 | dose:half)", frame=frame)
+    one, other = pyflowers.effects(fit, "dose"), pyflowers.effects(fit, "dose", new=frame)
+    np.testing.assert_allclose(one.draws(), other.draws())
+    level, base = one.index[0][1].split(" - ")
+    sign = b(fit, f"dose{level}") - (b(fit, f"dose{base}") if base != "high" else 0)
+    np.testing.assert_allclose(one.draws()[..., 0], np.squeeze(sign, -1))
+
+
+def test_slopes_outside_the_range_of_a_spline_are_refused():
+    fit = fit_of("y ~ bs(x, df=4)")
+    with pytest.raises(DataError, match=r"row 2: x is 99, but bs\(x\) is defined only from"):
+        pyflowers.effects(fit, "x", slopes=True, new=pd.DataFrame({"x": [1.0, 99.0]}))

@@ -294,11 +294,11 @@ def test_two_functions_of_one_name_are_refused():
 
 def test_few_replicates_are_spread_over_the_draws():
     fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 6))
-    found = pyflowers.check(fit, replicates=100)
-    assert found.num_replicates == 100
-    assert found.checks[0].replicated.shape == (100,)
-    with pytest.raises(ConfigError, match="replicates must be a whole number of at least 2, got 1"):
-        pyflowers.check(fit, replicates=1)
+    found = pyflowers.check(fit, replicates=200)
+    assert found.num_replicates == 200
+    assert found.checks[0].replicated.shape == (200,)
+    with pytest.raises(ConfigError, match="must be a whole number of at least 200, got 199"):
+        pyflowers.check(fit, replicates=199)
 
 
 def test_of_large_data_fewer_sets_have_new_groups(monkeypatch):
@@ -424,7 +424,7 @@ def test_curvature_along_a_covariate_is_found_unless_the_model_has_it(family):
     found = pyflowers.check(pyflowers.fit("y ~ x + `my w`", frame, family=family, **FAST))
     named = {check.name: check for check in found.checks}
     assert not named["curvature[x]"].passed
-    assert "of y curve more upwards along x than the model" in named["curvature[x]"].finding
+    assert "of y along x is larger than the model" in named["curvature[x]"].finding
     assert "I(x**2) or bs(x, df=4)" in named["curvature[x]"].advice
     curved = pyflowers.fit("y ~ x + I(x**2) + `my w`", frame, family=family, **FAST)
     assert {check.name for check in pyflowers.check(curved).checks if check.passed} >= {
@@ -437,11 +437,59 @@ def test_values_0_and_1_and_ratings_have_no_checks_that_cannot_fail():
     frame = pd.DataFrame({"g": list("abcd") * 10, "y": rng.integers(0, 2, 40)})
     found = pyflowers.check(pyflowers.fit("y ~ g", frame, family="bernoulli", **FAST))
     assert [check.name for check in found.checks] == ["mean", "loo_pit"]
-    assert "the values of y are 0 and 1, whose spread follows from their mean" in found.notes[0]
+    assert "the values of y are 0 and 1, so their spread is not checked" in found.notes[0]
     frame["y"] += 1
     found = pyflowers.check(pyflowers.fit("y ~ g", frame, family="cumulative", **FAST))
     assert [check.name for check in found.checks] == ["mean", "sd", "loo_pit"]
     assert not found.notes
+    found = pyflowers.check(pyflowers.fit("y ~ (1 | g)", frame, family="cumulative", **FAST))
+    names = ["mean", "sd", "sd_within", "group_outlier", "loo_pit"]
+    assert [check.name for check in found.checks] == names
+
+
+def test_the_limit_of_curvatures_is_divided_by_their_number(tmp_path):
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("xzwy"))
+    frame["year"] = np.tile([95, 96, 97], 20)
+    fit = pyflowers.fit("y ~ x + z + w + C(year)", frame, **FAST)
+    found = {check.name: check for check in pyflowers.check(fit).checks}
+    named = {f"curvature[{column}]" for column in "xzw"}
+    assert {name for name in found if name.startswith("curvature")} == named
+    assert {found[name].limit for name in named} == {0.005 / 3}
+    assert found["mean"].limit == 0.005
+    loaded = pyflowers.Fit.load(fit.save(tmp_path / "run"))
+    assert [check.name for check in pyflowers.check(loaded).checks] == list(found)
+    low, high = (replace(found["curvature[x]"], p_value=p) for p in (0.002, 0.999))
+    assert low.passed
+    assert not high.passed
+    assert not replace(low, limit=0.005).passed
+    # For the PITs only small probabilities are failures.
+    (pit,) = (found["loo_pit"],)
+    judged = replace(pit, p_value=0.995).judged
+    assert (judged.relation, judged.threshold, judged.passed) == ("≥", pytest.approx(0.01), True)
+
+
+def test_a_wild_group_of_a_formula_is_found():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"g": np.repeat([f"s{i:02}" for i in range(12)], 6)})
+    frame["x"], effect = rng.normal(size=72), np.repeat(rng.normal(size=12), 6)
+    frame["y"] = 1 + effect + frame.x + rng.normal(0, 0.7, 72)
+    wild = frame.assign(y=frame.y + 12 * (frame.g == "s03"))
+    for table_, passes in ((frame, True), (wild, False)):
+        for formula in ("y ~ x + (1 | g)", "y ~ x + (x | g)"):
+            found = pyflowers.check(pyflowers.fit(formula, table_, **FAST))
+            (check,) = (check for check in found.checks if check.name == "group_outlier")
+            assert check.passed == passes
+    assert "s03, the most distant g, is farther from the rest than the model" in check.finding
+
+
+def test_a_suggested_square_is_centred_near_the_mean():
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"year": 98765 + 10 * rng.normal(size=200)})
+    frame["y"] = ((frame.year - 98765) / 10) ** 2 + rng.normal(0, 0.3, 200)
+    advice = advice_of("y ~ year", frame, "gaussian", "curvature[year]")
+    centre = float(re.search(r"I\(\(year - ([\d.]+)\)\*\*2\)", advice)[1])
+    assert abs(centre - frame.year.mean()) < 2
 
 
 def advice_of(formula, frame, family, name):
@@ -457,7 +505,7 @@ def test_the_advice_suits_the_family_and_the_values():
     assert "try another family" in advice_of("y ~ 1", heavy, "lognormal", "maximum")
     matched = pd.DataFrame({"g": np.repeat(np.arange(60), 3).astype(str), "y": [1, 0, 0] * 60})
     advice = advice_of("y ~ 1 + (1 | g)", matched, "bernoulli", "dispersion_within")
-    assert "such as matched cases and controls" in advice
+    assert "as in a matched case-control study" in advice
 
 
 def test_the_seed_repeats_a_check():

@@ -136,7 +136,7 @@ def test_vectors_of_different_elements_are_not_combined():
         ("(mu > 0) + 1", "a condition is not a number"),
         ("log(mu - 1000)", "is not a finite number in 2000 of 2000 values"),
         ("mu / 0", "is not a finite number"),
-        ("mu + 1 / 0", "rewrite it so that it is defined"),
+        ("mu + 1 / 0", "rewrite the expression so that it is defined"),
         ("mu ** 9e9 ** 9e9 ** 9e9", "is not a finite number|rewrite it"),
         ("_element_0", "the posterior has no '_element_0'"),
         ("(" * 60 + "mu" + ")" * 60 + "+ (" * 60, "cannot be read|too many|never closed|nested"),

@@ -167,7 +167,7 @@ def test_a_group_left_out_is_predicted_as_from_a_table_without_it(name, density,
 @slow
 @pytest.mark.parametrize("name", ["pumps", "seeds", "rats", "epil"])
 def test_every_point_and_every_group_can_be_left_out(name):
-    fit = fitted(name)
+    fit = fitted(name, draws=300)
     (model,) = loo([fit], refit=True).models
     assert model.num_bad == 0
     assert np.isfinite(model.terms).all()

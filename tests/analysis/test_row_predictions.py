@@ -691,3 +691,72 @@ def test_a_group_with_fixed_effects_as_well_is_read(tmp_path):
     rows = frame.iloc[[0, 6]]
     eta = fit.draws["alpha"][..., :2] + fit.draws["b"] * rows.slope.to_numpy()
     np.testing.assert_allclose(pyflowers.predict(fit, rows, groups="none").draws(), eta, rtol=1e-12)
+
+
+REPEATED = pd.DataFrame(
+    {
+        "x": np.tile([0, 1, 2, 3], 30),
+        "z": np.tile([0, 1], 60),
+        "g": np.repeat(list("abc"), 40),
+        "b": np.tile(np.repeat([1, 2], 20), 3),
+    }
+)
+REPEATED["count"] = np.random.default_rng(1).poisson(np.exp(0.5 * REPEATED.x))
+"""A table in which most rows share covariates and groups, so that totals of cells are fitted."""
+
+
+@pytest.mark.parametrize(
+    "formula", ["count ~ x + z", "count ~ x + (1 | g)", "count ~ x + (1 | g/b)"]
+)
+@pytest.mark.parametrize("groups", ["data", "none", "population"])
+def test_rows_of_cells_are_predicted_one_by_one(formula, groups):
+    fit = fit_of(formula, "poisson", REPEATED)
+    assert "cell" in fit.data.values
+    own = np.asarray(pyflowers.predict(fit, groups=groups).draws())
+    new = REPEATED if groups == "data" else REPEATED[["x", "z"]]
+    np.testing.assert_allclose(own, pyflowers.predict(fit, new, groups=groups).draws())
+    shuffled = new.sample(frac=1, random_state=1)
+    its = np.asarray(pyflowers.predict(fit, shuffled, groups=groups).draws())
+    np.testing.assert_allclose(its[..., np.argsort(shuffled.index)], own)
+    found = pyflowers.effects(fit, "x", groups=groups)
+    moved = pyflowers.predict(fit, new.assign(x=new.x + 1), groups=groups)
+    change = (np.asarray(moved.draws()) - own).mean(axis=2)
+    np.testing.assert_allclose(np.asarray(found.draws())[..., 0], change)
+
+
+def test_the_curve_of_a_covariate_of_cells_is_not_flat():
+    fit = fit_of("count ~ x + (1 | g)", "poisson", REPEATED)
+    at = pyflowers.predict(fit, pd.DataFrame({"x": [0, 3]}), groups="none").table()["median"]
+    for spread in (None, "g"):
+        drawn = pyflowers.plots.conditional_effects(fit, "x", spread=spread)
+        said = re.search(r"median is (\S+) at 0 and (\S+) at 3", pyflowers.plots.alt_text(drawn))
+        assert said
+        np.testing.assert_allclose([float(each) for each in said.groups()], at, rtol=0.01)
+
+
+def test_labels_of_nested_groups_are_those_of_the_fit():
+    fit = fit_of("count ~ x + (1 | g:b)", "poisson", REPEATED)
+    new = pd.DataFrame({"x": [0, 1, 2], "g": ["a", "b", "c"], "b": [1, 2, 1]})
+    whole = pyflowers.predict(fit, new)
+    assert whole.draws().shape[2] == 3
+    np.testing.assert_array_equal(
+        whole.draws(), pyflowers.predict(fit, new.astype({"b": float})).draws()
+    )
+    with pytest.raises(DataError, match="there is no column 'b'; the columns are x, g; add"):
+        pyflowers.predict(fit, new[["x", "g"]])
+    # A new label of an inner group may occur in several outer groups.
+    frame = REPEATED.assign(brood=REPEATED.g + REPEATED.b.astype(str))
+    fit = fit_of("count ~ x + (1 | g) + (1 | brood)", "poisson", frame)
+    new = pd.DataFrame({"x": [0, 0], "g": ["a", "b"], "brood": ["new", "new"]})
+    assert np.isfinite(pyflowers.predict(fit, new).draws()).all()
+
+
+def test_a_polynomial_of_few_values_is_predicted():
+    fit = fit_of("y ~ poly(x, 2) + C(year)")
+    rows = pd.DataFrame({"x": [0.5, -1.0, 3.0], "year": [95, 96, 97]})
+    whole = np.asarray(pyflowers.predict(fit, rows).draws())
+    each = [pyflowers.predict(fit, rows[i : i + 1]).draws() for i in range(3)]
+    np.testing.assert_allclose(np.concatenate(each, axis=2), whole, rtol=1e-10)
+    both = np.asarray(pyflowers.predict(fit, rows.assign(year=95)[:2]).draws())
+    found = pyflowers.effects(fit, "x", between=(-1.0, 0.5))
+    assert found.table()["median"].iloc[0] == pytest.approx(np.median(both[..., 0] - both[..., 1]))

@@ -165,7 +165,7 @@ ERRORS = [
     (lambda: metropolis_matrix([1, 1], [[1, 0], [1, 1]]), "row 1 sums to 2.0"),
     (lambda: stationary_distribution([[2, -1], [0, 1]]), "must hold probabilities"),
     (lambda: stationary_distribution([[1.0, 0.0]]), "matrix must be a square matrix"),
-    (lambda: stationary_distribution(np.eye(2)), "some of its states never reach each other"),
+    (lambda: stationary_distribution(np.eye(2)), "more than one closed set of states"),
     (lambda: distributions(RING, [1, 0], 3), "initial must have 4 states as matrix does"),
     (lambda: distributions(RING, [1, 0, 0, 1], 3), "initial must sum to 1, but"),
     (lambda: simulate(RNG, RING, [4], 3), "start must hold states from 0 to 3"),

@@ -9,7 +9,9 @@ from pyflowers.programs.families import Family, FloatArray, Totals, Values
 
 
 def _mean(eta: FloatArray, values: Values) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(-eta)))
+    from scipy.special import expit
+
+    return np.asarray(expit(eta))
 
 
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:

@@ -9,7 +9,9 @@ from pyflowers.programs.families import Family, FloatArray, Totals, Values
 
 
 def _probability(eta: FloatArray) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(-eta)))
+    from scipy.special import expit
+
+    return np.asarray(expit(eta))
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:

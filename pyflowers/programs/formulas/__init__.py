@@ -84,7 +84,7 @@ def write_formula(
     return name_of(text, family), program, declaration_of(model, digest_of(program, rule))
 
 
-_SIGNS = {"||": "apart", "*": "times", ":": "by", "/": "over", "-": "minus"}
+_SIGNS = {"||": "apart", "**": "power", "*": "times", ":": "by", "/": "over", "-": "minus"}
 """Words for the marks that distinguish formulas with the same columns."""
 
 

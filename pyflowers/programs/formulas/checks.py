@@ -10,15 +10,14 @@ import pandas as pd
 from pyflowers.data.table import MOST_NAMED, are_dates
 from pyflowers.errors import DataError
 from pyflowers.programs.formulas.model import Model
-from pyflowers.programs.terms import read_terms
 
 FEWEST_GROUPS = 5
 MOST_EFFECTS = 10
 """The maximum number of correlated effects of a group term; 10 effects have 45 correlations."""
 
 
-def check_model(model: Model) -> list[str]:
-    """Refuse a model that is not identified by its data; return notes on other problems.
+def check_model(model: Model) -> None:
+    """Refuse a model that is not identified by its data.
 
     Raises
     ------
@@ -37,11 +36,11 @@ def check_model(model: Model) -> list[str]:
             f"{model.table.source}: {model.formula.response} is {model.y[0]:.15g} in every row, so "
             "nothing keeps its sd away from 0; choose another response"
         )
-    return check_design(model)
+    check_design(model)
 
 
 def check_design(model: Model) -> list[str]:
-    """Check everything except the range of the responses, which may be simulated."""
+    """Check everything except the range of the responses, which may be simulated; return notes."""
     _refuse_redundant(model)
     return [
         *_about_levels(model),
@@ -82,7 +81,7 @@ def _refuse_redundant(model: Model) -> None:
         what = what if matrix[:, names.index(redundant[0])].any() or not one else "0 in every row"
         remedy = f"leave {them} out of the formula"
         if model.levels(model.population) and any(":" in name for name in redundant):
-            remedy += ", or replace factors by one column with those combinations that occur"
+            remedy += ", or replace the factors with one column of the combinations that occur"
         raise DataError(
             f"{model.table.source}: of the formula's columns, {named} {are} {what} "
             f"({len(names)} column{'s' * (len(names) != 1)}, rank {basis.shape[1]}, {len(matrix)} "
@@ -97,8 +96,9 @@ def _about_levels(model: Model) -> Iterator[str]:
             declared = model.table.levels.get(name, ())
             unused = [level for level in declared if level not in set(its.categories)]
             if unused:
-                which = f"level{'s' * (len(unused) > 1)} {', '.join(unused)}"
-                yield f"no row has {which} of {name}, so the model leaves out {which}"
+                which, have = ("levels", "have") if len(unused) > 1 else ("level", "has")
+                are = "are" if len(unused) > 1 else "is"
+                yield f"{which} {', '.join(unused)} of {name} {have} no rows and {are} left out"
         if isinstance(its, pd.Categorical) and are_dates(list(its.categories)):
             yield (
                 f"{name} is a factor whose {len(its.categories)} levels are dates; for a trend, "
@@ -123,11 +123,11 @@ def _about_ratings(model: Model) -> Iterator[str]:
 
 def _about_groups(model: Model) -> Iterator[str]:
     table = model.table
-    population = set(read_terms(model.formula.population).columns)
+    factors = model.levels(model.formula.population)
     for its in model.effects:
         term, labels = its.term, table.labels(its.term.group)
-        factor = next((c for c in term.columns if c in population and table.is_factor(c)), None)
-        if factor is not None and len(term.columns) == 1:
+        factor = next((column for column in term.columns if column in factors), None)
+        if factor is not None and len(term.columns) == 1 and "Intercept" in its.effects:
             raise DataError(
                 f"{table.source}: {factor} is both a factor outside the group terms and the group "
                 f"of {term}, so the effects of the two cannot be told apart; leave one of them out"
@@ -165,7 +165,8 @@ def _about_labels(model: Model) -> Iterator[str]:
                 if ":" in own or own in groups or own not in model.table.cells:
                     continue
                 labels, holders = model.table.labels(own), model.table.labels(outer).codes
-                shared = sum(len(set(holders[labels.codes == i])) > 1 for i in range(len(labels)))
+                pairs = np.unique(np.stack([labels.codes, holders]), axis=1)
+                shared = int((np.bincount(pairs[0]) > 1).sum())
                 if shared:
                     yield (
                         f"{shared} labels of {own} occur in more than one {outer}; with "
@@ -175,8 +176,8 @@ def _about_labels(model: Model) -> Iterator[str]:
         for inner in plain if ":" not in outer else []:
             codes, holders = model.table.labels(inner).codes, model.table.labels(outer).codes
             num, sizes = int(codes.max()) + 1, np.bincount(codes)
-            pairs = len(set(zip(codes.tolist(), holders.tolist(), strict=True)))
-            if num < pairs <= 1.5 * num and sizes.max() > 1 and num > holders.max() + 1:
+            num_pairs = np.unique(np.stack([codes, holders]), axis=1).shape[1]
+            if num < num_pairs <= 1.5 * num and sizes.max() > 1 and num > holders.max() + 1:
                 yield (
                     f"some labels of {inner} occur in more than one {outer}; if they are different "
                     f"groups in each, write (1 | {outer}/{inner})"
@@ -188,25 +189,18 @@ def _about_separation(model: Model) -> Iterator[str]:
     family = model.family
     if family.link != "logit" or not family.is_discrete or family.is_ordinal:
         return
-    if np.ptp(model.y) == 0:
-        return
     some, all_ = model.y > 0, model.y < model.trials
+    if np.ptp(model.y) == 0 or not all_.any():
+        return
     matrix, names = model.population_design
     for name, column in zip(names, matrix.T, strict=True):
-        ones, zeros = column[some], column[all_]
-        if not (ones.size and zeros.size):
-            continue
-        if ones.min() >= zeros.max() or ones.max() <= zeros.min():
-            yield (
-                f"{name} separates the successes from the failures, so that b[{name}] rests on its "
-                "prior"
-            )
-        values = np.unique(column)
+        rests = f"so that b[{name}] rests on its prior"
+        ones, zeros, values = column[some], column[all_], np.unique(column)
         if len(values) == 2:
-            for value in values:
+            # Without an intercept, rows with 0 say nothing about the coefficient.
+            for value in values if model.has_intercept else values[values != 0]:
                 y, n = model.y[column == value].sum(), model.trials[column == value].sum()
-                if y in (0, n):
-                    yield (
-                        f"where {name} is {value:g}, {y:g} of {n:g} are successes, so that "
-                        f"b[{name}] rests on its prior"
-                    )
+                if n and y in (0, n):
+                    yield f"where {name} is {value:g}, {y:g} of {n:g} are successes, {rests}"
+        elif ones.min() >= zeros.max() or ones.max() <= zeros.min():
+            yield f"{name} separates the successes from the failures, {rests}"

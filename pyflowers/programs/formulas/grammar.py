@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.terms import LONGEST, read_terms
+from pyflowers.programs.terms import LONGEST, SEVERAL, read_terms
 
 _NAME = r"(?:[^\W\d][\w.]*|`[^`]+`)"
 _RESPONSE = re.compile(rf"\s*({_NAME})\s*(?:\|\s*trials\(\s*({_NAME}|\d+)\s*\)\s*)?")
@@ -193,12 +193,12 @@ def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
         own = [read_terms(part.effects).text.removeprefix("0 + ") for part in parts]
         if read_terms(parts[1].effects).has_intercept:
             raise ConfigError(
-                f"formula {text!r}: {before} and {term} both have an intercept by {term.group}; "
-                f"write one term, such as (1 + x | {term.group}), or (1 | {term.group}) + "
-                f"(0 + x | {term.group}) without their correlation"
+                f"formula {text!r}: {before} and {term} both have an intercept for each "
+                f"{term.group}; write (1 + x | {term.group}), or, for uncorrelated effects, "
+                f"(1 | {term.group}) + (0 + x | {term.group})"
             )
         for part, effects in zip(parts, own, strict=True):
-            if part.correlated and re.search(r"[+*:/]|^(?:poly|bs)\(", effects):
+            if part.correlated and re.search(rf"[+*:/]|^(?:{'|'.join(SEVERAL)})\(", effects):
                 raise ConfigError(
                     f"formula {text!r}: the effects of {part} are correlated, but not with those "
                     f"of the other term of {part.group}; write one term, with | for all "

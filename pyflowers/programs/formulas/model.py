@@ -33,8 +33,8 @@ from pyflowers.programs.terms import hint_of, read_terms, refuse_unknown
 FloatArray = NDArray[np.float64]
 
 _OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered y trials D J cell kept prior_only
-    held_out b b_scale eta lprior log_lik y_rep y_num y_total y_mean y_square squares sigma nu
-    shape phi zi threshold correlation Intercept Intercept_at_means threshold_at_means n d k j m
+    held_out b b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_square squares sigma
+    nu shape phi zi threshold correlation Intercept Intercept_at_means threshold_at_means n d k j m
     count factor"""
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
@@ -147,8 +147,8 @@ class Model:
             )
         if formula.trials in self.columns:
             raise ConfigError(
-                f"formula {formula.text!r}: {formula.trials} is the number of trials, and a term "
-                "as well; give the term a copy of the column with another name"
+                f"formula {formula.text!r}: {formula.trials} is both the number of trials and a "
+                "term; copy the column under another name for the term"
             )
         for term in formula.groups:
             factor = next(filter(self.table.is_factor, read_terms(term.effects).columns), None)
@@ -210,7 +210,7 @@ class Model:
             its = self.cells[name]
             if isinstance(its, pd.Categorical):
                 found[name] = tuple(map(str, its.categories))
-            elif re.search(rf"C\(`?{re.escape(name)}`?[,)]", terms):
+            elif re.search(rf"C\(`?{re.escape(name)}`?[,)]", read_terms(terms).text):
                 found[name] = tuple(f"{value:.15g}" for value in np.unique(its))
         return found
 
@@ -254,8 +254,8 @@ class Model:
             labels = self.table.labels(name, order="value")
             if name in self.table.levels or not has_order(labels.names):
                 raise DataError(
-                    f"{self.table.source}: {name} holds labels, such as {labels.names[0]!r}; make "
-                    "the ratings whole numbers from 1, the lowest"
+                    f"{self.table.source}: {name} has labels such as {labels.names[0]!r}, but "
+                    "ratings must be whole numbers, with 1 the lowest; number them"
                 )
             if not self.table.is_factor(name):
                 self.table.numbers(name, whole=True)
@@ -420,12 +420,13 @@ class Model:
     def scale(self) -> float:
         """The scale of priors: 2.5, or the deviation of the linked response if that is larger.
 
-        The deviation is 1.4826 times the median absolute one. Families with a fixed scale have 2.5.
+        The deviation is 1.4826 times the median absolute one, or the standard deviation if that is
+        0, because more than half of the values are equal. Families with a fixed scale have 2.5.
         """
         if self.family.scale == "fixed":
             return 2.5
         mad = 1.4826 * float(np.median(np.abs(self.linked - np.median(self.linked))))
-        return max(2.5, rounded(mad))
+        return max(2.5, rounded(mad or float(np.std(self.linked))))
 
     @cached_property
     def priors(self) -> dict[str, tuple[float, str]]:
@@ -433,14 +434,14 @@ class Model:
         found: dict[str, tuple[float, str]] = {}
         fixed = self.family.scale == "fixed"
         if self.has_intercept and not self.family.is_ordinal:
-            # The scale is at least 2.5, so the location is rounded to whole numbers at most.
+            # The scale is at least 2.5, so rounding the location to a whole number does no harm.
             median = float(np.median(self.linked))
             location = 0.0 if fixed else rounded(median) if abs(median) < 1000 else round(median)
             at = "the intercept where covariates have their means"
             found["Intercept_location"] = location, f"location of the t prior on {at}"
             found["Intercept_scale"] = self.scale, f"scale of the t prior on {at}"
         matrix, names = self.population_design
-        # Without an intercept the coefficients make up the mean too, so spreads are about 0.
+        # Without an intercept, the coefficients make up the mean too: spreads are measured from 0.
         about_mean = self.has_intercept
         spread = _spread(self.y, about_mean) if self.family.scale == "y" else 1.0
         if self.family.scale == "log" and not about_mean:
@@ -606,7 +607,7 @@ def _means(values: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
 
 
 def _spread(values: FloatArray, about_mean: bool) -> float:
-    """Return the standard deviation of values, or their root mean square; 0 of a single value."""
+    """Return the standard deviation of values, or their root mean square; 0 for a single value."""
     if len(values) < 2:
         return 0.0
     return float(np.std(values, ddof=1) if about_mean else np.sqrt(np.mean(values**2)))

@@ -47,7 +47,8 @@ def _names(model: Model) -> Iterable[str]:
     yield from (f"offset({each})" for each in model.offsets)
     for its in model.effects:
         yield f"r_{its.name}" if its.is_intercept else f"Z_{its.name} r_{its.name}"
-    if model.family.is_ordinal and not (model.population or model.effects):
+    has_intercept = model.has_intercept and not model.family.is_ordinal
+    if not (has_intercept or model.population or model.offsets or model.effects):
         yield "0"
 
 
@@ -121,10 +122,19 @@ def _is_shifted(model: Model) -> bool:
     return model.has_intercept and bool(model.population)
 
 
+def _design(model: Model) -> str:
+    """Return the name of the design matrix that the linear predictor uses."""
+    return "X_centered" if _is_shifted(model) else "X"
+
+
 def _transformed_data(model: Model) -> Iterable[str]:
     if _is_shifted(model):
         rows = _rows(model)
         yield f"matrix[{rows}, K] X_centered = X - rep_matrix(X_mean', {rows});"
+    if model.population:
+        rows, design = _rows(model), _design(model)
+        yield "// The sampler moves each b in units that change eta by about 1."
+        yield f"vector[K] b_unit = sqrt({rows} ./ columns_dot_self({design})');"
     if model.cell and model.family.totals is not None:
         yield from _lines(model.family.totals.stan)
         return
@@ -143,9 +153,9 @@ def _transformed_data(model: Model) -> Iterable[str]:
 def _parameters(model: Model) -> Iterable[str]:
     if model.has_intercept and not model.family.is_ordinal:
         at = " // the linear predictor at the covariates' means" if _is_shifted(model) else ""
-        yield f"real {_intercept(model)};{at}"
+        yield f"real<offset=Intercept_location> {_intercept(model)};{at}"
     if model.population:
-        yield "vector[K] b; // effects of the columns of X"
+        yield "vector<multiplier=b_unit>[K] b; // effects of the columns of X"
     for each in model.family.auxiliary:
         yield f"{each.declared} {_sampled(model, each)}; // {each.description}"
     for its in model.effects:
@@ -252,7 +262,7 @@ def _predictor(model: Model) -> str:
     if model.has_intercept and not model.family.is_ordinal:
         parts.append(_intercept(model))
     if model.population:
-        parts.append("X_centered * b" if _is_shifted(model) else "X * b")
+        parts.append(f"{_design(model)} * b")
     parts += [f"offset_{i + 1}" for i in range(len(model.offsets))]
     for its in model.effects:
         row = f"r_{its.name}[{its.name}]"

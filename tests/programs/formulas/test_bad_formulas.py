@@ -45,7 +45,7 @@ ONLY_TRIALS = "only trials(n) may follow the response and |, where n is a column
 NO_GROUP = "cannot be read; write (effects | group), where group is a column, a:b or a/b"
 ALONE = "a group term needs separate brackets, such as (1 | group)"
 FUNCTIONS = "is not one of the functions that terms can use: log, log2, log10, exp, sqrt, scale"
-NO_MEANING = "has no meaning there; terms are columns"
+NO_MEANING = "is not allowed; terms are columns"
 BAD = [
     ("y", "", "has no ~ between response and terms; add it"),
     ("y ~", "", "no term follows the ~; write 1 for the intercept alone"),
@@ -108,11 +108,16 @@ BAD = [
     ("y ~ x - (1 | g)", "", "- stands before the group term (1 | g); group terms are added with +"),
     ("y ~ x * (1 | g)", "", "* stands before the group term"),
     ("y ~ (1 | g) * x", "", "'* x' stands directly after a group term; group terms are added"),
-    ("y ~ (1 | g) + (1 | g)", "", "both have an intercept by g; write one term"),
+    ("y ~ (1 | g) + (1 | g)", "", "both have an intercept for each g; write (1 + x | g)"),
     (
         "y ~ (1 + x | g) + (0 + z | g)",
         "",
         "(1 + x | g) are correlated, but not with those of the other term of g; write",
+    ),
+    (
+        "y ~ (1 | g) + (0 + C(num) | g)",
+        "",
+        "(0 + C(num) | g) are correlated, but not with those of the other term of g; write",
     ),
     ("y ~ (0 | g)", "", "nothing varies; write 1, or a column"),
     ("y ~ (offset(x) | g)", "", "an offset does not vary by group; put it outside"),
@@ -198,7 +203,7 @@ BAD = [
         "z is subtracted, and the remaining terms do not contain it; leave z out",
     ),
     ("y ~ Intercept", "", "Intercept is the column of ones that 1 stands for; give"),
-    ("y ~ (1 | g:f) + (1 | f:g)", "", "both have an intercept by f:g"),
+    ("y ~ (1 | g:f) + (1 | f:g)", "", "both have an intercept for each f:g"),
     ("y ~ (1 | g) + (0 + x + z | g)", "", "(0 + x + z | g) are correlated, but not with those"),
     ("y ~ (1 | g) + (0 + f | g)", "", "g cannot have two terms; write one, such as (f | g)"),
     ("y ~ (1 | `a:b`)", "", "a group's name cannot have a colon, which joins columns; rename"),
@@ -228,7 +233,7 @@ BAD = [
     ("y ~ poly(x, True)", "", "degree must be a whole number from 1 to 50"),
     ("y ~ poly(poly(x, 2), 2)", "", "poly() must be a term by itself; take it out of"),
     ("y ~ log(C(count))", "", "C() must be a term by itself; take it out of log(C(count))"),
-    ("y ~ C(log(x))", "", "a factor; make the argument of C(log(x)) a column"),
+    ("y ~ C(log(x))", "", "C() takes a single column; correct C(log(x))"),
     ("y ~ C(f, ref=a)", "", "is a number, or a level in quotes; correct C(f, ref=a)"),
     ("y ~ C(same)", "", "same is 5 in every row; leave it out"),
     ("y ~ I(x * 1e99)", "", "1e+99 in I(x * 1e+99) is too large; use a number up to 1e15"),
@@ -253,8 +258,8 @@ BAD = [
     ("count | weights(n) ~ x", "", ONLY_TRIALS),
     ("same ~ x", "", "same is 5 in every row, so nothing keeps its sd away from 0;"),
     ("count ~ 0 + x", "cumulative", "has thresholds instead of an intercept; leave out 0 or -1"),
-    ("count | trials(n) ~ n", "binomial", "give the term a copy of the column with another name"),
-    ('y ~ C(f, ref="(0, 10]")', "", "has a bracket without its partner, which cannot be read; re"),
+    ("count | trials(n) ~ n", "binomial", "copy the column under another name for the term"),
+    ('y ~ C(f, ref="(0, 10]")', "", "has an unmatched bracket; rename the level"),
     ("y ~ x", "poison", "family 'poison' does not exist; did you mean poisson?"),
 ]
 

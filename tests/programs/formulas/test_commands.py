@@ -20,6 +20,8 @@ from pyflowers.resources import flowers_csv
 
 COMMANDS = ("check", "loo", "sensitivity", "replay")
 QUICK_CASES = ("slopes", "zinb")
+COMPILED = ("crossed_slopes", "cumulative", "binomial")
+"""The cases that are compiled in the slow tests; scripts/check-engine compiles the others."""
 LONG = [
     *("factor_by_numeric", "cell_means", "poly", "nested", "crossed_slopes", "factor_in_group"),
     *("student", "lognormal", "gamma", "beta", "bernoulli", "binomial", "poisson", "cumulative"),
@@ -44,7 +46,12 @@ def named(name):
     [
         (name, engine)
         if name in QUICK_CASES and engine == "stanli"
-        else pytest.param(name, engine, marks=pytest.mark.slow)
+        else pytest.param(
+            *(name, engine),
+            marks=[pytest.mark.slow]
+            if engine == "stanli" or name in COMPILED
+            else [pytest.mark.slow, pytest.mark.density],
+        )
         for name, engine in itertools.product(LONG, ("stanli", "cmdstan"))
     ],
 )
@@ -139,9 +146,7 @@ def test_the_parametrisation_is_chosen_by_the_group(frame_csv, tmp_path, capfd):
     for asked in ({"g": True}, True):
         whole, _ = program.fill(read, program.resolve_priors(), centered=asked)
         assert (whole["centered_g"], whole["centered_h"]) == (1, int(asked is True))
-    with pytest.raises(
-        ConfigError, match=r"centered q: \w+ has no such choice; it has one for g, h"
-    ):
+    with pytest.raises(ConfigError, match=r"centered q: \w+ offers no choice for q, only for g, h"):
         program.fill(read, program.resolve_priors(), centered={"q": True})
 
 
@@ -312,7 +317,7 @@ def test_ratings_have_an_order():
     frame["ordered"] = pd.Categorical(frame["text"], ["low", "mid", "up", "x"], ordered=True)
     for name in ("text", "ordered"):
         with pytest.raises(
-            DataError, match=f"{name} holds labels, such as .* make the ratings whole"
+            DataError, match=f"{name} has labels such as .* ratings must be whole numbers"
         ):
             Program.from_formula(f"{name} ~ x", frame, family="cumulative")
     program = Program.from_formula("rating ~ x", frame, family="cumulative")
@@ -415,7 +420,7 @@ def test_ratings_and_levels_that_get_other_numbers_are_noted():
         part = frame[frame.g != left]
         fit = pyflowers.fit("y ~ g", part, **how)
         assert fit.data.coords["X"] == columns
-        assert fit.notes == [f"no row has level {left} of g, so the model leaves out level {left}"]
+        assert fit.notes == [f"level {left} of g has no rows and is left out"]
 
 
 def test_columns_far_from_zero_are_not_redundant():
@@ -429,7 +434,7 @@ def test_columns_far_from_zero_are_not_redundant():
             Program.from_formula(f"y ~ {terms}", frame)
     frame["a"], frame["b"] = list("pqr") * 10, list("uuv") * 10
     frame.loc[:2, "b"] = "v"
-    with pytest.raises(DataError, match=r"ar:bv is a combination .* or replace factors by one"):
+    with pytest.raises(DataError, match=r"ar:bv is a combination .* replace the factors with"):
         Program.from_formula("y ~ a * b", frame)
 
 
@@ -516,3 +521,37 @@ def test_fits_to_different_data_are_named_and_rows_without_trials_give_no_warnin
     frame = pd.DataFrame({"n": [0, 0, 9, 9, 9, 9], "y": [0, 0, 3, 4, 5, 6], "g": list("aabbcc")})
     with warnings.catch_warnings(action="error", category=RuntimeWarning):
         Program.from_formula("y | trials(n) ~ 1 + (1 | g)", frame, family="binomial")
+
+
+def test_separation_is_noted_where_the_coefficient_depends_on_it():
+    frame = pd.DataFrame({"f": ["u"] * 20 + ["v"] * 20, "y": [0, 1] * 10 + [0] * 20})
+    for formula in ("y ~ f", "y ~ 0 + f"):
+        fit = pyflowers.fit(formula, frame, family="bernoulli", engine="stanli", seed=1)
+        note = "where fv is 1, 0 of 20 are successes, so that b[fv] rests on its prior"
+        assert [each for each in fit.notes if "successes" in each] == [note]
+
+
+def test_a_factor_is_also_a_group_only_if_its_effects_can_be_told_apart():
+    frame = table()
+    with pytest.raises(DataError, match="num is both a factor outside the group terms and the"):
+        Program.from_formula("y ~ C(num) + (1 | num)", frame)
+    program = Program.from_formula("y ~ g + x + (0 + x | g)", frame)
+    assert "vector<lower=0>[M_g] sd_g" in program.source.text
+
+
+def test_the_scale_of_mostly_equal_responses_is_their_deviation():
+    frame = pd.DataFrame({"y": [0.0] * 30 + [1000.0, 4000.0] * 10})
+    program = Program.from_formula("y ~ 1", frame)
+    assert program.resolve_priors()["sigma_scale"] == pytest.approx(frame.y.std(ddof=0), rel=0.01)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1, 1e4])
+def test_the_units_of_covariates_do_not_matter(unit):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": rng.normal(2, 1, 100) * unit, "z": rng.normal(-1, 1, 100) * unit})
+    eta = 3 + (frame.x - frame.z / 2) / unit
+    frame["y"] = rng.gamma(4, np.exp(eta) / 4)
+    fit = pyflowers.fit("y ~ x + z", frame, family="gamma", seed=1, engine="stanli")
+    assert fit.verdict.computation.passed
+    b = fit.draws["b"].mean(axis=(0, 1)) * unit
+    np.testing.assert_allclose(b, [1, -0.5], atol=0.25)

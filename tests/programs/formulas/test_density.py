@@ -18,7 +18,7 @@ from pyflowers.programs import Capabilities, Program
 BRMS = json.loads((Path(__file__).parent / "brms.json").read_text(encoding="utf-8"))
 REFERENCE = {case["name"]: case for case in BRMS["cases"]}
 FACTOR = {"factornum2": "num2", "factornum3": "num3"}
-QUICK = ("slopes", "nested", "cumulative")
+QUICK = ("nested", "cumulative")
 """The cases that are compiled in the quick tests; the others take up to four minutes each."""
 
 

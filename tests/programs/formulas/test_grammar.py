@@ -111,7 +111,7 @@ def test_terms_of_one_group_are_one_without_correlations(formula, effects):
     ],
 )
 def test_a_group_has_one_intercept(formula):
-    with pytest.raises(ConfigError, match="both have an intercept by"):
+    with pytest.raises(ConfigError, match="both have an intercept for each"):
         parse(formula)
 
 
