@@ -165,7 +165,7 @@ def sentences(rows: Sequence[Row]) -> list[str]:
 def _of_size(rows: Sequence[Row]) -> list[str]:
     racing = [row for row in rows if row.is_right or row.method.family == "peer"]
     found = [
-        *_alone(racing),
+        *_alone(rows, racing),
         *_beaten(racing, "least ESS per second", _rate, higher=True),
         *_beaten(racing, "time to the first posterior", _first, higher=False),
         *_beaten(racing, "time to a further posterior", _further, higher=False),
@@ -189,13 +189,12 @@ def _further(row: Row) -> Measure | None:
 Reading = Callable[[Row], Measure | None]
 
 
-def _alone(rows: Sequence[Row]) -> list[str]:
+def _alone(rows: Sequence[Row], racing: Sequence[Row]) -> list[str]:
     """Return a sentence if only pyflowers or only peers had a posterior, though both were tried."""
-    first = [row for row in rows if row.first is not None]
-    tried, have = (
-        {row.method.family for row in its} & {"peer", "pyflowers"} for its in (rows, first)
-    )
-    if len(tried) < 2 or len(have) != 1:
+    tried = {row.method.family for row in rows}
+    first = [row for row in racing if row.first is not None]
+    have = {row.method.family for row in first}
+    if not tried >= {"peer", "pyflowers"} or len(have) != 1:
         return []
     names = " and ".join(f"*{row.method.label}*" for row in first)
     lacking = "No peer" if have == {"pyflowers"} else "No engine of pyflowers"

@@ -436,7 +436,7 @@ def test_each_row_stays_in_its_group():
     fit = fit_of("y ~ dose + x + (1 | dose:half)", frame=frame)
     one, other = pyflowers.effects(fit, "dose"), pyflowers.effects(fit, "dose", new=frame)
     np.testing.assert_allclose(one.draws(), other.draws())
-    level, base = one.index[0][1].split(" - ")
+    level, base = str(one.index[0][1]).split(" - ")
     sign = b(fit, f"dose{level}") - (b(fit, f"dose{base}") if base != "high" else 0)
     np.testing.assert_allclose(one.draws()[..., 0], np.squeeze(sign, -1))
 

@@ -464,9 +464,10 @@ def test_the_limit_of_curvatures_is_divided_by_their_number(tmp_path):
     assert not high.passed
     assert not replace(low, limit=0.005).passed
     # For the PITs only small probabilities are failures.
-    (pit,) = (found["loo_pit"],)
-    judged = replace(pit, p_value=0.995).judged
-    assert (judged.relation, judged.threshold, judged.passed) == ("≥", pytest.approx(0.01), True)
+    judged = replace(found["loo_pit"], p_value=0.995).judged
+    assert judged.passed
+    assert judged.relation == "≥"
+    assert judged.threshold == pytest.approx(0.01)
 
 
 def test_a_wild_group_of_a_formula_is_found():

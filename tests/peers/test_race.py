@@ -111,6 +111,8 @@ def test_a_size_that_no_peer_finishes_is_told():
     text = told(result("pyflowers-exact"), peer)
     assert "No peer has a posterior within the limits; *pyflowers, exact* has." in text
     assert "No peer" not in told(result("pyflowers-exact"))
+    text = told(result("pyflowers-exact", **ended), result("nutpie"))
+    assert "No engine of pyflowers has a posterior within the limits; *nutpie* has." in text
     drawn = figure.draw(rows_of([result("pyflowers-exact"), peer]))
     assert [text.get_text() for text in drawn.axes[0].texts] == ["too large"]
 
