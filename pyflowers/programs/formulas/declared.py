@@ -15,6 +15,7 @@ from pyflowers.programs.formulas.writer import (
     effects_prior,
     equation,
 )
+from pyflowers.programs.terms import read_terms
 
 
 def declaration_of(model: Model, sha256: str) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def _data(model: Model) -> dict[str, dict[str, Any]]:
     for its in model.effects:
         found[its.name] = {"column": its.term.group, "index": True, **per}
         if not its.is_intercept:
-            found[f"Z_{its.name}"] = terms(_with_ones(its.term.effects, its.effects))
+            found[f"Z_{its.name}"] = terms(read_terms(its.term.effects).text)
         if its.within:
             outer = next(other for other in model.effects if other.name == its.within)
             found[f"outer_{its.name}"] = {
@@ -151,12 +152,6 @@ def _data(model: Model) -> dict[str, dict[str, Any]]:
         found[name] = {"value": 0}
     found["N_pointwise"] = {"size": "obs"}
     return found
-
-
-def _with_ones(text: str, effects: tuple[str, ...]) -> str:
-    """Return the terms of a bracket with their implicit intercept."""
-    says = re.match(r"\s*[01]\s*\+", text)
-    return text if says or effects[0] != "Intercept" else f"1 + {text}"
 
 
 def _parameters(model: Model) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 from collections.abc import Iterable
@@ -335,12 +336,9 @@ def _generated_quantities(model: Model) -> Iterable[str]:
                 f"  matrix[M_{its.name}, M_{its.name}] correlation = "
                 f"multiply_lower_tri_self_transpose(L_{its.name});"
             )
-            place = {effect: i + 1 for i, effect in enumerate(its.effects)}
-            num = 0
-            for i in range(len(place)):
-                for j in range(i + 1, len(place)):
-                    num += 1
-                    yield f"  cor_{its.name}[{num}] = correlation[{i + 1}, {j + 1}];"
+            places = itertools.combinations(range(1, len(its.effects) + 1), 2)
+            for num, (i, j) in enumerate(places, 1):
+                yield f"  cor_{its.name}[{num}] = correlation[{i}, {j}];"
             yield "}"
     eta = "eta[cell[n]]" if model.cell else "eta[n]"
     density, _, arguments = _distribution(model, family.stan, eta, "n").partition("(")
