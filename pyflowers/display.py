@@ -165,6 +165,11 @@ def draws_table(draws: Mapping[str, Any], num_axes: int, interval: float) -> pd.
     return element_table({name: dict(zip(probs, v, strict=True)) for name, v in levels.items()})
 
 
+def upper_first(text: str) -> str:
+    """Return a text with an initial capital, for the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def percent(prob: float) -> str:
     """Return a probability as a percentage, such as ``2.5%``."""
     return f"{100 * prob:.10g}%"

@@ -605,6 +605,11 @@ def sbc(
     setup: dict[str, Any] = {"priors": priors, "engine": engine, "cmdstan": cmdstan}
     if simulate is not None:
         made = simulate(sims, chosen)
+        num = 0 if made.y_rep is None else made.y_rep.shape[0] * made.y_rep.shape[1]
+        if made.y_rep is not None and num < sims:
+            raise ConfigError(
+                f"simulate returned {num} data sets for {sims} simulations; return at least as many"
+            )
     elif posterior:
         num = max(-(-sims * PRIOR_THIN // sampler.chains), sampler.draws)
         thinned = SamplerOptions.of(**{"seed": chosen, **given, "draws": num, "thin": 1})
@@ -626,7 +631,7 @@ def sbc(
         chosen,
         simulator_is_program=simulate is None and not posterior and made.drawn_by != "numpy",
         is_posterior=posterior,
-        of_simulation=made.notes if posterior else (),
+        of_simulation=made.notes,
         sha256=made.program.source.sha256,
         priors=dict(made.priors),
     )

@@ -557,7 +557,15 @@ def _check_pit(
         notes.append(f"{LOO_PIT} is left out, {why}")
         return None
     num_draws = fit.num_chains * fit.num_draws
-    rows = evenly(fit.data.num_obs, max(1, MOST_VALUES // num_draws))
+    inside = np.flatnonzero(fit.is_in_likelihood)
+    if inside.size < fit.data.num_obs:
+        notes.append(
+            f"{fit.data.num_obs - inside.size} rows are held out of the likelihood: {LOO_PIT} "
+            "leaves them out, the other checks include them"
+        )
+    if not inside.size:
+        return None
+    rows = inside[evenly(inside.size, max(1, MOST_VALUES // num_draws))]
     log_lik = fit.program.log_lik(fit.draws, fit.data, rows)
     y_rep = fit.program.y_rep(fit.draws, fit.data, rng, rows)
     log_weights, k_hat = held_out_weights(fit, log_lik)
@@ -566,11 +574,11 @@ def _check_pit(
     below = np.sum(weights, axis=1, where=replicated < y)
     equal = np.sum(weights, axis=1, where=replicated == y)
     values = np.clip(below + rng.random(rows.size) * equal, 0, 1)
-    pit = LooPit(values, rows, fit.data.num_obs, num_draws, k_hat, good_k(num_draws))
+    pit = LooPit(values, rows, inside.size, num_draws, k_hat, good_k(num_draws))
     words = ("", "") if pit.p_value >= PIT_LIMIT else of_pits(fit, pit)
     about = (LOO_PIT, "PITs of leave-one-out prediction", pit.p_value, np.nan, np.nan, np.empty(0))
     found.append(PredictiveCheck(*about, *words, PIT_LIMIT))
-    if pit.values.size < pit.num_obs:
+    if pit.values.size < inside.size:
         some = f"{pit.values.size} of {pit.num_obs} observations, evenly spaced"
         notes.append(f"{LOO_PIT}: computed for {some}")
     if pit.num_bad:

@@ -383,6 +383,10 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
     """
     fits = checked_comparable(fits)
     rows = common_rows(fits)
+    kept = np.all([f.is_in_likelihood[its] for f, its in zip(fits, rows, strict=True)], axis=0)
+    if not kept.any():
+        raise ConfigError("loo: no row is in the likelihood of every fit; fit some rows")
+    rows = [its[kept] for its in rows]
     found = [_psis(fit, refit, its) for fit, its in zip(fits, rows, strict=True)]
     terms = [elpd for elpd, _ in found]
     best = max(terms, key=np.sum)
@@ -441,6 +445,14 @@ def _psis(
     """Return log p(y[n] | the others) for rows of a fit, and fields of :class:`ModelLoo`."""
     of_all = rows.size == fit.data.num_obs
     log_lik = fit.program.log_lik(fit.draws, fit.data, None if of_all else rows)
+    odd = np.argwhere(~np.isfinite(log_lik))
+    if odd.size:
+        num = len(np.unique(odd[:, :2], axis=0))
+        raise ConfigError(
+            f"loo: log_lik of {fit.name} is not finite in {num} of "
+            f"{fit.num_chains * fit.num_draws} draws, first for "
+            f"{fit.data.where(int(rows[odd[0, 2]]))}; correct the code that computes it"
+        )
     num_obs, num_draws = log_lik.shape[-1], fit.num_chains * fit.num_draws
     elpd, k_hat, within = np.empty((3, num_obs))
     limit, changes = good_k(num_draws), np.zeros(num_draws)
@@ -492,8 +504,8 @@ def first_ten(names: Iterable[object]) -> str:
 
 
 def error_of_sum(terms: NDArray[np.float64]) -> float:
-    """Return the standard error of the sum of independent terms, [1]_ eq. 23."""
-    return float(np.sqrt(terms.size * terms.var()))
+    """Return the standard error of the sum of independent terms, [1]_ eq. 23; NaN for one term."""
+    return float(np.sqrt(terms.size * terms.var(ddof=1))) if terms.size > 1 else np.nan
 
 
 def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:

@@ -460,15 +460,15 @@ def _approximation(reference: Fit, method: str, done: Approximation) -> MethodRe
     draws = {n: done.draws[n] for n in done.draws if variable_name(n, done.draws) in known}
     posterior = dataset(draws, data)[list(known)]
     draws = {str(name): quantity.values for name, quantity in posterior.items()}
-    first = next(iter(draws.values()))
     # Pathfinder's draws are resampled, so some repeat and only distinct draws count.
-    distinct = len(np.unique(first.reshape(first.shape[1], -1)[:, 0]))
+    rows = np.concatenate([its.reshape(its.shape[1], -1) for its in draws.values()], axis=1)
+    distinct = len(np.unique(rows, axis=0))
     return MethodResult(
         method,
         of_draws(posterior, reference.interval),
         done.wall_time,
         draws,
-        first.shape[1],
+        len(rows),
         float(distinct),
         elbo=done.elbo + program.python.closed_form.log_constant(data),
         k_hat=done.k_hat,

@@ -33,7 +33,7 @@ from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.idata import to_bytes
 from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.programs import Capability
-from pyflowers.programs.declaration import PredictionRule
+from pyflowers.programs.declaration import PredictionRule, free_name
 from pyflowers.programs.prediction import GROUPS, Groups, Predictor, read_rows, rows_of, rule_of
 
 if TYPE_CHECKING:
@@ -235,10 +235,12 @@ def row_sets(
         labels = [table.labels(each, order="value", order_asked=False) for each in columns]
         several = np.stack([each.codes for each in labels], axis=1)
         different, codes = np.unique(several, axis=0, return_inverse=True)
-        names = [
-            tuple(cell_text(its.names[i]) for its, i in zip(labels, row, strict=True))
-            for row in different
+        texts = [[cell_text(name) for name in its.names] for its in labels]
+        shown = [
+            text if len(set(text)) == len(text) else its.names  # such as 1 and 1.0
+            for text, its in zip(texts, labels, strict=True)
         ]
+        names = [tuple(its[i] for its, i in zip(shown, row, strict=True)) for row in different]
         index = pd.MultiIndex.from_tuples(names, names=columns)
         index = index if len(columns) > 1 else index.get_level_values(0)
     weight = np.ones(len(table)) if weights is None else table.numbers(weights)
@@ -321,6 +323,7 @@ class RowPredictions(Shown):
             values, dim = np.concatenate([block for _, block in blocks], axis=2), "row"
             index = pd.Index(self._table.rows)
         labels = [", ".join(each) if isinstance(each, tuple) else each for each in index]
+        dim = free_name(str(dim), {"chain", "draw", *KINDS})
         return xr.DataArray(values, {dim: labels}, ("chain", "draw", dim), self.kind)
 
     def save(self, path: str | Path) -> None:

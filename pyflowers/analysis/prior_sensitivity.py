@@ -236,7 +236,7 @@ class Sensitivity(Shown):
                 f"k-hat of the {scaled.component}: {format_number(scaled.worst_k)}, must be at "
                 f"most {scaled.limit:.2f}"
                 for scaled in self.components
-                if not scaled.is_constant
+                if not (scaled.is_constant or np.isnan(scaled.worst_k))
             ),
             *(f"note: {note}" for note in self.notes),
             styled(self.sentence, bold=True),
@@ -265,15 +265,22 @@ class Sensitivity(Shown):
         return list(prior[prior >= THRESHOLD].sort_values(ascending=False, kind="stable").index)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the sensitivity to the prior could be computed for some element."""
+        return "prior" in self.distances and bool(self.distances["prior"].notna().any())
+
+    @property
     def sentence(self) -> str:
         """The conclusion, in one sentence."""
         prior = next((c for c in self.components if c.component == "prior"), None)
-        if prior is None or prior.refusal:
+        if prior is None or prior.refusal or not (prior.is_constant or self.is_known):
             return f"Whether {self.name} depends on its prior could not be determined."
         if prior.is_constant:
             return f"The prior of {self.name} is flat: scaling it changes nothing."
         if not self.sensitive:
-            below = f"every sensitivity is below {THRESHOLD:g}"
+            unknown = int(self.distances["prior"].isna().sum())
+            but = f", but {unknown} could not be computed" if unknown else ""
+            below = f"every sensitivity is below {THRESHOLD:g}{but}"
             return f"No conclusion of {self.name} depends on its prior: {below}."
         named = ", ".join(self.sensitive[:4])
         more = f" and {len(self.sensitive) - 4} more" if len(self.sensitive) > 4 else ""
@@ -473,7 +480,7 @@ def names_of(interval: float = INTERVAL) -> list[str]:
 
 
 def _total_log_lik(fit: Fit) -> FloatArray:
-    """Return the log likelihood of all observations at each draw, shape (S,).
+    """Return the log likelihood of all observations that are in it at each draw, shape (S,).
 
     It is summed block by block, because the pointwise likelihood may not fit into memory.
     """
@@ -481,7 +488,7 @@ def _total_log_lik(fit: Fit) -> FloatArray:
     parts = []
     for start in range(0, fit.num_draws, step):
         some = {name: values[:, start : start + step] for name, values in fit.draws.items()}
-        parts.append(fit.program.log_lik(some, fit.data).sum(axis=-1))
+        parts.append(fit.program.log_lik(some, fit.data)[..., fit.is_in_likelihood].sum(axis=-1))
     return np.ravel(np.concatenate(parts, axis=1))
 
 

@@ -351,6 +351,7 @@ def _statistics(
     rows = y_rep.reshape(-1, y_rep.shape[-1])
     found = {}
     with np.errstate(over="ignore", invalid="ignore"):
+        overflows = ~np.isfinite(np.square(rows).sum(axis=1))
         for name, statistic in {**wanted, **more}.items():
             values = np.asarray(statistic(rows), dtype=np.float64)
             if values.shape != (len(rows),):
@@ -359,7 +360,13 @@ def _statistics(
                     f"shape ({len(rows)},), got shape {values.shape}"
                 )
             # After an overflow, a spread may be ∞ − ∞, which is NaN.
-            found[name] = np.where(np.isnan(values), np.inf, values).reshape(y_rep.shape[:2])
+            values = np.where(np.isnan(values) & overflows, np.inf, values)
+            if np.isnan(values).any():
+                raise ConfigError(
+                    f"statistic {name} is not a number in {np.isnan(values).sum()} of {len(rows)} "
+                    "draws; return a number for every data set"
+                )
+            found[name] = values.reshape(y_rep.shape[:2])
     return found
 
 

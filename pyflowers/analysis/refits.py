@@ -231,7 +231,7 @@ def predict_held_out(
             part.training,
             fit.options.model_copy(update={"seed": seed}),
             priors=fit.record.priors if fit.data.has_table else None,
-            centered=None,
+            centered=fit.record.centered if "centered" in engine.uses else None,
             engine=engine,
             cores=1,
         )
@@ -254,15 +254,23 @@ def log_ratio(without: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple
         log p(y_out | parameters) at draws given y_in, and at draws given all observations.
     """
     share = without.size / (without.size + whole.size)
-    top = float(max(without.max(), whole.max()))
-    near, far = np.exp(without - top), np.exp(whole - top)
-    ratio = float(near.mean())
+    log_ratio = _log_mean(without)
     for _ in range(_MOST_STEPS):
-        upper = near / (share * ratio + (1 - share) * near)
-        lower = 1 / (share * ratio + (1 - share) * far)
-        before, ratio = ratio, float(upper.mean() / lower.mean())
-        if abs(ratio - before) <= 1e-12 * ratio:
+        of_ratio = np.log(share) + log_ratio
+        upper = without - np.logaddexp(of_ratio, np.log1p(-share) + without)
+        lower = -np.logaddexp(of_ratio, np.log1p(-share) + whole)
+        before, log_ratio = log_ratio, _log_mean(upper) - _log_mean(lower)
+        if abs(log_ratio - before) <= 1e-12:
             break
+    else:
+        return log_ratio, np.inf
     # The standard errors of the logs of both means.
-    errors = [v.std() / np.sqrt(ess_mean(v[..., None])[0]) / v.mean() for v in (upper, lower)]
-    return top + float(np.log(ratio)), float(np.hypot(*errors))
+    errors = []
+    for log_values in (upper, lower):
+        v = np.exp(log_values - log_values.max())
+        errors.append(v.std() / np.sqrt(ess_mean(v[..., None])[0]) / v.mean())
+    return log_ratio, float(np.hypot(*errors))
+
+
+def _log_mean(log_values: NDArray[np.float64]) -> float:
+    return float(np.logaddexp.reduce(log_values, axis=None) - np.log(log_values.size))

@@ -126,7 +126,7 @@ def find_statistics(
     for each in wanted:
         statistic = _find(each)
         known = found.get(statistic.name)
-        if known is not None and known is not STATISTICS.get(statistic.name):
+        if known is not None and known is not statistic:
             raise ConfigError(
                 f"statistic {statistic.name}: two statistics have this name; rename one"
             )

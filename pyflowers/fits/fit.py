@@ -200,6 +200,12 @@ class Fit(Shown):
         """Number of values in ``log_likelihood``: chains × draws × observations."""
         return self.num_chains * self.num_draws * self.data.num_obs
 
+    @property
+    def is_in_likelihood(self) -> NDArray[np.bool_]:
+        """Whether each observation is in the likelihood, or held out by the data; shape (N,)."""
+        held_out = np.asarray(self.data.values.get(self.program.declaration.roles.held_out, 0))
+        return np.broadcast_to(held_out == 0, (self.data.num_obs,))
+
     @cached_property
     def idata(self) -> Any:
         """The whole fit as ``arviz.InferenceData``, or with ArviZ 1 as ``xarray.DataTree``.

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pyflowers.data import Table
-from pyflowers.display import percent
+from pyflowers.display import percent, upper_first
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots import style
@@ -32,6 +32,9 @@ NUM_POINTS = 61
 
 MOST_CURVES = 6
 """The largest number of levels, or of distinct numbers, of a column with a curve for each."""
+
+MOST_LABELS = 200
+"""The largest number of thin lines, one for each label of a group."""
 
 MOST_OBSERVATIONS = 2000
 """The most observations that are drawn, evenly spaced over the rows."""
@@ -204,8 +207,8 @@ def _of_levels(fit: Fit, column: str, levels: list[str], theme: Theme) -> Figure
     style.legend(figure, [dot, *handles])
     ax.set_xlabel(fitted(_value_name(fit), 4.4))
     alt = (
-        f"Expected {fit.data.value_name} at each of {len(levels)} levels of {column}: medians from "
-        f"{quantiles[2].min():.3g} to {quantiles[2].max():.3g}."
+        f"{upper_first(_value_name(fit))} at each of {len(levels)} levels of {column}: medians "
+        f"from {quantiles[2].min():.3g} to {quantiles[2].max():.3g}."
     )
     return finish(figure, alt, _held(fit, column), note)
 
@@ -223,7 +226,8 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     if spread is not None:
         curves = _of_labels(fit, column, spread, grid)
         ax.plot(grid, curves, color=theme.muted, lw=0.6, alpha=0.6, zorder=2)
-        handles.append(style.key(f"each {label(spread)}, median", color=theme.muted, lw=0.8))
+        which = "each" if curves.shape[1] < MOST_LABELS else f"{MOST_LABELS} of"
+        handles.append(style.key(f"{which} {label(spread)}, median", color=theme.muted, lw=0.8))
     few = _few_numbers(fit, [by], MOST_CURVES) if by else {}
     levels = {**few, **factor_levels(fit)}[by] if by else [None]
     medians, seen = [], np.arange(0, len(y), -(-len(y) // MOST_OBSERVATIONS))
@@ -252,7 +256,7 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     ax.set_ylabel(fitted(_value_name(fit), 3.0))
     low, high = medians[0][[0, -1]]
     alt = (
-        f"Expected {fit.data.value_name} over {column}: the median is {low:.3g} at {grid[0]:.3g} "
+        f"{upper_first(_value_name(fit))} over {column}: the median is {low:.3g} at {grid[0]:.3g} "
         f"and {high:.3g} at {grid[-1]:.3g}."
     )
     return finish(figure, alt, _held(fit, column, *filter(None, [by])))
@@ -284,22 +288,20 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
             f"spread must be a column of groups ({', '.join(variables) or 'there are none'}), "
             f"got {group!r}"
         )
-    known = {fit.data.name_of(its): labels for its, labels in fit.data.labels.items()}
-    labels = known[group].names
-    num = len(labels) * len(grid)
-    cells = {name: np.full(num, known[name].names[0], dtype=object) for name in variables}
-    cells |= {group: np.repeat(np.array(labels, dtype=object), len(grid))}
-    table = _reference(fit, num, **cells, **{column: np.tile(grid, len(labels))})
-    predictor = _predictor(fit, table, "data")
-    others = {
-        name: np.zeros_like(fit.draws[name])
-        for name, text in rule.effects.items()
-        if name != f"r_{variables[group]}" and text.startswith(("normal(0,", "multi_normal("))
-    }
+    index = variables[group]
+    total = next(
+        len(its) for name, its in fit.data.labels.items() if fit.data.name_of(name) == group
+    )
+    labels = np.unique(np.linspace(0, total - 1, min(total, MOST_LABELS)).astype(np.int64))
+    predictor = _predictor(fit, _reference(fit, len(grid), **{column: grid}))
     thin = {name: its[:, :: max(1, its.shape[1] // 200)] for name, its in fit.draws.items()}
-    others = {name: its[:, :: max(1, its.shape[1] // 200)] for name, its in others.items()}
-    draws = replace(predictor, draws={**thin, **others}).expected()
-    return np.median(draws, axis=(0, 1)).reshape(len(labels), len(grid)).T
+    curves = []
+    for label_ in labels:
+        codes = {**predictor.rows.codes, index: np.full(len(grid), label_)}
+        rows = replace(predictor.rows, codes=codes)
+        draws = replace(predictor, rows=rows, draws=thin, varying=index).expected()
+        curves.append(np.median(draws, axis=(0, 1)))
+    return np.stack(curves, axis=1)
 
 
 def _held(fit: Fit, *but: str) -> str:

@@ -597,7 +597,8 @@ def _prior_panel(
     else:
         # A flat prior has no scale, so it is drawn through half the posterior's peak at the
         # posterior's median. Per unit of the logarithm, its density is proportional to x.
-        believed = 0.5 * posterior.max() * x / np.exp(np.median(values))
+        relative = np.exp(grid - np.median(values)) if logarithmic else np.ones_like(x)
+        believed = 0.5 * posterior.max() * relative
     ax.plot(x, believed, color=theme.prior, ls=style.DASHED)
     box = {"facecolor": theme.paper, "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
     place = {"transform": ax.transAxes, "ha": "right", "va": "top", "bbox": box}

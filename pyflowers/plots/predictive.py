@@ -27,6 +27,7 @@ from pyflowers.plots.groups import observed_unit
 from pyflowers.plots.posterior import GRID, kernel_density
 from pyflowers.plots.style import LIGHT, Axes, Theme, finish, fitted, label, panels, styled
 from pyflowers.programs import Capability
+from pyflowers.programs.families import find_family
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
@@ -95,8 +96,12 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     y = fit.data.y
     figure, (ax,) = panels(1, 1, 2.35, theme)
     is_count = fit.program.counts and min(float(y.min()), float(y_rep.min())) >= 0
-    draw = _rootogram if is_count else _distribution
-    outside, num, what = draw(ax, y, y_rep, fit.interval, theme)
+    rule = fit.program.declaration.prediction
+    lowest = int(rule is not None and find_family(rule.family).is_ordinal)  # ratings begin at 1
+    if is_count:
+        outside, num, what = _rootogram(ax, y, y_rep, lowest, fit.interval, theme)
+    else:
+        outside, num, what = _distribution(ax, y, y_rep, fit.interval, theme)
     ax.set_xlabel(fitted(observed_unit(fit), style.panel_width(1)))
     handles, names = ax.get_legend_handles_labels()
     first = names.index("observed")
@@ -124,15 +129,20 @@ def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
 
 
 def _rootogram(
-    ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], interval: float, theme: Theme
+    ax: Axes,
+    y: NDArray[np.float64],
+    y_rep: NDArray[np.float64],
+    lowest: int,
+    interval: float,
+    theme: Theme,
 ) -> tuple[int, int, str]:
     """Draw observed counts as bars, with predictive intervals; return how many are outside."""
     top = max(float(y.max()), float(np.quantile(y_rep, 0.999)))
-    width = max(1, int(np.ceil((top + 1) / MOST_COUNTS)))
-    edges = np.arange(0, top + width + 1, width) - 0.5
+    width = max(1, int(np.ceil((top + 1 - lowest) / MOST_COUNTS)))
+    edges = np.arange(lowest, top + width + 1, width) - 0.5
     observed, _ = np.histogram(y, edges)
     # Replicated values beyond the last bar are counted in the last bar.
-    position = np.minimum(y_rep // width, edges.size - 2).astype(int)
+    position = np.minimum((y_rep - lowest) // width, edges.size - 2).astype(int)
     counts = np.stack([np.bincount(row, minlength=edges.size - 1) for row in position])
     middle, low, high = np.quantile(counts, list(interval_quantiles(interval).values()), axis=0)
     x = (edges[1:] + edges[:-1]) / 2
@@ -146,7 +156,8 @@ def _rootogram(
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     ax.grid(axis="x", visible=False)
     ax.set_ylabel("observations (√ axis)")
-    what = "frequencies of counts" if width == 1 else f"frequencies of bins of {width} counts"
+    each = "ratings" if lowest else "counts"
+    what = f"frequencies of {each}" if width == 1 else f"frequencies of bins of {width} {each}"
     return int(((observed < low) | (observed > high)).sum()), observed.size, what
 
 

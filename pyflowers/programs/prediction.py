@@ -449,6 +449,8 @@ class Predictor:
     unit : (str, int, float) or None
         Name and position of a group effect, and the amount by which it is raised above its mean to
         determine how it enters the linear predictor.
+    varying : str
+        Index variable of a group whose labels have their own effects in any case.
     """
 
     rule: PredictionRule
@@ -458,6 +460,7 @@ class Predictor:
     seed: int = 0
     groups: Groups = "data"
     unit: tuple[str, int, float] | None = None
+    varying: str = ""
 
     @property
     def family(self) -> Family:
@@ -666,7 +669,7 @@ class Predictor:
 
     def _indexed(self, name: str, index: str) -> Any:
         """Return the element of a quantity for the label of each row."""
-        if name in self.rule.effects and self.groups != "data":
+        if name in self.rule.effects and self.groups != "data" and index != self.varying:
             mean = self._population(name)[0][..., None, :]
             if self.unit is not None and self.unit[0] == name:
                 mean = mean + self.unit[2] * np.eye(mean.shape[-1])[self.unit[1]]

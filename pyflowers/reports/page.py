@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from pyflowers import cores
 from pyflowers.analysis import checks, elpd
-from pyflowers.display import interval_quantiles, percent
+from pyflowers.display import interval_quantiles, percent, upper_first
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.plots import DARK, LIGHT, Theme, alt_text
 from pyflowers.plots.style import visible
@@ -178,11 +178,6 @@ def unbroken(text: str | Markup) -> Markup:
 def some(num: int, what: str) -> str:
     """Return a number with its noun in the singular or plural."""
     return f"{num} {what}" if num == 1 else f"{num} {what}s"
-
-
-def upper_first(text: str) -> str:
-    """Return a text with an initial capital, for the beginning of a sentence."""
-    return text[:1].upper() + text[1:]
 
 
 def lower_first(text: str) -> str:

@@ -346,7 +346,7 @@ def methods_paragraph(material: Material) -> str:
         said.append(
             f"The results are from {draws:,} independent draws of the posterior ({version})."
         )
-    if conflicts := [check.name for check in verdict.prior.failed]:
+    if conflicts := [check.name for check in fit.verdict.prior.failed]:
         said.append(f"Prior and data were in conflict ({', '.join(conflicts)}).")
     if fit.name in material.checks:
         found = material.checks[fit.name].checks
@@ -356,7 +356,7 @@ def methods_paragraph(material: Material) -> str:
             f"{', '.join(failed) or 'none'} failed."
         )
     scaled = material.sensitivities[fit.name]
-    if isinstance(scaled, Sensitivity) and "prior" in scaled.conclusions.index:
+    if isinstance(scaled, Sensitivity) and "prior" in scaled.conclusions.index and scaled.is_known:
         moves = scaled.conclusions.loc["prior"]["moves"]
         moving = moves[moves != ""].index.get_level_values("parameter")
         moved = dict.fromkeys(str(name).partition("[")[0] for name in moving)

@@ -19,7 +19,7 @@ from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.base import EngineName
 from pyflowers.errors import ConfigError
-from pyflowers.fits.folder import RunRecord, read_record
+from pyflowers.fits.folder import FILE, RunRecord, read_record
 from pyflowers.programs import LECTURE, Program, find_program
 from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.programs.families import find_family
@@ -357,17 +357,27 @@ def read_config(path: str | Path) -> Experiment:
     """
     path = Path(path)
     if path.suffix == ".json":
+        if path.name != FILE:
+            raise ConfigError(f"{path}: a configuration is a .toml file or a run's {FILE}")
         return from_record(read_record(path.parent))
     return Experiment.parse(read_toml(path), str(path)).relative_to(path.parent)
 
 
 def from_record(record: RunRecord) -> Experiment:
     """Return the experiment that repeats a run."""
+    if record.inits is not None:
+        raise ConfigError(
+            "run.json: the run has its own initial values, which a configuration cannot hold; "
+            "repeat it with pyflowers replay"
+        )
+    family = None
+    if is_formula(record.program.reference):
+        family = record.program.declaration["formula"]["family"]
     options = record.options.model_dump(exclude_unset=True)
     renamed = {theirs: ours for theirs, ours in record.data.columns.items() if theirs != ours}
     values = {
         "models": [record.program.reference],
-        "family": record.program.declaration.get("formula", {}).get("family"),
+        "family": family,
         "include_paths": record.program.include_paths,
         "interval": record.interval,
         "data": {"file": record.data.source, "columns": renamed, **record.data.reading},

@@ -19,7 +19,7 @@ from pyflowers.storage import clear_leftover, leftovers
 
 PACKAGES = (
     *("pyflowers", "arviz", "click", "cmdstanpy", "jinja2", "matplotlib", "numpy", "pandas"),
-    *("pydantic", "scipy", "xarray"),
+    *("pydantic", "scipy", "stanli", "xarray", "h5netcdf"),
 )
 LITTLE_SPACE = 2 * 1024**3
 """Free bytes below which CmdStan and its executables may not fit."""

@@ -254,6 +254,7 @@ def why_refit(
         "options": record.options.model_copy(update=options),
         "centered": record.centered if _is_as_asked(record, program, sampler) else sampler.centered,
         "interval": experiment.interval,
+        "inits": None,  # an experiment has random ones
     }
     return tuple(run_changes(record, record.model_copy(update=now)))
 

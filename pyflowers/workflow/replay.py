@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.convergence import mcse_quantile
+from pyflowers.convergence import mcse_mean, mcse_quantile
 from pyflowers.display import format_number
 from pyflowers.engines import find_engine
 from pyflowers.errors import CompileError, ConfigError, DataError
@@ -204,11 +204,21 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
 
 
 def _differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the difference of each quantile in standard errors, shape (quantile × element,)."""
+    """Return the difference of each quantile in standard errors, shape (quantile × element,).
+
+    Quantiles of integers jump. Instead, the probabilities of the values up to the first quantile
+    are compared.
+    """
     found = []
     for quantile in QUANTILES:
-        values = [np.quantile(draws, quantile, axis=(0, 1)) for draws in (first, second)]
-        errors = [np.nan_to_num(mcse_quantile(draws, quantile)) for draws in (first, second)]
+        if (first == np.rint(first)).all() and (second == np.rint(second)).all():
+            at = np.quantile(first, quantile, axis=(0, 1), method="inverted_cdf")
+            below = [(draws <= at).astype(np.float64) for draws in (first, second)]
+            values = [each.mean(axis=(0, 1)) for each in below]
+            errors = [np.nan_to_num(mcse_mean(each)) for each in below]
+        else:
+            values = [np.quantile(draws, quantile, axis=(0, 1)) for draws in (first, second)]
+            errors = [np.nan_to_num(mcse_quantile(draws, quantile)) for draws in (first, second)]
         apart = np.abs(values[0] - values[1])
         error = np.hypot(*errors)
         # A constant has no standard error: it is the same in both runs or it is not.

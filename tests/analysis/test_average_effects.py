@@ -445,3 +445,65 @@ def test_slopes_outside_the_range_of_a_spline_are_refused():
     fit = fit_of("y ~ bs(x, df=4)")
     with pytest.raises(DataError, match=r"row 2: x is 99, but bs\(x\) is defined only from"):
         pyflowers.effects(fit, "x", slopes=True, new=pd.DataFrame({"x": [1.0, 99.0]}))
+
+
+SHIFTED = """
+data {
+  int<lower=1> N;
+  int<lower=1> G;
+  int<lower=1> H;
+  vector[N] x;
+  array[N] int<lower=1, upper=G> g;
+  array[N] int<lower=1, upper=H> h;
+  vector[N] y;
+}
+parameters {
+  real beta;
+  real mu;
+  real<lower=0> tau;
+  real<lower=0> sd_h;
+  real<lower=0> sigma;
+  vector<offset=mu, multiplier=tau>[G] eff;
+  vector<multiplier=sd_h>[H] other;
+}
+model {
+  beta ~ normal(0, 5);
+  mu ~ normal(0, 5);
+  tau ~ normal(0, 2);
+  sd_h ~ normal(0, 2);
+  sigma ~ normal(0, 2);
+  eff ~ normal(mu, tau);
+  other ~ normal(0, sd_h);
+  y ~ normal(eff[g] + other[h] + beta * x, sigma);
+}
+"""
+OF_SHIFTED = """
+[data]
+y = { column = "y" }
+x = { column = "x" }
+g = { column = "g", index = true }
+h = { column = "h", index = true }
+[table]
+group = "g"
+[prediction]
+family = "gaussian"
+linear_predictor = "eff[g] + other[h] + beta * x"
+effects = { eff = "normal(mu, tau)", other = "normal(0, sd_h)" }
+"""
+
+
+def test_curves_of_labels_are_those_of_any_program(own_program):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"g": np.repeat(list("abcd"), 12), "h": np.tile(list("uvw"), 16)})
+    frame["x"] = rng.normal(size=48)
+    at = frame.g.map(dict(zip("abcd", (5, 7, 9, 11), strict=True)))
+    frame["y"] = at + frame.x + rng.normal(0, 0.3, 48)
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 300, "draws": 200}
+    fit = pyflowers.fit(own_program("shifted", SHIFTED, OF_SHIFTED), frame, **how)
+    grid = np.array([0.0, 1.0])
+    for group, name, mean in (("g", "eff", 0.0), ("h", "other", fit.draws["mu"][..., None])):
+        found = plots.conditional._of_labels(fit, "x", group, grid)
+        own = np.median(fit.draws[name] + mean, axis=(0, 1))
+        np.testing.assert_allclose(found[0], own, atol=0.15)
+    drawn = plots.conditional_effects(fit, "x", spread="g")
+    assert "expected y over x" in plots.alt_text(drawn).lower()

@@ -365,6 +365,15 @@ def test_data_that_cannot_grow_are_refused(tmp_path, own_program):
     square = OWN.replace("int<lower=0, upper=1> held_out;", "int held_out; matrix[2, N] x;")
     with pytest.raises(ConfigError, match="the sizes of x depend on N; use N only as the first"):
         pyflowers.sbc(own_program("square", square), data, out=tmp_path / "a", sims=4, **POSTERIOR)
+    with pytest.raises(ConfigError, match="returned 4 data sets for 8 simulations; return at"):
+        pyflowers.sbc(
+            "iid_normal",
+            out=tmp_path / "a",
+            sims=8,
+            seed=1,
+            engine="stanli",
+            simulate=lambda num, seed: pyflowers.prior("iid_normal", draws=4, seed=seed),
+        )
     with pytest.raises(ConfigError, match="posterior and simulate cannot be combined"):
         pyflowers.sbc("iid_normal", out=tmp_path / "a", sims=4, simulate=never, **POSTERIOR)
     assert not (tmp_path / "a").exists()

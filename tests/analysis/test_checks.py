@@ -589,3 +589,13 @@ def test_the_examples_of_bugs_are_checked_predicted_and_contrasted(name):
     vector = next(q for q in fit.posterior.values() if q.ndim == 3)
     ranks = pyflowers.contrast(fit, f"rank({vector.name})").ranks()
     assert len(ranks) == vector.shape[2]
+
+
+def test_a_function_with_the_name_of_a_statistic_is_refused_in_any_order():
+    def minimum(y):
+        return 0.0
+
+    for wanted in (["minimum", minimum], [minimum, "minimum"]):
+        with pytest.raises(ConfigError, match="minimum: two statistics have this name"):
+            find_statistics(wanted, [])
+    assert len(find_statistics(["minimum", "minimum"], ["minimum"])) == 1

@@ -5,6 +5,7 @@ log p(y[n] | the others) = log p(y) − log p(the others), a difference of two e
 
 import re
 import warnings
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -243,10 +244,10 @@ def test_it_agrees_with_arviz(lecture_fits):
         row = expected.loc[model.name]
         near = {"rel": 1e-3 if IS_1 else 1e-6}
         assert model.elpd == pytest.approx(row[COLUMNS["elpd"]], **near)
-        divisor = np.sqrt(12 / 11) if IS_1 else 1.0  # ArviZ 1 divides by N - 1, as R's loo does
-        assert model.se * divisor == pytest.approx(row["se"], **near)
+        divisor = np.sqrt(11 / 12)  # ArviZ divides by N - 1 only in `se` and from version 1 on
+        assert model.se * (1.0 if IS_1 else divisor) == pytest.approx(row["se"], **near)
         assert abs(model.difference) == pytest.approx(abs(row[COLUMNS["difference"]]), **near)
-        assert model.difference_se == pytest.approx(row["dse"], **near)
+        assert model.difference_se * divisor == pytest.approx(row["dse"], **near)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             pointwise = arviz().loo(lecture_fits[model.name].idata, pointwise=True)
@@ -336,3 +337,12 @@ def test_cautions(models, num_obs, words):
     assert len(cautions) == len(words)
     for caution, expected in zip(cautions, words, strict=True):
         assert re.match(expected, caution)
+
+
+def test_a_log_lik_that_is_not_finite_is_refused():
+    fit = example_fit("pumps")
+    log_lik = fit.draws["log_lik"].copy()
+    log_lik[0, 3, 2] = -np.inf
+    broken = replace(fit, draws={**fit.draws, "log_lik": log_lik})
+    with pytest.raises(ConfigError, match=r"log_lik of pumps is not finite in 1 of .*, first for "):
+        loo([broken])

@@ -221,7 +221,7 @@ def test_figures_say_what_they_show(comparisons):
     assert set(comparison_figures(comparisons["multilevel_poisson"])) == {
         *("marginals.png", "intervals.png"),
     }
-    with pytest.raises(ConfigError, match="one normal distribution"):
+    with pytest.raises(ConfigError, match="single normal distribution"):
         coordinate_ascent(comparisons["multilevel_normal"])
 
 

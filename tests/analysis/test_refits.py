@@ -16,8 +16,10 @@ from scipy.stats import poisson
 
 import pyflowers
 from pyflowers.analysis.elpd import leave_one_group_out, loo, stacking_weights
-from pyflowers.analysis.refits import hold_out, predict_held_out
+from pyflowers.analysis.prior_sensitivity import _total_log_lik
+from pyflowers.analysis.refits import hold_out, log_ratio, predict_held_out
 from pyflowers.errors import ConfigError
+from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import find_program
 from pyflowers.programs.declaration import Kind
 from pyflowers.resources import flowers_csv
@@ -90,7 +92,7 @@ def test_a_plant_left_out_is_predicted_as_the_exact_posterior_does(name):
     assert np.max(np.abs(model.terms - terms) / model.mcse) < 3
     assert model.mcse.max() < 0.15
     assert model.elpd == pytest.approx(model.terms.sum())
-    assert model.se == pytest.approx(np.sqrt(3 * model.terms.var()))
+    assert model.se == pytest.approx(np.sqrt(3 * model.terms.var(ddof=1)))
     assert model.failed == ()
 
 
@@ -100,7 +102,7 @@ def test_models_are_compared_by_the_groups_that_they_have_not_seen():
     assert best.difference == 0
     assert other.difference == pytest.approx(other.elpd - best.elpd)
     apart = other.terms - best.terms
-    assert other.difference_se == pytest.approx(np.sqrt(3 * apart.var()))
+    assert other.difference_se == pytest.approx(np.sqrt(3 * apart.var(ddof=1)))
     assert "with 3 groups the standard error" in comparison.cautions[0]
 
 
@@ -129,8 +131,10 @@ model {
 }
 generated quantities {
   vector[N] log_lik;
+  array[N] int y_rep;
   for (n in 1 : N) {
     log_lik[n] = poisson_log_lpmf(y[n] | log_rate[plant[n]]);
+    y_rep[n] = poisson_log_rng(fmin(log_rate[plant[n]], 20));
   }
 }
 """
@@ -319,3 +323,48 @@ def test_the_command(tmp_path, capsys):
     record = json.loads(capsys.readouterr().out)
     assert set(record["models"]["iid_normal"]["terms"]) == {"1", "2", "3"}
     assert run("loo", words[0], "--column", "plant") == 2
+
+
+HELD = DECLARED + 'held_out = { column = "held" }\n'
+
+
+def test_rows_that_the_data_hold_out_are_no_part_of_loo_and_sensitivity(own_program):
+    """A fit of some rows gives the same as a fit to the table without the others."""
+    table = LECTURE.assign(held=[0, 0, 0, 1] * 3)
+    program = own_program("held", OWN, HELD)
+    how = {**HOW, "draws": 1000}
+    fit = pyflowers.fit(program, table, **how)
+    fewer = pyflowers.fit(program, table[table.held == 0], **how)
+    assert fit.is_in_likelihood.sum() == 9
+    one, other = (loo([its]).models[0] for its in (fit, fewer))
+    assert one.terms.shape == (9,)
+    assert one.elpd == pytest.approx(other.elpd, abs=0.3)
+    inside = fit.draws["log_lik"][..., fit.is_in_likelihood].sum(axis=2)
+    np.testing.assert_allclose(_total_log_lik(fit), inside.ravel())
+    checks = pyflowers.check(fit)
+    assert "3 rows are held out of the likelihood: loo_pit leaves them out" in checks.notes[0]
+    assert checks.pit.values.shape == (9,)
+
+
+def test_refits_keep_the_parametrisation(monkeypatch):
+    asked = []
+
+    def watched(*args, centered=None, **how):
+        asked.append(centered)
+        return fit_data(*args, centered=centered, **how)
+
+    monkeypatch.setattr("pyflowers.analysis.refits.fit_data", watched)
+    for centered in (True, False):
+        how = {"seed": 1, "draws": 100, "engine": "stanli", "centered": centered}
+        predict_held_out(pyflowers.fit("multilevel_poisson", LECTURE, **how), [np.array([0])])
+    assert asked == [True, False]
+
+
+def test_a_density_that_is_far_below_that_of_the_whole_is_finite():
+    rng = np.random.default_rng(1)
+    without, whole = rng.normal(-5000, 1, (4, 500)), rng.normal(-100, 1, (4, 500))
+    elpd, mcse = log_ratio(without, whole)
+    assert np.isfinite(elpd)
+    assert mcse > 0
+    near = rng.normal(-100, 0.1, (2, 4, 500))
+    assert log_ratio(*near)[0] == pytest.approx(-100, abs=0.05)

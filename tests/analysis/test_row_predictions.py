@@ -760,3 +760,12 @@ def test_a_polynomial_of_few_values_is_predicted():
     both = np.asarray(pyflowers.predict(fit, rows.assign(year=95)[:2]).draws())
     found = pyflowers.effects(fit, "x", between=(-1.0, 0.5))
     assert found.table()["median"].iloc[0] == pytest.approx(np.median(both[..., 0] - both[..., 1]))
+
+
+def test_sets_of_rows_have_names_of_their_own():
+    fit = fit_of("y ~ x")
+    new = NEW.assign(draw=["1", "1.0", "2", "2"])
+    found = pyflowers.predict(fit, new, by="draw")
+    assert found.draws().dims == ("chain", "draw", "draw_")
+    assert found.draws().shape == (*fit.draws["sigma"].shape, 3)
+    assert found.table().index.tolist() == ["1", "1.0", "2"]

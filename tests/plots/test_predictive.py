@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from synthetic_fits import synthetic_fit, table
 from text_layout import collisions
@@ -136,3 +137,14 @@ def test_data_without_groups_have_no_interval_plot(three):
     checks = replace(pyflowers.check(three), groups=None)
     with pytest.raises(ConfigError, match="have no groups to draw"):
         plots.group_intervals(checks)
+
+
+def test_ratings_have_no_bar_at_0():
+    frame = pd.DataFrame({"y": [1, 2, 3, 4] * 10, "x": np.arange(40.0)})
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 100}
+    fit = pyflowers.fit("y ~ x", frame, family="cumulative", **how)
+    figure = plots.predictive(fit)
+    assert "of 4 observed frequencies of ratings" in plots.alt_text(figure)
+    middles = [np.mean(bar.get_extents().intervalx) for bar in figure.axes[0].patches]
+    at = figure.axes[0].transData.inverted().transform([(middle, 0) for middle in middles])
+    np.testing.assert_allclose(at[:, 0], [1, 2, 3, 4], atol=0.01)

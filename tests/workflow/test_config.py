@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from own_programs import DECLARATION, TRIAL, visits
 
@@ -192,3 +193,18 @@ def test_the_run_of_a_program_of_ones_own_is_a_configuration(own_program, tmp_pa
     (outcome,) = run_experiment(moved, cmdstan="embedded")
     assert outcome.refitted == ()
     assert outcome.fit.posterior.keys() == fit.posterior.keys()
+
+
+def test_a_configuration_is_no_other_json_file_and_has_no_initial_values(tmp_path):
+    frame = pd.DataFrame({"x": [0.0, 1, 2, 3], "y": [1.0, 3.2, 4.9, 7.1]})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    how = {"seed": 1, "engine": "stanli", "warmup": 100, "draws": 50}
+    pyflowers.Program.from_formula("y ~ x", frame).write(tmp_path / "line.stan")
+    fit = pyflowers.fit(tmp_path / "line.stan", tmp_path / "d.csv", **how)
+    folder = fit.save(tmp_path / "run")
+    assert read_config(folder / "run.json").family is None
+    with pytest.raises(ConfigError, match=r"a configuration is a \.toml file or a run's run\.json"):
+        read_config(folder / "diagnostics.json")
+    fit = pyflowers.fit("y ~ x", tmp_path / "d.csv", inits=0.1, **how)
+    with pytest.raises(ConfigError, match="has its own initial values, which a configuration"):
+        read_config(fit.save(tmp_path / "near") / "run.json")

@@ -49,6 +49,8 @@ def test_nothing_changed_is_no_reason(earlier):
     # A file without a seed uses the seed that was drawn earlier.
     assert why(experiment=experiment.with_values(sampler={"seed": None})) == ()
     assert why(experiment=from_record(fit.record)) == ()
+    near = fit.record.model_copy(update={"inits": 0.1})
+    assert why(record=near) == ("the initial values changed",)
 
 
 @pytest.mark.parametrize(

@@ -274,3 +274,19 @@ def test_rows_without_group_and_time_are_told_apart_by_place(own_program):
     assert data_changes(before, program.read(frame.iloc[:2])) == ["the data frame, row 3 is gone"]
     renamed = program.read(frame.rename(columns={"x": "z"}), columns={"x": "z"})
     assert data_changes(before, renamed)[0] == "column x was x and is z"
+
+
+def test_integers_of_one_distribution_are_alike():
+    """Their quantiles jump, so standard errors of quantiles would be 0."""
+    rng = np.random.default_rng(5)
+    limit = replay_module._limit(15)
+    draws = rng.poisson(3.67, (2, 400, 4, 1000, 1)), rng.binomial(1, 0.5, (2, 400, 4, 1000, 1))
+    largest = np.array(
+        [
+            replay_module._differences(*pair).max()
+            for its in draws
+            for pair in zip(*its, strict=True)
+        ]
+    )
+    assert (largest > limit).sum() <= binom.ppf(1 - 1e-4, largest.size, FALSE_ALARMS)
+    assert replay_module._differences(draws[0][0, 0], draws[0][1, 0] + 1).max() > limit
