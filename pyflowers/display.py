@@ -262,7 +262,7 @@ def _cut(table: pd.DataFrame) -> pd.DataFrame:
 
     if len(table) <= MOST_ROWS:
         return table
-    names = [key if isinstance(key, str) else "/".join(map(str, key)) for key in table.index]
+    names = ["/".join(map(str, k)) if isinstance(k, tuple) else str(k) for k in table.index]
     quantity = pd.Series([name.partition("[")[0] for name in names])
     first = quantity.groupby(quantity).cumcount() < MOST_ELEMENTS
     return table[first.to_numpy()].head(MOST_ROWS)

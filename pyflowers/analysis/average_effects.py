@@ -279,6 +279,11 @@ def effects(
     if scale not in SCALES:
         raise ConfigError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
     family = find_family(rule_of(fit.program).family)
+    if scale == "ratio" and family.is_ordinal:
+        raise ConfigError(
+            "scale 'ratio' has no meaning for ratings, whose zero is arbitrary; use scale "
+            "'difference'"
+        )
     if scale == "odds ratio" and (family.link != "logit" or family.is_ordinal):
         raise ConfigError(
             "scale 'odds ratio' needs a mean with a logit link, which family "
@@ -307,7 +312,15 @@ def effects(
 
     def average(change: Change, values: NDArray[Any], weight: Any = 1.0) -> FloatArray:
         changed = replace(table, cells={**table.cells, change.column: values})
-        blocks = in_blocks(predictor_of(fit, changed, groups, seed), Predictor.expected)
+        try:
+            predictor = predictor_of(fit, changed, groups, seed)
+        except DataError as error:
+            predictor_of(fit, table, groups, seed)  # if this succeeds, only the change is to blame
+            raise ConfigError(
+                f"effects: there is no prediction {change.words}; choose other values with step "
+                f"or between ({error})"
+            ) from None
+        blocks = in_blocks(predictor, Predictor.expected)
         return np.asarray(replace(sets, shares=sets.shares * weight).average(blocks))
 
     made, names, words = [], [], list[str]()

@@ -17,6 +17,15 @@ vary within them. If times are known, values at consecutive times are compared (
 If the program declares a prediction, the curvature along each numeric covariate is checked, which
 shows whether the model bends as the data do (`curvature`).
 
+Successes are compared with their expectation in each cell of the covariates and groups (`cells`),
+because their spread follows from their mean. The statistic
+
+    χ²(y, θ) = Σ_c (y[c] − E[c])² / V[c]
+
+with the sum y[c] of cell c, and its mean and variance given the draw θ, depends on the draw as
+well, so that each draw compares χ²(y_rep, θ) with χ²(y, θ) [1]_. Of the residuals, the part that
+the columns of the design can fit is removed first, since in the data it is always small.
+
 Groups are also checked: `group_outlier` replicates whole groups, whose means are drawn anew from
 the population. A group that does not belong to the population is therefore found even if the model
 fits its mean.
@@ -80,7 +89,7 @@ from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability, Data, Draws
 from pyflowers.programs.families import find_family
-from pyflowers.programs.prediction import Predictor, group_columns, rows_of
+from pyflowers.programs.prediction import Predictor, group_columns, names_of, rows_of
 from pyflowers.programs.terms import quote
 
 LIMIT = 0.005
@@ -102,6 +111,9 @@ these data sets."""
 
 FEWEST_REPLICATES = round(1 / LIMIT)
 """With fewer, a p-value of 0 would be beyond the limit by chance."""
+
+FEWEST_TRIALS = 5
+"""With fewer trials in a cell of the covariates and groups, its successes are not checked."""
 
 GROUP_OUTLIER = "group_outlier"
 LOO_PIT = "loo_pit"
@@ -261,10 +273,10 @@ class PredictiveChecks(Shown):
         """The verdict on the fit, with the results of these checks."""
         num = len(self.checks)
         respects = f"these {num} respects" if num > 1 else "this respect"
-        claim, denial = (
-            f"the model reproduces the data in {respects}",
-            "the model does not reproduce",
-        )
+        claim = f"the model reproduces the data in {respects}"
+        if _is_binary(self.fit) and {each.name for each in self.checks} <= {"mean", LOO_PIT}:
+            claim = "the model reproduces the mean of the data, which nearly every model does"
+        denial = "the model does not reproduce"
         judged = tuple(each.judged for each in self.checks)
         part = Part("data", judged, claim=claim, denial=f"{denial} the data")
         return self.fit.verdict.also(part)
@@ -404,6 +416,7 @@ def check(
             "see whether a covariate or a group is missing, add it and compare the models with "
             "pyflowers loo"
         )
+    _check_cells(fit, positions, shape, rng, found)
     groups = None
     if labels is not None:
         groups = GroupMeans(labels, by_group.means(fit.data.y[None])[0], means)
@@ -479,6 +492,67 @@ def _check(
         return found
     finding, advice = of_statistic(fit, name, meaning, observed, replicated, who)
     return replace(found, finding=finding, advice=advice)
+
+
+def _check_cells(
+    fit: Fit,
+    positions: NDArray[np.int64],
+    shape: tuple[int, int],
+    rng: np.random.Generator,
+    found: list[PredictiveCheck],
+) -> None:
+    """Add the check of successes in the cells of covariates and groups, if some have enough."""
+    from scipy import sparse
+
+    from pyflowers.analysis.average_effects import covariates
+
+    rule, table = fit.program.declaration.prediction, fit.data.table
+    if rule is None or table is None or not find_family(rule.family).counts_successes:
+        return
+    groups = map(fit.data.name_of, group_columns(rule, fit.data.declaration))
+    columns = list(dict.fromkeys([*covariates(fit, offsets=True), *groups]))
+    texts = pd.DataFrame({name: table.texts(name) for name in columns}, index=range(len(table)))
+    codes = texts.groupby(columns).ngroup().to_numpy() if columns else np.zeros(len(table), int)
+    trials = np.broadcast_to(fit.data.values.get("trials", 1), len(table)).astype(float)
+    enough = np.bincount(codes, trials) >= FEWEST_TRIALS
+    in_cells = sparse.csr_array((np.ones(len(codes)), (np.arange(len(codes)), codes)))[:, enough]
+    means = (in_cells.T @ _design(fit)) / in_cells.sum(axis=0)[:, None]
+    left, size, _ = np.linalg.svd(means, full_matrices=False)
+    fitted = left[:, size > 1e-8 * size.max(initial=0)]
+    if fitted.shape[1] >= enough.sum():  # the model can fit every cell
+        return
+
+    def both(draws: Draws, data: Data, rng: np.random.Generator) -> FloatArray:
+        """Return the statistic of the data and that of replicated data, in each draw."""
+        predictor = Predictor(rule, draws, data.values, rows_of(data))
+        (mean,) = predictor.expected()
+        (y_rep,) = predictor.family.draw(predictor.linear(), predictor.parameters, rng)
+        sd = np.sqrt((mean * (1 - mean / np.maximum(trials, 1))) @ in_cells)
+        basis = np.linalg.qr(sd.mean(axis=0)[:, None] * fitted)[0]
+        away = [(y - mean) @ in_cells / sd for y in (data.y, y_rep)]
+        rest = [each - each @ basis @ basis.T for each in away]
+        return np.stack([np.square(each).sum(axis=1) for each in rest], axis=1)[None]
+
+    (values,) = _of_replicates([lambda y: y], replicates_of(fit, positions, rng, both))
+    of_data, replicated = values.T
+    above = (replicated > of_data) + 0.5 * (replicated == of_data)
+    p, observed, meaning = float(above.mean()), float(np.median(of_data)), "χ² of the cells"
+    mcse = float(convergence.mcse_mean(above.reshape(*shape, 1))[0]) if 0 < p < 1 else np.nan
+    check = PredictiveCheck("cells", meaning, p, mcse, observed, replicated)
+    words = ("", "")
+    if not check.passed:
+        words = of_statistic(fit, "cells", meaning, observed, replicated, ", ".join(columns))
+    found.append(replace(check, finding=words[0], advice=words[1]))
+
+
+def _design(fit: Fit) -> FloatArray:
+    """Return a column of ones, and those of the data that enter the linear predictor."""
+    rows, rule = rows_of(fit.data), fit.program.declaration.prediction
+    assert rule is not None
+    names = sorted(names_of(rule) & rows.values.keys() - rows.codes.keys() - {"trials"})
+    columns = [np.atleast_2d(np.asarray(rows.values[name], dtype=float).T) for name in names]
+    columns = [each for each in columns if each.shape[1] == len(rows)]
+    return np.concatenate([np.ones((1, len(rows))), *columns]).T
 
 
 def _check_groups(
@@ -722,6 +796,11 @@ _WORDS = {
         "groups from student_t instead of normal",
         "see whether the groups form clusters, and add the covariate that divides them",
     ),
+    "cells": (
+        "{values} are {away} their expectation in the cells of {who} than",
+        "let these columns interact (a * b in the formula), or add what else sets the rows apart",
+        _CHOSEN,
+    ),
     "curvature": (
         "the curvature of {values} along {covariate} is {side} than",
         _CURVE,
@@ -836,7 +915,8 @@ def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
         points = pit.band.points
         share = ecdf.counts(u, points, u.size) / u.size
         z = int(np.argmax(np.abs(share - points) / np.sqrt(points * (1 - points))))
-        digits = 0 if abs(share[z] - points[z]) >= 0.01 else 2
+        is_coarse = abs(share[z] - points[z]) >= 0.01 and 0.01 <= points[z] <= 0.99
+        digits = 0 if is_coarse else 2
         lying, predicted = (f"{each:.{digits}%}" for each in (share[z], points[z]))
         found = f"{lying} of {values} lie below their predicted {predicted} quantile"
         advice = "see the figure of the PITs for where predictions and data differ"

@@ -587,6 +587,11 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
     """
     if not expressions:
         raise ConfigError("contrast: there is no expression; give at least one, such as 'mu > 0'")
+    wrong = next((each for each in expressions if not isinstance(each, str)), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"contrast: an expression must be text, got {wrong!r}; give one after another"
+        )
     fit = checked_fits([fit], "contrast")[0].with_interval(interval)
     return Contrasts(fit, tuple(evaluate(text, fit.posterior, fit) for text in expressions))
 

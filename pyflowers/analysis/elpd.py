@@ -185,6 +185,8 @@ class ModelLoo(ModelElpd):
         requested.
     weight : float
         Stacking weight of the model; 1 for a single model.
+    passed : bool
+        Whether the fit passed its diagnostics.
 
     See Also
     --------
@@ -211,6 +213,7 @@ class ModelLoo(ModelElpd):
     failed: NDArray[np.int64] = field(repr=False)
     no_refit: str
     weight: float
+    passed: bool
 
     @property
     def worst_k(self) -> float:
@@ -306,6 +309,11 @@ class LooComparison(ElpdComparison):
         """Return the limitations of one model's estimate, and what they show about the model."""
         name, num = model.name, model.num_parameters
         sentences = []
+        if not model.passed:
+            sentences.append(
+                f"{name}: the fit failed its diagnostics, so its elpd cannot be trusted; see "
+                "pyflowers check, and refit it."
+            )
         if model.num_bad:
             remedy = model.no_refit or "pyflowers loo refits the model without each of them"
             sentences.append(
@@ -494,6 +502,7 @@ def _psis(
         "refitted": refitted,
         "failed": refitted[[not each.passed for each in found]],
         "no_refit": no_refit,
+        "passed": not fit.diagnostics.failed,
     }
 
 

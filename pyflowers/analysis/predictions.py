@@ -53,6 +53,9 @@ OF_TRIALS = " (successes out of each row's trials)"
 LARGEST_BLOCK = 4_000_000
 """The largest number of draws, over all rows of a block, that one thread holds in memory."""
 
+OF_TABLES = ("row", "column", "change", "median", "mcse", "mcse_median")
+"""Names in the tables of predictions and effects, which columns of the user may have as well."""
+
 T = TypeVar("T")
 
 INNER = 0.5
@@ -220,7 +223,7 @@ def row_sets(
     DataError
         If there is no such column, a weight is negative, or all rows of a set have weight 0.
     """
-    columns = (by,) if isinstance(by, str) else tuple(by or ())
+    columns = (by,) if isinstance(by, str) else tuple(dict.fromkeys(by or ()))
     for name in (*columns, *([] if weights is None else [weights])):
         if not isinstance(name, str):
             raise ConfigError(f"by and weights take names of columns, got {type(name).__name__}")
@@ -241,7 +244,8 @@ def row_sets(
             for text, its in zip(texts, labels, strict=True)
         ]
         names = [tuple(its[i] for its, i in zip(shown, row, strict=True)) for row in different]
-        index = pd.MultiIndex.from_tuples(names, names=columns)
+        titles = [free_name(column, OF_TABLES) for column in columns]
+        index = pd.MultiIndex.from_tuples(names, names=titles)
         index = index if len(columns) > 1 else index.get_level_values(0)
     weight = np.ones(len(table)) if weights is None else table.numbers(weights)
     if (weight < 0).any():

@@ -341,7 +341,8 @@ def _statistics(
     program: Program, data: Data, y_rep: FloatArray, more: Mapping[str, Function]
 ) -> dict[str, FloatArray]:
     """Return the usual and the requested statistics of implied data, shape (chain, draw)."""
-    names = ["mean", "sd", "minimum", "maximum", *(["zeros"] if program.counts else [])]
+    may_be_0 = program.counts and data.y.size > 0 and data.labels.get(data.value) is None
+    names = ["mean", "sd", "minimum", "maximum", *(["zeros"] if may_be_0 else [])]
     called = {"zeros": STATISTICS["zeros"].meaning}
     wanted = {called.get(name, name): STATISTICS[name].function for name in names}
     labels = data.by_group

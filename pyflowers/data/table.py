@@ -29,7 +29,10 @@ MOST_NAMED = 5
 """The maximum number of items, such as rows with missing values, that a message names."""
 
 _MISSING = {"", "na", "n/a", "nan", "<na>", "none", "null"}
-"""Marks of a missing value in R, pandas, databases and spreadsheets."""
+"""Marks of a missing value among numbers, in R, pandas, databases and spreadsheets."""
+
+_MISSING_LABEL = {"", "NA", "N/A", "NaN", "<NA>"}
+"""Marks of a missing value among labels, of which ``None`` may be one."""
 
 _COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d*)?([eE][-+]?\d+)?\s*")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?")
@@ -409,11 +412,16 @@ class Table(Shown):
         Returns
         -------
         array of bool, shape (N,)
-            True for blank cells, and for ``NA``, ``NaN``, ``None``, ``null`` and the like in
-            upper or lower case.
+            True for blank cells; in a column of numbers, for ``NA``, ``NaN``, ``None``, ``null``
+            and the like in upper or lower case; in a column of labels, for ``NA``, ``N/A``,
+            ``NaN`` and ``<NA>``, unless they are `levels`.
         """
         codes, names = _distinct(self.column(name))
-        return np.array([text.strip().lower() in _MISSING for text in names])[codes]
+        marked = np.array([text.strip().lower() in _MISSING for text in names])
+        if name in self.levels or np.isnan(self._numbers_of(name)[~marked[codes]]).any():
+            marks = _MISSING_LABEL.difference(self.levels.get(name, ()))
+            marked = np.array([text.strip() in marks for text in names])
+        return marked[codes]
 
     def numbers_or_factor(self, name: str, levels: Sequence[str] | None = None) -> Any:
         """Return a column as numbers or, if it holds labels, as a factor.
@@ -557,6 +565,9 @@ class Table(Shown):
         rows = ", ".join(map(str, self.rows[missing][:MOST_NAMED]))
         rows += ", …" if missing.sum() > MOST_NAMED else ""
         lacking = ", ".join(name for name, found in where.items() if found.any())
+        cells = {text for name, found in where.items() for text in self.texts(name)[found]}
+        marks = ", ".join(_quoted(cell) for cell in sorted(cells) if cell.strip())
+        rows += f"; read as missing: {marks}" if marks else ""
         one = missing.sum() == 1
         what = (
             f"{self.source}: {missing.sum()} of {len(self)} rows {'lacks' if one else 'lack'} "
@@ -761,6 +772,11 @@ def is_plain(text: str) -> bool:
         return f"{float(text):.15g}" == text
     except ValueError:
         return False
+
+
+def number_of(text: str) -> float:
+    """Return the number that a text is; otherwise NaN."""
+    return float(_to_numbers(np.array([text], dtype=object))[0])
 
 
 def other_separator(header: str) -> str:

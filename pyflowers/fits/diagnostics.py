@@ -66,9 +66,6 @@ _DISAGREE = 1.1
 
 _DEFAULTS = SamplerOptions(seed=0)
 
-_FEW = 0.01
-"""Largest share of divergent transitions for which smaller steps usually help."""
-
 _SLOW = 20
 """Ratio of required to actual ESS above which a longer run is not a practical remedy."""
 
@@ -235,17 +232,12 @@ def _worst(name: str, of: pd.Series[float], relation: Literal["≤", "≥"], *li
 
 def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Check:
     num = int(divergent.sum())
-    if num <= _FEW * divergent.size and options.adapt_delta < 0.99:
-        advice = (
-            "raise --adapt-delta to 0.99; if divergences remain, change the parametrisation or the "
-            "prior"
-        )
-    else:
-        advice = (
-            "smaller steps rarely remove these: declare the bounds that the model assumes, "
-            "change the parametrisation (for group effects, between centred and non-centred), or "
-            "use a narrower prior on the scales"
-        )
+    advice = (
+        "declare the bounds that the model assumes, change the parametrisation (for group effects, "
+        "between centred and non-centred), or use a narrower prior on the scales"
+    )
+    if options.adapt_delta < 0.99:
+        advice = f"raise --adapt-delta to 0.99; if divergences remain, {advice}"
     return _judge("divergences", num, "≤", 0, "Betancourt (2017), section 6.2", advice)
 
 

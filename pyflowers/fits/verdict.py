@@ -234,7 +234,8 @@ class Verdict:
         Parameters
         ----------
         part : Part
-            Checks to add to the part of the same name. Without checks, nothing is added.
+            Checks to add to the part of the same name. Without checks, nothing is added; nor are
+            checks of the prior if a diagnostic failed, since they need draws of the posterior.
 
         Returns
         -------
@@ -242,6 +243,8 @@ class Verdict:
             A new verdict; this one does not change.
         """
         known: Part = getattr(self, part.name)
+        if part.name == "prior" and self.computation.failed:
+            return self
         if not known.checks or not part.checks:
             grown = part if part.checks else known
         else:

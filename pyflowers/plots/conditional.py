@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,8 +65,8 @@ def conditional_effects(
         more than 30 levels, those with the 15 largest and the 15 smallest medians are drawn. Other
         numeric columns have a curve.
     by : str, optional
-        A column with a curve for each of its values: a factor or a numeric column, with at most 6
-        levels or different values.
+        A column with a curve, or with a row next to each level of `column`, for each of its values:
+        a factor or a numeric column, with at most 6 levels or different values.
     spread : str, optional
         A column of groups. The median for each of its labels is drawn as a thin line.
     theme : Theme
@@ -116,12 +118,13 @@ def conditional_effects(
     if by and spread:
         raise ConfigError("by and spread cannot be combined; choose one")
     if column in levels:
-        if by or spread:
+        if spread:
             raise ConfigError(
-                f"by and spread need a column with more than two distinct numbers, but {column} is "
-                "not one"
+                f"spread needs a column with more than two distinct numbers, but {column} is not "
+                "one"
             )
-        return _of_levels(fit, column, levels[column], theme)
+        rows = {name: few[name] for name in (column, by) if name}
+        return _of_levels(fit, {**rows, column: levels[column]}, theme)
     return _of_numbers(fit, column, by, spread, theme)
 
 
@@ -184,19 +187,24 @@ def _value_name(fit: Fit) -> str:
     return f"{'share of' if trials_of(fit) else 'expected'} {fit.data.value_name}"
 
 
-def _of_levels(fit: Fit, column: str, levels: list[str], theme: Theme) -> Figure:
+def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure:
+    """Draw a row for each combination of the levels of one column or two."""
     own = fit.data.table
     assert own is not None
-    is_text = own.is_factor(column)
-    cells = np.array(levels, dtype=object) if is_text else np.array(levels, dtype=float)
-    draws = _predictor(fit, _reference(fit, len(levels), **{column: cells})).expected()
+    combinations = list(product(*every.values()))
+    cells = {
+        name: np.array(its, dtype=object if own.is_factor(name) else float)
+        for name, its in zip(every, zip(*combinations, strict=True), strict=True)
+    }
+    draws = _predictor(fit, _reference(fit, len(combinations), **cells)).expected()
     quantiles = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
-    shown, note = np.arange(len(levels)), ""
-    if len(levels) > MOST_ROWS:
+    shown, note = np.arange(len(combinations)), ""
+    if len(combinations) > MOST_ROWS:
         shown, note = extremes(-quantiles[2])
+    levels, column = list(map(", ".join, combinations)), ", ".join(every)
     figure, ax = named_rows([levels[i] for i in shown], column, theme)
     rng, y = np.random.default_rng(1), _observed(fit)
-    texts = _texts(own, column)
+    texts = list(map(", ".join, zip(*(_texts(own, name) for name in every), strict=True)))
     place = {levels[i]: row for row, i in enumerate(shown)}
     at = [i for i, text in enumerate(texts) if text in place]
     at = at[:: -(-len(at) // MOST_OBSERVATIONS) or 1]
@@ -210,7 +218,7 @@ def _of_levels(fit: Fit, column: str, levels: list[str], theme: Theme) -> Figure
         f"{upper_first(_value_name(fit))} at each of {len(levels)} levels of {column}: medians "
         f"from {quantiles[2].min():.3g} to {quantiles[2].max():.3g}."
     )
-    return finish(figure, alt, _held(fit, column), note)
+    return finish(figure, alt, _held(fit, *every), note)
 
 
 def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme: Theme) -> Figure:

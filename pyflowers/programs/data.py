@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table, from_frame, read_table
-from pyflowers.data.table import is_plain
+from pyflowers.data.table import is_plain, number_of
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
@@ -206,8 +206,16 @@ class Data(Shown):
 
     @property
     def value_name(self) -> str:
-        """The user's name for the observed values."""
-        return self.name_of(self.value) if self.value else self.observed
+        """The user's name for the observed values; for labels such as ratings, also their numbers.
+
+        Labels other than 1, 2, 3 and so on are numbered in their order, as in ``pain (numbered 1 to
+        11)``.
+        """
+        name = self.name_of(self.value) if self.value else self.observed
+        found = self.labels.get(self.value)
+        numbers = [number_of(each) for each in found.names] if found is not None else []
+        is_numbered = numbers != [*range(1, len(numbers) + 1)]
+        return f"{name} (numbered 1 to {len(numbers)})" if is_numbered else name
 
     def describes_same(self, other: Data, rows: Any = ..., its: Any = ...) -> bool:
         """Return whether two data blocks hold the same observations in the same order.

@@ -31,6 +31,7 @@ from pyflowers.programs.capabilities import Capabilities, Capability, Draws, Mis
 from pyflowers.programs.data import Data, as_table, check_shapes, read_data
 from pyflowers.programs.declaration import Declaration, Parameter, variable_of
 from pyflowers.programs.densities import PriorDensity, prior_density
+from pyflowers.programs.families import find_family
 from pyflowers.programs.source import Source, read_source
 from pyflowers.records import read_toml
 
@@ -928,7 +929,11 @@ class Program(Shown):
         """
         y = data.y
         seen = f"the values of {data.value_name} have mean {y.mean():.4g} and sd {y.std():.3g}; "
-        advice = (seen if y.size else "") + "choose a prior from what is known beforehand"
+        rule = self.declaration.prediction
+        is_in_unit = rule is None or find_family(rule.family).link == "identity"
+        advice = (
+            seen if y.size and is_in_unit else ""
+        ) + "choose a prior from what is known beforehand"
         suggested, names = self.python.priors_on_scale(data), self._hyperparameters(parameter)
         if suggested.keys() & names:
             options = " ".join(f"--prior {name}={value:g}" for name, value in suggested.items())

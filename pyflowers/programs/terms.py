@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from pyflowers.data.table import other_separator
 from pyflowers.errors import ConfigError
 
 INTERCEPT = "Intercept"
@@ -160,7 +161,10 @@ def hint_of(name: str, columns: Collection[str]) -> str:
     """Return a hint about the column that a name may stand for."""
     known = {str(column).casefold(): str(column) for column in columns}
     near = difflib.get_close_matches(name.casefold(), known, n=1)
-    return f"did you mean {known[near[0]]}?" if near else f"the columns are {', '.join(columns)}"
+    if near:
+        return f"did you mean {known[near[0]]}?"
+    hint = other_separator(next(iter(columns))) if len(columns) == 1 else ""
+    return f"the columns are {', '.join(columns)}{hint}"
 
 
 _WORD = re.compile(r"[\w.]+")

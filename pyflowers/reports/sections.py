@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from pyflowers import plots
 from pyflowers.analysis.checks import PredictiveChecks
+from pyflowers.analysis.elpd import SMALL_DIFFERENCE
 from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_method
 from pyflowers.analysis.prior_sensitivity import Sensitivity
 from pyflowers.display import format_elpd, format_number, interval_quantiles, percent
@@ -222,8 +223,10 @@ def banner(material: Material) -> dict[str, Any]:
         "others": [name for name, (own, good) in judged.items() if not (own.passed and good)],
     }
     is_warning = any(found.values()) or material.refused
+    others = material.loo.models[1:] if material.loo is not None else ()
+    unclear = [o.name for o in others if -o.difference < max(SMALL_DIFFERENCE, o.difference_se)]
     kind = "fail" if found["flaw"] else "warn" if is_warning else "pass"
-    return {"kind": kind, "all": all(trusted), "any": any(trusted), **found}
+    return {"kind": kind, "all": all(trusted), "any": any(trusted), "unclear": unclear, **found}
 
 
 def failures(material: Material) -> list[tuple[Fit, str, list[Any]]]:
@@ -323,7 +326,7 @@ def methods_paragraph(material: Material) -> str:
     worst = {check.name: check.number for check in verdict.computation.checks}
     declaration = fit.program.declaration
     model = [declaration.equation] if declaration.equation else [fit.program.reference]
-    model += [f"{name} ~ {of.prior}" for name, of in declaration.parameters.items() if of.prior]
+    model += _distributions(fit)
     numbers = [f"{name} = {value:g}" for name, value in record.priors.items()]
     num = fit.data.num_obs
     said = [
@@ -371,6 +374,21 @@ def methods_paragraph(material: Material) -> str:
         if other.name != fit.name
     ]
     return " ".join([*said, f"Intervals are central {percent(fit.interval)} intervals."])
+
+
+def _distributions(fit: Fit) -> list[str]:
+    """Return the columns of X, the prior of each parameter, and the population of each group."""
+    declared, blocks = fit.program.declaration, fit.program.source.blocks
+    statements = re.findall(r"lprior \+= (\w+)_lpdf\((\w+) \| (.+)\);", fit.program.source.text)
+    priors = {name: f"{kind}({values})" for kind, name, values in statements}
+    priors |= {name: its.prior for name, its in declared.parameters.items() if its.prior}
+    found = [f"X = [{', '.join(fit.data.coords['X'])}]"] if "X" in fit.data.coords else []
+    for name, prior in priors.items():
+        variable = blocks.parameters.get(name)
+        lowest = variable.lowest if variable is not None else None
+        found.append(f"{name} ~ {prior}{'' if lowest is None else f' above {lowest:g}'}")
+    rule = declared.prediction
+    return found + [f"{name} ~ {its}" for name, its in (rule.effects.items() if rule else ())]
 
 
 def shown_checks(material: Material) -> PredictiveChecks | None:

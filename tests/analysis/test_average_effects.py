@@ -18,6 +18,8 @@ from pyflowers.programs.terms import around
 X = FRAME.x.to_numpy()
 MALE = (FRAME.sex == "m").to_numpy()
 
+FAST = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+
 
 def draws(fit, *columns, **options):
     return np.asarray(pyflowers.effects(fit, *columns, **options).draws())
@@ -507,3 +509,61 @@ def test_curves_of_labels_are_those_of_any_program(own_program):
         np.testing.assert_allclose(found[0], own, atol=0.15)
     drawn = plots.conditional_effects(fit, "x", spread="g")
     assert "expected y over x" in plots.alt_text(drawn).lower()
+
+
+@pytest.mark.parametrize("by", ["median", "change", "column", ["row", "row"]])
+def test_rows_may_be_divided_by_columns_with_names_of_the_tables(by):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.integers(0, 2, (30, 4)), columns=["median", "change", "column", "row"])
+    frame["x"], frame["y"] = rng.normal(size=(2, 30))
+    fit = pyflowers.fit("y ~ x + median + change + column + row", frame, **FAST)
+    for found in (pyflowers.effects(fit, "x", by=by), pyflowers.predict(fit, by=by)):
+        table = found.table().reset_index()
+        assert table[f"{by}_" if isinstance(by, str) else "row_"].tolist() == ["0", "1"]
+        assert str(found)
+        assert found.draws().sizes["draw"] == fit.num_draws
+
+
+def test_a_change_without_predictions_is_blamed_and_not_the_table():
+    frame = pd.DataFrame({"z": [0.2, 1.5, 3.0], "y": [1.0, 2.0, 2.5]})
+    fit = pyflowers.fit("y ~ log(z)", frame, **FAST)
+    with pytest.raises(
+        ConfigError, match="no prediction where z is 1 smaller; choose other values"
+    ):
+        pyflowers.effects(fit, "z", step=-1)
+
+
+def test_ratings_with_other_numbers_are_named_so_and_have_no_ratios():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=60)})
+    frame["pain"] = 10 * np.digitize(frame.x + rng.logistic(size=60), [-1, 0, 1])
+    fit = pyflowers.fit("pain ~ x", frame, family="cumulative", **FAST)
+    for found in (pyflowers.predict(fit), pyflowers.effects(fit, "x")):
+        assert "expected pain (numbered 1 to 4)" in str(found)
+    with pytest.raises(ConfigError, match="'ratio' has no meaning for ratings"):
+        pyflowers.effects(fit, "x", scale="ratio")
+    plain = pyflowers.fit(
+        "pain ~ x", frame.assign(pain=frame.pain // 10 + 1), family="cumulative", **FAST
+    )
+    assert plain.data.value_name == "pain"
+
+
+def test_the_curve_of_two_factors_has_a_row_for_each_combination():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": rng.choice(list("pq"), 60), "b": rng.choice(list("uvw"), 60)})
+    frame["y"] = rng.normal(size=60) + 2 * ((frame.a == "p") & (frame.b == "v"))
+    fit = pyflowers.fit("y ~ a * b", frame, **FAST)
+    axes = plots.conditional_effects(fit, "b", by="a").axes[0]
+    names = [each.get_text() for each in axes.get_yticklabels()]
+    assert names == ["u, p", "u, q", "v, p", "v, q", "w, p", "w, q"]
+    table = pd.DataFrame([name.split(", ") for name in names], columns=["b", "a"])
+    medians = pyflowers.predict(fit, table).table()["median"]
+    drawn = next(line for line in axes.lines if line.get_marker() == "o")
+    np.testing.assert_allclose(drawn.get_xdata(), medians, rtol=1e-6)
+    dots = next(line for line in axes.lines if line.get_marker() == ".")
+    row = np.round(dots.get_ydata()).astype(int)
+    of_row = {name: dots.get_xdata()[row == i] for i, name in enumerate(names)}
+    for levels, y in frame.groupby(["b", "a"]).y:
+        assert sorted(of_row[", ".join(levels)]) == sorted(y)
+    with pytest.raises(ConfigError, match="spread needs a column with more than two"):
+        plots.conditional_effects(fit, "b", spread="a")

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from example_fits import program_of, table_of
 from own_programs import SECTIONS, TRIAL, visits
+from scipy.stats import chi2
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
@@ -445,6 +446,58 @@ def test_values_0_and_1_and_ratings_have_no_checks_that_cannot_fail():
     found = pyflowers.check(pyflowers.fit("y ~ (1 | g)", frame, family="cumulative", **FAST))
     names = ["mean", "sd", "sd_within", "group_outlier", "loo_pit"]
     assert [check.name for check in found.checks] == names
+
+
+ADMISSIONS = pd.DataFrame(
+    {
+        "dept": np.repeat(list("ABCDEF"), 2),
+        "gender": ["m", "f"] * 6,
+        "admitted": [512, 89, 353, 17, 120, 202, 138, 131, 53, 94, 22, 24],
+        "n": [825, 108, 560, 25, 325, 593, 417, 375, 191, 393, 373, 341],
+    }
+)
+"""Applicants to Berkeley in 1973 (Bickel, Hammel and O'Connell 1975, Science 187; R's datasets)."""
+
+
+def test_an_interaction_that_successes_need_is_found_in_their_cells():
+    rows = ADMISSIONS.loc[ADMISSIONS.index.repeat(ADMISSIONS.n)]
+    place = rows.groupby(level=0).cumcount()
+    rows = rows.assign(admitted=(place < rows.admitted).astype(int))
+    for response, family, frame, options in (
+        ("admitted", "bernoulli", rows, FAST),
+        ("admitted | trials(n)", "binomial", ADMISSIONS, {"seed": 1, "engine": "stanli"}),
+    ):
+        found = pyflowers.check(
+            pyflowers.fit(f"{response} ~ gender + dept", frame, family=family, **options)
+        )
+        (cells,) = (check for check in found.checks if check.name == "cells")
+        # Pearson's statistic of the additive logistic regression is 18.82 on 5 degrees of freedom.
+        assert cells.observed == pytest.approx(18.8, abs=0.4)
+        assert cells.replicated.mean() == pytest.approx(5, abs=0.6)
+        assert cells.p_value == pytest.approx(chi2.sf(18.82, 5), abs=0.004)
+        # A model that fits every cell is not checked in its cells.
+        whole = pyflowers.check(
+            pyflowers.fit(f"{response} ~ gender * dept", frame, family=family, **FAST)
+        )
+        assert "cells" not in {check.name for check in whole.checks}
+        if family == "bernoulli":
+            assert "the mean of the data, which nearly every model does" in whole.verdict.data.claim
+    assert not cells.passed
+    assert "farther from their expectation in the cells of gender, dept" in cells.finding
+    assert "let these columns interact" in cells.advice
+
+
+def test_cells_with_groups_and_offsets_do_not_fail_by_chance():
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"g": rng.choice(list("abcdefgh"), 300), "x": rng.choice([0, 1, 2], 300)})
+    effect = dict(zip("abcdefgh", rng.normal(size=8), strict=True))
+    eta = frame.g.map(effect) + 0.5 * frame.x + np.log(1 + frame.x)
+    frame["y"] = rng.binomial(1, 1 / (1 + np.exp(-eta)))
+    formula = "y ~ x + offset(log(1 + x)) + (1 | g)"
+    found = pyflowers.check(pyflowers.fit(formula, frame, family="bernoulli", **FAST))
+    (cells,) = (check for check in found.checks if check.name == "cells")
+    assert cells.passed
+    assert 5 < cells.replicated.mean() < 24
 
 
 def test_the_limit_of_curvatures_is_divided_by_their_number(tmp_path):

@@ -277,6 +277,7 @@ def model(name, difference, k_hat=0.1, **changed):
         "failed": none,
         "no_refit": "",
         "weight": 1.0,
+        "passed": True,
     }
     return ModelLoo(**{**about, **changed})
 
@@ -294,6 +295,11 @@ FEW = "b: a large k-hat in a model with few parameters, here 3, points to outlie
             [model("a", 0), model("b", -9, mcse=5.0)],
             500,
             ["The difference from b is within its Monte Carlo error"],
+        ),
+        (
+            [model("a", 0), model("b", -9, passed=False)],
+            500,
+            ["b: the fit failed its diagnostics, so its elpd cannot be trusted"],
         ),
         # A missing Monte Carlo error raises no caution.
         ([model("a", 0), model("b", -9, mcse=np.nan)], 500, []),

@@ -4,6 +4,7 @@ import functools
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from own_programs import SECTIONS, TRIAL, visits
 from quadrature import (
@@ -157,3 +158,11 @@ def test_a_program_without_predictions_is_told_what_to_add(own_program):
     output = "trial has no y_new, needed for predictions of new data: declare y_new in generated"
     with pytest.raises(ConfigError, match=re.escape(output)):
         pyflowers.predict(fit)
+
+
+def test_many_predictions_without_columns_are_shown_in_part():
+    frame = pd.DataFrame({"y": np.arange(70.0)})
+    options = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    found = pyflowers.predict(pyflowers.fit("y ~ 1", frame, **options))
+    assert "10 more rows" in str(found)
+    assert "10 more rows" in found._repr_html_()

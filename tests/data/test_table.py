@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyflowers.data import from_frame, read_table
-from pyflowers.errors import DataError
-from pyflowers.programs import find_program
+from pyflowers.errors import DataError, PyflowersError
+from pyflowers.programs import Program, find_program
 from pyflowers.programs.data import to_frame
 from pyflowers.resources import flowers_csv
 
@@ -487,3 +487,27 @@ def test_any_table_survives_the_way_through_a_frame(cells):
     assert back["plant"].tolist() == frame["plant"].tolist()
     assert back["month"].tolist() == frame["month"].astype(str).tolist()
     assert np.array_equal(back["flowers"], frame["flowers"])
+
+
+def test_a_formula_hints_at_another_separator(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a;b\n1;2\n2;3\n")
+    with pytest.raises(PyflowersError, match=r"there is no column 'a'; .* add --sep ';'"):
+        Program.from_formula("b ~ a", path)
+
+
+def test_none_is_a_label_among_labels_and_missing_among_numbers(tmp_path):
+    path = tmp_path / "cars.csv"
+    path.write_text("bags,doors\nNone,2\nDriver,none\nNA,4\nnull,2\n,NaN\n")
+    table = read_table(path)
+    assert table.is_missing("bags").tolist() == [False, False, True, False, True]
+    assert table.is_missing("doors").tolist() == [False, True, False, False, True]
+    assert table.without_missing(["bags"], drop=True).labels("bags").names == (
+        *("None", "Driver"),
+        "null",
+    )
+    with pytest.raises(DataError, match=r"lack bags \(rows 4, 6; read as missing: 'NA'\)"):
+        table.without_missing(["bags"], drop=False)
+    levels = pd.Categorical(["NA", "EU", None], categories=["EU", "NA"])
+    table = from_frame(pd.DataFrame({"region": levels}))
+    assert table.is_missing("region").tolist() == [False, False, True]

@@ -132,7 +132,7 @@ def test_a_sampler_without_these_statistics_is_not_asked_for_them():
         (noise(num_chains=1), {"options": {"chains": 1}}, "R-hat", True, "at least 2"),
         (noise(chain=0.4), {"divergent__": ONE}, "divergences", True, "--adapt-delta"),
         (noise(chain=0.4), {"divergent__": ONE}, "R-hat", True, "remove the divergences first"),
-        (noise(), {"divergent__": MANY}, "divergences", False, "--adapt-delta"),
+        (noise(), {"divergent__": MANY}, "divergences", True, "--adapt-delta"),
         (
             *(noise(), {"options": {"adapt_delta": 0.99}, "divergent__": ONE}),
             *("divergences", False, "--adapt-delta"),
@@ -222,6 +222,9 @@ def test_more_checks_of_a_part_join_those_that_it_has():
     assert grown.sentence == "holds, but prior denied"
     assert grown.data.note == ""
     assert found.also(Part("prior")) == found
+    # Draws that are not those of the posterior say nothing about its prior.
+    unsound = Verdict(part("computation", False), Part("prior"), part("data"))
+    assert unsound.also(part("prior", True)) == unsound
 
 
 def test_a_verdict_is_plain_json():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from example_fits import QUICK, SLOW, example_fit
@@ -231,6 +232,7 @@ def test_own_and_shipped_programs_of_one_table(folder, lecture_fits):
     assert "multilevel_poisson predicts new observations best" in answer
     assert re.search(r"that of rate is lower by [\d.]+ \(90% interval", answer)
     assert "These fits can be trusted. All 18 diagnostics of 3 fits pass." in page.output("banner")
+    assert "PSIS-LOO does not clearly rank" not in page.output("banner")
     command = text_of(page.nodes("pre")[-1])
     assert f"pyflowers fit rate.stan --data {shown_path(flowers_csv())} --seed 1" in command
     assert len(page.alts) == 1 + 4 + 6 + 5 + 1 + 1 + 1
@@ -341,3 +343,21 @@ def test_the_report_only_reads(lecture_fits, tmp_path):
     assert "subprocess.Popen" in control  # the negative control: a child would be seen
     assert list(home.iterdir()) == []
     assert list(work.iterdir()) == []
+
+
+def test_a_report_of_formulas_ranks_only_what_is_clear_and_has_the_whole_model_for_a_paper():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=90), "g": np.repeat(list("abcdef"), 15)})
+    frame["Rating"] = 1 + np.digitize(frame.x + rng.logistic(size=90), [-1, 0, 1])
+    how = {"family": "cumulative", "seed": 1, "engine": "stanli"}
+    fits = [pyflowers.fit(f"Rating ~ x + {g}", frame, **how) for g in ("(x | g)", "(1 | g)")]
+    page = report(*fits)
+    best, other = (each.name for each in pyflowers.loo(fits).models)
+    assert f"PSIS-LOO does not clearly rank {best} above {other}." in page.output("banner")
+    (said,) = (text_of(quote) for quote in page.nodes("blockquote", under="provenance"))
+    assert all(each.diagnostics.passed for each in fits)
+    for part in (
+        *("X = [x]", "threshold_at_means ~ student_t(3, 0, threshold_scale)"),
+        *("sd_g ~ student_t(3, 0, sd_g_scale) above 0", "r_g ~ normal(0, sd_g[1])"),
+    ):
+        assert part in said

@@ -136,6 +136,11 @@ class Family:
         return f"{self.stan.partition('(')[0]}_lpmf(" in self.functions
 
     @property
+    def counts_successes(self) -> bool:
+        """Whether the response is a number of successes, or 1 for a success."""
+        return self.is_discrete and self.link == "logit" and not self.is_ordinal
+
+    @property
     def is_discrete(self) -> bool:
         """Whether the response is an integer."""
         return self.response.startswith("array")

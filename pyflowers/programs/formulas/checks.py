@@ -89,6 +89,18 @@ def _refuse_redundant(model: Model) -> None:
         )
 
 
+def about_response(model: Model) -> list[str]:
+    """Return a note on a response that has the same value in every row."""
+    y, of_trials = model.y, model.family.has_trials and model.y.any()
+    if len(y) < 2 or np.ptp(y - model.trials if of_trials else y) > 0 or model.family.is_ordinal:
+        return []
+    value = "equal to its trials" if of_trials else f"{y[0]:.15g}"
+    return [
+        f"{model.formula.response} is {value} in every row, so the data only bound the parameters, "
+        "and how far is left to the prior"
+    ]
+
+
 def _about_levels(model: Model) -> Iterator[str]:
     """Yield notes on levels that do not occur, and on factors whose levels are dates."""
     for name, its in model.cells.items():
@@ -186,8 +198,7 @@ def _about_labels(model: Model) -> Iterator[str]:
 
 def _about_separation(model: Model) -> Iterator[str]:
     """Yield notes on columns of the design that separate successes and failures."""
-    family = model.family
-    if family.link != "logit" or not family.is_discrete or family.is_ordinal:
+    if not model.family.counts_successes:
         return
     some, all_ = model.y > 0, model.y < model.trials
     if np.ptp(model.y) == 0 or not all_.any():

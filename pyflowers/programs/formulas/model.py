@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Table
-from pyflowers.data.table import LARGEST_INT, has_order
+from pyflowers.data.table import LARGEST_INT, has_order, number_of
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import design, offset, state_of
 from pyflowers.programs.families import Family
@@ -253,8 +253,9 @@ class Model:
         if family.is_ordinal:
             labels = self.table.labels(name, order="value")
             if name in self.table.levels or not has_order(labels.names):
+                odd = next((x for x in labels.names if np.isnan(number_of(x))), labels.names[0])
                 raise DataError(
-                    f"{self.table.source}: {name} has labels such as {labels.names[0]!r}, but "
+                    f"{self.table.source}: {name} has labels such as {odd!r}, but "
                     "ratings must be whole numbers, with 1 the lowest; number them"
                 )
             if not self.table.is_factor(name):

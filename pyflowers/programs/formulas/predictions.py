@@ -16,11 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.capabilities import Capabilities, Draws, Pointwise, PriorModel
+from pyflowers.programs.capabilities import (
+    Capabilities,
+    Draws,
+    MissingMoment,
+    Pointwise,
+    PriorModel,
+)
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration, PredictionRule
 from pyflowers.programs.families import FloatArray, find_family
-from pyflowers.programs.formulas.checks import check_design
+from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.prediction import Predictor, rows_of
@@ -37,6 +43,7 @@ def capabilities_of(declaration: Declaration) -> Capabilities:
         prior=PriorModel(partial(_draw_prior, family)),
         pointwise=Pointwise(partial(_log_lik, about), partial(_y_rep, about)),
         choices={"N_pointwise": _none},
+        missing_moments=partial(_missing_moments, family),
     )
 
 
@@ -115,7 +122,24 @@ def _check(text: str, family: str, data: Data) -> list[str]:
     # A column with a different name in the declaration is available under both names.
     cells = {name: data.table.cells[theirs] for name, theirs in data.columns.items()}
     table = replace(data.table, cells={**cells, **data.table.cells})
-    return check_design(Model(parse(text), find_family(family), table, {}))
+    model = Model(parse(text), find_family(family), table, {})
+    is_prior = bool(data.values["prior_only"])  # the response is not in the likelihood
+    return [*check_design(model), *([] if is_prior else about_response(model))]
+
+
+def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
+    """Return the moments that the shape of negative binomial counts lacks.
+
+    For large shapes the likelihood tends to that of Poisson counts, which is above 0, so the
+    posterior falls like the prior, shape^(-alpha - 1).
+    """
+    family = find_family(name)
+    if not family.is_discrete or all(each.name != "shape" for each in family.auxiliary):
+        return []
+    alpha = float(data.values["shape_alpha"])
+    what = "mean does not exist" if alpha <= 1 else "variance is infinite"
+    reason = f"its posterior {what}, as that of its prior inv_gamma({alpha:g}, …)"
+    return [MissingMoment("shape", alpha <= 1, reason)] if alpha <= 2 else []
 
 
 def _none(data: Data) -> int:

@@ -315,6 +315,9 @@ def test_ratings_have_an_order():
         text=lambda its: its["rating"].map({1: "low", 2: "mid", 3: "up", 4: "x"})
     )
     frame["ordered"] = pd.Categorical(frame["text"], ["low", "mid", "up", "x"], ordered=True)
+    frame["mixed"] = frame["rating"].astype(str).replace("3", "3+")
+    with pytest.raises(DataError, match=r"mixed has labels such as '3\+'"):
+        Program.from_formula("mixed ~ x", frame, family="cumulative")
     for name in ("text", "ordered"):
         with pytest.raises(
             DataError, match=f"{name} has labels such as .* ratings must be whole numbers"
@@ -555,3 +558,34 @@ def test_the_units_of_covariates_do_not_matter(unit):
     assert fit.verdict.computation.passed
     b = fit.draws["b"].mean(axis=(0, 1)) * unit
     np.testing.assert_allclose(b, [1, -0.5], atol=0.25)
+
+
+@pytest.mark.parametrize("family", ["negbinomial", "zero_inflated_negbinomial"])
+def test_a_shape_that_may_be_infinite_has_no_mean(family):
+    frame = pd.DataFrame({"y": np.random.default_rng(1).poisson(3, 40)})
+    options = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    for alpha, missing in ((0.4, ["mean", "sd"]), (1.5, ["sd"]), (2.5, [])):
+        fit = pyflowers.fit("y ~ 1", frame, family=family, priors={"shape_alpha": alpha}, **options)
+        row = fit.summary().loc["shape"]
+        assert [name for name in ("mean", "sd") if np.isnan(row[name])] == missing
+    gamma = pyflowers.fit("y ~ 1", frame.assign(y=frame.y + 1.0), family="gamma", **options)
+    assert np.isfinite(gamma.summary().loc["shape", ["mean", "sd"]]).all()
+
+
+@pytest.mark.parametrize(
+    ("family", "response", "said"),
+    [
+        ("poisson", "none", "none is 0 in every row, so the data only bound the parameters"),
+        ("bernoulli", "one", "one is 1 in every row"),
+        ("binomial", "four | trials(4)", "four is equal to its trials in every row"),
+        ("binomial", "none | trials(4)", "none is 0 in every row"),
+        ("gaussian", "x", ""),
+    ],
+)
+def test_a_response_with_one_value_is_noted(family, response, said):
+    frame = pd.DataFrame({"none": 0, "one": 1, "four": 4, "x": np.arange(6.0)})
+    options = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    fit = pyflowers.fit(f"{response} ~ 1", frame, family=family, **options)
+    assert said in " ".join(fit.notes)
+    assert ("in every row" in " ".join(fit.notes)) == bool(said)
+    assert "in every row" not in str(pyflowers.prior(fit.program, frame, seed=1))
