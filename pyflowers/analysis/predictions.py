@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from pyflowers import convergence
 from pyflowers.cores import in_order
-from pyflowers.data import Table
+from pyflowers.data import Labels, Table
+from pyflowers.data.table import has_order
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError, DataError, FitError
@@ -235,7 +236,7 @@ def row_sets(
             )
     codes, index = np.zeros(len(table), dtype=np.int64), pd.Index(["all"], name="rows")
     if columns:
-        labels = [table.labels(each, order="value", order_asked=False) for each in columns]
+        labels = [_in_order(table, column) for column in columns]
         several = np.stack([each.codes for each in labels], axis=1)
         different, codes = np.unique(several, axis=0, return_inverse=True)
         texts = [[cell_text(name) for name in its.names] for its in labels]
@@ -260,6 +261,16 @@ def row_sets(
             f"{table.source}: {weights} is 0 in all rows of {which}; leave these rows out"
         )
     return RowSets(index, codes, weight / total[codes])
+
+
+def _in_order(table: Table, column: str) -> Labels:
+    """Return a column as labels: factors in the order of their levels, numbers by value."""
+    found = table.labels(column, order="value", order_asked=False)
+    if has_order(found.names) and column not in table.levels:
+        return found
+    names = sorted(found.names, key=(table.levels.get(column) or sorted(found.names)).index)
+    place = np.array([names.index(name) for name in found.names])
+    return Labels(column, tuple(names), place[found.codes])
 
 
 def in_blocks(
