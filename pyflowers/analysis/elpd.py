@@ -178,8 +178,8 @@ class ModelLoo(ModelElpd):
         The k-hat up to which the estimate can be trusted.
     refitted : array of int
         Observations whose term comes from a refit without them, counted from 0.
-    failed : array of int
-        Observations in `refitted` whose refit failed its diagnostics.
+    failed : tuple of str
+        Observations in `refitted` whose refit failed its diagnostics, such as ``row 2``.
     no_refit : str
         Why observations with a large k-hat were not left out by refits although refits were
         requested.
@@ -210,7 +210,7 @@ class ModelLoo(ModelElpd):
     k_hat: NDArray[np.float64] = field(repr=False)
     good_k: float
     refitted: NDArray[np.int64] = field(repr=False)
-    failed: NDArray[np.int64] = field(repr=False)
+    failed: tuple[str, ...] = field(repr=False)
     no_refit: str
     weight: float
     passed: bool
@@ -320,10 +320,10 @@ class LooComparison(ElpdComparison):
                 f"{name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
                 f"{model.good_k:.2f}, so the model's elpd is likely too high; {remedy}."
             )
-        if model.failed.size:
+        if model.failed:
             sentences.append(
-                f"{name}: {model.failed.size} of {model.refitted.size} refits failed their "
-                f"diagnostics (without observation {first_ten(model.failed + 1)}); {AGAIN}."
+                f"{name}: {len(model.failed)} of {model.refitted.size} refits failed their "
+                f"diagnostics (without {first_ten(model.failed)}); {AGAIN}."
             )
         # The limit allows for the standard error: for a good model with a weak prior, p_loo is
         # about the number of parameters, and exceeds it for half of all data sets.
@@ -487,6 +487,7 @@ def _psis(
     if np.ptp(changes):
         ess = ess_mean(changes.reshape(*log_lik.shape[:2], 1))[0]
         of_draws = num_draws * changes.std() / np.sqrt(ess)
+    is_bad = [not each.passed for each in found]
     errors = [of_draws, *(each.mcse for each in found)]
     names = fit.program.source.blocks.parameters
     num_parameters = len(element_names(fit.posterior))
@@ -500,7 +501,7 @@ def _psis(
         "k_hat": k_hat,
         "good_k": limit,
         "refitted": refitted,
-        "failed": refitted[[not each.passed for each in found]],
+        "failed": tuple(compress((fit.data.row_of(i) for i in rows[refitted]), is_bad)),
         "no_refit": no_refit,
         "passed": not fit.diagnostics.failed,
     }

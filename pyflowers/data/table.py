@@ -141,6 +141,8 @@ class Table(Shown):
     >>> many = table.only(("plant", "flowers")).at(counts > 7)
     >>> len(many), many.where(0)
     (3, 'data/flowers.csv, row 10')
+    >>> print(many.refusal("flowers is 8, more than the 7 that the pot holds; correct it", 0))
+    data/flowers.csv, row 10: flowers is 8, more than the 7 that the pot holds; correct it
 
     Missing values and factors:
 
@@ -205,6 +207,23 @@ class Table(Shown):
             Such as ``data/flowers.csv, row 2``.
         """
         return f"{self.source}, row {self.rows[row]}"
+
+    def refusal(self, sentence: str, row: int | None = None) -> DataError:
+        """Return the error for a sentence about the table.
+
+        Parameters
+        ----------
+        sentence : str
+            What is wrong, and the remedy.
+        row : int, optional
+            Position of the row that is wrong, from 0.
+
+        Returns
+        -------
+        DataError
+            The error, whose message begins with the source and the row's number in it.
+        """
+        return DataError(f"{self.source if row is None else self.where(row)}: {sentence}")
 
     def column(self, name: str) -> NDArray[Any]:
         """Return the cells of a column as they were read.

@@ -40,13 +40,17 @@ _FACTOR_OF_ERROR = re.compile(r"Unable to evaluate factor `(.*?)`\. \[", re.DOTA
 _FACTOR_CALL = re.compile(r"C\(([^(),]+)(?:, ref=(?:'[^']*'|\"[^\"]*\"|[^()]*))?\)(?=\[)")
 
 
+def _refusal(sentence: str, row: int | None = None) -> DataError:
+    return DataError(sentence if row is None else f"observation {row + 1}: {sentence}")
+
+
 def design(
     text: str,
     cells: Mapping[str, Any],
     levels: Mapping[str, Sequence[str]] | None = None,
     *,
     state: Mapping[str, Any] | None = None,
-    refuse: Callable[[str], Exception] = DataError,
+    refuse: Callable[..., Exception] = _refusal,
 ) -> tuple[FloatArray, tuple[str, ...]]:
     """Return the design matrix of a sum of terms, and the names of its columns.
 
@@ -63,7 +67,8 @@ def design(
         Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the rows of the fit, to
         be used again for other rows; see :func:`state_of`. Default: computed from these rows.
     refuse : callable
-        Function that turns a sentence about the data into the exception to raise.
+        Function that returns the exception for a sentence about the data and, if it is about one
+        row, the row's position.
 
     Returns
     -------
@@ -84,9 +89,9 @@ def design(
         names = [show_columns(str(name), quoted) for name in frame.columns]
     bad = np.argwhere(~(np.abs(values) < LARGEST))
     if bad.size:
+        row, column = map(int, bad[0])
         raise refuse(
-            f"observation {bad[0][0] + 1}: {names[bad[0][1]]} is {values[tuple(bad[0])]:g}; "
-            "correct the column, or the term"
+            f"{names[column]} is {values[row, column]:g}; correct the column, or the term", row
         )
     return values, tuple(names)
 
@@ -128,7 +133,7 @@ def offset(
     expression: str,
     cells: Mapping[str, Any],
     *,
-    refuse: Callable[[str], Exception] = DataError,
+    refuse: Callable[..., Exception] = _refusal,
 ) -> FloatArray:
     """Return the values that an offset adds to each row, shape (N,)."""
     values, names = design(f"0 + {expression}", cells, refuse=refuse)
@@ -142,7 +147,7 @@ def _evaluated(
     cells: Mapping[str, Any],
     levels: Mapping[str, Sequence[str]],
     state: Mapping[str, Any],
-    refuse: Callable[[str], Exception],
+    refuse: Callable[..., Exception],
 ) -> Any:
     """Return the columns that formulaic computes from the cells, with their specification."""
     from formulaic import Formula, ModelSpec
@@ -200,7 +205,7 @@ def _refuse_unfit(
     cells: Mapping[str, Any],
     levels: Mapping[str, Sequence[str]],
     state: Mapping[str, Any],
-    refuse: Callable[[str], Exception],
+    refuse: Callable[..., Exception],
 ) -> None:
     """Refuse unsuitable cells, and too many columns, before the columns are computed."""
     num = 0
@@ -218,7 +223,7 @@ def _width(
     cells: Mapping[str, Any],
     levels: Mapping[str, Sequence[str]],
     state: Mapping[str, Any],
-    refuse: Callable[[str], Exception],
+    refuse: Callable[..., Exception],
 ) -> int:
     """Return the largest number of columns that a factor of a term can give."""
     name = quoted.get(expression, expression)

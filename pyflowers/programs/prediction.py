@@ -296,8 +296,7 @@ def _read(read: Callable[[Table], _Found], table: Table) -> _Found:
         text = refusal(table.at(rows[row : row + 1]))
         if not text:
             raise
-        text = re.sub(r"observation 1: ", "", text.removeprefix(f"{table.source}: "))
-        raise DataError(f"{table.where(row)}: {text}") from None
+        raise table.refusal(text.removeprefix(f"{table.source}: "), row) from None
 
 
 def rule_of(program: Program) -> PredictionRule:

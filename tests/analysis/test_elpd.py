@@ -203,7 +203,7 @@ def test_models_whose_rows_differ_are_compared_on_those_that_all_have(tmp_path):
     frame.loc[::5, "z"] = np.nan
     path = tmp_path / "table.csv"
     frame.to_csv(path, index=False)
-    how = {"seed": 1, "engine": "stanli", "chains": 2, "draws": 300, "drop_missing": True}
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "drop_missing": True}
     made = [pyflowers.fit(f"y ~ {column}", path, **how) for column in ("x", "z")]
     for i, each in enumerate(made):
         each.save(tmp_path / str(i))
@@ -274,7 +274,7 @@ def model(name, difference, k_hat=0.1, **changed):
         "good_k": 0.7,
         "terms": np.full(2, (-10 + difference) / 2),
         "refitted": none,
-        "failed": none,
+        "failed": (),
         "no_refit": "",
         "weight": 1.0,
         "passed": True,
@@ -318,9 +318,9 @@ FEW = "b: a large k-hat in a model with few parameters, here 3, points to outlie
             ["b: k-hat of 1 of 500 observations is above 0.70, .*; b has no held_out: decl", FEW],
         ),
         (
-            [model("b", 0, k_hat=0.8, refitted=np.array([0]), failed=np.array([0]))],
+            [model("b", 0, k_hat=0.8, refitted=np.array([0]), failed=("row 2",))],
             500,
-            [r"b: 1 of 1 refits failed their diagnostics \(without observation 1\); refits", FEW],
+            [r"b: 1 of 1 refits failed their diagnostics \(without row 2\); refits", FEW],
         ),
         (
             [model("b", 0, k_hat=0.8, refitted=np.array([0]))],

@@ -224,11 +224,7 @@ class Model:
         cells = {name: self.cells[name] for name in read_terms(terms).columns}
         if read_terms(terms).is_empty:
             return np.ones((len(self.table), 1)), ("Intercept",)
-        return design(terms, cells, refuse=self._refusal)
-
-    def _refusal(self, sentence: str) -> DataError:
-        """Return the error for a sentence about the table."""
-        return DataError(f"{self.table.source}: {sentence}")
+        return design(terms, cells, refuse=self.table.refusal)
 
     @cached_property
     def population_design(self) -> tuple[FloatArray, tuple[str, ...]]:
@@ -243,7 +239,7 @@ class Model:
         values = np.zeros(len(self.table))
         for expression in self.offsets:
             cells = {name: self.cells[name] for name in read_terms(f"0 + {expression}").columns}
-            values = values + offset(expression, cells, refuse=self._refusal)
+            values = values + offset(expression, cells, refuse=self.table.refusal)
         return values
 
     @cached_property
