@@ -771,7 +771,10 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
     ConfigError
         If there is no such column, or it has a single group.
     """
-    by_name = {labels.column: labels for labels in fit.data.labels.values()}
+    # Neither ratings are groups nor the combinations of columns whose rows a formula adds up.
+    cell = fit.data.declaration.data.get("cell") if fit.program.declaration.formula else None
+    others = {fit.data.value, *(its for its in getattr(cell, "labels", {}).values() if ":" in its)}
+    by_name = {its.column: its for name, its in fit.data.labels.items() if name not in others}
     labels = fit.data.by_group if column is None else by_name.get(column)
     if labels is None:
         have = ", ".join(by_name) or "none"

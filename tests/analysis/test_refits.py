@@ -285,6 +285,10 @@ def test_what_cannot_be_left_out_is_refused(own_program):
         hold_out(iid.program, iid.data, np.arange(12))
     with pytest.raises(ConfigError, match=r"no column 'bed' of labels .*groups: --column NAME"):
         leave_one_group_out([iid], column="bed")
+    frame = pd.DataFrame({"a": list("pq") * 9, "g": list("uvw") * 6, "y": [0, 1, 1] * 6})
+    cells = pyflowers.fit("y ~ a + (1 | g)", frame, family="bernoulli", **how)
+    with pytest.raises(ConfigError, match=r"\(it has g\)"):
+        leave_one_group_out([cells], column="a:g")
     one = pyflowers.fit("iid_normal", LECTURE[:4], **how)
     with pytest.raises(ConfigError, match="plant has a single group"):
         leave_one_group_out([one])
