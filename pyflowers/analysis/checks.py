@@ -527,7 +527,8 @@ def _check_cells(
         predictor = Predictor(rule, draws, data.values, rows_of(data))
         (mean,) = predictor.expected()
         (y_rep,) = predictor.family.draw(predictor.linear(), predictor.parameters, rng)
-        sd = np.sqrt((mean * (1 - mean / np.maximum(trials, 1))) @ in_cells)
+        variance = (mean * (1 - mean / np.maximum(trials, 1))) @ in_cells
+        sd = np.maximum(np.sqrt(variance), 1e-9)  # it may be 0 where successes are certain
         basis = np.linalg.qr(sd.mean(axis=0)[:, None] * fitted)[0]
         away = [(y - mean) @ in_cells / sd for y in (data.y, y_rep)]
         rest = [each - each @ basis @ basis.T for each in away]

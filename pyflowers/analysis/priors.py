@@ -341,7 +341,7 @@ def _statistics(
     program: Program, data: Data, y_rep: FloatArray, more: Mapping[str, Function]
 ) -> dict[str, FloatArray]:
     """Return the usual and the requested statistics of implied data, shape (chain, draw)."""
-    may_be_0 = program.counts and data.y.size > 0 and data.labels.get(data.value) is None
+    may_be_0 = program.counts and data.value not in data.labels  # ratings begin at 1
     names = ["mean", "sd", "minimum", "maximum", *(["zeros"] if may_be_0 else [])]
     called = {"zeros": STATISTICS["zeros"].meaning}
     wanted = {called.get(name, name): STATISTICS[name].function for name in names}

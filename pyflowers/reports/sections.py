@@ -386,7 +386,9 @@ def _distributions(fit: Fit) -> list[str]:
     for name, prior in priors.items():
         variable = blocks.parameters.get(name)
         lowest = variable.lowest if variable is not None else None
-        found.append(f"{name} ~ {prior}{'' if lowest is None else f' above {lowest:g}'}")
+        is_of_reals = prior.startswith(("normal", "student_t", "cauchy", "logistic"))
+        is_cut = lowest is not None and (is_of_reals or lowest > 0)
+        found.append(f"{name} ~ {prior}{f' above {lowest:g}' if is_cut else ''}")
     rule = declared.prediction
     return found + [f"{name} ~ {its}" for name, its in (rule.effects.items() if rule else ())]
 
