@@ -301,17 +301,18 @@ def effects(
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
     sets = row_sets(table, by, weights, is_of_fit=new is None)
-    # Each row stays in its group, even if the group's label includes a column that is changed.
-    joined = {name for name in _groups_of(fit) if ":" in name and name not in table.cells}
-    if groups == "data" and joined:
-        own = {name: table.column(name) for name in joined}
-        table = replace(table, cells={**table.cells, **own})
+    joined = [name for name in _groups_of(fit) if ":" in name] if groups == "data" else []
     changes = _changes(fit, table, columns, slopes, step, between)
 
     averages = dict[int, FloatArray]()  # so that a reference level is predicted only once
 
     def average(change: Change, values: NDArray[Any], weight: Any = 1.0) -> FloatArray:
-        changed = replace(table, cells={**table.cells, change.column: values})
+        # A derivative is that of a row in its group; a comparison may move the row to another.
+        own = {name: table.column(name) for name in joined if slopes}
+        changed = replace(table, cells={**table.cells, **own, change.column: values})
+        for name in joined:
+            if change.column in name.split(":") and not slopes:
+                changed = _with_parts(changed, name, change.column)
         try:
             predictor = predictor_of(fit, changed, groups, seed)
         except DataError as error:
@@ -354,6 +355,25 @@ def _labelled(values: FloatArray, index: pd.MultiIndex) -> xr.DataArray:
 
     labels = [", ".join(map(str, each)) for each in index]
     return xr.DataArray(values, {"effect": labels}, ("chain", "draw", "effect"), "effects")
+
+
+def _with_parts(table: Table, name: str, changed: str) -> Table:
+    """Return a table whose joined column is made anew from its parts, one of which has changed."""
+    parts, cells = name.split(":"), dict(table.cells)
+    missing = [part for part in parts if part not in cells and part != changed]
+    if missing:  # the fit kept only the joined column
+        labels = [label.split(":") for label in table.texts(name).tolist()]
+        if any(len(label) != len(parts) for label in labels):
+            raise DataError(
+                f"effects: {name} is a group whose labels contain colons, so {changed} cannot be "
+                "changed in them; give the table as new (--new)"
+            )
+        cells |= {
+            part: np.array([label[parts.index(part)] for label in labels], dtype=object)
+            for part in missing
+        }
+    cells.pop(name, None)
+    return replace(table, cells=cells)
 
 
 def _region(rope: Sequence[float]) -> tuple[float, float]:

@@ -14,8 +14,12 @@ is below 0.005 or above 0.995.
 If rows are grouped, values are also compared with the mean of their own group
 (`dispersion_within`, `sd_within`), because differences between groups would hide how much values
 vary within them. If times are known, values at consecutive times are compared (`autocorrelation`).
-If the program declares a prediction, the curvature along each numeric covariate is checked, which
-shows whether the model bends as the data do (`curvature`).
+If the program declares a prediction, three statistics along each numeric covariate are checked:
+`curvature` shows whether the model bends as the data do, `spread` whether the values vary more in
+one quarter of the rows than in another, and `autocorrelation` whether neighbours along the
+covariate resemble each other. The last two are computed from the residuals of the data, or of
+replicated data, from their least-squares fit by the columns of the design. Like tests of the
+residuals of a regression [5]_, they hardly depend on the parameters.
 
 Successes are compared with their expectation in each cell of the covariates and groups (`cells`),
 because their spread follows from their mean. The statistic
@@ -54,11 +58,16 @@ References
    Journal of Forecasting 4(3), for the randomised PIT.
 .. [4] Gabry, Simpson, Vehtari, Betancourt and Gelman (2019), Visualization in Bayesian workflow,
    JRSS A 182(2), section 5; Vehtari, Simpson, Gelman, Yao and Gabry (2024), JMLR 25(72).
+.. [5] Durbin and Watson (1950), Testing for serial correlation in least squares regression I,
+   Biometrika 37(3/4); Cook and Weisberg (1983), Diagnostics for heteroscedasticity in regression,
+   Biometrika 70(1).
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -111,6 +120,9 @@ these data sets."""
 
 FEWEST_REPLICATES = round(1 / LIMIT)
 """With fewer, a p-value of 0 would be beyond the limit by chance."""
+
+FEWEST_PAIRS = 5
+"""With fewer pairs of neighbours, autocorrelation along a covariate is not checked."""
 
 FEWEST_TRIALS = 5
 """With fewer trials in a cell of the covariates and groups, its successes are not checked."""
@@ -388,8 +400,8 @@ def check(
     positions = evenly(fit.num_chains * fit.num_draws, replicates)
     labels, counts = fit.data.by_group, fit.program.counts
     by_group = Groups.of(labels, fit.data.num_obs, counts)
-    curvatures = _curvatures(fit)
-    wanted = [*find_statistics(statistics, usual := _usual(fit)), *curvatures]
+    wanted = find_statistics(statistics, usual := _usual(fit))
+    along = _along(fit, by_group)
     if 1 < by_group.sizes.size < fit.data.num_obs:
         is_ratio = counts and usual != OF_RATINGS
         name = "dispersion_within" if is_ratio else "sd_within"
@@ -400,14 +412,23 @@ def check(
         if pairs.size:
             lagged = partial(by_group.autocorrelation, pairs=pairs)
             wanted.append(Statistic("autocorrelation", lagged, "autocorrelation at lag 1"))
-    functions = [by_group.means, *(each.function for each in wanted)]
-    means, *values = _of_replicates(functions, replicates_of(fit, positions, rng))
+    functions: list[Function] = [by_group.means, along, *(each.function for each in wanted)]
+    means, of_along, *values = _of_replicates(functions, replicates_of(fit, positions, rng))
     is_all = positions.size == fit.num_chains * fit.num_draws
     shape = (fit.num_chains, fit.num_draws) if is_all else (1, positions.size)
-    limits = {each.name: LIMIT / len(curvatures) for each in curvatures}
+    kinds = Counter(kind for kind, _ in along.names)
     found = [
-        _check(fit, statistic, its, shape, limit=limits.get(statistic.name, LIMIT))
-        for statistic, its in zip(wanted, values, strict=True)
+        _check(fit, statistic, its, shape) for statistic, its in zip(wanted, values, strict=True)
+    ]
+    found += [
+        _check(
+            fit,
+            Statistic(f"{kind}[{x}]", partial(along.one, position=i), f"{kind} along {x}"),
+            of_along[:, i],
+            shape,
+            limit=LIMIT / kinds[kind],
+        )
+        for i, (kind, x) in enumerate(along.names)
     ]
     notes: list[str] = []
     if _is_binary(fit):
@@ -441,28 +462,94 @@ def _usual(fit: Fit) -> tuple[str, ...]:
     return OF_COUNTS if fit.program.counts else OF_MEASUREMENTS
 
 
-def _curvatures(fit: Fit) -> list[Statistic]:
-    """Return the curvature of the observations along each numeric covariate.
+@dataclass(frozen=True, eq=False)
+class Along:
+    """Statistics of data sets along the numeric covariates.
 
-    It is their projection on the part of the covariate's square that is orthogonal to a constant
-    and to the covariate, and so hardly depends on coefficients of a model that is linear in it.
+    Attributes
+    ----------
+    names : tuple of (str, str)
+        The kind of each statistic and its covariate.
+    squares : array, shape (N, ·)
+        For each curvature, the part of the covariate's square that is orthogonal to a constant and
+        to the covariate, so that it hardly depends on the slope.
+    quarters : tuple of array, shape (N, B)
+        For each spread, the averages over the rows in each quarter of the covariate.
+    pairs : tuple of array of int, shape (2, ·)
+        For each autocorrelation, the rows that are neighbours along the covariate.
+    design : array, shape (N, K)
+        An orthonormal basis of the columns that the model fits.
+    groups : Groups
+        The groups, whose means are subtracted before autocorrelations.
     """
+
+    names: tuple[tuple[str, str], ...]
+    squares: FloatArray
+    quarters: tuple[FloatArray, ...]
+    pairs: tuple[NDArray[np.int64], ...]
+    design: FloatArray
+    groups: Groups
+
+    def __call__(self, y: FloatArray) -> FloatArray:
+        """Return all statistics of each data set, shape (R, ·)."""
+        rest = y - y @ self.design @ self.design.T
+        squares = rest**2 / np.maximum((rest**2).mean(axis=1, keepdims=True), 1e-300)
+        spreads = [np.square(squares @ each - 1).mean(axis=1) for each in self.quarters]
+        around = rest - self.groups.means(rest)[:, self.groups.codes] if self.pairs else rest
+        norm = np.maximum((around**2).sum(axis=1), 1e-300)
+        lagged = [(around[:, a] * around[:, b]).sum(axis=1) / norm for a, b in self.pairs]
+        return np.concatenate(
+            [y @ self.squares, *(each[:, None] for each in spreads + lagged)], axis=1
+        )
+
+    def one(self, y: FloatArray, position: int) -> FloatArray:
+        """Return one of the statistics of each data set, shape (R,)."""
+        return np.asarray(self(y)[:, position])
+
+
+def _along(fit: Fit, groups: Groups) -> Along:
+    """Return the statistics along each numeric covariate with at least three different values."""
     from pyflowers.analysis.average_effects import covariates, factor_levels
 
-    table, found = fit.data.table, list[Statistic]()
-    if fit.program.declaration.prediction is None or table is None:
-        return found
-    factors = factor_levels(fit)
-    for column in covariates(fit):
-        if column in factors or len(set(x := table.numbers(column))) < 3:
-            continue
-        z = (x - x.mean()) / x.std()
-        line = np.stack([np.ones_like(z), z], axis=1)
-        square = z**2 - line @ np.linalg.lstsq(line, z**2)[0]
-        if np.linalg.norm(square) > 1e-8 * len(z):
-            function = partial(np.dot, b=square / np.linalg.norm(square))
-            found.append(Statistic(f"curvature[{column}]", function, f"curvature along {column}"))
-    return found
+    table, size = fit.data.table, fit.data.num_obs
+    if groups.sizes.size == size:  # effects of single rows
+        groups = Groups.of(None, size, groups.counts)
+    squares, spreads, pairs, design = {}, {}, {}, np.empty((size, 0))
+    if fit.program.declaration.prediction is not None and table is not None:
+        design, factors = _basis(_design(fit)), factor_levels(fit)
+        for column in covariates(fit):
+            if column in factors or len(set(x := table.numbers(column))) < 3:
+                continue
+            z = (x - x.mean()) / x.std()
+            line = np.stack([np.ones_like(z), z], axis=1)
+            square = z**2 - line @ np.linalg.lstsq(line, z**2)[0]
+            if np.linalg.norm(square) > 1e-8 * size:
+                squares[column] = square / np.linalg.norm(square)
+            if not _is_binary(fit):
+                limits = np.unique(np.quantile(x, [0.25, 0.5, 0.75]))
+                quarter = np.unique(np.searchsorted(limits, x), return_inverse=True)[1]
+                spreads[column] = np.eye(quarter.max() + 1)[quarter] / np.bincount(quarter)
+            order = np.lexsort((x, groups.codes))
+            before, after = order[:-1], order[1:]
+            are_near = groups.codes[before] == groups.codes[after]
+            differ = x[before] != x[after]
+            if (differ | ~are_near).all() and are_near.sum() >= FEWEST_PAIRS:
+                pairs[column] = np.stack([before, after])[:, are_near]
+    kinds = {"curvature": squares, "spread": spreads, "autocorrelation": pairs}
+    return Along(
+        tuple((kind, column) for kind, its in kinds.items() for column in its),
+        np.array(list(squares.values())).reshape(-1, size).T,
+        tuple(spreads.values()),
+        tuple(pairs.values()),
+        design,
+        groups,
+    )
+
+
+def _basis(matrix: FloatArray) -> FloatArray:
+    """Return an orthonormal basis of the columns of a matrix."""
+    left, size, _ = np.linalg.svd(matrix, full_matrices=False)
+    return np.asarray(left[:, size > 1e-8 * size.max(initial=0)])
 
 
 def _of_replicates(
@@ -517,8 +604,7 @@ def _check_cells(
     enough = np.bincount(codes, trials) >= FEWEST_TRIALS
     in_cells = sparse.csr_array((np.ones(len(codes)), (np.arange(len(codes)), codes)))[:, enough]
     means = (in_cells.T @ _design(fit)) / in_cells.sum(axis=0)[:, None]
-    left, size, _ = np.linalg.svd(means, full_matrices=False)
-    fitted = left[:, size > 1e-8 * size.max(initial=0)]
+    fitted = _basis(means)
     if fitted.shape[1] >= enough.sum():  # the model can fit every cell
         return
 
@@ -736,6 +822,9 @@ RATIO_IN_WORDS = 1.5
 SHAPE_Z = 3.0
 """Standard errors by which the mean or spread of PITs must deviate to be reported as the cause."""
 
+FEWEST_FOR_SPLINE = 7
+"""The smallest number of different values of a covariate for which a spline is suggested."""
+
 _MEAN = (
     "see whether pyflowers sensitivity finds a prior far from the data, and if so, set a prior on "
     "the scale of the data (--prior); if not, the program lacks a covariate or an offset"
@@ -763,8 +852,12 @@ _LIMIT = (
     "the program lets values vary too much"
 )
 _CURVE = (
-    "let the mean curve along {covariate}, for example with {square} or bs({quoted}, df=4) in "
-    "the formula, or choose another link or family"
+    "let the mean curve along {covariate}, for example with {square} or {spline} in the "
+    "formula, or choose another link or family"
+)
+_UNEQUAL = (
+    "choose a family whose spread depends on its mean (--family lognormal or --family gamma, if "
+    "all values are above 0), or write a program in which it depends on the covariate"
 )
 _POSITIVE = "all values are above 0: refit with --family lognormal or --family gamma"
 _EXTREME = (
@@ -802,7 +895,18 @@ _WORDS = {
         "let these columns interact (a * b in the formula), or add what else sets the rows apart",
         _CHOSEN,
     ),
-    "curvature": (
+    "spread[]": (
+        "the spread of {values} differs {degree} along {covariate} than",
+        _UNEQUAL,
+        _UNEQUAL,
+    ),
+    "autocorrelation[]": (
+        "{values} resemble their neighbours along {covariate}{within} {degree} than",
+        "let the mean follow {covariate} more closely, for example with {spline} in the formula; "
+        "if it is a time, its errors may depend on each other, which takes a program of your own",
+        "look for what alternates along {covariate}, and add its effect",
+    ),
+    "curvature[]": (
         "the curvature of {values} along {covariate} is {side} than",
         _CURVE,
         _CURVE,
@@ -874,11 +978,11 @@ def of_statistic(
         "time": time,
         "within": within,
         "covariate": (covariate := name.partition("[")[2].removesuffix("]")),
-        "quoted": quote(covariate),
+        "spline": _spline(fit, covariate),
         "square": _square(fit, covariate),
         "order": f"if {time} is not an order in time, do not give it as the time",
     }
-    found, if_larger, if_smaller = _WORDS.get(name.partition("[")[0], (_OTHER, "", ""))
+    found, if_larger, if_smaller = _WORDS.get(re.sub(r"\[.*", "[]", name), (_OTHER, "", ""))
     numbers = [format_number(float(value)) for value in (observed, low, high)]
     shown = "{} {}; replicated {} to {}".format(meaning, *numbers)
     advice = (if_larger if is_larger else if_smaller).format_map(words)
@@ -886,6 +990,14 @@ def of_statistic(
     is_limited = name == "minimum" and observed > 0 > median
     advice = _POSITIVE if is_limited and fit.program.declaration.formula else advice
     return f"{found.format_map(words)} the model predicts ({shown})", _with_start(fit, advice)
+
+
+def _spline(fit: Fit, covariate: str) -> str:
+    """Return a formula's spline along a covariate; a factor if it has few different values."""
+    if not covariate or fit.data.table is None:
+        return ""
+    is_coarse = len(set(fit.data.table.numbers(covariate))) < FEWEST_FOR_SPLINE
+    return f"C({quote(covariate)})" if is_coarse else f"bs({quote(covariate)}, df=4)"
 
 
 def _square(fit: Fit, covariate: str) -> str:
@@ -926,13 +1038,21 @@ def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
         found = f"predictions are too {low}: {above:.0%} of {values} are above their predicted "
         found, advice = f"{found}median", _MEAN
     else:
-        outside = np.mean(np.abs(u - 0.5) > 0.4)
+        outside, far = (float(np.mean(np.abs(u - 0.5) > half)) for half in (0.4, 0.495))
+        has_tails = spread < 0 and far > 0.01 and not fit.program.counts
         found = (
             f"{values} vary {'more' if spread > 0 else 'less'} than the model predicts: "
             f"{outside:.0%} of them are outside the 80% interval predicted for each"
         )
         _, wider, narrower = _WORDS["variance_to_mean" if fit.program.counts else "sd"]
         advice = wider if spread > 0 else narrower
+        if has_tails:
+            found = (
+                f"most of {values} are nearer to their predictions than the model expects, and a "
+                f"few are farther away: {outside:.0%} are outside the 80% interval predicted for "
+                f"each, and {far:.1%} outside the 99% interval"
+            )
+            advice = _TAILS
     return found, _with_start(fit, advice)
 
 
@@ -948,8 +1068,7 @@ def _with_start(fit: Fit, advice: str) -> str:
     is_wider = advice in (_WIDER, _WIDER_COUNTS, _TAILS, _ZEROS)
     if formula is not None:
         if advice in (_NARROWER_COUNTS, _NARROWER_MEASUREMENTS):
-            has_sd = any(each.name == "sigma" for each in find_family(formula.family).auxiliary)
-            return _NARROWER_MEASUREMENTS if has_sd else f"{_NARROWER}choose another family"
+            return f"{_NARROWER}choose another family"
         families = {**_WIDER_FAMILIES, **(_ZEROS_OF_FORMULAS if advice == _ZEROS else {})}
         wider = families.get(formula.family)
         refit = f"refit with {wider}" if wider else _EXTREME

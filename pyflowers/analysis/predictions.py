@@ -10,6 +10,7 @@ are draws from the posterior predictive distribution, so their quantiles give it
 
 from __future__ import annotations
 
+import difflib
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -230,9 +231,11 @@ def row_sets(
             raise ConfigError(f"by and weights take names of columns, got {type(name).__name__}")
     for column in (*columns, *([weights] if weights else [])):
         if is_of_fit and column not in table.cells:
+            near = difflib.get_close_matches(column, table.cells, n=1)
+            hint = f"did you mean {near[0]}? Otherwise " if near else ""
             raise DataError(
-                f"{column}: the fit does not use this column, so it has not kept it; give the "
-                "table as new (--new)"
+                f"{column}: the fit does not use this column, so it has not kept it; {hint}give "
+                "the table as new (--new)"
             )
     codes, index = np.zeros(len(table), dtype=np.int64), pd.Index(["all"], name="rows")
     if columns:

@@ -225,7 +225,7 @@ class Sensitivity(Shown):
             table = table.sort_values(str(table.columns[0]), ascending=False, kind="stable")
         moves = self.moves()
         moved: list[Line] = [
-            "Conclusions that move with the prior's weight, with the change per doubling:",
+            "Numbers that change visibly with the prior's weight, with the change per doubling:",
             in_file(moves, "conclusions.csv"),
         ]
         return [
@@ -281,7 +281,7 @@ class Sensitivity(Shown):
             unknown = int(self.distances["prior"].isna().sum())
             but = f", but {unknown} could not be computed" if unknown else ""
             below = f"every sensitivity is below {THRESHOLD:g}{but}"
-            return f"No conclusion of {self.name} depends on its prior: {below}."
+            return f"The posterior of {self.name} hardly depends on its prior: {below}."
         named = ", ".join(self.sensitive[:4])
         more = f" and {len(self.sensitive) - 4} more" if len(self.sensitive) > 4 else ""
         verb = "depend" if len(self.sensitive) > 1 else "depends"

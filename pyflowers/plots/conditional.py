@@ -68,7 +68,8 @@ def conditional_effects(
         A column with a curve, or with a row next to each level of `column`, for each of its values:
         a factor or a numeric column, with at most 6 levels or different values.
     spread : str, optional
-        A column of groups. The median for each of its labels is drawn as a thin line.
+        A column of groups. The median for each of its labels is drawn as a thin line. Columns with
+        one value in all rows of a label, such as the sex of a person, have this value in its line.
     theme : Theme
         Colours of the figure.
 
@@ -267,7 +268,10 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
         f"{upper_first(_value_name(fit))} over {column}: the median is {low:.3g} at {grid[0]:.3g} "
         f"and {high:.3g} at {grid[-1]:.3g}."
     )
-    return finish(figure, alt, _held(fit, column, *filter(None, [by])))
+    held = _held(fit, column, *filter(None, [by]))
+    if spread is not None:
+        held += f" In its line, each {label(spread)} has its own values of what is constant for it."
+    return finish(figure, alt, held)
 
 
 def _show_all(ax: Axes, y: NDArray[np.float64], medians: NDArray[np.float64]) -> None:
@@ -284,6 +288,7 @@ def _colours(theme: Theme, num: int) -> list[str]:
 
 def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the median curve of each label of a group, with all other groups at their means."""
+    from pyflowers.analysis.average_effects import covariates
     from pyflowers.programs.prediction import group_columns, rule_of
 
     rule = rule_of(fit.program)
@@ -297,15 +302,23 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
             f"got {group!r}"
         )
     index = variables[group]
-    total = next(
-        len(its) for name, its in fit.data.labels.items() if fit.data.name_of(name) == group
-    )
-    labels = np.unique(np.linspace(0, total - 1, min(total, MOST_LABELS)).astype(np.int64))
-    predictor = _predictor(fit, _reference(fit, len(grid), **{column: grid}))
+    its = next(its for name, its in fit.data.labels.items() if fit.data.name_of(name) == group)
+    chosen = np.unique(np.linspace(0, len(its) - 1, min(len(its), MOST_LABELS)).astype(np.int64))
     thin = {name: its[:, :: max(1, its.shape[1] // 200)] for name, its in fit.draws.items()}
-    curves = []
-    for label_ in labels:
-        codes = {**predictor.rows.codes, index: np.full(len(grid), label_)}
+    own = fit.data.table
+    assert own is not None
+    others = [name for name in covariates(fit, offsets=True) if name != column]
+    curves, predictors = [], dict[Any, Any]()  # rows by the values that are the same
+    for code in chosen:
+        there = own.at(np.flatnonzero(its.codes == code))
+        values = {name: there.column(name) for name in others}
+        same = {name: cells[:1] for name, cells in values.items() if len(set(cells.tolist())) == 1}
+        key = tuple((name, str(cells[0])) for name, cells in same.items())
+        if key not in predictors:
+            fixed = {name: np.repeat(cells, len(grid)) for name, cells in same.items()}
+            predictors[key] = _predictor(fit, _reference(fit, len(grid), **{**fixed, column: grid}))
+        predictor = predictors[key]
+        codes = {**predictor.rows.codes, index: np.full(len(grid), code)}
         rows = replace(predictor.rows, codes=codes)
         draws = replace(predictor, rows=rows, draws=thin, varying=index).expected()
         curves.append(np.median(draws, axis=(0, 1)))
@@ -316,13 +329,14 @@ def _held(fit: Fit, *but: str) -> str:
     """Return a note on the columns that are held fixed."""
     from pyflowers.analysis.average_effects import covariates
 
-    others = [name for name in covariates(fit, offsets=True) if name not in but]
+    cells = _reference(fit, 1).cells
+    others = [
+        f"{name} = {value if isinstance(value := cells[name][0], str) else f'{value:.4g}'}"
+        for name in covariates(fit, offsets=True)
+        if name not in but
+    ]
     has_groups = bool(fit.program.declaration.prediction.effects)  # type: ignore[union-attr]
-    fixed = (
-        f"Fixed: {label(', '.join(others), 60)} at the mean or the most frequent value"
-        if others
-        else ""
-    )
+    fixed = f"Fixed: {label(', '.join(others), 90)}" if others else ""
     groups = "effects of groups at their mean" if has_groups else ""
     text = "; ".join(filter(None, (fixed, groups)))
     return f"{text[0].upper()}{text[1:]}." if text else ""

@@ -511,7 +511,7 @@ def moves_table(material: Material) -> tuple[ReportTable | None, int]:
         for (name, parameter, conclusion), *values, ways in moves[:MOST_CONCLUSIONS].itertuples()
     ]
     head = ["Parameter", "Model", "Conclusion", "Posterior", "At 0.8", "At 1.25", "Per doubling"]
-    caption = "Conclusions that move with the prior, with their values at its powers 0.8 and 1.25"
+    caption = "Numbers that change with the prior, with their values at its powers 0.8 and 1.25"
     table = ReportTable(caption, [*head, "Moves"], rows, [1, 2, len(head)])
     return (table if rows else None), len(moves)
 

@@ -433,6 +433,54 @@ def test_curvature_along_a_covariate_is_found_unless_the_model_has_it(family):
     }
 
 
+def test_unequal_spread_and_errors_that_follow_each_other_are_found():
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"t": np.arange(120.0), "w": rng.normal(size=120)})
+    errors, chain = rng.normal(size=120), np.zeros(120)
+    for n in range(1, 120):
+        chain[n] = 0.8 * chain[n - 1] + 0.6 * errors[n]
+    made = {
+        "": errors,
+        "spread[t]": errors * np.where(frame.t < 60, 0.2, 1.0),
+        "autocorrelation[t]": chain,
+    }
+    findings = {}
+    for name, error in made.items():
+        rows = frame.assign(y=0.01 * frame.t + 0.5 * frame.w + error)
+        found = pyflowers.check(pyflowers.fit("y ~ t + w", rows, **FAST))
+        checks = {check.name: check for check in found.checks}
+        assert {"spread[t]", "spread[w]", "autocorrelation[t]", "autocorrelation[w]"} <= set(checks)
+        assert not {"spread[w]", "autocorrelation[w]"} & {check.name for check in found.failed}
+        assert bool(found.failed) == bool(name)
+        if name:
+            assert not checks[name].passed
+            findings[name] = checks[name]
+    assert "the spread of the values of y differs more along t" in findings["spread[t]"].finding
+    one = findings["autocorrelation[t]"]
+    assert "resemble their neighbours along t more than the model" in one.finding
+    assert "bs(t, df=4)" in one.advice
+
+
+def test_neighbours_need_an_order_and_belong_to_one_group():
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"g": np.repeat(list("abcdefgh"), 6), "t": np.tile(np.arange(6.0), 8)})
+    frame["z"], frame["tied"] = rng.normal(size=48), np.tile([0.0, 0.0, 1.0, 1.0, 2.0, 2.0], 8)
+    frame["y"] = frame.t + np.repeat(rng.normal(0, 3, 8), 6) + rng.normal(size=48)
+    found = pyflowers.check(pyflowers.fit("y ~ t + tied + (1 | g)", frame, **FAST))
+    checks = {check.name: check for check in found.checks}
+    assert "autocorrelation[tied]" not in checks
+    # By hand: residuals of the regression, less the mean of each group, in pairs of one group.
+    fixed = np.stack([np.ones(48), frame.t, frame.tied], axis=1)
+    rest = pd.Series(frame.y - fixed @ np.linalg.lstsq(fixed, frame.y)[0])
+    within = rest - rest.groupby(frame.g).transform("mean")
+    pairs = np.flatnonzero(frame.g[1:].to_numpy() == frame.g[:-1].to_numpy())
+    expected = (within[pairs].to_numpy() * within[pairs + 1].to_numpy()).sum() / (within**2).sum()
+    assert checks["autocorrelation[t]"].observed == pytest.approx(expected)
+    quarters = np.searchsorted(np.quantile(frame.t, [0.25, 0.5, 0.75]), frame.t)
+    means = (rest**2).groupby(quarters).mean() / (rest**2).mean()
+    assert checks["spread[t]"].observed == pytest.approx(((means - 1) ** 2).mean())
+
+
 def test_values_0_and_1_and_ratings_have_no_checks_that_cannot_fail():
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"g": list("abcd") * 10, "y": rng.integers(0, 2, 40)})

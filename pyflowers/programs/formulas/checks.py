@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +15,10 @@ from pyflowers.programs.formulas.model import Model
 FEWEST_GROUPS = 5
 MOST_EFFECTS = 10
 """The maximum number of correlated effects of a group term; 10 effects have 45 correlations."""
+
+
+SMALL_SD = 0.02
+"""The standard deviation of a response below which a note advises a smaller unit."""
 
 
 def check_model(model: Model) -> None:
@@ -90,7 +95,14 @@ def _refuse_redundant(model: Model) -> None:
 
 
 def about_response(model: Model) -> list[str]:
-    """Return a note on a response that has the same value in every row."""
+    """Return a note on a response with one value in every row, or in too large a unit."""
+    sd = float(np.std(model.y))
+    if model.family.scale == "y" and 0 < sd < SMALL_SD:
+        factor = 10 ** -math.floor(math.log10(sd))
+        return [
+            f"{model.formula.response} has an sd of {sd:.2g}, but the default priors have scales "
+            f"of at least 2.5, and sampling begins with an sd near 1; multiply it by {factor:g}"
+        ]
     y, of_trials = model.y, model.family.has_trials and model.y.any()
     if len(y) < 2 or np.ptp(y - model.trials if of_trials else y) > 0 or model.family.is_ordinal:
         return []

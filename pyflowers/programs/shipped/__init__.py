@@ -127,6 +127,7 @@ def shipped_program(name: str) -> Program:
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(names)}"
+        hint = "a formula has a ~ after the response" if "=" in name or "+" in name else hint
         raise ConfigError(
             f"no program is named {name!r}; {hint} (your own program is a path that ends in .stan)"
         )
