@@ -46,13 +46,16 @@ _PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z)_"
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
 """Names that a group cannot have: those of other variables in the program, and Stan's keywords."""
 
-KNOWN, KNOWN_WITHIN, WELL_KNOWN = 2.0, 1.0, 10.0
+KNOWN, KNOWN_WITHIN, WELL_KNOWN = 2.0, 1.0, 5.0
 """A term is centred if the 95% lower limit of the variance between its groups is more than this
 many times the squared error of a group's mean.
 
 The second factor is for a term whose groups are nested in those of another term, and the third for
 a term with other groups nested in its groups; see decision 16.
 """
+
+KNOWN_AROUND = 1.5
+"""The factor for the outer groups above which a term nested in them is not centred."""
 
 
 @dataclass(frozen=True)
@@ -327,6 +330,7 @@ class Model:
         """The effects of each group term."""
         found: list[Effects] = []
         spread: list[float] = []
+        known = [self._known(term) for term in self.formula.groups]
         for term in self.formula.groups:
             name = re.sub(r"\W", "_", term.group, flags=re.ASCII).strip("_") or "group"
             if not name[0].isalpha() or re.match(_PREFIXES, name):
@@ -334,18 +338,15 @@ class Model:
             used = _TAKEN | self._priors_of_family | {other.name for other in found}
             while name in used or name.endswith("__"):
                 name = f"{name.rstrip('_')}_group"
-            matrix, effects = self.design(_with_ones(term.effects))
-            means, error = self._means_and_errors(term)
-            around = self._around(term)
-            between = _between(means, error, around)
+            effects = self.design(_with_ones(term.effects))[1]
             centered = self.parametrisations.get(term.group)
             if centered is None:
-                ratio = float(between / np.median(error))
-                ratio = ratio if len(effects) == 1 else self._smallest_ratio(term, matrix, around)
-                least = KNOWN if self._outer(term) is None else KNOWN_WITHIN
+                place = self._outer(term)
+                least = KNOWN if place is None else KNOWN_WITHIN
                 least = WELL_KNOWN if self._inner(term) else least
-                centered = ratio * _lower_limit(len(means) - int(around.max())) > least
-            spread.append(between / len(means))
+                is_free = place is None or known[place][0] < KNOWN_AROUND
+                centered = is_free and known[len(found)][0] > least
+            spread.append(known[len(found)][1])
             found.append(Effects(term, name, effects, bool(centered)))
         # Each coefficient is added to at most one centred term, the one whose mean the data
         # determine least. A term whose groups are nested in those of another term gets no
@@ -377,6 +378,20 @@ class Model:
         """The position of the label of each row, by group."""
         groups = [term.group for term in self.formula.groups]
         return {group: self.table.labels(group).codes for group in groups}
+
+    def _known(self, term: GroupTerm) -> tuple[float, float]:
+        """Return how well the data determine a term's effects, and the variance of their mean.
+
+        The first is the 95% lower limit of the variance between groups over the squared error of a
+        group's mean; for several effects, the smallest.
+        """
+        matrix, effects = self.design(_with_ones(term.effects))
+        means, error = self._means_and_errors(term)
+        around = self._around(term)
+        between = _between(means, error, around)
+        ratio = float(between / np.median(error))
+        ratio = ratio if len(effects) == 1 else self._smallest_ratio(term, matrix, around)
+        return ratio * _lower_limit(len(means) - int(around.max())), between / len(means)
 
     def _outer(self, term: GroupTerm) -> int | None:
         """Return the position of the term with the finest group around a term's groups, or None."""
