@@ -345,6 +345,7 @@ class Model:
                 least = KNOWN if place is None else KNOWN_WITHIN
                 least = WELL_KNOWN if self._inner(term) else least
                 is_free = place is None or known[place][0] < KNOWN_AROUND
+                is_free = is_free and not (len(effects) > 1 and self._has_group_columns(term))
                 centered = is_free and known[len(found)][0] > least
             spread.append(known[len(found)][1])
             found.append(Effects(term, name, effects, bool(centered)))
@@ -392,6 +393,27 @@ class Model:
         ratio = float(between / np.median(error))
         ratio = ratio if len(effects) == 1 else self._smallest_ratio(term, matrix, around)
         return ratio * _lower_limit(len(means) - int(around.max())), between / len(means)
+
+    def _has_group_columns(self, term: GroupTerm) -> bool:
+        """Return whether a population column other than the term's is a sum of them in each group.
+
+        An example is ``days:treated`` for ``(days | subject)``, where each subject has one
+        treatment. With centred effects, its coefficient moves only as fast as all of them together.
+        """
+        matrix, effects = self.design(_with_ones(term.effects))
+        columns, names = self.population_design
+        others = [i for i, name in enumerate(names) if name not in effects]
+        columns = columns[:, others]
+        if self.has_intercept and "Intercept" not in effects:
+            columns = np.hstack([np.ones((len(columns), 1)), columns])
+        rest = np.array(columns)
+        for rows in (
+            pd.Series(self._codes[term.group]).groupby(self._codes[term.group]).indices.values()
+        ):
+            own = np.linalg.lstsq(matrix[rows], columns[rows])[0]
+            rest[rows] -= matrix[rows] @ own
+        size = np.linalg.norm(columns, axis=0)
+        return bool((np.linalg.norm(rest, axis=0) < 1e-8 * size).any())
 
     def _outer(self, term: GroupTerm) -> int | None:
         """Return the position of the term with the finest group around a term's groups, or None."""

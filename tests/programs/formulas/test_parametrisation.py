@@ -97,13 +97,20 @@ def test_of_nested_groups_only_the_variance_within_the_outer_ones_counts():
 
 
 def test_of_nested_terms_at_most_one_is_centred():
-    """Measured on simulated tables: centring both, or the inner one only, costs up to a factor of
-    20 where the outer one is known well (see 0016).
-    """
+    """Centring both, or only the inner one around known groups, is up to 20 times slower (0016)."""
     formula = "y ~ 1 + (1 | site / plot)"
     for sd_site, expected in ((0.3, (False, True)), (1, (False, False)), (4, (True, False))):
         found = centered(formula, nested(sd_site=sd_site))
         assert (found["site"], found["site_plot"]) == expected
+
+
+def test_slopes_whose_differences_a_column_explains_are_not_centred():
+    frame = groups(18, 25, slopes=True)
+    frame["treated"] = frame["g"].isin([f"g{i}" for i in range(9)]).astype(float)
+    assert centered("y ~ x + (x | g)", frame) == {"g": True}
+    assert centered("y ~ x + I(x**2) + (x | g)", frame) == {"g": True}
+    assert centered("y ~ x * treated + (x | g)", frame) == {"g": False}
+    assert centered("y ~ x + treated + (1 | g)", frame) == {"g": True}
 
 
 def test_effects_of_rows_take_up_the_dispersion_of_counts():
