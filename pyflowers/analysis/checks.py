@@ -492,6 +492,8 @@ class Along:
 
     def __call__(self, y: FloatArray) -> FloatArray:
         """Return all statistics of each data set, shape (R, ·)."""
+        if not self.names:
+            return np.empty((len(y), 0))
         rest = y - y @ self.design @ self.design.T
         squares = rest**2 / np.maximum((rest**2).mean(axis=1, keepdims=True), 1e-300)
         spreads = [np.square(squares @ each - 1).mean(axis=1) for each in self.quarters]
