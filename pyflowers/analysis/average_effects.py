@@ -115,6 +115,9 @@ class Effects(Shown):
         The column that weights the rows.
     rope : (float, float) or None
         The ends of the region of practical equivalence, on the scale of the effects.
+    drawn : tuple of str
+        The groups with labels, of the rows or of changed rows, that are not in the fit, so that
+        their effects are drawn from the population.
 
     See Also
     --------
@@ -142,6 +145,7 @@ class Effects(Shown):
     source: str
     weights: str | None = None
     rope: tuple[float, float] | None = None
+    drawn: tuple[str, ...] = ()
 
     @property
     def null(self) -> float:
@@ -185,6 +189,11 @@ class Effects(Shown):
             heading(self.fit.name, self.fit.program.about),
             what,
             in_file(shown.drop(columns=extra), "effects.csv"),
+            *(
+                f"note: some labels of {name} are not in the fit, so their effects are drawn from "
+                "the population"
+                for name in self.drawn
+            ),
             *([] if judged.passed else [judged.line]),
         ]
 
@@ -304,6 +313,7 @@ def effects(
     joined = [name for name in _groups_of(fit) if ":" in name] if groups == "data" else []
     changes = _changes(fit, table, columns, slopes, step, between)
 
+    drawn = dict[str, tuple[str, ...]]()
     averages = dict[int, FloatArray]()  # so that a reference level is predicted only once
 
     def average(change: Change, values: NDArray[Any], weight: Any = 1.0) -> FloatArray:
@@ -317,10 +327,13 @@ def effects(
             predictor = predictor_of(fit, changed, groups, seed)
         except DataError as error:
             predictor_of(fit, table, groups, seed)  # if this succeeds, only the change is to blame
+            if slopes:
+                raise
             raise ConfigError(
                 f"effects: there is no prediction {change.words}; choose other values with step "
                 f"or between ({error})"
             ) from None
+        drawn.update(predictor.new_labels)
         blocks = in_blocks(predictor, Predictor.expected)
         return np.asarray(replace(sets, shares=sets.shares * weight).average(blocks))
 
@@ -347,7 +360,7 @@ def effects(
     index = pd.MultiIndex.from_tuples(names, names=titles)
     draws = _labelled(np.concatenate(made, axis=2), index)
     of = "slope" if slopes else scale
-    return Effects(fit, of, draws, index, tuple(words), rows, weights, region)
+    return Effects(fit, of, draws, index, tuple(words), rows, weights, region, tuple(drawn))
 
 
 def _labelled(values: FloatArray, index: pd.MultiIndex) -> xr.DataArray:

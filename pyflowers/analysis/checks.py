@@ -71,6 +71,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -401,7 +402,7 @@ def check(
     labels, counts = fit.data.by_group, fit.program.counts
     by_group = Groups.of(labels, fit.data.num_obs, counts)
     wanted = find_statistics(statistics, usual := _usual(fit))
-    along = _along(fit, by_group)
+    names, along = _along(fit, by_group)
     if 1 < by_group.sizes.size < fit.data.num_obs:
         is_ratio = counts and usual != OF_RATINGS
         name = "dispersion_within" if is_ratio else "sd_within"
@@ -416,19 +417,14 @@ def check(
     means, of_along, *values = _of_replicates(functions, replicates_of(fit, positions, rng))
     is_all = positions.size == fit.num_chains * fit.num_draws
     shape = (fit.num_chains, fit.num_draws) if is_all else (1, positions.size)
-    kinds = Counter(kind for kind, _ in along.names)
+    y, kinds = fit.data.y[None], Counter(kind for kind, _ in names)
     found = [
-        _check(fit, statistic, its, shape) for statistic, its in zip(wanted, values, strict=True)
+        _check(fit, statistic.name, statistic.meaning, statistic.function(y), its, shape)
+        for statistic, its in zip(wanted, values, strict=True)
     ]
     found += [
-        _check(
-            fit,
-            Statistic(f"{kind}[{x}]", partial(along.one, position=i), f"{kind} along {x}"),
-            of_along[:, i],
-            shape,
-            limit=LIMIT / kinds[kind],
-        )
-        for i, (kind, x) in enumerate(along.names)
+        _check(fit, f"{kind}[{x}]", f"{kind} along {x}", own, its, shape, limit=LIMIT / kinds[kind])
+        for (kind, x), own, its in zip(names, along(y).T, of_along.T, strict=True)
     ]
     notes: list[str] = []
     if _is_binary(fit):
@@ -462,63 +458,21 @@ def _usual(fit: Fit) -> tuple[str, ...]:
     return OF_COUNTS if fit.program.counts else OF_MEASUREMENTS
 
 
-@dataclass(frozen=True, eq=False)
-class Along:
-    """Statistics of data sets along the numeric covariates.
+def _along(fit: Fit, groups: Groups) -> tuple[list[tuple[str, str]], Function]:
+    """Return statistics along each numeric covariate: their kinds and columns, and a function.
 
-    Attributes
-    ----------
-    names : tuple of (str, str)
-        The kind of each statistic and its covariate.
-    squares : array, shape (N, ·)
-        For each curvature, the part of the covariate's square that is orthogonal to a constant and
-        to the covariate, so that it hardly depends on the slope.
-    quarters : tuple of array, shape (N, B)
-        For each spread, the averages over the rows in each quarter of the covariate.
-    pairs : tuple of array of int, shape (2, ·)
-        For each autocorrelation, the rows that are neighbours along the covariate.
-    design : array, shape (N, K)
-        An orthonormal basis of the columns that the model fits.
-    groups : Groups
-        The groups, whose means are subtracted before autocorrelations.
+    The function returns all of them for data sets, shape (R, ·). A curvature is the projection on
+    the part of the covariate's square that is orthogonal to a constant and to the covariate, and so
+    hardly depends on the slope.
     """
-
-    names: tuple[tuple[str, str], ...]
-    squares: FloatArray
-    quarters: tuple[FloatArray, ...]
-    pairs: tuple[NDArray[np.int64], ...]
-    design: FloatArray
-    groups: Groups
-
-    def __call__(self, y: FloatArray) -> FloatArray:
-        """Return all statistics of each data set, shape (R, ·)."""
-        if not self.names:
-            return np.empty((len(y), 0))
-        rest = y - y @ self.design @ self.design.T
-        squares = rest**2 / np.maximum((rest**2).mean(axis=1, keepdims=True), 1e-300)
-        spreads = [np.square(squares @ each - 1).mean(axis=1) for each in self.quarters]
-        around = rest - self.groups.means(rest)[:, self.groups.codes] if self.pairs else rest
-        norm = np.maximum((around**2).sum(axis=1), 1e-300)
-        lagged = [(around[:, a] * around[:, b]).sum(axis=1) / norm for a, b in self.pairs]
-        return np.concatenate(
-            [y @ self.squares, *(each[:, None] for each in spreads + lagged)], axis=1
-        )
-
-    def one(self, y: FloatArray, position: int) -> FloatArray:
-        """Return one of the statistics of each data set, shape (R,)."""
-        return np.asarray(self(y)[:, position])
-
-
-def _along(fit: Fit, groups: Groups) -> Along:
-    """Return the statistics along each numeric covariate with at least three different values."""
     from pyflowers.analysis.average_effects import covariates, factor_levels
 
     table, size = fit.data.table, fit.data.num_obs
     if groups.sizes.size == size:  # effects of single rows
         groups = Groups.of(None, size, groups.counts)
-    squares, spreads, pairs, design = {}, {}, {}, np.empty((size, 0))
+    curves, quarters, pairs = (dict[str, NDArray[Any]]() for _ in range(3))
     if fit.program.declaration.prediction is not None and table is not None:
-        design, factors = _basis(_design(fit)), factor_levels(fit)
+        factors = factor_levels(fit)
         for column in covariates(fit):
             if column in factors or len(set(x := table.numbers(column))) < 3:
                 continue
@@ -526,26 +480,34 @@ def _along(fit: Fit, groups: Groups) -> Along:
             line = np.stack([np.ones_like(z), z], axis=1)
             square = z**2 - line @ np.linalg.lstsq(line, z**2)[0]
             if np.linalg.norm(square) > 1e-8 * size:
-                squares[column] = square / np.linalg.norm(square)
+                curves[column] = square / np.linalg.norm(square)
             if not _is_binary(fit):
                 limits = np.unique(np.quantile(x, [0.25, 0.5, 0.75]))
                 quarter = np.unique(np.searchsorted(limits, x), return_inverse=True)[1]
-                spreads[column] = np.eye(quarter.max() + 1)[quarter] / np.bincount(quarter)
+                quarters[column] = np.eye(quarter.max() + 1)[quarter] / np.bincount(quarter)
             order = np.lexsort((x, groups.codes))
             before, after = order[:-1], order[1:]
-            are_near = groups.codes[before] == groups.codes[after]
-            differ = x[before] != x[after]
-            if (differ | ~are_near).all() and are_near.sum() >= FEWEST_PAIRS:
-                pairs[column] = np.stack([before, after])[:, are_near]
-    kinds = {"curvature": squares, "spread": spreads, "autocorrelation": pairs}
-    return Along(
-        tuple((kind, column) for kind, its in kinds.items() for column in its),
-        np.array(list(squares.values())).reshape(-1, size).T,
-        tuple(spreads.values()),
-        tuple(pairs.values()),
-        design,
-        groups,
-    )
+            same = groups.codes[before] == groups.codes[after]
+            has_order = (x[before] != x[after])[same].all()
+            if has_order and same.sum() >= FEWEST_PAIRS:
+                pairs[column] = np.stack([before, after])[:, same]
+    kinds = {"curvature": curves, "spread": quarters, "autocorrelation": pairs}
+    names = [(kind, column) for kind, its in kinds.items() for column in its]
+    design = _basis(_design(fit)) if quarters or pairs else np.empty((size, 0))
+
+    def along(y: FloatArray) -> FloatArray:
+        rest = y - y @ design @ design.T
+        squares = rest**2 / np.maximum((rest**2).mean(axis=1, keepdims=True), 1e-300)
+        around = rest - groups.means(rest)[:, groups.codes] if pairs else rest
+        norm = np.maximum((around**2).sum(axis=1), 1e-300)
+        found = [
+            *(y @ each for each in curves.values()),
+            *(np.square(squares @ each - 1).mean(axis=1) for each in quarters.values()),
+            *((around[:, a] * around[:, b]).sum(axis=1) / norm for a, b in pairs.values()),
+        ]
+        return np.stack(found, axis=1)
+
+    return names, along if names else lambda y: np.empty((len(y), 0))
 
 
 def _basis(matrix: FloatArray) -> FloatArray:
@@ -564,17 +526,20 @@ def _of_replicates(
 
 def _check(
     fit: Fit,
-    statistic: Statistic,
+    name: str,
+    meaning: str,
+    of_data: FloatArray,
     replicated: FloatArray,
     shape: tuple[int, int],
     who: str = "",
     limit: float = LIMIT,
 ) -> PredictiveCheck:
-    """Return a check with its p-value, Monte Carlo error, finding and advice."""
-    name, meaning = statistic.name, statistic.meaning
-    observed = float(statistic.function(fit.data.y[None])[0])
-    above = (replicated > observed) + 0.5 * (replicated == observed)
-    p = float(above.mean())
+    """Return a check with its p-value, Monte Carlo error, finding and advice.
+
+    `of_data` is the statistic of the data, shape (1,), or, if it depends on the draw, (S,).
+    """
+    above = (replicated > of_data) + 0.5 * (replicated == of_data)
+    p, observed = float(above.mean()), float(np.median(of_data))
     mcse = float(convergence.mcse_mean(above.reshape(*shape, 1))[0]) if 0 < p < 1 else np.nan
     found = PredictiveCheck(name, meaning, p, mcse, observed, replicated, limit=limit)
     if found.passed:
@@ -623,25 +588,21 @@ def _check_cells(
         return np.stack([np.square(each).sum(axis=1) for each in rest], axis=1)[None]
 
     (values,) = _of_replicates([lambda y: y], replicates_of(fit, positions, rng, both))
-    of_data, replicated = values.T
-    above = (replicated > of_data) + 0.5 * (replicated == of_data)
-    p, observed, meaning = float(above.mean()), float(np.median(of_data)), "χ² of the cells"
-    mcse = float(convergence.mcse_mean(above.reshape(*shape, 1))[0]) if 0 < p < 1 else np.nan
-    check = PredictiveCheck("cells", meaning, p, mcse, observed, replicated)
-    words = ("", "")
-    if not check.passed:
-        words = of_statistic(fit, "cells", meaning, observed, replicated, ", ".join(columns))
-    found.append(replace(check, finding=words[0], advice=words[1]))
+    own, its = values.T
+    found.append(_check(fit, "cells", "χ² of the cells", own, its, shape, ", ".join(columns)))
 
 
 def _design(fit: Fit) -> FloatArray:
-    """Return a column of ones, and those of the data that enter the linear predictor."""
+    """Return a column of ones, and the standardised data that enter the linear predictor."""
     rows, rule = rows_of(fit.data), fit.program.declaration.prediction
     assert rule is not None
     names = sorted(names_of(rule) & rows.values.keys() - rows.codes.keys() - {"trials"})
-    columns = [np.atleast_2d(np.asarray(rows.values[name], dtype=float).T) for name in names]
-    columns = [each for each in columns if each.shape[1] == len(rows)]
-    return np.concatenate([np.ones((1, len(rows))), *columns]).T
+    values = [np.atleast_2d(np.asarray(rows.values[name], dtype=float).T) for name in names]
+    columns = [each for each in values if each.shape[1] == len(rows)]
+    matrix = np.concatenate([np.empty((0, len(rows))), *columns]).T
+    matrix = matrix - matrix.mean(axis=0)
+    size = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
+    return np.hstack([np.ones((len(rows), 1)), matrix / size])
 
 
 def _check_groups(
@@ -670,8 +631,8 @@ def _check_groups(
     means = by_group.comparable_means(fit.data.y[None])[0]
     label = labels.names[int(np.argmax(np.abs(means - means.mean())))]
     who = label if labels.are_titles else f"{labels.column} {label}"
-    statistic = Statistic(GROUP_OUTLIER, by_group.outlier, meaning)
-    found.append(_check(fit, statistic, values, shape, who))
+    of_data = by_group.outlier(fit.data.y[None])
+    found.append(_check(fit, GROUP_OUTLIER, meaning, of_data, values, shape, who))
 
 
 def _with_new_groups(

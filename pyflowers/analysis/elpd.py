@@ -487,7 +487,7 @@ def _psis(
     if np.ptp(changes):
         ess = ess_mean(changes.reshape(*log_lik.shape[:2], 1))[0]
         of_draws = num_draws * changes.std() / np.sqrt(ess)
-    is_bad = [not each.passed for each in found]
+    is_bad = np.array([not each.passed for each in found], dtype=bool)
     errors = [of_draws, *(each.mcse for each in found)]
     names = fit.program.source.blocks.parameters
     num_parameters = len(element_names(fit.posterior))
@@ -501,7 +501,9 @@ def _psis(
         "k_hat": k_hat,
         "good_k": limit,
         "refitted": refitted,
-        "failed": tuple(compress((fit.data.row_of(i) for i in rows[refitted]), is_bad)),
+        "failed": tuple(
+            fit.data.where(row).rpartition(", ")[2] for row in rows[refitted[is_bad]].tolist()
+        ),
         "no_refit": no_refit,
         "passed": not fit.diagnostics.failed,
     }
@@ -771,10 +773,11 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
     ConfigError
         If there is no such column, or it has a single group.
     """
-    # Neither ratings are groups nor the combinations of columns whose rows a formula adds up.
-    cell = fit.data.declaration.data.get("cell") if fit.program.declaration.formula else None
-    others = {fit.data.value, *(its for its in getattr(cell, "labels", {}).values() if ":" in its)}
-    by_name = {its.column: its for name, its in fit.data.labels.items() if name not in others}
+    # Ratings are no groups; nor are combinations of columns whose rows a formula adds up.
+    declared = fit.data.declaration
+    cell = getattr(declared.data.get("cell"), "column", "") if declared.formula else ""
+    hidden = {fit.data.value, cell if ":" in cell else ""}
+    by_name = {its.column: its for name, its in fit.data.labels.items() if name not in hidden}
     labels = fit.data.by_group if column is None else by_name.get(column)
     if labels is None:
         have = ", ".join(by_name) or "none"

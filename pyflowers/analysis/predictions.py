@@ -10,7 +10,6 @@ are draws from the posterior predictive distribution, so their quantiles give it
 
 from __future__ import annotations
 
-import difflib
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.programs import Capability
 from pyflowers.programs.declaration import PredictionRule, free_name
 from pyflowers.programs.prediction import GROUPS, Groups, Predictor, read_rows, rows_of, rule_of
+from pyflowers.programs.terms import hint_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -231,15 +231,13 @@ def row_sets(
             raise ConfigError(f"by and weights take names of columns, got {type(name).__name__}")
     for column in (*columns, *([weights] if weights else [])):
         if is_of_fit and column not in table.cells:
-            near = difflib.get_close_matches(column, table.cells, n=1)
-            hint = f"did you mean {near[0]}? Otherwise " if near else ""
             raise DataError(
-                f"{column}: the fit does not use this column, so it has not kept it; {hint}give "
-                "the table as new (--new)"
+                f"{column}: the fit does not use this column, so it has not kept it; give the "
+                f"table as new (--new) ({hint_of(column, table.cells)})"
             )
     codes, index = np.zeros(len(table), dtype=np.int64), pd.Index(["all"], name="rows")
     if columns:
-        labels = [_in_order(table, column) for column in columns]
+        labels = [_by_level(table, column) for column in columns]
         several = np.stack([each.codes for each in labels], axis=1)
         different, codes = np.unique(several, axis=0, return_inverse=True)
         texts = [[cell_text(name) for name in its.names] for its in labels]
@@ -266,7 +264,7 @@ def row_sets(
     return RowSets(index, codes, weight / total[codes])
 
 
-def _in_order(table: Table, column: str) -> Labels:
+def _by_level(table: Table, column: str) -> Labels:
     """Return a column as labels: factors in the order of their levels, numbers by value."""
     found = table.labels(column, order="value", order_asked=False)
     if has_order(found.names) and column not in table.levels:
@@ -434,11 +432,8 @@ class RowPredictions(Shown):
             "population": ", integrated over the population of groups",
         }[self.predictor.groups if self.predictor.rule.effects else "data"]
         new = ", ".join(
-            f"{name} {', '.join(labels[known:][:5])}{', …' if len(labels) > known + 5 else ''}"
-            for name, labels in self.predictor.rows.labels.items()
-            if len(labels) > (known := self.predictor.rows.known[name])
-            and name in self.predictor.group_indices
-            and self.predictor.groups == "data"
+            f"{name} {', '.join(labels[:5])}{', …' if len(labels) > 5 else ''}"
+            for name, labels in self.predictor.new_labels.items()
         )
         family, weights = self.predictor.family, self.weights
         what += OF_TRIALS if family.has_trials and self.kind != "linear" else ""

@@ -215,8 +215,9 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
     dot = style.key("observed", marker=".", ls="", color=theme.data)
     style.legend(figure, [dot, *handles])
     ax.set_xlabel(fitted(_value_name(fit), 4.4))
+    each = "levels" if len(every) == 1 else "combinations"
     alt = (
-        f"{upper_first(_value_name(fit))} at each of {len(levels)} levels of {column}: medians "
+        f"{upper_first(_value_name(fit))} at each of {len(levels)} {each} of {column}: medians "
         f"from {quantiles[2].min():.3g} to {quantiles[2].max():.3g}."
     )
     return finish(figure, alt, _held(fit, *every), note)
@@ -329,9 +330,11 @@ def _held(fit: Fit, *but: str) -> str:
     """Return a note on the columns that are held fixed."""
     from pyflowers.analysis.average_effects import covariates
 
-    cells = _reference(fit, 1).cells
+    row, own = _reference(fit, 1), fit.data.table
+    assert own is not None
     others = [
-        f"{name} = {value if isinstance(value := cells[name][0], str) else f'{value:.4g}'}"
+        f"{name} = "
+        + (row.texts(name)[0] if own.is_factor(name) else f"{row.numbers(name)[0]:.4g}")
         for name in covariates(fit, offsets=True)
         if name not in but
     ]

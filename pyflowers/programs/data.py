@@ -79,8 +79,6 @@ class Data(Shown):
     [5, 1, 5, 14, 3, 19, 1, 1, 4, 22]
     >>> data.where(0)
     'examples/pumps/pumps.csv, row 2'
-    >>> data.row_of(0)
-    'row 2'
     >>> data.at(np.array([9, 0]))["y"].tolist()
     [22, 5]
 
@@ -311,22 +309,7 @@ class Data(Shown):
         str
             Such as ``data/flowers.csv, row 2``, or ``the mapping, value 0`` without a table.
         """
-        return f"{self.table.source if self.table is not None else self.source}, {self.row_of(row)}"
-
-    def row_of(self, row: int) -> str:
-        """Return the place of an observation without the source, such as ``row 2``.
-
-        Parameters
-        ----------
-        row : int
-            Position of the observation, from 0.
-
-        Returns
-        -------
-        str
-            The number of the row in the table, or ``value 0`` without a table.
-        """
-        return f"row {self.table.rows[row]}" if self.table is not None else f"value {row}"
+        return self.table.where(row) if self.table is not None else f"{self.source}, value {row}"
 
 
 def read_data(

@@ -204,15 +204,17 @@ def read_rows(
     for column, name in names.items():
         _refuse_missing(table, name, column in of_groups.keys() - {*without.columns})
     given, wanted = table, tuple(names[column] for column in _columns(declared))
-    if new is not None:
-        table = _with_labels_of(data, table, of_groups.keys() & names.keys())
-        table = table.without_missing(wanted, drop=False, option="")
-    _refuse_text(table, data, declared)
     levels = {
         data.name_of(column): tuple(its)
         for column, its in every.levels.items()
         if data.table.is_factor(data.name_of(column))
     }
+    if new is not None:
+        table = _with_labels_of(data, table, of_groups.keys() & names.keys())
+        # A label of the fit, such as None, is a label in every row of this table, too.
+        of_fit = {its.column: its.names for its in data.labels.values()} | levels
+        replace(table, levels=of_fit).without_missing(wanted, drop=False, option="")
+    _refuse_text(table, data, declared)
     blocks = program.source.blocks.data
 
     def read(part: Table) -> tuple[Rows, dict[str, Any]]:
@@ -470,6 +472,16 @@ class Predictor:
     def group_indices(self) -> list[str]:
         """The index variables of the labels that have effects."""
         return [index for name, index in _indices(self.rule) if name in self.rule.effects]
+
+    @property
+    def new_labels(self) -> dict[str, tuple[str, ...]]:
+        """The labels that are not in the fit, whose effects are drawn, by index variable."""
+        of_groups = self.group_indices if self.groups == "data" else []
+        found = {
+            name: self.rows.labels.get(name, ())[self.rows.known.get(name, 0) :]
+            for name in of_groups
+        }
+        return {name: labels for name, labels in found.items() if labels}
 
     @property
     def lead(self) -> tuple[int, int]:

@@ -928,12 +928,10 @@ class Program(Shown):
             A clause for the verdict, with the options that change the hyperparameters.
         """
         y = data.y
-        seen = f"the values of {data.value_name} have mean {y.mean():.4g} and sd {y.std():.3g}; "
-        rule = self.declaration.prediction
-        is_in_unit = rule is None or find_family(rule.family).link == "identity"
-        advice = (
-            seen if y.size and is_in_unit else ""
-        ) + "choose a prior from what is known beforehand"
+        rule, advice = self.declaration.prediction, "choose a prior from what is known beforehand"
+        if y.size and (rule is None or find_family(rule.family).link == "identity"):
+            seen = f"have mean {y.mean():.4g} and sd {y.std():.3g}"
+            advice = f"the values of {data.value_name} {seen}; {advice}"
         suggested, names = self.python.priors_on_scale(data), self._hyperparameters(parameter)
         if suggested.keys() & names:
             options = " ".join(f"--prior {name}={value:g}" for name, value in suggested.items())

@@ -398,7 +398,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     if name not in FUNCTIONS:
         near = difflib.get_close_matches(name.lower(), (*FUNCTIONS, "offset"), n=1)
         hint = f"did you mean {near[0]}?" if near else "make its values a column of the table"
-        hint = "write C(...)" if name in ("factor", "as.factor", "ordered") else hint
+        hint = "write C(...)" if name in ("factor", "ordered") else hint
         raise ConfigError(
             f"{where}{name}() is not one of the functions that terms can use: "
             f"{', '.join(FUNCTIONS)} and offset; {hint}"

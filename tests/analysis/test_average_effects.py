@@ -260,6 +260,8 @@ def test_scales_need_what_they_compare():
         pyflowers.effects(fit_of("y ~ 1 + offset(x) + (1 | site)"))
     with pytest.raises(ConfigError, match=f"{none}add a covariate to the model"):
         pyflowers.effects(fit_of("y ~ 1"))
+    with pytest.raises(DataError, match=r"sexx: the fit does not use .*did you mean sex\?"):
+        pyflowers.effects(fit_of("y ~ x + sex"), by="sexx")
     with pytest.raises(DataError, match=r"colour: the fit does not use this column.*--new"):
         pyflowers.effects(fit_of("y ~ x"), by="colour")
     # A spline is not defined beyond the data.
@@ -552,12 +554,60 @@ def test_ratings_with_other_numbers_are_named_so_and_have_no_ratios():
     fit = pyflowers.fit("pain ~ x", frame, family="cumulative", **FAST)
     for found in (pyflowers.predict(fit), pyflowers.effects(fit, "x")):
         assert "expected pain (numbered 1 to 4)" in str(found)
+    implied = str(pyflowers.prior(fit.program, frame, seed=1))
+    assert "pain (numbered 1 to 4) in each draw" in implied
+    assert "share of zeros" not in implied
     with pytest.raises(ConfigError, match="'ratio' has no meaning for ratings"):
         pyflowers.effects(fit, "x", scale="ratio")
     plain = pyflowers.fit(
         "pain ~ x", frame.assign(pain=frame.pain // 10 + 1), family="cumulative", **FAST
     )
     assert plain.data.value_name == "pain"
+
+
+def test_a_level_called_none_is_a_level_in_every_table(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"bags": np.repeat(["None", "Driver", "Both"], 20)})
+    frame["x"], frame["y"] = rng.normal(size=60), rng.normal(size=60) + (frame.bags == "None")
+    frame.to_csv(tmp_path / "cars.csv", index=False)
+    alone = pd.DataFrame({"bags": ["None"], "x": [0.0]})
+    for formula in ("y ~ x + bags", "y ~ x + (1 | bags)"):
+        fit = pyflowers.fit(formula, tmp_path / "cars.csv", **FAST)
+        both = pd.concat([alone, alone.assign(bags="Both")])
+        one, two = (pyflowers.predict(fit, its).draws()[..., 0] for its in (alone, both))
+        np.testing.assert_allclose(one, two)
+        assert plots.conditional_effects(fit, "x")
+    changes = pyflowers.effects(
+        pyflowers.fit("y ~ x + bags", tmp_path / "cars.csv", **FAST), "bags"
+    )
+    assert [change for _, change in changes.index] == ["Driver - Both", "None - Both"]
+    with pytest.raises(DataError, match="lacks bags"):
+        pyflowers.predict(fit, alone.assign(bags="NA"))
+
+
+def test_effects_of_groups_that_are_not_in_the_fit_are_noted():
+    frame = FRAME.assign(half=np.where(FRAME.dose == "low", 0, np.arange(NUM) % 2))
+    fit = fit_of("y ~ dose + (1 | dose:half)", frame=frame)
+    found = pyflowers.effects(fit, "dose")
+    assert found.drawn == ("dose_half",)
+    assert "note: some labels of dose_half are not in the fit" in str(found)
+    whole = fit_of("y ~ dose + (1 | site)")
+    assert "note:" not in str(pyflowers.effects(whole, "dose"))
+
+
+def test_the_line_of_a_label_has_its_own_sex():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"g": np.repeat(list("abcdef"), 10), "x": np.tile(np.arange(10.0), 6)})
+    frame["sex"] = np.where(frame.g < "c", "f", "m")
+    frame["y"] = frame.x + 20 * (frame.sex == "m") + rng.normal(size=60)
+    fit = pyflowers.fit("y ~ x * sex + (1 | g)", frame, **FAST)
+    figure = plots.conditional_effects(fit, "x", spread="g")
+    lines = [line for line in figure.axes[0].lines if line.get_linewidth() == 0.6]
+    ends = pd.DataFrame({"g": list("abcdef"), "x": 0.0, "sex": list("ffmmmm")})
+    expected = pyflowers.predict(fit, ends).table()["median"]
+    drawn = [line.get_ydata()[0] for line in lines]
+    np.testing.assert_allclose(drawn, expected, atol=0.05)
+    assert "Fixed: sex = m; effects of groups at their mean. In its line" in plots.alt_text(figure)
 
 
 def test_the_curve_of_two_factors_has_a_row_for_each_combination():

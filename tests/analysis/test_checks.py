@@ -610,6 +610,40 @@ def test_the_advice_suits_the_family_and_the_values():
     assert "as in a matched case-control study" in advice
 
 
+def test_heavy_tails_are_named_and_not_blamed_on_the_prior_of_the_sd():
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame({"x": rng.normal(size=600)})
+    frame["y"] = frame.x + rng.standard_t(2, 600)
+    found = pyflowers.check(pyflowers.fit("y ~ x", frame, **FAST))
+    (pits,) = (check for check in found.checks if check.name == "loo_pit")
+    u = found.pit.values
+    outside, far = np.mean(np.abs(u - 0.5) > 0.4), np.mean(np.abs(u - 0.5) > 0.495)
+    assert outside < 0.2
+    assert far > 0.01
+    assert f"{outside:.0%} are outside the 80% interval" in pits.finding
+    assert f"{far:.1%} outside the 99% interval" in pits.finding
+    assert pits.advice == "refit with --family student"
+
+
+def test_a_quantile_near_an_end_has_its_decimals():
+    """No share of the values "lies below their predicted 100% quantile"."""
+    fit = pyflowers.fit("y ~ 1", pd.DataFrame({"y": np.arange(9.0)}), **FAST)
+    u = np.concatenate([np.linspace(0.0, 1, 900), np.full(30, 0.9971)])
+    pit = LooPit(u, np.arange(930), 930, 4000, np.zeros(930), 0.7)
+    found, _ = checks.of_pits(fit, pit)
+    assert "100% quantile" not in found
+    assert re.search(r"below their predicted 99\.\d\d% quantile", found)
+
+
+def test_a_factor_is_suggested_for_a_covariate_with_few_values():
+    rng = np.random.default_rng(9)
+    frame = pd.DataFrame({"dose": np.tile([0.5, 1.0, 2.0], 40)})
+    frame["y"] = -((frame.dose - 1) ** 2) * 9 + rng.normal(size=120)
+    advice = advice_of("y ~ dose", frame, None, "curvature[dose]")
+    assert "C(dose)" in advice
+    assert "bs(" not in advice
+
+
 def test_the_seed_repeats_a_check():
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
     first, again, other = (pyflowers.check(fit, seed=seed).table() for seed in (1, 1, 2))

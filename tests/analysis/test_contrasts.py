@@ -227,3 +227,8 @@ def test_rows_are_named_by_labels_as_they_are_written(labels, written, tmp_path)
             for label in written or labels
         ]
         np.testing.assert_allclose(found, 5.0 * np.arange(num), atol=0.5)
+
+
+def test_a_list_of_expressions_is_refused_in_a_sentence(fit):
+    with pytest.raises(ConfigError, match=r"an expression must be text, got \['mu'\]"):
+        pyflowers.contrast(fit, ["mu"])

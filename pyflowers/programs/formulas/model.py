@@ -331,7 +331,7 @@ class Model:
         found: list[Effects] = []
         spread: list[float] = []
         known = [self._known(term) for term in self.formula.groups]
-        for term in self.formula.groups:
+        for term, (ratio, variance) in zip(self.formula.groups, known, strict=True):
             name = re.sub(r"\W", "_", term.group, flags=re.ASCII).strip("_") or "group"
             if not name[0].isalpha() or re.match(_PREFIXES, name):
                 name = f"group_{name}"
@@ -344,10 +344,10 @@ class Model:
                 place = self._outer(term)
                 least = KNOWN if place is None else KNOWN_WITHIN
                 least = WELL_KNOWN if self._inner(term) else least
-                is_free = place is None or known[place][0] < KNOWN_AROUND
-                is_free = is_free and not (len(effects) > 1 and self._has_group_columns(term))
-                centered = is_free and known[len(found)][0] > least
-            spread.append(known[len(found)][1])
+                is_around = place is not None and known[place][0] >= KNOWN_AROUND
+                is_explained = len(effects) > 1 and self._has_group_columns(term)
+                centered = ratio > least and not is_around and not is_explained
+            spread.append(variance)
             found.append(Effects(term, name, effects, bool(centered)))
         # Each coefficient is added to at most one centred term, the one whose mean the data
         # determine least. A term whose groups are nested in those of another term gets no
@@ -407,9 +407,8 @@ class Model:
         if self.has_intercept and "Intercept" not in effects:
             columns = np.hstack([np.ones((len(columns), 1)), columns])
         rest = np.array(columns)
-        for rows in (
-            pd.Series(self._codes[term.group]).groupby(self._codes[term.group]).indices.values()
-        ):
+        codes = self._codes[term.group]
+        for rows in pd.Series(codes).groupby(codes).indices.values():
             own = np.linalg.lstsq(matrix[rows], columns[rows])[0]
             rest[rows] -= matrix[rows] @ own
         size = np.linalg.norm(columns, axis=0)

@@ -237,6 +237,8 @@ BAD = [
     ("y ~ C(f, ref=a)", "", "is a number, or a level in quotes; correct C(f, ref=a)"),
     ("y ~ C(same)", "", "same is 5 in every row; leave it out"),
     ("y ~ I(x * 1e99)", "", "1e+99 in I(x * 1e+99) is too large; use a number up to 1e15"),
+    ("y ~ factor(f)", "", "factor() is not one of the functions that terms can use: log"),
+    ("y ~ factor(f)", "", "offset; write C(...)"),
     ("y ~ offset(3)", "", "offset(3) names no column; give it one"),
     ("y ~ offset(log(zero))", "", "the data frame, row 1: log(zero) is -inf; correct the"),
     ("signed ~ x", "poisson", "row 1: signed is -3, but for family poisson it cannot be negative"),

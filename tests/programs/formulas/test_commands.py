@@ -589,3 +589,23 @@ def test_a_response_with_one_value_is_noted(family, response, said):
     assert said in " ".join(fit.notes)
     assert ("in every row" in " ".join(fit.notes)) == bool(said)
     assert "in every row" not in str(pyflowers.prior(fit.program, frame, seed=1))
+
+
+def test_a_response_in_too_large_a_unit_is_noted_with_a_factor():
+    frame = pd.DataFrame({"y": np.random.default_rng(1).normal(size=30)})
+    options = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    for unit, said in ((1e-5, "the default priors have scales of at least 2.5"), (0.1, "")):
+        fit = pyflowers.fit("y ~ 1", frame * unit, **options)
+        assert said in " ".join(fit.notes)
+        assert bool(fit.notes) == bool(said)
+        if said:
+            factor = float(fit.notes[0].rpartition(" by ")[2])
+            assert 1 <= factor * float((frame.y * unit).std(ddof=0)) < 10
+
+
+def test_the_advice_on_a_prior_of_a_log_rate_does_not_quote_the_mean_of_counts():
+    frame = pd.DataFrame({"x": np.arange(40.0) / 20, "y": np.arange(40) ** 2})
+    options = {"seed": 1, "engine": "stanli", "priors": {"b_scale": 0.05}}
+    fit = pyflowers.fit("y ~ x", frame, family="poisson", **options)
+    (check,) = (each for each in fit.verdict.prior.failed if "b[x]" in each.finding)
+    assert check.advice.startswith("choose a prior from what is known beforehand, with --prior")
