@@ -1,9 +1,10 @@
 """The calibrations behind ``scripts/calibration``: figures, tables and digests for the docs.
 
 Each of three programs is calibrated with each engine, for the lecture's design and under proper
-priors. The folder of results holds the fits, so that a stopped run can be resumed.
+priors, and the programs of formulas, one for each family, with the interpreter. The folder of
+results holds the fits, so that a stopped run can be resumed.
 
-Usage: ``calibrations.py [--sims N] [--workers N] [--results DIR] [ENGINE...]``
+Usage: ``calibrations.py [--sims N] [--workers N] [--results DIR] [ENGINE... | formulas]``
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import platform
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 import pyflowers
@@ -28,29 +30,83 @@ PRIORS: dict[str, dict[str, float]] = {
 }
 ENGINES = ("stanli", "cmdstan")
 OPTIONS = {"adapt_delta": 0.95}
+
+SHAPE: dict[str, float] = {"shape_alpha": 5, "shape_beta": 10}
+ZEROS: dict[str, float] = {"zi_alpha": 2, "zi_beta": 4}
+FAMILIES: dict[str, dict[str, float]] = {
+    "gaussian": {"sigma_scale": 1},
+    "student": {"sigma_scale": 1},
+    "lognormal": {"sigma_scale": 0.3},
+    "gamma": SHAPE,
+    "beta": {"phi_alpha": 8, "phi_beta": 0.8},
+    "bernoulli": {},
+    "binomial": {},
+    "poisson": {},
+    "negbinomial": SHAPE,
+    "zero_inflated_poisson": ZEROS,
+    "zero_inflated_negbinomial": {**SHAPE, **ZEROS},
+    "cumulative": {"threshold_scale": 1},
+}
+"""The families, and priors of their parameters under which simulated responses can be fitted."""
+
+EFFECTS = {"b_scale[x]": 0.5, "sd_g_scale": 0.2}
+INTERCEPT = {"Intercept_location": 1, "Intercept_scale": 0.2}
+RESPONSES = {"beta": "share", "bernoulli": "bit", "binomial": "y | trials(8)"}
+OF_FORMULAS = {**OPTIONS, "chains": 2, "warmup": 500, "draws": 500}
+SIMS_OF_FORMULAS = 300
 SEED = 1
 DPI = 110
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FOLDER = DOCS / "calibration"
-RUNS = FOLDER / "runs.csv"
+RUNS, FORMULAS = FOLDER / "runs.csv", FOLDER / "formulas.csv"
 BEGIN, END = "<!-- begin: scripts/calibration -->\n", "<!-- end -->\n"
 
 
 def main() -> None:
     """Run the requested calibrations, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("engines", nargs="*", metavar="ENGINE", help=f"any of {', '.join(ENGINES)}")
-    parser.add_argument("--sims", type=int, default=1000)
+    parser.add_argument(
+        "engines", nargs="*", metavar="ENGINE", help=f"any of {', '.join(ENGINES)}, formulas"
+    )
+    parser.add_argument("--sims", type=int)
     parser.add_argument("--workers", type=int)
     parser.add_argument("--results", type=Path, default=Path("results/calibration"))
     given = parser.parse_args()
     made_at = commit()
-    for engine in given.engines or ENGINES:
-        for name in PRIORS:
+    for engine in given.engines or (*ENGINES, "formulas"):
+        for name in FAMILIES if engine == "formulas" else PRIORS:
             out = given.results / f"{engine}-{name}"
-            note(engine, calibrated(name, engine, given.sims, given.workers, out), made_at)
+            if engine == "formulas":
+                found = of_family(name, given.sims or SIMS_OF_FORMULAS, given.workers, out)
+                note(FORMULAS, "stanli", found, made_at, family=name)
+            else:
+                found = calibrated(name, engine, given.sims or 1000, given.workers, out)
+                draw(engine, found)
+                note(RUNS, engine, found, made_at)
+            print(f"{name}, {engine}: {found}")
             write_page()
+
+
+def of_family(name: str, sims: int, workers: int | None, out: Path) -> Calibration:
+    """Calibrate the program of a formula with a group; for gaussian, with correlated effects."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "g": np.repeat(list("abcdefghij"), 6)})
+    frame["y"] = rng.integers(1, 5, 60)
+    frame["bit"], frame["share"] = frame["y"] % 2, frame["y"] / 6
+    group = "(x | g)" if name == "gaussian" else "(1 | g)"
+    formula = f"{RESPONSES.get(name, 'y')} ~ x + {group}"
+    return pyflowers.sbc(
+        pyflowers.Program.from_formula(formula, frame, family=name),
+        frame,
+        out=out,
+        sims=sims,
+        seed=SEED,
+        priors={**EFFECTS, **({} if name == "cumulative" else INTERCEPT), **FAMILIES[name]},
+        options=OF_FORMULAS,
+        engine="stanli",
+        workers=workers,
+    )
 
 
 def calibrated(name: str, engine: str, sims: int, workers: int | None, out: Path) -> Calibration:
@@ -82,17 +138,20 @@ def commit() -> str:
     return done.stdout.strip()
 
 
-def note(engine: str, found: Calibration, made_at: str) -> None:
-    """Write the figure and the table of one calibration, and its row in the list of all."""
+def draw(engine: str, found: Calibration) -> None:
+    """Write the figure and the table of one calibration."""
     FOLDER.mkdir(exist_ok=True)
     stem = f"{found.name}-{engine}"
-    table = found.table()
-    table.to_csv(FOLDER / f"{stem}.csv", float_format="%.4g")
+    found.table().to_csv(FOLDER / f"{stem}.csv", float_format="%.4g")
     figure_of(found).savefig(FOLDER / f"{stem}.png", dpi=DPI)
-    ledger = found.batch.ledger()
+
+
+def note(path: Path, engine: str, found: Calibration, made_at: str, family: str = "") -> None:
+    """Write the row of one calibration in a list of them."""
+    table, ledger = found.table(), found.batch.ledger()
     worst = str(table["p_value"].idxmin())
     row = {
-        "program": found.name,
+        "program": family or found.name,
         "engine": engine,
         "fits": found.num_fits,
         "failed": len(found.batch.failures),
@@ -106,11 +165,10 @@ def note(engine: str, found: Calibration, made_at: str) -> None:
         "commit": made_at,
         "sha256": digest(found),
     }
-    runs = pd.read_csv(RUNS, dtype=str) if RUNS.exists() else pd.DataFrame(columns=list(row))
-    others = runs[(runs["program"] != found.name) | (runs["engine"] != engine)]
+    runs = pd.read_csv(path, dtype=str) if path.exists() else pd.DataFrame(columns=list(row))
+    others = runs[(runs["program"] != row["program"]) | (runs["engine"] != engine)]
     runs = pd.concat([others, pd.DataFrame([row]).astype(str)], ignore_index=True)
-    runs.sort_values(["program", "engine"]).to_csv(RUNS, index=False)
-    print(f"{found.name}, {engine}: {found}")
+    runs.sort_values(["program", "engine"]).to_csv(path, index=False)
 
 
 def write_page() -> None:
@@ -125,7 +183,27 @@ def write_page() -> None:
 def generated() -> str:
     """Return the tables, the digests and the figures as Markdown."""
     runs = pd.read_csv(RUNS, dtype=str)
-    lines = [
+    lines = rows_of(runs)
+    if FORMULAS.exists():
+        lines += [
+            *("", "## Programs of formulas", ""),
+            "For each family, the program of the formula `y ~ x + (1 | g)`, or `y ~ x + (x | g)` "
+            "for gaussian,",
+            f"with 10 groups of 6 rows, {OF_FORMULAS['chains']} chains of {OF_FORMULAS['draws']} "
+            "draws, and priors under which the simulated",
+            "responses can be fitted; they are in `scripts/calibrations.py`.",
+            *("", *rows_of(pd.read_csv(FORMULAS, dtype=str)), "", "## Figures"),
+        ]
+    for run in runs.itertuples():
+        stem = f"{run.program}-{run.engine}"
+        lines += ["", f"![Ranks of {run.program} by {run.engine}](calibration/{stem}.png)"]
+        lines += ["", f"[Every quantity of {run.program} by {run.engine}](calibration/{stem}.csv)"]
+    return "\n".join(lines) + "\n"
+
+
+def rows_of(runs: pd.DataFrame) -> list[str]:
+    """Return the table of a list of calibrations, and their digests."""
+    return [
         "| program | engine | fits | failed | doubtful | outside the band | smallest p |",
         "|---|---|--:|--:|--:|--:|---|",
         *(
@@ -143,11 +221,6 @@ def generated() -> str:
         ),
         "```",
     ]
-    for run in runs.itertuples():
-        stem = f"{run.program}-{run.engine}"
-        lines += ["", f"![Ranks of {run.program} by {run.engine}](calibration/{stem}.png)"]
-        lines += ["", f"[Every quantity of {run.program} by {run.engine}](calibration/{stem}.csv)"]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Families of response distributions; each is a module with a `FAMILY`, in Stan and in NumPy.
 
-A module that is added here becomes a family with its name. Other code changes only for an auxiliary
-parameter with a new name (``_OF_PROGRAM`` in ``formulas/model.py``) or a new prior (``_PRIORS`` in
-``formulas/predictions.py``).
+A module that is added here becomes a family with its name. Other code changes only for a kind of
+prior that no family has yet (``_PRIORS`` in ``formulas/predictions.py``).
 """
 
 from __future__ import annotations

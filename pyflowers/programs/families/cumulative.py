@@ -34,24 +34,15 @@ def _mean(eta: FloatArray, values: Values) -> FloatArray:
     return np.asarray(1.0 + above.sum(axis=0))
 
 
-# Stan has ordered_logistic_rng, but the interpreter does not.
-_RATING = """
-int rating_rng(real eta, vector threshold) {
-  real latent = logistic_rng(eta, 1);
-  int rating = 1;
-  for (j in 1 : num_elements(threshold)) {
-    rating += latent > threshold[j];
-  }
-  return rating;
-}"""
-
 FAMILY = Family(
     name="cumulative",
     equation="logit P({y} <= j) = threshold[j] - eta",
     link="logit",
     response="array[N] int<lower=1, upper=J>",
     stan="ordered_logistic({eta}, threshold)",
-    rng="rating_rng({eta}, threshold)",
+    # Stan has ordered_logistic_rng, but the interpreter does not. The rating is one more than the
+    # number of thresholds below the latent value.
+    rng="1 + rank(append_row(logistic_rng({eta}, 1), threshold), 1)",
     log_lik=_log_lik,
     draw=_draw,
     mean=_mean,
@@ -65,5 +56,4 @@ FAMILY = Family(
         ),
     ),
     is_ordinal=True,
-    functions=_RATING,
 )

@@ -1,4 +1,10 @@
-"""The normal family: y ~ N(eta, sigma²)."""
+"""The normal family: y ~ N(eta, sigma²).
+
+References
+----------
+Welford (1962), Note on a method for calculating corrected sums of squares and products,
+Technometrics 4(3) (the mean and sum of squares of each cell, updated row by row).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ from pyflowers.programs.families import SIGMA, Family, FloatArray, Totals, Value
 def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     """Return log N(y | eta, sigma²)."""
     z = (y - eta) / values["sigma"]
-    return np.asarray(-0.5 * np.log(2 * np.pi) - np.log(values["sigma"]) - 0.5 * z**2)
+    return np.asarray(-0.5 * (np.log(2 * np.pi) + z**2) - np.log(values["sigma"]))
 
 
 def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
@@ -29,13 +35,8 @@ vector[D] y_square = zeros_vector(D); // their sum of squares about it
 for (n in 1 : N) {{
   if (held_out[n] == 0) {{
     y_num[cell[n]] += 1;
-    y_mean[cell[n]] += {y};
-  }}
-}}
-y_mean = y_mean ./ fmax(y_num, 1);
-for (n in 1 : N) {{
-  if (held_out[n] == 0) {{
-    y_square[cell[n]] += square({y} - y_mean[cell[n]]);
+    y_square[cell[n]] += (1 - 1 / y_num[cell[n]]) * square({y} - y_mean[cell[n]]);
+    y_mean[cell[n]] += ({y} - y_mean[cell[n]]) / y_num[cell[n]];
   }}
 }}""",
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -186,15 +187,19 @@ def _about_labels(model: Model) -> Iterator[str]:
         for inner in groups:
             if inner.startswith(f"{outer}:"):
                 own = inner.removeprefix(f"{outer}:")
-                if ":" in own or own in groups or own not in model.table.cells:
+                if ":" in own or own in groups:
                     continue
-                labels, holders = model.table.labels(own), model.table.labels(outer).codes
-                pairs = np.unique(np.stack([labels.codes, holders]), axis=1)
-                shared = int((np.bincount(pairs[0]) > 1).sum())
+                # The table of a fit may have only the joined labels, not those of the inner group.
+                joined = zip(model.table.texts(inner), model.table.texts(outer), strict=True)
+                pairs = dict.fromkeys(
+                    (its.removeprefix(f"{holder}:"), holder) for its, holder in joined
+                )
+                times = Counter(label for label, _ in pairs)
+                shared = [label for label, num in times.items() if num > 1]
                 if shared:
                     yield (
-                        f"{shared} labels of {own} occur in more than one {outer}; with "
-                        f"{outer}/{own}, they are different groups in each"
+                        f"labels of {own}, such as {shared[0]}, occur in more than one {outer}; "
+                        f"with {outer}/{own}, they are different groups in each"
                     )
         plain = [g for g in groups if ":" not in g and g != outer]
         for inner in plain if ":" not in outer else []:

@@ -33,9 +33,8 @@ from pyflowers.programs.terms import hint_of, read_terms, refuse_unknown
 FloatArray = NDArray[np.float64]
 
 _OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered y trials D J cell kept prior_only
-    held_out b b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_square squares sigma
-    nu shape phi zi threshold correlation Intercept Intercept_at_means threshold_at_means n d k j m
-    count factor"""
+    held_out b b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_square squares
+    correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor"""
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
     complex complex_vector complex_row_vector complex_matrix tuple lower upper offset multiplier
@@ -335,7 +334,7 @@ class Model:
             name = re.sub(r"\W", "_", term.group, flags=re.ASCII).strip("_") or "group"
             if not name[0].isalpha() or re.match(_PREFIXES, name):
                 name = f"group_{name}"
-            used = _TAKEN | self._priors_of_family | {other.name for other in found}
+            used = _TAKEN | self._names_of_family | {other.name for other in found}
             while name in used or name.endswith("__"):
                 name = f"{name.rstrip('_')}_group"
             effects = self.design(_with_ones(term.effects))[1]
@@ -369,10 +368,11 @@ class Model:
         return tuple(sorted(found, key=lambda its: num.get(its.name, 0)))
 
     @property
-    def _priors_of_family(self) -> set[str]:
-        """The names of the hyperparameters that do not belong to a group."""
-        own = {f"{each.name}_{key}" for each in self.family.auxiliary for key in each.values}
-        return {"Intercept_location", "Intercept_scale", *own}
+    def _names_of_family(self) -> set[str]:
+        """The names of the parameters and hyperparameters that do not belong to a group."""
+        own = [each.name for each in self.family.auxiliary]
+        priors = [f"{each.name}_{key}" for each in self.family.auxiliary for key in each.values]
+        return {"Intercept_location", "Intercept_scale", *own, *priors}
 
     @cached_property
     def _codes(self) -> dict[str, NDArray[np.int64]]:

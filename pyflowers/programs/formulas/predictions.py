@@ -81,6 +81,8 @@ _PRIORS: dict[str, Callable[[Generator, list[float], int], FloatArray]] = {
     "inv_gamma": lambda rng, given, num: given[1] / rng.gamma(given[0], size=num),
     "gamma": lambda rng, given, num: rng.gamma(given[0], 1 / given[1], num),
     "beta": lambda rng, given, num: rng.beta(given[0], given[1], num),
+    "exponential": lambda rng, given, num: rng.exponential(1 / given[0], num),
+    "lognormal": lambda rng, given, num: rng.lognormal(given[0], given[1], num),
 }
 """The priors of auxiliary parameters, which are positive."""
 

@@ -16,9 +16,10 @@ import pyflowers
 from pyflowers import Fit, Program
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import Capability
+from pyflowers.programs.families import family_names
 from pyflowers.resources import flowers_csv
 
-COMMANDS = ("check", "loo", "sensitivity", "replay")
+COMMANDS = ("check", "loo", "sensitivity", "replay", "predict", "effects")
 QUICK_CASES = ("slopes", "zinb")
 COMPILED = ("crossed_slopes", "cumulative", "binomial")
 """The cases that are compiled in the slow tests; scripts/check-engine compiles the others."""
@@ -69,6 +70,9 @@ def test_every_command_takes_a_formula(name, engine, frame_csv, tmp_path, capfd)
         assert status in (0, 3), (command, printed.err)
         assert printed.err == "", (command, printed.err)
         assert json.loads(printed.out)
+    drawn = ("--draws", 200, "--seed", 1, "--json")
+    assert run("prior", case.formula, "--family", case.family, "--data", frame_csv, *drawn) == 0
+    assert json.loads(capfd.readouterr().out)
     first = next(
         name for name in fit.summary().index if name.startswith(("b[", "Intercept", "thr"))
     )
@@ -366,6 +370,68 @@ def priors_of(formula, frame, family="gaussian"):
     return {name: prior.value for name, prior in program.declaration.priors.items()}
 
 
+RESPONSES = {
+    **dict.fromkeys(["gaussian", "student"], "num"),
+    **dict.fromkeys(["lognormal", "gamma"], "positive"),
+    **dict.fromkeys(["poisson", "negbinomial"], "count"),
+    **dict.fromkeys(["zero_inflated_poisson", "zero_inflated_negbinomial"], "count"),
+    "beta": "share",
+    "bernoulli": "bit",
+    "binomial": "hits | trials(7)",
+    "cumulative": "rating",
+}
+AUXILIARY = {
+    "student": {"nu_alpha": 2, "nu_beta": 0.1},
+    "gamma": {"shape_alpha": 0.4, "shape_beta": 0.3},
+    "negbinomial": {"shape_alpha": 0.4, "shape_beta": 0.3},
+    "beta": {"phi_alpha": 2, "phi_beta": 0.1},
+    "zero_inflated_poisson": {"zi_alpha": 1, "zi_beta": 1},
+    "zero_inflated_negbinomial": {
+        "shape_alpha": 0.4,
+        "shape_beta": 0.3,
+        "zi_alpha": 1,
+        "zi_beta": 1,
+    },
+    "cumulative": {"threshold_scale": 2.5},
+}
+
+
+@pytest.mark.parametrize("family", family_names())
+def test_the_default_priors_are_those_of_the_guide(family):
+    """The numbers of docs/how-to/formulas.md, rounded to three digits."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(3, 2, 60), "g": np.repeat(list("abcdef"), 10)})
+    frame["num"] = rng.normal(40, 12, 60)
+    frame["positive"] = np.exp(frame.num / 2)
+    frame["share"], frame["bit"] = rng.uniform(0.1, 0.9, 60), rng.integers(0, 2, 60)
+    frame["count"], frame["hits"] = rng.poisson(9, 60), rng.integers(0, 8, 60)
+    frame["rating"] = rng.integers(1, 5, 60)
+    response = RESPONSES[family]
+    program = Program.from_formula(f"{response} ~ x + (x | g)", frame, family=family)
+    linked = {
+        "num": frame.num,
+        "positive": np.log(frame.positive),
+        "count": np.log(frame["count"] + 0.1),
+    }
+    y = linked.get(response, pd.Series(np.zeros(60)))
+    scale = max(2.5, 1.4826 * (y - y.median()).abs().median())
+    unit = frame.num.std() if response == "num" else 1
+    expected = {"b_scale[x]": 2.5 * unit / frame.x.std(), "sd_g_scale": scale, "cor_g_eta": 2}
+    if family != "cumulative":
+        expected |= {"Intercept_location": y.median(), "Intercept_scale": scale}
+    if family in ("gaussian", "student", "lognormal"):
+        expected["sigma_scale"] = scale
+    expected |= AUXILIARY.get(family, {})
+    assert program.resolve_priors() == pytest.approx(expected, rel=0.006)
+    text = program.source.text
+    assert "lkj_corr_cholesky" in text
+    kinds = {"nu": "gamma", "shape": "inv_gamma", "phi": "gamma", "zi": "beta"}
+    for name, kind in kinds.items():
+        assert (f"{kind}_lpdf({name} | {name}_alpha, {name}_beta)" in text) == (
+            f"{name}_alpha" in expected
+        )
+
+
 def test_priors_without_an_intercept_have_room_for_the_mean():
     """A coefficient is then a mean and not a difference, as in cell means."""
     rng = np.random.default_rng(1)
@@ -500,6 +566,37 @@ def test_the_flower_models_have_their_formula():
         assert abs(np.median(mine) - np.median(other)) < 1.5 * mine.std()
 
 
+def test_the_normal_flower_models_have_their_formulas():
+    """With priors that hardly inform, the means and standard deviations agree."""
+    frame = pd.read_csv(flowers_csv())
+    how = {"seed": 1, "draws": 4000, "engine": "stanli"}
+    fit = pyflowers.fit("flowers ~ 1", frame, priors={"Intercept_scale": 100}, **how)
+    shipped = pyflowers.fit("iid_normal", **how)
+    mine, theirs = fit.draws["Intercept"], shipped.draws["mu"]
+    assert abs(mine.mean() - theirs.mean()) < 0.15 * theirs.std()
+    assert 0.7 < mine.std() / theirs.std() < 1.3
+    assert 0.7 < np.median(fit.draws["sigma"] ** 2) / np.median(shipped.draws["sigma2"]) < 1.3
+
+
+def test_few_groups_and_labels_of_two_groups_are_noted():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"y": rng.normal(size=60), "g": np.repeat(list("abcdef"), 10)})
+    frame["few"], frame["outer"] = np.tile(list("uvw"), 20), np.repeat(list("pq"), 30)
+    frame["inner"] = [*np.tile(list("rstuv"), 6), *np.tile(list("uvwxy"), 6)]
+    for formula, said in (
+        ("y ~ 1 + (1 | g)", ""),
+        ("y ~ 1 + (1 | few)", "few has 3 labels, so that sd_few rests mostly on its prior"),
+        (
+            "y ~ 1 + (1 | outer/inner)",
+            "labels of inner, such as u, occur in more than one outer; with",
+        ),
+        ("y ~ 1 + (1 | outer) + (1 | inner)", "some labels of inner occur in more than one outer;"),
+    ):
+        fit = pyflowers.fit(formula, frame, seed=1, chains=1, warmup=50, draws=20, engine="stanli")
+        about_labels = [note for note in fit.notes if "labels" in note]
+        assert any(said in note for note in about_labels) if said else not about_labels
+
+
 def test_what_a_formula_does_not_take_is_one_sentence(frame_csv):
     for option in ({"group": "g"}, {"columns": {"y": "z"}}, {"time": "h"}):
         with pytest.raises(ConfigError, match=f"--{next(iter(option))}: a formula names its"):
@@ -532,6 +629,11 @@ def test_separation_is_noted_where_the_coefficient_depends_on_it():
         fit = pyflowers.fit(formula, frame, family="bernoulli", engine="stanli", seed=1)
         note = "where fv is 1, 0 of 20 are successes, so that b[fv] rests on its prior"
         assert [each for each in fit.notes if "successes" in each] == [note]
+    frame["x"] = np.where(frame.y == 1, 3.0, 0.0) + np.linspace(0, 1, 40)
+    fit = pyflowers.fit("y ~ x", frame, family="bernoulli", engine="stanli", seed=1)
+    assert "x separates the successes from the failures, so that b[x] rests on its prior" in (
+        fit.notes
+    )
 
 
 def test_a_factor_is_also_a_group_only_if_its_effects_can_be_told_apart():

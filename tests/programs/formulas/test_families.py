@@ -1,6 +1,8 @@
 """The density, random numbers and mean of each family agree; a new family is one file."""
 
+import ast
 import importlib
+import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -74,39 +76,69 @@ def test_density_draws_and_mean_agree(name):
 
 
 def test_a_thirteenth_family_is_one_file(tmp_path, monkeypatch):
-    """The new family is geometric, which is a negative binomial with shape 1."""
-    (tmp_path / "geometric.py").write_text(
+    """The new family is Weibull, with a parameter and a prior that no other family has."""
+    (tmp_path / "weibull.py").write_text(
         '''
-"""The geometric family."""
+"""The Weibull family, with scale exp(eta)."""
 import numpy as np
-from pyflowers.programs.families import Family, negbinomial
-
-def _values(values):
-    return {"shape": np.ones((1, 1, 1))}
+from scipy.stats import weibull_min
+from pyflowers.programs.families import Auxiliary, Family
 
 FAMILY = Family(
-    name="geometric",
-    equation="{y} ~ geometric with mean exp(eta)",
+    name="weibull",
+    equation="{y} ~ Weibull(alpha, exp(eta))",
     link="log",
-    response="array[N] int<lower=0>",
-    stan="neg_binomial_2_log({eta}, 1)",
-    rng="neg_binomial_2_log_rng(fmin({eta}, 20), 1)",
-    log_lik=lambda y, eta, values: negbinomial.log_lik(y, eta, _values(values)),
-    draw=lambda eta, values, rng: negbinomial.draw(eta, _values(values), rng),
-    mean=lambda eta, values: np.exp(eta),
+    response="vector<lower=0>[N]",
+    stan="weibull(alpha, exp({eta}))",
+    rng="weibull_rng(alpha, exp({eta}))",
+    log_lik=lambda y, eta, values: weibull_min.logpdf(y, values["alpha"], scale=np.exp(eta)),
+    draw=lambda eta, values, rng: np.exp(eta) * rng.weibull(values["alpha"], eta.shape),
+    mean=lambda eta, values: weibull_min.mean(values["alpha"], scale=np.exp(eta)),
+    auxiliary=(
+        Auxiliary("alpha", "real<lower=0>", "lognormal({m}, {s})", {"m": 0, "s": 0.5}, "shape"),
+    ),
     scale="log",
+    is_positive=True,
 )
 '''
     )
     monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
     importlib.invalidate_caches()
-    assert "geometric" in family_names()
-    frame = pd.DataFrame({"y": [3, 1, 0, 5, 2, 8], "g": list("aabbcc")})
-    fit = pyflowers.fit(
-        "y ~ 1 + (1 | g)", frame, family="geometric", seed=1, draws=200, engine="stanli"
-    )
-    assert fit.log_likelihood().shape == (4, 200, 6)
-    assert np.isfinite(fit.log_likelihood()).all()
+    assert "weibull" in family_names()
+    rng = np.random.default_rng(1)
+    # The group is called as the parameter, so the program must give one of them another name.
+    frame = pd.DataFrame({"alpha": np.repeat(list("abcdef"), 30), "x": rng.normal(size=180)})
+    frame["y"] = np.exp(1 + 0.5 * frame.x) * rng.weibull(2, 180)
+    how = {"seed": 1, "engine": "stanli"}
+    fit = pyflowers.fit("y ~ x + (1 | alpha)", frame, family="weibull", draws=300, **how)
+    summary = fit.summary()
+    for name, true in {"Intercept": 1, "b[x]": 0.5, "alpha": 2}.items():
+        assert abs(summary["median"][name] - true) < 4 * summary["sd"][name]
+    in_stan = fit.draws["lprior"] + fit.log_likelihood().sum(axis=-1)
+    assert np.isfinite(in_stan).all()
+    assert pyflowers.check(fit).passed
+    mean = pyflowers.effects(fit, "x").table()
+    assert (mean["median"] > 0).all()
+    prior = pyflowers.prior(fit.program, frame, draws=4000, seed=1)
+    assert abs(np.median(prior.draws["alpha"]) - 1) < 0.05
+
+
+@pytest.mark.parametrize("name", family_names())
+def test_a_family_has_at_most_forty_lines_of_code(name):
+    source = inspect.getsource(importlib.import_module(f"pyflowers.programs.families.{name}"))
+    docstrings = {
+        line
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Module | ast.FunctionDef) and ast.get_docstring(node)
+        for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)
+    }
+    lines = source.splitlines()
+    code = [
+        line
+        for number, line in enumerate(lines, 1)
+        if number not in docstrings and line.strip() and not line.strip().startswith("#")
+    ]
+    assert len(code) <= 40
 
 
 def test_an_unknown_family_is_one_sentence():
