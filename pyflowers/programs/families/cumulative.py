@@ -15,8 +15,7 @@ from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     threshold, rating = values["threshold"], y.astype(np.int64)
-    ends = np.full_like(threshold[:, :, :1], np.inf)
-    edges = np.concatenate([-ends, threshold, ends], axis=2)[..., 0]
+    edges = np.pad(threshold[..., 0], [(0, 0), (0, 0), (1, 1)], constant_values=(-np.inf, np.inf))
     above, below = edges[..., rating] - eta, edges[..., rating - 1] - eta
     # log(F(above) - F(below)) for the logistic F, without cancellation in either tail.
     log_f = -np.logaddexp(0, -above) - np.logaddexp(0, below)
@@ -24,8 +23,7 @@ def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
 
 
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
-    latent = eta + rng.logistic(size=eta.shape)
-    above = latent > np.moveaxis(values["threshold"], 2, 0)
+    above = eta + rng.logistic(size=eta.shape) > np.moveaxis(values["threshold"], 2, 0)
     return np.asarray(1.0 + above.sum(axis=0))
 
 
@@ -40,9 +38,7 @@ FAMILY = Family(
     link="logit",
     response="array[N] int<lower=1, upper=J>",
     stan="ordered_logistic({eta}, threshold)",
-    # Stan has ordered_logistic_rng, but the interpreter does not. The rating is one more than the
-    # number of thresholds below the latent value.
-    rng="1 + rank(append_row(logistic_rng({eta}, 1), threshold), 1)",
+    rng="rating_rng({eta}, threshold)",
     log_lik=_log_lik,
     draw=_draw,
     mean=_mean,
@@ -56,4 +52,9 @@ FAMILY = Family(
         ),
     ),
     is_ordinal=True,
+    # Stan has ordered_logistic_rng, but the interpreter does not. The rating is one more than the
+    # number of thresholds below the latent value.
+    functions="""int rating_rng(real eta, vector threshold) {
+  return 1 + rank(append_row(logistic_rng(eta, 1), threshold), 1);
+}""",
 )

@@ -31,16 +31,16 @@ def totals(y: str) -> Totals:
         f"""
 vector[D] y_num = zeros_vector(D); // rows of each cell
 vector[D] y_mean = zeros_vector(D); // their mean
-vector[D] y_square = zeros_vector(D); // their sum of squares about it
+real y_ss = 0; // the sum of the squares about them
 for (n in 1 : N) {{
   if (held_out[n] == 0) {{
     y_num[cell[n]] += 1;
-    y_square[cell[n]] += (1 - 1 / y_num[cell[n]]) * square({y} - y_mean[cell[n]]);
+    y_ss += (1 - 1 / y_num[cell[n]]) * square({y} - y_mean[cell[n]]);
     y_mean[cell[n]] += ({y} - y_mean[cell[n]]) / y_num[cell[n]];
   }}
 }}""",
         """
-real squares = sum(y_square) + dot_product(y_num, square(y_mean - eta));
+real squares = y_ss + dot_product(y_num, square(y_mean - eta));
 target += -sum(y_num) * log(sigma) - 0.5 * squares / square(sigma);""",
     )
 

@@ -33,7 +33,7 @@ from pyflowers.programs.terms import hint_of, read_terms, refuse_unknown
 FloatArray = NDArray[np.float64]
 
 _OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered y trials D J cell kept prior_only
-    held_out b b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_square squares
+    held_out b b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_ss squares
     correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor"""
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
