@@ -65,8 +65,6 @@ References
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -79,10 +77,8 @@ from numpy.typing import NDArray
 
 from pyflowers import convergence
 from pyflowers.analysis import ecdf
+from pyflowers.analysis.findings import is_binary, of_pits, of_statistic, usual_statistics
 from pyflowers.analysis.statistics import (
-    OF_BINARY,
-    OF_COUNTS,
-    OF_MEASUREMENTS,
     OF_RATINGS,
     FloatArray,
     Function,
@@ -100,7 +96,6 @@ from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability, Data, Draws
 from pyflowers.programs.families import find_family
 from pyflowers.programs.prediction import Predictor, group_columns, names_of, rows_of
-from pyflowers.programs.terms import quote
 
 LIMIT = 0.005
 """A check fails if its p-value is below this limit, or above 1 minus it."""
@@ -157,8 +152,8 @@ class PredictiveCheck:
         What to do if the check failed; empty if it passed, or for a statistic that was added.
     limit : float
         The check passes if p lies between `limit` and 1 - `limit`; for ``loo_pit``, if it is at
-        least `limit`. It is 0.01 for ``loo_pit``; 0.005 for others, but for curvatures divided by
-        their number.
+        least `limit`. It is 0.01 for ``loo_pit`` and 0.005 for others, but for checks along
+        covariates 0.005 divided by the number of checks of the same kind.
 
     Examples
     --------
@@ -190,8 +185,14 @@ class PredictiveCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the p-value is not beyond its limit."""
-        return self.limit <= self.p_value <= (1 if self.name == LOO_PIT else 1 - self.limit)
+        """Whether the p-value is within its limits.
+
+        A p-value of 0 or 1 counts as half a replicated data set away from it, so that no check
+        fails by chance because there are few of them.
+        """
+        least = 0.5 / (self.replicated.size + 1) if self.replicated.size else 0.0
+        p = min(max(self.p_value, least), 1 - least)
+        return self.limit <= p <= (1 if self.name == LOO_PIT else 1 - self.limit)
 
     @property
     def p_text(self) -> str:
@@ -230,7 +231,7 @@ class PredictiveChecks(Shown):
     fit : Fit
         The fit.
     checks : tuple of PredictiveCheck
-        A check for each statistic, then for the groups and for the PITs.
+        A check for each statistic, then for cells, groups and PITs.
     groups : GroupMeans or None
         Observed and replicated means of each group; None if the rows are not grouped.
     pit : LooPit or None
@@ -287,7 +288,7 @@ class PredictiveChecks(Shown):
         num = len(self.checks)
         respects = f"these {num} respects" if num > 1 else "this respect"
         claim = f"the model reproduces the data in {respects}"
-        if _is_binary(self.fit) and {each.name for each in self.checks} <= {"mean", LOO_PIT}:
+        if is_binary(self.fit) and {each.name for each in self.checks} <= {"mean", LOO_PIT}:
             claim = "the model reproduces the mean of the data, which nearly every model does"
         denial = "the model does not reproduce"
         judged = tuple(each.judged for each in self.checks)
@@ -401,7 +402,7 @@ def check(
     positions = evenly(fit.num_chains * fit.num_draws, replicates)
     labels, counts = fit.data.by_group, fit.program.counts
     by_group = Groups.of(labels, fit.data.num_obs, counts)
-    wanted = find_statistics(statistics, usual := _usual(fit))
+    wanted = find_statistics(statistics, usual := usual_statistics(fit))
     names, along = _along(fit, by_group)
     if 1 < by_group.sizes.size < fit.data.num_obs:
         is_ratio = counts and usual != OF_RATINGS
@@ -427,11 +428,18 @@ def check(
         for (kind, x), own, its in zip(names, along(y).T, of_along.T, strict=True)
     ]
     notes: list[str] = []
-    if _is_binary(fit):
+    if is_binary(fit):
+        but = ", except within groups" if any(its.name.endswith("_within") for its in found) else ""
         notes.append(
-            f"the values of {fit.data.value_name} are 0 and 1, so their spread is not checked; to "
-            "see whether a covariate or a group is missing, add it and compare the models with "
-            "pyflowers loo"
+            f"the values of {fit.data.value_name} are 0 and 1, so their spread is not checked"
+            f"{but}; to see whether a covariate or a group is missing, add it and compare the "
+            "models with pyflowers loo"
+        )
+    least = round(0.5 / min((each.limit for each in found), default=LIMIT))
+    if positions.size < least:
+        notes.append(
+            f"with {positions.size} replicated data sets, some checks cannot fail; use at least "
+            f"{least}"
         )
     _check_cells(fit, positions, shape, rng, found)
     groups = None
@@ -440,22 +448,6 @@ def check(
         _check_groups(fit, by_group, positions, shape, rng, found, notes)
     pit = _check_pit(fit, rng, found, notes)
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
-
-
-def _is_binary(fit: Fit) -> bool:
-    """Whether the program declares observations that are 0 or 1."""
-    declared = fit.program.source.blocks.data.get(fit.data.observed)
-    return declared is not None and declared.is_int and declared.upper == "1"
-
-
-def _usual(fit: Fit) -> tuple[str, ...]:
-    """Return the names of the usual statistics of a fit's observations."""
-    rule = fit.program.declaration.prediction
-    if _is_binary(fit):
-        return OF_BINARY
-    if rule is not None and find_family(rule.family).is_ordinal:
-        return OF_RATINGS
-    return OF_COUNTS if fit.program.counts else OF_MEASUREMENTS
 
 
 def _along(fit: Fit, groups: Groups) -> tuple[list[tuple[str, str]], Function]:
@@ -481,9 +473,9 @@ def _along(fit: Fit, groups: Groups) -> tuple[list[tuple[str, str]], Function]:
             square = z**2 - line @ np.linalg.lstsq(line, z**2)[0]
             if np.linalg.norm(square) > 1e-8 * size:
                 curves[column] = square / np.linalg.norm(square)
-            if not _is_binary(fit):
-                limits = np.unique(np.quantile(x, [0.25, 0.5, 0.75]))
-                quarter = np.unique(np.searchsorted(limits, x), return_inverse=True)[1]
+            limits = np.unique(np.quantile(x, [0.25, 0.5, 0.75]))
+            quarter = np.unique(np.searchsorted(limits, x), return_inverse=True)[1]
+            if not is_binary(fit) and quarter.max() > 0:
                 quarters[column] = np.eye(quarter.max() + 1)[quarter] / np.bincount(quarter)
             order = np.lexsort((x, groups.codes))
             before, after = order[:-1], order[1:]
@@ -622,11 +614,15 @@ def _check_groups(
     if refused or len(labels) < 3:
         notes.append(f"{GROUP_OUTLIER} is left out: {refused or 'it needs at least three groups'}")
         return
-    most = max(2, MOST_GROUPED // fit.data.num_obs)
+    most = max(FEWEST_REPLICATES, MOST_GROUPED // fit.data.num_obs)
     if most < positions.size:
         notes.append(f"{GROUP_OUTLIER}: only {most} data sets with new groups are replicated")
         positions, shape = positions[evenly(positions.size, most)], (1, most)
-    (values,) = _of_replicates([by_group.outlier], replicates_of(fit, positions, rng, make))
+    try:
+        (values,) = _of_replicates([by_group.outlier], replicates_of(fit, positions, rng, make))
+    except ConfigError as error:  # a group cannot be drawn from a flat prior
+        notes.append(f"{GROUP_OUTLIER} is left out: {error}")
+        return
     meaning = f"distance of the most distant {labels.column}"
     means = by_group.comparable_means(fit.data.y[None])[0]
     label = labels.names[int(np.argmax(np.abs(means - means.mean())))]
@@ -683,9 +679,10 @@ def _check_pit(
     num_draws = fit.num_chains * fit.num_draws
     inside = np.flatnonzero(fit.is_in_likelihood)
     if inside.size < fit.data.num_obs:
+        num_out = fit.data.num_obs - inside.size
         notes.append(
-            f"{fit.data.num_obs - inside.size} rows are held out of the likelihood: {LOO_PIT} "
-            "leaves them out, the other checks include them"
+            f"{num_out} {'row is' if num_out == 1 else 'rows are'} held out of the likelihood: "
+            f"{LOO_PIT} leaves out held-out rows, and the other checks include them"
         )
     if not inside.size:
         return None
@@ -714,7 +711,7 @@ def _on_k_hat(pit: LooPit) -> str:
     """Return a note on PITs with a large k-hat, and on whether a failure depends on them."""
     found = (
         f"the PITs of {pit.num_bad} of {pit.values.size} observations are only approximate, since "
-        f"each of these changes the posterior strongly (k-hat above {pit.good_k:.2f})"
+        f"leaving any of them out changes the posterior strongly (k-hat above {pit.good_k:.2f})"
     )
     rest = pit.values[pit.k_hat <= pit.good_k]
     if pit.p_value >= PIT_LIMIT or not rest.size:
@@ -777,272 +774,6 @@ def evenly(total: int, most: int | None) -> NDArray[np.int64]:
     if most is None or most >= total:
         return np.arange(total)
     return np.linspace(0, total - 1, most).astype(np.int64)
-
-
-RATIO_IN_WORDS = 1.5
-"""The smallest ratio of observed to predicted variation that a finding states as a number."""
-
-SHAPE_Z = 3.0
-"""Standard errors by which the mean or spread of PITs must deviate to be reported as the cause."""
-
-FEWEST_FOR_SPLINE = 7
-"""The smallest number of different values of a covariate for which a spline is suggested."""
-
-_MEAN = (
-    "see whether pyflowers sensitivity finds a prior far from the data, and if so, set a prior on "
-    "the scale of the data (--prior); if not, the program lacks a covariate or an offset"
-)
-_WIDER_COUNTS = (
-    "use a likelihood with a dispersion parameter (neg_binomial_2 instead of poisson, "
-    "beta_binomial instead of binomial), or add a normal effect for each row to the log or logit"
-)
-_WIDER = "use student_t instead of normal, or let the standard deviation differ between groups"
-_NARROWER = (
-    "let the mean depend on what sets the rows apart (their group, a covariate), if it does not "
-    "yet; otherwise "
-)
-_NARROWER_COUNTS = (
-    f"{_NARROWER}use a likelihood that varies less, such as binomial where counts have a maximum"
-)
-_NARROWER_MEASUREMENTS = f"{_NARROWER}narrow the prior on the standard deviation"
-_TAILS = (
-    "look at the most extreme rows; if they are correct, use a likelihood with heavier tails "
-    "(neg_binomial_2 instead of poisson, student_t instead of normal)"
-)
-_ZEROS = "use neg_binomial_2, which has more zeros than poisson, or a zero-inflated likelihood"
-_LIMIT = (
-    "see whether values are cut off at a limit, and if so, model truncation or censoring; if not, "
-    "the program lets values vary too much"
-)
-_CURVE = (
-    "let the mean curve along {covariate}, for example with {square} or {spline} in the "
-    "formula, or choose another link or family"
-)
-_UNEQUAL = (
-    "choose a family whose spread depends on its mean (--family lognormal or --family gamma, if "
-    "all values are above 0), or write a program in which it depends on the covariate"
-)
-_POSITIVE = "all values are above 0: refit with --family lognormal or --family gamma"
-_EXTREME = (
-    "look at the most extreme rows; if they are correct, try another family, and compare the two "
-    "with pyflowers loo"
-)
-_CHOSEN = (
-    "add what sets the rows apart, such as a covariate; if rows were selected by the value of the "
-    "response, as in a matched case-control study, the model does not apply"
-)
-_OTHER = "the {name} of {values} is {side} than"
-_WORDS = {
-    "mean": ("{values} are {side} on average than", _MEAN, _MEAN),
-    "median": (_OTHER, _MEAN, _MEAN),
-    "sd": ("{values} vary {much}", _WIDER, _NARROWER_MEASUREMENTS),
-    "sd_within": ("{values} vary {much}", _WIDER, _NARROWER_MEASUREMENTS),
-    "variance_to_mean": ("{values} vary {much}", _WIDER_COUNTS, _NARROWER_COUNTS),
-    "dispersion_within": ("{values} vary {much}", _WIDER_COUNTS, _NARROWER_COUNTS),
-    "zeros": (
-        "{many} of {values} are 0 than",
-        _ZEROS,
-        "if rows with 0 were left out of the table, add them; otherwise truncate the likelihood at "
-        "1, or give zeros a separate probability",
-    ),
-    "minimum": ("the smallest of {values} is {side} than", _LIMIT, _TAILS),
-    "maximum": ("the largest of {values} is {side} than", _TAILS, _LIMIT),
-    "group_outlier": (
-        "{who}, the most distant {group}, is {away} the rest than",
-        "look at its rows; if they are correct, add a covariate that sets it apart, or draw the "
-        "groups from student_t instead of normal",
-        "see whether the groups form clusters, and add the covariate that divides them",
-    ),
-    "cells": (
-        "{values} are {away} their expectation in the cells of {who} than",
-        "let these columns interact (a * b in the formula), or add what else sets the rows apart",
-        _CHOSEN,
-    ),
-    "spread[]": (
-        "the spread of {values} differs {degree} along {covariate} than",
-        _UNEQUAL,
-        _UNEQUAL,
-    ),
-    "autocorrelation[]": (
-        "{values} resemble their neighbours along {covariate}{within} {degree} than",
-        "let the mean follow {covariate} more closely, for example with {spline} in the formula; "
-        "if it is a time, its errors may depend on each other, which takes a program of your own",
-        "look for what alternates along {covariate}, and add its effect",
-    ),
-    "curvature[]": (
-        "the curvature of {values} along {covariate} is {side} than",
-        _CURVE,
-        _CURVE,
-    ),
-    "autocorrelation": (
-        "{values} resemble those at the previous {time}{within} {degree} than",
-        "add an effect of time, such as a trend or a season, or an autoregressive term; {order}",
-        "look for what alternates in time, and add its effect; {order}",
-    ),
-}
-"""The finding of a failed check, and the advice if the data's statistic is larger than the model's,
-and if it is smaller."""
-
-_ZEROS_OF_FORMULAS = {
-    "poisson": "--family negbinomial or --family zero_inflated_poisson",
-    "negbinomial": "--family zero_inflated_negbinomial",
-}
-"""The families with more zeros than a formula's current family."""
-
-_WIDER_FAMILIES = {
-    "binomial": "(1 | row) in the formula, where row is a column that numbers the rows",
-    "gaussian": "--family student",
-    "poisson": "--family negbinomial",
-    "zero_inflated_poisson": "--family zero_inflated_negbinomial",
-}
-"""The term or the family that lets the responses of a formula vary more, by its current family."""
-
-
-def of_statistic(
-    fit: Fit, name: str, meaning: str, observed: float, replicated: FloatArray, who: str
-) -> tuple[str, str]:
-    """Return the finding of the failed check of a statistic, and the advice.
-
-    Parameters
-    ----------
-    fit : Fit
-        The fit, with the user's names for the columns.
-    name, meaning : str
-        The statistic.
-    observed : float
-        Its value in the data.
-    replicated : array, shape (S,)
-        Its values in replicated data.
-    who : str
-        The group that is farthest from the rest.
-    """
-    median, low, high = np.quantile(replicated, list(interval_quantiles(fit.interval).values()))
-    is_larger = bool(np.mean(replicated > observed) < np.mean(replicated < observed))
-    group, time = (
-        labels.column if labels is not None else default
-        for labels, default in ((fit.data.by_group, "group"), (fit.data.by_time, "time"))
-    )
-    within = f" within each {group}" if fit.data.by_group is not None else ""
-    degree = "more" if is_larger else "less"
-    where = within if name.endswith("_within") else ""
-    much = f"{degree}{where} than"
-    if median > 0 and observed / median >= RATIO_IN_WORDS:
-        much = f"{observed / median:.2g} times as much{where} as"
-    words = {
-        "name": name,
-        "values": _values(fit),
-        "side": "larger" if is_larger else "smaller",
-        "degree": degree,
-        "much": much,
-        "many": "more" if is_larger else "fewer",
-        "away": "farther from" if is_larger else "nearer to",
-        "who": who,
-        "group": group,
-        "time": time,
-        "within": within,
-        "covariate": (covariate := name.partition("[")[2].removesuffix("]")),
-        "spline": _spline(fit, covariate),
-        "square": _square(fit, covariate),
-        "order": f"if {time} is not an order in time, do not give it as the time",
-    }
-    found, if_larger, if_smaller = _WORDS.get(re.sub(r"\[.*", "[]", name), (_OTHER, "", ""))
-    numbers = [format_number(float(value)) for value in (observed, low, high)]
-    shown = "{} {}; replicated {} to {}".format(meaning, *numbers)
-    advice = (if_larger if is_larger else if_smaller).format_map(words)
-    advice = _CHOSEN if _is_binary(fit) and name == "dispersion_within" else advice
-    is_limited = name == "minimum" and observed > 0 > median
-    advice = _POSITIVE if is_limited and fit.program.declaration.formula else advice
-    return f"{found.format_map(words)} the model predicts ({shown})", _with_start(fit, advice)
-
-
-def _spline(fit: Fit, covariate: str) -> str:
-    """Return a formula's spline along a covariate; a factor if it has few different values."""
-    if not covariate or fit.data.table is None:
-        return ""
-    is_coarse = len(set(fit.data.table.numbers(covariate))) < FEWEST_FOR_SPLINE
-    return f"C({quote(covariate)})" if is_coarse else f"bs({quote(covariate)}, df=4)"
-
-
-def _square(fit: Fit, covariate: str) -> str:
-    """Return a formula's square of a covariate, centred at its mean if that is far from 0."""
-    name, table = quote(covariate), fit.data.table
-    if not covariate or table is None:
-        return ""
-    x = table.numbers(covariate)
-    mean = round(float(x.mean()), 1 - math.floor(math.log10(x.std())))
-    sign = "-" if mean > 0 else "+"
-    is_near = abs(mean) < x.std()
-    return f"I({name}**2)" if is_near else f"I(({name} {sign} {abs(mean):.15g})**2)"
-
-
-def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
-    """Return the finding for PITs that are not uniform, and the advice.
-
-    Most failures show in their mean and their spread about ½, the first two components of Neyman's
-    smooth test (Neyman 1937, Smooth test for goodness of fit, Skandinavisk Aktuarietidskrift 20).
-    """
-    u, values = pit.values, _values(fit)
-    # A uniform u has variance 1/12, and (u − ½)² has mean 1/12 and variance 1/180.
-    slope = float((u.mean() - 0.5) * np.sqrt(12 * u.size))
-    spread = float((np.mean((u - 0.5) ** 2) - 1 / 12) * np.sqrt(180 * u.size))
-    if max(abs(slope), abs(spread)) < SHAPE_Z:
-        # The point where the distribution function of the PITs is the most standard errors away
-        # from the uniform one.
-        points = pit.band.points
-        share = ecdf.counts(u, points, u.size) / u.size
-        z = int(np.argmax(np.abs(share - points) / np.sqrt(points * (1 - points))))
-        is_coarse = abs(share[z] - points[z]) >= 0.01 and 0.01 <= points[z] <= 0.99
-        digits = 0 if is_coarse else 2
-        lying, predicted = (f"{each:.{digits}%}" for each in (share[z], points[z]))
-        found = f"{lying} of {values} lie below their predicted {predicted} quantile"
-        advice = "see the figure of the PITs for where predictions and data differ"
-    elif abs(slope) > abs(spread):
-        low, above = "low" if slope > 0 else "high", np.mean(u > 0.5)
-        found = f"predictions are too {low}: {above:.0%} of {values} are above their predicted "
-        found, advice = f"{found}median", _MEAN
-    else:
-        outside, far = (float(np.mean(np.abs(u - 0.5) > half)) for half in (0.4, 0.495))
-        has_tails = spread < 0 and far > 0.01 and not fit.program.counts
-        found = (
-            f"{values} vary {'more' if spread > 0 else 'less'} than the model predicts: "
-            f"{outside:.0%} of them are outside the 80% interval predicted for each"
-        )
-        _, wider, narrower = _WORDS["variance_to_mean" if fit.program.counts else "sd"]
-        advice = wider if spread > 0 else narrower
-        if has_tails:
-            found = (
-                f"most of {values} are nearer to their predictions than the model expects, and a "
-                f"few are farther away: {outside:.0%} are outside the 80% interval predicted for "
-                f"each, and {far:.1%} outside the 99% interval"
-            )
-            advice = _TAILS
-    return found, _with_start(fit, advice)
-
-
-def _values(fit: Fit) -> str:
-    """Return a phrase for the observed values, with the user's name for the column."""
-    are_counts = fit.program.counts and _usual(fit) == OF_COUNTS
-    return f"the {'counts' if are_counts else 'values'} of {fit.data.value_name}"
-
-
-def _with_start(fit: Fit, advice: str) -> str:
-    """Add to the advice how to copy a shipped model, or name the family that a formula needs."""
-    formula, reference = fit.program.declaration.formula, fit.program.reference
-    is_wider = advice in (_WIDER, _WIDER_COUNTS, _TAILS, _ZEROS)
-    if formula is not None:
-        if advice in (_NARROWER_COUNTS, _NARROWER_MEASUREMENTS):
-            return f"{_NARROWER}choose another family"
-        families = {**_WIDER_FAMILIES, **(_ZEROS_OF_FORMULAS if advice == _ZEROS else {})}
-        wider = families.get(formula.family)
-        refit = f"refit with {wider}" if wider else _EXTREME
-        return refit if is_wider else advice
-    if not advice or advice == _MEAN or reference.endswith(".stan"):
-        return advice
-    copy = f"pyflowers new NAME --from {reference}"
-    if is_wider and fit.program.counts and fit.data.by_group is not None:
-        terms = f"{quote(fit.data.value_name)} ~ 1 + (1 | {quote(fit.data.by_group.column)})"
-        return f'refit with the formula "{terms}" --family negbinomial, or change a copy: {copy}'
-    return f"{advice}; for a copy to change: {copy}"
 
 
 BLOCK_VALUES = 1_000_000

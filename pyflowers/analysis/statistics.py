@@ -1,8 +1,8 @@
 """Statistics of a data set that a model may fail to reproduce, for predictive checks.
 
 For groups of rows these are the means of the groups, the distance of the most distant group from
-the rest, the spread of the values around the mean of their group, and the similarity of each
-deviation to the one before it in time.
+the rest, the spread of the values around the mean of their group, and the autocorrelation of these
+deviations.
 """
 
 from __future__ import annotations
@@ -104,6 +104,10 @@ OF_RATINGS = ("mean", "sd")
 """The usual checks of ratings, which are never 0 and nearly always include the highest."""
 
 
+OF_DATA = ("dispersion_within", "sd_within", "autocorrelation", "cells", "group_outlier", "loo_pit")
+"""The names of checks that are made for groups, times and cells."""
+
+
 def find_statistics(
     wanted: Sequence[str | Callable[[FloatArray], float]], usual: Sequence[str]
 ) -> list[Statistic]:
@@ -125,8 +129,8 @@ def find_statistics(
     found = {name: STATISTICS[name] for name in usual}
     for each in wanted:
         statistic = _find(each)
-        known = found.get(statistic.name)
-        if known is not None and known is not statistic:
+        known = found.get(statistic.name, statistic)
+        if known is not statistic or statistic.name in OF_DATA:
             raise ConfigError(
                 f"statistic {statistic.name}: two statistics have this name; rename one"
             )
@@ -300,7 +304,8 @@ class Groups:
         """
         away = y - self.means(y)[:, self.codes]
         sd = np.sqrt(self.means(away**2))[:, self.codes]
-        away = np.divide(away, sd, out=np.zeros_like(away), where=sd > 0)
+        least = 1e-12 * np.abs(y).max(axis=1, keepdims=True)  # the rounding of constant groups
+        away = np.divide(away, sd, out=np.zeros_like(away), where=sd > least)
         return np.asarray((away[:, pairs[0]] * away[:, pairs[1]]).mean(axis=1))
 
     def outlier(self, y: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from pyflowers.analysis.average_effects import Effects, covariates, effects
-from pyflowers.analysis.checks import PredictiveChecks, check
+from pyflowers.analysis.checks import FEWEST_REPLICATES, PredictiveChecks, check
 from pyflowers.analysis.elpd import LooComparison, loo
 from pyflowers.analysis.methods import Comparison
 from pyflowers.analysis.predictions import predictor_of
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 MOST_REPLICATED = 100_000_000
 """The largest number of replicated values in a model's checks; it limits the number of replicated
 data sets."""
-
-FEWEST_REPLICATES = 200
-"""The smallest limit on the number of replicated data sets, for data of any size."""
 
 MOST_PREDICTED = 40_000_000
 """The largest product of rows and draws for which average effects of the best model are shown."""

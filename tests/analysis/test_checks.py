@@ -7,18 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import run
 from example_fits import program_of, table_of
 from own_programs import SECTIONS, TRIAL, visits
 from scipy.stats import chi2
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
-from pyflowers.analysis import checks
+from pyflowers.analysis import checks, findings
 from pyflowers.analysis.checks import LooPit, PredictiveCheck, _on_k_hat
 from pyflowers.analysis.ecdf import uniform_band
 from pyflowers.analysis.statistics import OF_COUNTS, STATISTICS, Groups, find_statistics
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError
+from pyflowers.programs.families import family_names
+from pyflowers.resources import flowers_csv
 
 NUM_PLANTS, NUM_MONTHS = 20, 12
 SAMPLER = {"chains": 2, "warmup": 500, "draws": 500, "engine": "stanli"}
@@ -361,7 +364,7 @@ def beta(a, b):
 def test_the_shape_of_the_pits_says_what_is_wrong(u, words):
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
     pit = LooPit(u, np.arange(300), 300, 2000, np.zeros(300), 0.7)
-    finding, advice = checks.of_pits(fit, pit)
+    finding, advice = findings.of_pits(fit, pit)
     assert re.match(words, finding)
     assert advice
 
@@ -455,7 +458,7 @@ def test_unequal_spread_and_errors_that_follow_each_other_are_found():
         if name:
             assert not checks[name].passed
             findings[name] = checks[name]
-    assert "the spread of the values of y differs more along t" in findings["spread[t]"].finding
+    assert "the spread of the values of y changes more along t" in findings["spread[t]"].finding
     one = findings["autocorrelation[t]"]
     assert "resemble their neighbours along t more than the model" in one.finding
     assert "bs(t, df=4)" in one.advice
@@ -630,7 +633,7 @@ def test_a_quantile_near_an_end_has_its_decimals():
     fit = pyflowers.fit("y ~ 1", pd.DataFrame({"y": np.arange(9.0)}), **FAST)
     u = np.concatenate([np.linspace(0.0, 1, 900), np.full(30, 0.9971)])
     pit = LooPit(u, np.arange(930), 930, 4000, np.zeros(930), 0.7)
-    found, _ = checks.of_pits(fit, pit)
+    found, _ = findings.of_pits(fit, pit)
     assert "100% quantile" not in found
     assert re.search(r"below their predicted 99\.\d\d% quantile", found)
 
@@ -734,3 +737,80 @@ def test_a_function_with_the_name_of_a_statistic_is_refused_in_any_order():
         with pytest.raises(ConfigError, match="minimum: two statistics have this name"):
             find_statistics(wanted, [])
     assert len(find_statistics(["minimum", "minimum"], ["minimum"])) == 1
+
+
+def test_advice_suits_the_family_or_the_program():
+    for need, advice in findings._REMEDIES.items():
+        for family in family_names():
+            text = advice.get(family, advice.get("formula", advice.get("")))
+            assert text
+            if need != "positive":  # never needed by families of positive responses
+                assert f"--family {family} " not in f"{text} "
+        for kind in ("counts", ""):
+            text = advice.get(kind, advice[""])
+            assert need == "positive" or "--family" not in text
+            assert "formula" not in text
+
+
+def test_a_row_effect_is_not_advised_twice_and_its_rows_are_no_groups():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 80), "row": np.arange(80)})
+    p = 1 / (1 + np.exp(-2 * np.sin(4 * frame.x) - rng.normal(0, 0.1, 80)))
+    frame["y"] = rng.binomial(40, p)
+    fit = pyflowers.fit("y | trials(40) ~ x + (1 | row)", frame, family="binomial", **FAST)
+    assert "row in" not in findings._advice(fit, "wider", {})
+    along = next(c for c in pyflowers.check(fit).checks if c.name == "autocorrelation[x]")
+    finding, _ = findings.of_statistic(fit, along.name, "", 0.5, along.replicated, "")
+    assert "within" not in finding
+
+
+def test_a_copy_with_a_flat_prior_is_checked_without_new_groups(tmp_path):
+    path = tmp_path / "mine.stan"
+    assert run("new", path, "--from", "multilevel_normal") == 0
+    found = pyflowers.check(pyflowers.fit(path, flowers_csv(), **FAST))
+    assert "group_outlier" not in {each.name for each in found.checks}
+    assert any(note.startswith("group_outlier is left out: ") for note in found.notes)
+
+
+def test_few_replicates_fail_no_check_by_chance():
+    frame = pd.DataFrame(
+        {"x": np.arange(30.0), "z": np.arange(30.0) ** 2 % 7, "y": np.arange(30.0)}
+    )
+    frame["y"] = frame.y**2 + np.random.default_rng(1).normal(size=30)
+    fit = pyflowers.fit("y ~ x + z", frame, **FAST)
+    assert not any("cannot fail" in note for note in pyflowers.check(fit).notes)
+    few = pyflowers.check(fit, replicates=200)
+    named = {each.name: each for each in few.checks}
+    assert named["curvature[x]"].limit == 0.0025
+    assert named["curvature[x]"].p_value in (0, 1)
+    assert not named["curvature[x]"].passed
+    short = pyflowers.check(pyflowers.fit("y ~ x + z", frame, **{**FAST, "draws": 20, "chains": 2}))
+    assert short.passed
+    assert "with 40 replicated data sets, some checks cannot fail; use at least 200" in short.notes
+
+
+def test_the_rounding_of_constant_groups_is_no_autocorrelation():
+    labels = from_frame(pd.DataFrame({"g": ["a"] * 6 + ["b"] * 6})).labels("g")
+    groups = Groups.of(labels, 12, False)
+    pairs = np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
+    y = np.concatenate([np.full(6, 0.1), np.arange(6.0)])[None]
+    assert groups.autocorrelation(y, pairs) == 0
+
+
+def test_a_statistic_cannot_have_the_name_of_a_check():
+    def autocorrelation(y):
+        return float(y[0])
+
+    with pytest.raises(ConfigError, match="autocorrelation: two statistics have this name"):
+        find_statistics([autocorrelation], OF_COUNTS)
+
+
+def test_the_spread_of_values_0_and_1_is_checked_within_groups():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"y": rng.integers(0, 2, 60), "g": np.repeat(list("abcdef"), 10)})
+    for formula, said in (
+        ("y ~ 1", "not checked; to"),
+        ("y ~ (1 | g)", "not checked, except within"),
+    ):
+        notes = pyflowers.check(pyflowers.fit(formula, frame, family="bernoulli", **FAST)).notes
+        assert any(said in note for note in notes)
