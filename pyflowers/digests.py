@@ -40,7 +40,7 @@ def digest_of(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in a form for JSON, with digests of numeric arrays and of pickles."""
+    """Return a value as JSON can hold it, with digests of numeric arrays and of pickles."""
     for kind, same in ((np.bool_, bool), (np.integer, int), (np.floating, float)):
         if isinstance(value, kind):
             return same(value)

@@ -224,7 +224,7 @@ def _records_in(annotated: Any) -> list[type[Record]]:
 
 
 def plain(value: Any) -> Any:
-    """Return numbers and containers in a form for JSON; numbers that are not finite become null."""
+    """Return numbers and containers as JSON can hold them; numbers not finite become null."""
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if hasattr(value, "tolist"):  # a NumPy value, recognised without importing NumPy

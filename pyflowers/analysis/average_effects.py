@@ -317,7 +317,7 @@ def effects(
     averages = dict[int, FloatArray]()  # so that a reference level is predicted only once
 
     def average(change: Change, values: NDArray[Any], weight: Any = 1.0) -> FloatArray:
-        # A derivative is that of a row in its group; a comparison may move the row to another.
+        # For a derivative, a row stays in its group; a comparison may move it to another.
         own = {name: table.column(name) for name in joined if slopes}
         changed = replace(table, cells={**table.cells, **own, change.column: values})
         for name in joined:

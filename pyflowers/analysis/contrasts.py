@@ -590,7 +590,8 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
     wrong = next((each for each in expressions if not isinstance(each, str)), None)
     if wrong is not None:
         raise ConfigError(
-            f"contrast: an expression must be text, got {wrong!r}; give one after another"
+            f"contrast: an expression must be text, got {wrong!r}; pass each "
+            "expression as a separate string"
         )
     fit = checked_fits([fit], "contrast")[0].with_interval(interval)
     return Contrasts(fit, tuple(evaluate(text, fit.posterior, fit) for text in expressions))

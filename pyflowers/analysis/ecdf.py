@@ -232,8 +232,8 @@ def outside_probability(
 ) -> float:
     """Return 1 minus :func:`inside_probability`, accurately even if it is very small.
 
-    The mass that leaves is added up from point to point: given m values up to one point, the number
-    up to the next is m plus a binomial number of the others.
+    The mass of the paths that leave the band is added up from point to point: given m values up to
+    one point, the number up to the next is m plus a binomial number out of the remaining values.
     """
     from scipy.special import bdtr, bdtrc
 

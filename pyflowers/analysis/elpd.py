@@ -67,7 +67,7 @@ AGAIN = (
     "adapt_delta"
 )
 _MOST_STEPS = 10_000
-_MOST_VALUES = 4_000_000  # pointwise likelihoods that are weighted at a time, at most
+_MOST_VALUES = 4_000_000  # the most pointwise likelihoods that are weighted at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,7 +393,10 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
     rows = common_rows(fits)
     kept = np.all([f.is_in_likelihood[its] for f, its in zip(fits, rows, strict=True)], axis=0)
     if not kept.any():
-        raise ConfigError("loo: no row is in the likelihood of every fit; fit some rows")
+        raise ConfigError(
+            "loo: no row is in the likelihood of every fit; refit so that at least one row is in "
+            "all of them"
+        )
     rows = [its[kept] for its in rows]
     found = [_psis(fit, refit, its) for fit, its in zip(fits, rows, strict=True)]
     terms = [elpd for elpd, _ in found]
@@ -773,7 +776,7 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
     ConfigError
         If there is no such column, or it has a single group.
     """
-    # Ratings are no groups; nor are combinations of columns whose rows a formula adds up.
+    # Ratings are not groups; nor are combinations of columns whose rows a formula adds up.
     declared = fit.data.declaration
     cell = getattr(declared.data.get("cell"), "column", "") if declared.formula else ""
     hidden = {fit.data.value, cell if ":" in cell else ""}

@@ -440,7 +440,7 @@ def reference_method(fit: Fit) -> str:
 
 def _reference(reference: Fit) -> MethodResult:
     summary = reference.summary()
-    # A mean or sd that the posterior does not have is missing in its summary.
+    # If the posterior has no mean or sd, it is NaN in the summary.
     known = summary.assign(sd_mcse=summary["sd"]).notna()
     found = of_draws(reference.posterior, reference.interval)
     return MethodResult(

@@ -633,9 +633,9 @@ def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
     if wrong.any():
         row = int(np.argwhere(wrong)[0][2])
         raise ConfigError(
-            f"[prediction] in {fit.program.declared_in} gives another density than the program's "
-            f"{name}, for example for {fit.data.where(row)}; correct its family, linear_predictor "
-            "or where"
+            f"[prediction] in {fit.program.declared_in} gives a density that differs from the "
+            f"program's {name}, for example for {fit.data.where(row)}; correct its family, "
+            "linear_predictor or where"
         )
 
 

@@ -202,7 +202,9 @@ class Sensitivity(Shown):
             "choose a prior from what is known beforehand",
             f"{where}: its median moves by {shift:.2g} sd for each doubling of the prior's weight",
         )
-        claim = f"no median moves by more than {DECIDES:g} sd for each doubling of its weight"
+        claim = (
+            f"no median moves by more than {DECIDES:g} sd for each doubling of the prior's weight"
+        )
         return Part("prior", (check,), claim=claim, denial="the posterior depends on the prior")
 
     def table(self) -> pd.DataFrame:

@@ -300,7 +300,7 @@ def _run(
             ledger.write()
             if not isinstance(error, Exception):
                 logger.warning(
-                    "%s holds what is done so far; run the same batch again to resume",
+                    "%s holds what has been done so far; run the same batch again to resume",
                     ledger.folder,
                 )
         raise

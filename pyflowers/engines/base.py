@@ -289,7 +289,7 @@ class Engine(Protocol):
     def uses(self) -> frozenset[str]:
         """The options that this engine uses.
 
-        They are among those of :class:`SamplerOptions`, and ``centered``, ``inits`` and ``cores``.
+        Each is an option of :class:`SamplerOptions`, or ``centered``, ``inits`` or ``cores``.
         """
 
     def load(self, program: Program) -> LoadedProgram:

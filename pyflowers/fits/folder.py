@@ -281,7 +281,7 @@ def package_versions() -> dict[str, str]:
 
 
 def plain_inits(inits: Any) -> Any:
-    """Return initial values in a form for JSON that mirrors the form in which they were given."""
+    """Return initial values as JSON can hold them, mirroring the form in which they were given."""
     if isinstance(inits, Mapping):
         return {str(name): np.asarray(value).tolist() for name, value in inits.items()}
     if isinstance(inits, list | tuple):

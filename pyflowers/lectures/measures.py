@@ -320,7 +320,7 @@ def draw_histogram(
 ) -> None:
     """Draw a histogram, and over it an exact density on a grid.
 
-    The histogram is scaled by the number of all draws, including those outside the grid.
+    The histogram is normalised by the total number of draws, including those outside the grid.
     """
     counts, edges = np.histogram(draws.ravel(), bins=bins, range=(grid[0], grid[-1]))
     ax.stairs(counts / (draws.size * np.diff(edges)), edges, fill=True, color=LIGHT.chains[4])

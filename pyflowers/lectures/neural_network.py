@@ -162,7 +162,7 @@ class NetworkDraws:
         return None if self.verdict is None else judge({"f": self.functions(x)})
 
     def verdicts(self, task: RegressionTask) -> dict[str, Any]:
-        """Return both verdicts in a form for JSON."""
+        """Return both verdicts in a form that JSON can hold."""
         both = {"function": self.function_verdict(task.judged), "weights": self.verdict}
         return {what: verdict.to_dict() if verdict else None for what, verdict in both.items()}
 

@@ -48,7 +48,7 @@ SHOWN_SHARE = 0.999
 """Share of a parameter's draws that its axis spans; the others are counted in the small print."""
 
 GRID = 400
-"""Points at which a density is drawn."""
+"""Number of points at which a density is drawn."""
 
 STEP = {True: "draw after warm-up", False: "draw"}
 """Label of the x axis of a traceplot: without a Markov chain there is no warm-up."""

@@ -443,7 +443,7 @@ class MultilevelExact:
         return self._stacked(name, np.sqrt(self._moments(name, 2) - self._moments(name, 1) ** 2))
 
     def _moments(self, name: str, power: int) -> FloatArray:
-        """Return E[x^power] of each; NaN if it does not exist."""
+        """Return E[x^power] of each element of a parameter; NaN if it does not exist."""
         each = zip(self._of(name), self._has_moment(name, power), strict=True)
         return np.array([one.moment(power) if exists else np.nan for one, exists in each])
 

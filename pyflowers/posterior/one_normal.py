@@ -230,7 +230,9 @@ class NormalExact:
             raise DataError(f"x is a batch of shape {data.num.shape}, but must be one data set")
         problem = NormalModel(data, NormalPrior() if prior is None else prior)
         if problem.num.shape:
-            raise ConfigError("the prior contains arrays, but must be for a single data set")
+            raise ConfigError(
+                "the prior contains arrays, but a single data set takes numbers; give numbers"
+            )
         self.names: tuple[str, ...] = (location, "sigma2")
         self._problem, self._num = problem, float(problem.num)
         with np.errstate(divide="ignore"):

@@ -283,7 +283,8 @@ class Value(Kind):
     Attributes
     ----------
     value : number or array
-        Value of the variable. A number for a vector is repeated for each row.
+        Value of the variable. If the variable is a vector, a single number is repeated for each
+        row.
     """
 
     model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})

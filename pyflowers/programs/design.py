@@ -110,7 +110,7 @@ def state_of(
 
 
 def _plain(value: Any) -> Any:
-    """Return a state in a form for TOML, without entries that are None."""
+    """Return a state in a form that TOML can hold, without entries that are None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(its) for key, its in value.items() if its is not None}
     if isinstance(value, list | tuple | np.ndarray):

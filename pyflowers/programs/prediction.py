@@ -211,7 +211,7 @@ def read_rows(
     }
     if new is not None:
         table = _with_labels_of(data, table, of_groups.keys() & names.keys())
-        # A label of the fit, such as None, is a label in every row of this table, too.
+        # A label of the fit that looks like a missing value, such as None, is a label here, too.
         of_fit = {its.column: its.names for its in data.labels.values()} | levels
         replace(table, levels=of_fit).without_missing(wanted, drop=False, option="")
     _refuse_text(table, data, declared)

@@ -2,7 +2,7 @@
 
 A number is formatted as in the tables of the command line, in an HTML ``data`` element. Its
 ``value`` is the unrounded number. For a number from a run folder, attributes give file, row and
-column. The tests read the page and compare the numbers.
+column. The tests read the page and compare its numbers with those in the files.
 """
 
 from __future__ import annotations

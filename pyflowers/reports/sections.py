@@ -347,7 +347,7 @@ def methods_paragraph(material: Material) -> str:
     else:
         draws = fit.num_chains * fit.num_draws
         said.append(
-            f"The results are from {draws:,} independent draws of the posterior ({version})."
+            f"The results are based on {draws:,} independent draws from the posterior ({version})."
         )
     if conflicts := [check.name for check in fit.verdict.prior.failed]:
         said.append(f"Prior and data were in conflict ({', '.join(conflicts)}).")

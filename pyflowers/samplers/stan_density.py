@@ -359,13 +359,13 @@ def _data_text(data: Mapping[str, Any] | str | Path | None) -> str:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a value in a form for JSON: numbers and lists of numbers, with booleans as 0 and 1."""
+    """Return a value as JSON can hold it: numbers and lists of them, with booleans as 0 and 1."""
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise DataError(f"data: {name} has rows of different lengths; make them equal") from error
     if array.dtype.kind not in "biuf":
         raise DataError(
-            f"data: {name} holds {array.dtype}, but a Stan program takes real numbers; give these"
+            f"data: {name} holds {array.dtype}, but a Stan program takes only numbers; give numbers"
         )
     return (array.astype(int) if array.dtype == np.bool_ else array).tolist()

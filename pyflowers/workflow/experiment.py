@@ -289,7 +289,7 @@ def _run(
         announce(f"{name}: not fitted: {task.refused}")
         return ModelOutcome(name, task.folder, None, refused=task.refused)
     if task.earlier is not None:
-        announce(f"{name}: nothing changed, taken from {task.folder}")
+        announce(f"{name}: not refitted, because nothing changed; read from {task.folder}")
         found = task.earlier.with_interval(experiment.interval)
         if found is not task.earlier:  # the draws are the same, but the summary and figures differ
             save(found, task.folder, experiment.output.plots)

@@ -42,7 +42,7 @@ def test_a_table_becomes_a_report_and_its_runs_are_used_again(tmp_path, executab
     assert sections(out) == SECTIONS
     html = out.read_text(encoding="utf-8")
     second = run("report", *QUICK, "--out", out)
-    assert second.output.count("nothing changed, taken from") == 3
+    assert second.output.count("not refitted, because nothing changed; read from") == 3
     # Loading draws may change the last bit of a sum; the printed numbers are the same.
     assert re.sub(r' value="[^"]*"', "", out.read_text(encoding="utf-8")) == re.sub(
         r' value="[^"]*"', "", html

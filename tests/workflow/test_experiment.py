@@ -126,7 +126,7 @@ def test_fit_config_refits_what_changed_and_says_why(write, tmp_path, executable
     draws = (folder / "draws.nc").read_bytes()
 
     second = run("fit", "--config", write())
-    assert f"{MODEL}: nothing changed, taken from {folder}" in second.output
+    assert f"{MODEL}: not refitted, because nothing changed; read from {folder}" in second.output
     assert (folder / "draws.nc").read_bytes() == draws
 
     # Figures of another format are drawn from the same draws.

@@ -359,7 +359,7 @@ def _lines(text: str) -> list[str]:
 def _broken(line: str) -> list[str]:
     """Break a line that is too long in stanc's way: at a sum, a product or an argument."""
     code, slashes, comment = line.partition(" //")
-    if len(code) + 2 <= WIDTH or (" | " in code and "lp" in code):  # stanc does not break a density
+    if len(code) + 2 <= WIDTH or (" | " in code and "lp" in code):  # stanc never wraps a density
         return [line]
     assigned = re.search(r"^ +(?=[+-] )| (?:\+?=|~) ", code)
     start = assigned.end() if assigned else 0

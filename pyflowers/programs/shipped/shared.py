@@ -37,7 +37,7 @@ def log_pdf(y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
 
 
 def inv_chi2_moments(parameter: str, dof: Any) -> list[MissingMoment]:
-    """Return the missing moments of a variance whose posterior falls like x^−(dof/2 + 1).
+    """Return the moments that a variance lacks if its density falls like x^−(dof/2 + 1).
 
     The k-th moment exists if and only if dof > 2k (BDA3 table A.1, scaled-inv-χ²).
 
