@@ -24,6 +24,10 @@ def test_the_changelog_has_dated_notes_of_this_version():
     assert re.fullmatch(rf"\[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d", latest)
 
 
+def test_the_readme_is_a_page():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
 def test_the_citation_is_of_this_version():
     citation = dict(
         re.findall(

@@ -152,6 +152,16 @@ class Source:
         """The program with its includes in place."""
         return self._expanded(next(iter(self.files)), ())
 
+    @property
+    def without_model(self) -> str:
+        """The text with an empty model block and nothing after it.
+
+        Its log density is that of the transforms of the parameters.
+        """
+        bodies = _block_bodies(self.text)
+        kept = ("functions", "data", "transformed data", "parameters")
+        return "".join(f"{its} {{{bodies[its]}}}\n" for its in kept if its in bodies) + "model {}\n"
+
     @cached_property
     def blocks(self) -> Blocks:
         """The declarations of the program."""

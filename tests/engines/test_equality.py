@@ -139,6 +139,7 @@ def programs_with_data():
             {"K": 2, "weight": [0.7, 0.3], "location": [1.5, -1.5], "scale": [1.0, 1.0]},
         ),
     ]
+    found.append((PROGRAMS / "shapes.stan", {"Z": 0}))
     for name in ("counts", "eight_schools"):
         data = json.loads((CONFORMANCE / "data" / f"{name}.json").read_text())
         found.append((CONFORMANCE / "programs" / f"{name}.stan", data))

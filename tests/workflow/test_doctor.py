@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from command_line import run
@@ -9,6 +10,8 @@ from command_line import run
 from pyflowers import samplers
 from pyflowers.cli.main import cli
 from pyflowers.errors import ToolchainError
+from pyflowers.lectures.gaussian_mixture import stan_data
+from pyflowers.resources import program_path
 from pyflowers.workflow import doctor
 
 
@@ -68,6 +71,25 @@ def test_the_command_says_so_in_its_exit_status(monkeypatch, is_ok, status):
     found = CliRunner().invoke(cli, ["doctor"], standalone_mode=False)
     assert found.return_value == status
     assert "g++ 12" in found.output
+
+
+@pytest.mark.slow
+def test_densities_with_a_simplex_are_compared_without_its_transform(monkeypatch, tmp_path):
+    """Later versions of Stan, as in the interpreter, transform a simplex differently."""
+    data = stan_data(np.random.default_rng(1).normal(size=40))
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps({**data, "y": data["y"].tolist()}))
+    assert doctor.compare_densities(program_path("gaussian_mixture"), path).is_ok
+    real = samplers.StanDensity
+
+    def planted(path, data, engine, **how):
+        off = 1.001 if engine == "interpreted" else 1.0
+        return real(
+            path, {**data, "weight_alpha": off * data["weight_alpha"]}, engine=engine, **how
+        )
+
+    monkeypatch.setattr(samplers, "StanDensity", planted)
+    assert not doctor.compare_densities(program_path("gaussian_mixture"), path).is_ok
 
 
 def test_densities_of_interpreter_and_compiler_are_compared(monkeypatch, capsys, tmp_path):
