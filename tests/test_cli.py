@@ -39,7 +39,7 @@ def test_help_lists_every_command_and_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
     for name in COMMANDS:
-        assert re.search(rf"^  {name} ", done.stdout, re.MULTILINE)
+        assert len(re.findall(rf"^  {name} ", done.stdout, re.MULTILINE)) == 1
 
 
 def test_a_fit_leaves_a_run_folder_and_a_verdict(executables, tmp_path):

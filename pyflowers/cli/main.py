@@ -29,27 +29,38 @@ from pyflowers.cli.console import (
 )
 from pyflowers.errors import PyflowersError, UnusedOptionError
 
+TASKS = {
+    "Fit": "fit vb batch models new",
+    "Check": "check sensitivity prior sbc replay",
+    "Predict": "predict effects contrast",
+    "Compare": "loo compare",
+    "Report": "report",
+    "Learn": "lecture",
+    "Set up": "setup doctor compile",
+}
+"""The commands, by the task that they serve."""
+
 COMMANDS = {
-    "setup": ("machine", "Build the embedded CmdStan, or install the official one."),
+    "fit": ("fit", "Fit a model, summarise the posterior and check convergence."),
+    "vb": ("methods", "Fit by closed-form variational Bayes, without Stan."),
+    "batch": ("batch", "Fit many models, tables and variants; run again to resume."),
     "models": ("programs", "List the shipped models, their priors and capabilities."),
     "new": ("programs", "Write a Stan program to start from, or draft a declaration."),
-    "compile": ("programs", "Compile a Stan program into an executable."),
-    "prior": ("methods", "Draw from a model's prior and show the data that it implies."),
-    "fit": ("fit", "Fit a model, summarise the posterior and check convergence."),
-    "sensitivity": ("runs", "Show which conclusions of a run depend on its prior."),
-    "batch": ("batch", "Fit many models, tables and variants; run again to resume."),
-    "vb": ("methods", "Fit by closed-form variational Bayes, without Stan."),
-    "compare": ("methods", "Compare NUTS with the exact posterior and approximations."),
     "check": ("runs", "Check whether the model would produce data like yours."),
+    "sensitivity": ("runs", "Show which conclusions of a run depend on its prior."),
+    "prior": ("methods", "Draw from a model's prior and show the data that it implies."),
+    "sbc": ("methods", "Check a program's computation by simulation-based calibration."),
+    "replay": ("runs", "Repeat the fits of run folders and compare the draws."),
     "predict": ("runs", "Predict rows of a table, or each group's next observation."),
     "effects": ("runs", "Show how the expected response changes with each column."),
     "contrast": ("runs", "Compute differences, probabilities and ranks from a posterior."),
-    "sbc": ("methods", "Check a program's computation by simulation-based calibration."),
     "loo": ("runs", "Compare how well models predict held-out data."),
+    "compare": ("methods", "Compare NUTS with the exact posterior and approximations."),
     "report": ("fit", "Write an HTML report on models fitted to a table."),
     "lecture": ("machine", "Run a lecture example (samplers, mixtures, neural networks)."),
-    "replay": ("runs", "Repeat the fits of run folders and compare the draws."),
+    "setup": ("machine", "Build the embedded CmdStan, or install the official one."),
     "doctor": ("machine", "Print diagnostic information for a bug report."),
+    "compile": ("programs", "Compile a Stan program into an executable."),
 }
 """For each command, the module of its function ``NAME_command`` and its summary in ``--help``."""
 
@@ -65,7 +76,7 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order in which a newcomer meets them."""
+        """Return the commands, by task."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -94,9 +105,11 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"{error.message}{hint}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+        """List the commands by task, without importing them."""
+        width = max(map(len, COMMANDS))
+        for task, names in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(f"{its:{width}}", COMMANDS[its][1]) for its in names.split()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
