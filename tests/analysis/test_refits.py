@@ -346,7 +346,9 @@ def test_rows_that_the_data_hold_out_are_no_part_of_loo_and_sensitivity(own_prog
     inside = fit.draws["log_lik"][..., fit.is_in_likelihood].sum(axis=2)
     np.testing.assert_allclose(_total_log_lik(fit), inside.ravel())
     checks = pyflowers.check(fit)
-    assert "3 rows are held out of the likelihood: loo_pit leaves them out" in checks.notes[0]
+    assert (
+        "3 rows are held out of the likelihood: loo_pit leaves out held-out rows" in checks.notes[0]
+    )
     assert checks.pit.values.shape == (9,)
 
 

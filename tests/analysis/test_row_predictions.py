@@ -340,7 +340,7 @@ def test_a_program_of_ones_own_predicts_as_it_declares(tmp_path):
         declared.write_text(text.replace(right, wrong))
         again = pyflowers.fit(path, FRAME, **how)
         with pytest.raises(
-            ConfigError, match=r"another density than the program's log_lik|names nu"
+            ConfigError, match=r"a density that differs from the program's log_lik|names nu"
         ):
             pyflowers.predict(again, NEW)
 

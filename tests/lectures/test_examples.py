@@ -134,6 +134,7 @@ def test_the_mixtures_data_are_those_that_the_docstring_says():
         assert abs(len(group) / 1_000 - WEIGHTS[k]) < 4 * expected
 
 
+@pytest.mark.slow
 def test_the_mixture_recovers_what_its_data_were_drawn_with(example):
     rows = table(example("gaussian-mixture"))
     assert ((rows["truth"] - rows["NUTS mean"]).abs() < 4 * rows["NUTS sd"]).all()
@@ -169,7 +170,7 @@ def test_the_full_cubed_sine_passes_on_its_function():
     assert not fit.verdict.passed
 
 
-@pytest.mark.parametrize("task", ["denoising", "cubed-sine"])
+@pytest.mark.parametrize("task", [pytest.param("denoising", marks=pytest.mark.slow), "cubed-sine"])
 def test_networks_are_judged_on_functions_and_their_weights_fail(example, task):
     found = example("neural-network").results[task]
     assert found["verdicts"]["NUTS"]["weights"]["status"] == "failed"

@@ -102,6 +102,7 @@ def largest_differences(rng, num, correlation):
     return apart.reshape(len(QUANTILES), num, 5).max((0, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 def test_two_runs_of_one_posterior_differ_by_chance_as_rarely_as_is_claimed(correlation):
     """Of 2,000 pairs of runs one in a thousand is a false alarm, within binomial error."""

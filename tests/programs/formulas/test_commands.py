@@ -554,10 +554,10 @@ def test_totals_give_the_density_of_the_rows(family):
 def test_the_flower_models_have_their_formula():
     """The plants of the formula and of the shipped program agree, with priors of similar width."""
     frame = pd.read_csv(flowers_csv())
-    fit = pyflowers.fit("flowers ~ 1 + (1 | plant)", frame, family="poisson", seed=1, draws=4000)
-    shipped = pyflowers.fit(
-        "multilevel_poisson", seed=1, draws=4000, priors={"mu_mean": 1.5, "mu_sd": 2.5}
-    )
+    how = {"seed": 1, "draws": 4000, "engine": "stanli"}
+    fit = pyflowers.fit("flowers ~ 1 + (1 | plant)", frame, family="poisson", **how)
+    priors = {"mu_mean": 1.5, "mu_sd": 2.5}
+    shipped = pyflowers.fit("multilevel_poisson", priors=priors, **how)
     ours = np.exp(fit.draws["Intercept"][..., None] + fit.draws["r_plant"])
     theirs = shipped.draws["mu_plant"]
     for plant in range(3):

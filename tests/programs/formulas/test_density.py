@@ -18,8 +18,8 @@ from pyflowers.programs import Capabilities, Program
 BRMS = json.loads((Path(__file__).parent / "brms.json").read_text(encoding="utf-8"))
 REFERENCE = {case["name"]: case for case in BRMS["cases"]}
 FACTOR = {"factornum2": "num2", "factornum3": "num3"}
-QUICK = ("nested", "cumulative")
-"""The cases that are compiled in the quick tests; the others take up to four minutes each."""
+COMPILED = ("nested", "cumulative")
+"""The cases that are compiled in the slow tests; the others take up to four minutes each."""
 
 
 def written(case, **centered):
@@ -125,7 +125,10 @@ def test_another_prior_would_be_seen(changed):
     "case",
     [
         pytest.param(
-            case, marks=[] if case.name in QUICK else [pytest.mark.slow, pytest.mark.density]
+            case,
+            marks=[pytest.mark.slow]
+            if case.name in COMPILED
+            else [pytest.mark.slow, pytest.mark.density],
         )
         for case in CASES
     ],
