@@ -463,7 +463,7 @@ def formulas() -> list[Row]:
         best_fixed = max(("centered", "non-centered"), key=middle.__getitem__)
         rows += [
             (
-                f"min-ESS/s, {formula} over {other}, {size}",
+                f"min-ESS/s, formula by default over {other}, {size}",
                 f"{ours / middle[other]:.2f} × ({ours:,.0f} / {middle[other]:,.0f}); "
                 f"{num_failed} of 3 verdicts failed",
                 "0.7 ×",
