@@ -438,8 +438,8 @@ def check(
     least = round(0.5 / min((each.limit for each in found), default=LIMIT))
     if positions.size < least:
         notes.append(
-            f"with {positions.size} replicated data sets, some checks cannot fail; use at least "
-            f"{least}"
+            f"with {positions.size} replicated data sets, some checks cannot fail; at least "
+            f"{least} are needed"
         )
     _check_cells(fit, positions, shape, rng, found)
     groups = None
@@ -489,9 +489,11 @@ def _along(fit: Fit, groups: Groups) -> tuple[list[tuple[str, str]], Function]:
 
     def along(y: FloatArray) -> FloatArray:
         rest = y - y @ design @ design.T
-        squares = rest**2 / np.maximum((rest**2).mean(axis=1, keepdims=True), 1e-300)
+        # Of constant values only the rounding is left, which must not be scaled up.
+        least = np.maximum(1e-24 * np.square(y).max(axis=1), 1e-300)
+        squares = rest**2 / np.maximum((rest**2).mean(axis=1), least)[:, None]
         around = rest - groups.means(rest)[:, groups.codes] if pairs else rest
-        norm = np.maximum((around**2).sum(axis=1), 1e-300)
+        norm = np.maximum((around**2).sum(axis=1), size * least)
         found = [
             *(y @ each for each in curves.values()),
             *(np.square(squares @ each - 1).mean(axis=1) for each in quarters.values()),

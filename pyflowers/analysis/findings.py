@@ -340,7 +340,7 @@ def _advice(fit: Fit, need: str, words: dict[str, str]) -> str:
     if need == "location" or reference.endswith(".stan"):
         return text
     copy = f"pyflowers new NAME --from {reference}"
-    if "poisson" in advice and fit.program.counts and fit.data.by_group is not None:
+    if need in ("wider", "tails", "zeros") and fit.program.counts and fit.data.by_group is not None:
         terms = f"{quote(fit.data.value_name)} ~ 1 + (1 | {quote(fit.data.by_group.column)})"
         return f'refit with the formula "{terms}" --family negbinomial, or change a copy: {copy}'
     return f"{text}; for a copy to change: {copy}"

@@ -240,7 +240,7 @@ def predict_held_out(
         advance()
         return HeldOutDensity(part.rows, *found, again.diagnostics.passed)
 
-    # All data blocks are made first, so that one is refused before any refit.
+    # All data blocks are made first, so that none is refused after a refit.
     parts = [hold_out(fit.program, fit.data, rows) for rows in held_out]
     return list(in_order([partial(predict, part) for part in parts]))
 

@@ -129,9 +129,8 @@ def main(args: list[str] | None = None) -> None:
     """Run the command line and exit with its status."""
     open_streams()
     _import_from_here()
-    atexit.register(
-        gc.freeze
-    )  # collecting every object takes longer than leaving them to the system
+    # At the end, collecting every object takes longer than leaving them to the system.
+    atexit.register(gc.freeze)
     with unwinding_on_signals():
         sys.exit(_status(sys.argv[1:] if args is None else args))
 

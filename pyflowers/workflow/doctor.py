@@ -128,6 +128,9 @@ def compare_densities(
     is_equal = max(density, gradient) <= TOLERANCE
     found = f"density within {density:.1g} and gradient within {gradient:.1g}"
     at = f"of the compiled program's at {NUM_POINTS} points"
+    if not same.all():
+        at += f"; {(~same).sum()} of {same.size} coordinates have no gradient to compare, because "
+        at += "the two versions of Stan transform them differently"
     advice = "" if is_equal else "; use --engine cmdstan, and report this to the author of stanli"
     return Finding("stanli", f"{found} {at}{advice}", is_equal)
 

@@ -786,7 +786,10 @@ def test_few_replicates_fail_no_check_by_chance():
     assert not named["curvature[x]"].passed
     short = pyflowers.check(pyflowers.fit("y ~ x + z", frame, **{**FAST, "draws": 20, "chains": 2}))
     assert short.passed
-    assert "with 40 replicated data sets, some checks cannot fail; use at least 200" in short.notes
+    assert (
+        "with 40 replicated data sets, some checks cannot fail; at least 200 are needed"
+        in short.notes
+    )
 
 
 def test_the_rounding_of_constant_groups_is_no_autocorrelation():
@@ -795,6 +798,16 @@ def test_the_rounding_of_constant_groups_is_no_autocorrelation():
     pairs = np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
     y = np.concatenate([np.full(6, 0.1), np.arange(6.0)])[None]
     assert groups.autocorrelation(y, pairs) == 0
+
+
+def test_the_rounding_of_constant_values_is_no_pattern_along_a_covariate():
+    frame = pd.DataFrame({"x": np.linspace(0.1, 2.3, 40), "y": 3})
+    fit = pyflowers.fit("y ~ x", frame, family="poisson", **FAST)
+    named = {each.name: each for each in pyflowers.check(fit).checks}
+    assert abs(named["autocorrelation[x]"].observed) < 1e-3
+    assert not {"autocorrelation[x]", "curvature[x]"} & {
+        n for n, c in named.items() if not c.passed
+    }
 
 
 def test_a_statistic_cannot_have_the_name_of_a_check():
