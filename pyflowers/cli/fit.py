@@ -13,6 +13,7 @@ from pyflowers.cli.console import say, say_json, show, shows_progress
 from pyflowers.cli.options import (
     PATH,
     centered_option,
+    default_priors_option,
     from_command_line,
     given,
     options,
@@ -47,6 +48,7 @@ def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | s
 @click.command("fit")
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA", required=False)
 @fit_options
+@default_priors_option
 @click.option(
     "--inits",
     metavar="FILE|RADIUS",
@@ -145,8 +147,11 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
     from pyflowers.workflow.config import read_config
     from pyflowers.workflow.experiment import run_experiment
 
-    if "inits" in given:
-        raise click.UsageError("--inits applies to a single model; leave --inits or --config out")
+    for name, option in {"inits": "--inits", "default_priors": "--priors"}.items():
+        if name in given:
+            raise click.UsageError(
+                f"{option} applies to a single model; leave {option} or --config out"
+            )
     run = {name: given.pop(name) for name in ("cmdstan", "overwrite") if name in given}
     del given["config"]
     experiment = read_config(path).with_options(**given)

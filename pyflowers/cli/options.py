@@ -127,6 +127,14 @@ family_option = click.option(
     "cumulative. [default: gaussian]",
 )
 
+default_priors_option = click.option(
+    "--priors",
+    "default_priors",
+    type=click.Choice(["brms"]),
+    help="Write a formula's program with the default priors of brms, which are flat on "
+    "coefficients. [default: proper priors on the scale of the data]",
+)
+
 prior_option = click.option(
     "--prior",
     "priors",

@@ -13,6 +13,7 @@ from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import (
     PATH,
     cmdstan_option,
+    default_priors_option,
     drop_missing_option,
     family_option,
     include_option,
@@ -86,6 +87,7 @@ def _show(program: Program, with_remedies: bool) -> None:
 @click.option("--from", "source", metavar="NAME", help="Shipped model to copy.")
 @click.option("--data", type=PATH, help="Table for the formula or for the drafted declaration.")
 @family_option
+@default_priors_option
 @drop_missing_option
 @include_option
 def new_command(
@@ -94,6 +96,7 @@ def new_command(
     source: str | None,
     data: Path | None,
     family: str | None,
+    default_priors: str | None,
     drop_missing: bool | None,
     include_paths: tuple[str, ...],
 ) -> None:
@@ -109,8 +112,8 @@ def new_command(
     """
     notes = []
     target = name if name.suffix == ".stan" else Path(f"{name}.stan")
-    if formula is None and (family or drop_missing):
-        raise click.UsageError("--family and --drop-missing apply only to a FORMULA")
+    if formula is None and (family or default_priors or drop_missing):
+        raise click.UsageError("--family, --priors and --drop-missing apply only to a FORMULA")
     if formula is not None:
         from pyflowers.programs import find_program
 
@@ -118,7 +121,13 @@ def new_command(
             raise click.UsageError(
                 "a FORMULA needs --data FILE, and cannot be combined with --from or --include"
             )
-        program = find_program(formula, data=data, family=family, drop_missing=drop_missing)
+        program = find_program(
+            formula,
+            data=data,
+            family=family,
+            default_priors=default_priors,
+            drop_missing=drop_missing,
+        )
         read = program.read(data, drop_missing=drop_missing)
         program.write(target)
         files = dict.fromkeys((target, target.with_suffix(".toml")), "")

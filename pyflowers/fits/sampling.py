@@ -53,6 +53,7 @@ def fit(
     cmdstan: str | Path | None = None,
     include_paths: Sequence[str | Path] = (),
     family: str | None = None,
+    default_priors: str | None = None,
     inits: Any = None,
     cores: int | None = None,
     interval: float = INTERVAL,
@@ -95,6 +96,9 @@ def fit(
         Folders to search for the program's included files.
     family : str, optional
         The family of a formula's response. Default: ``gaussian``.
+    default_priors : str, optional
+        ``brms`` for the default priors of brms in a formula's program, which are flat on
+        coefficients. Default: the proper priors of pyflowers.
     inits : mapping, float, path or sequence of these, optional
         Initial values of the parameters, as CmdStanPy accepts them; a sequence has one entry per
         chain. Default: random.
@@ -153,8 +157,9 @@ def fit(
     reading = {name: options.pop(name) for name in READING if name in options}
     chosen = SamplerOptions.of(seed=seed, **options)
     reading |= {"group": group, "time": time, "value": value, "columns": columns}
+    of_formula = {"family": family, "default_priors": default_priors}
     opened = find_program(
-        program, include_paths, data=data, family=family, centered=centered, **reading
+        program, include_paths, data=data, centered=centered, **of_formula, **reading
     )
     read = opened.read(data, **reading)
     # Errors in the data or the priors are reported before CmdStan is searched for or built.

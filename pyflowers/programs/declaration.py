@@ -461,6 +461,8 @@ class FormulaText(Record):
         The formula.
     family : str
         Its family.
+    priors : str
+        ``brms`` if its priors are the defaults of brms; otherwise empty.
     sha256 : str
         Digest of the program and its ``[prediction]`` as they were written. If either has been
         edited since, the edited text is used, without the NumPy code that comes with a formula.
@@ -468,6 +470,7 @@ class FormulaText(Record):
 
     text: str
     family: str
+    priors: Literal["", "brms"] = ""
     sha256: str
 
 

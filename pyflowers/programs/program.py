@@ -222,6 +222,7 @@ class Program(Shown):
         family: str = "gaussian",
         drop_missing: bool = False,
         centered: bool | Mapping[str, bool] | None = None,
+        default_priors: str | None = None,
         **reading: Any,
     ) -> Program:
         """Write the program of a formula for a table.
@@ -241,6 +242,9 @@ class Program(Shown):
         centered : bool or mapping of str to bool, optional
             Whether the group effects are sampled in the centered parametrisation, for all groups or
             by group. Default: chosen from the data.
+        default_priors : str, optional
+            ``brms`` for the default priors of brms 2.23, which are flat on coefficients. Default:
+            proper priors on the scale of the data; see the guide to formulas.
         **reading
             ``sep``, ``decimal`` and ``encoding``; see :func:`pyflowers.read_table`.
 
@@ -275,7 +279,12 @@ class Program(Shown):
         if table is None:
             raise DataError(f"formula {formula!r} needs a table; name one with --data")
         name, text, declaration = write_formula(
-            formula, table, family, drop_missing=drop_missing, centered=centered
+            formula,
+            table,
+            family,
+            drop_missing=drop_missing,
+            centered=centered,
+            default_priors=default_priors,
         )
         source = Source(Path(f"{name}.stan"), {f"{name}.stan": text.encode()})
         where = f"the declaration of {formula!r}"

@@ -54,7 +54,7 @@ def reproduction(material: Material, out: Path) -> dict[str, Any]:
     agree = all(
         words == options[0] and not program.include_paths and used | fit.record.priors == used
         for fit, program, words in zip(fits, programs, options, strict=True)
-    ) and not _nameable(inits)
+    ) and not (_nameable(inits) or "--priors" in options[0])
     commands, priors = list[list[str]](), list[dict[str, float]]()
     for fit in fits:
         own, declared = fit.record.priors.items(), fit.program.declaration.priors
@@ -129,16 +129,18 @@ def _options(fit: Fit) -> list[str]:
 
 
 def _choices(fit: Fit) -> dict[str, list[str]]:
-    """Return a formula's family, and the parametrisation unless it is a shipped model's default."""
+    """Return what a formula's program depends on, and a parametrisation that is not the default."""
     record, formula = fit.record, fit.program.declaration.formula
-    family = [formula.family] if formula and is_formula(record.program.reference) else []
+    about: dict[str, list[str]] = {}
+    if formula and is_formula(record.program.reference):
+        about = {"family": [formula.family], "priors": [formula.priors] if formula.priors else []}
     centered = record.centered
     if isinstance(centered, bool):
         usual, _ = fit.program.fill(fit.data, record.priors)
         chosen = [centered] if usual.values["centered"] != centered else []
-        return {"family": family, "centered": ["yes" if its else "no" for its in chosen]}
+        return {**about, "centered": ["yes" if its else "no" for its in chosen]}
     words = [f"{group}={'yes' if its else 'no'}" for group, its in (centered or {}).items()]
-    return {"family": family, "centered": words}
+    return {**about, "centered": words}
 
 
 def tables(material: Material) -> list[ReportTable]:

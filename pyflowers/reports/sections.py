@@ -389,6 +389,8 @@ def _distributions(fit: Fit) -> list[str]:
         is_of_reals = prior.startswith(("normal", "student_t", "cauchy", "logistic"))
         is_cut = lowest is not None and (is_of_reals or lowest > 0)
         found.append(f"{name} ~ {prior}{f' above {lowest:g}' if is_cut else ''}")
+    improper = fit.program.improper_priors(fit.data.values)
+    found += [f"{name} has a flat prior" for name in improper if name not in priors]
     rule = declared.prediction
     return found + [f"{name} ~ {its}" for name, its in (rule.effects.items() if rule else ())]
 

@@ -21,6 +21,11 @@ import pyflowers
 
 pytestmark = pytest.mark.slow
 WIDTHS = (390, 1400)
+HIDDEN = """() => [...document.querySelectorAll(".bd-article td")]
+    .filter(cell => !cell.closest(".cell-table"))
+    .filter(cell => cell.getBoundingClientRect().right > window.innerWidth)
+    .map(cell => cell.textContent.slice(0, 40))"""
+"""Text in tables that a reader has to scroll to; numbers that a cell printed may be wider."""
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +116,7 @@ def test_pages_fit_and_complain_of_nothing(site, address, browser, width):
         "requestfailed",
         lambda r: None if r.failure == "net::ERR_ABORTED" else complaints.append(r.url),
     )
-    wide, outside = [], []
+    wide, hidden, outside = [], [], []
     page.on("request", lambda r: None if r.url.startswith(address) else outside.append(r.url))
     names = [
         p.relative_to(site).as_posix()
@@ -122,9 +127,11 @@ def test_pages_fit_and_complain_of_nothing(site, address, browser, width):
         page.goto(f"{address}/{name}", wait_until="load")
         if page.evaluate("document.documentElement.scrollWidth") > width:
             wide.append(name)
+        hidden += [f"{name}: {text}" for text in page.evaluate(HIDDEN)]
     context.close()
     assert len(names) > 30
     assert not wide
+    assert not hidden
     assert not complaints
     assert not [url for url in outside if not url.startswith("data:")]
 

@@ -16,9 +16,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyflowers.data import Table
+from pyflowers.errors import ConfigError
 from pyflowers.programs.declaration import PredictionRule
 from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas.checks import check_model
@@ -37,6 +39,7 @@ def write_formula(
     *,
     drop_missing: bool = False,
     centered: bool | Mapping[str, bool] | None = None,
+    default_priors: str | None = None,
 ) -> tuple[str, str, dict[str, Any]]:
     """Write the program of a formula for a table.
 
@@ -53,6 +56,8 @@ def write_formula(
     centered : bool or mapping of str to bool, optional
         Whether the group effects are sampled in the centered parametrisation, for all groups or by
         group. Default: chosen from the data.
+    default_priors : str, optional
+        ``brms`` for the default priors of brms.
 
     Returns
     -------
@@ -71,13 +76,18 @@ def write_formula(
         If the formula cannot be fitted to the data.
     """
     formula = parse(text)
+    if default_priors not in (None, "brms"):
+        raise ConfigError(
+            f"default priors must be 'brms', got {default_priors!r}; leave them out for those of "
+            "pyflowers"
+        )
     if isinstance(centered, bool):
         centered = {term.group: centered for term in formula.groups}
     model = Model(formula, find_family(family), table, centered or {})
     columns = [formula.response, *model.columns]
     columns += [formula.trials] if formula.trials and not formula.trials.isdecimal() else []
     kept = table.without_missing(dict.fromkeys(columns), drop=drop_missing)
-    model = Model(formula, model.family, kept, centered or {})
+    model = replace(model, table=kept, brms_priors=default_priors == "brms")
     check_model(model)
     program = write_program(model)
     rule = PredictionRule.model_validate(prediction_of(model))

@@ -26,11 +26,17 @@ def declaration_of(model: Model, sha256: str) -> dict[str, Any]:
         "equation": equation(model),
         "story": _story(model),
         "omit": _omitted(model),
-        "formula": {"text": formula.text, "family": family.name, "sha256": sha256},
+        "formula": {
+            "text": formula.text,
+            "family": family.name,
+            **({"priors": "brms"} if model.brms_priors else {}),
+            "sha256": sha256,
+        },
         "table": {"group": formula.groups[0].group} if formula.groups else {},
         "data": _data(model),
         "dims": {
-            **({"b": ["X"], "b_scale": ["X"]} if model.population else {}),
+            **({"b": ["X"]} if model.population else {}),
+            **({"b_scale": ["X"]} if model.population and not model.brms_priors else {}),
             **{f"sd_{its.name}": [f"effects_{its.name}"] for its in model.effects},
             **{f"cor_{its.name}": [f"pairs_{its.name}"] for its in model.effects if its.pairs},
             **{
@@ -175,11 +181,8 @@ def _parameters(model: Model) -> dict[str, dict[str, Any]]:
             f"{of_y}{' in a typical group' if model.effects else ''}"
         )
     if model.population:
-        found["b"] = {
-            "description": f"effects on {of_y}",
-            "prior": COEFFICIENT_PRIOR,
-            "log_axis": False,
-        }
+        prior = {} if model.brms_priors else {"prior": COEFFICIENT_PRIOR}
+        found["b"] = {"description": f"effects on {of_y}", **prior, "log_axis": False}
     for its in model.effects:
         found[f"sd_{its.name}"] = {
             "description": f"standard deviations of the effects by {its.term.group}",
@@ -189,7 +192,7 @@ def _parameters(model: Model) -> dict[str, dict[str, Any]]:
             found[f"cor_{its.name}"] = {
                 "description": f"correlations of the effects by {its.term.group}"
             }
-    for each in family.auxiliary:
+    for each in model.auxiliary:
         name = f"{each.name}_at_means" if family.is_ordinal and is_shifted else each.name
         found[name] = {"description": each.description}
         if not family.is_ordinal:

@@ -26,7 +26,7 @@ from pyflowers.data import Table
 from pyflowers.data.table import LARGEST_INT, has_order, number_of
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import design, offset, state_of
-from pyflowers.programs.families import Family
+from pyflowers.programs.families import Auxiliary, Family
 from pyflowers.programs.formulas.grammar import Formula, GroupTerm
 from pyflowers.programs.terms import hint_of, read_terms, refuse_unknown
 
@@ -112,12 +112,15 @@ class Model:
         The rows to which it is fitted.
     parametrisations : mapping of str to bool
         Whether a group term is centred, for terms where this is not decided from the data.
+    brms_priors : bool
+        Whether the priors are the defaults of brms.
     """
 
     formula: Formula
     family: Family
     table: Table
     parametrisations: Mapping[str, bool]
+    brms_priors: bool = False
 
     def __post_init__(self) -> None:
         """Refuse unsuitable columns and families."""
@@ -367,11 +370,23 @@ class Model:
         num = {its.name: int(self._codes[its.term.group].max()) for its in found if its.within}
         return tuple(sorted(found, key=lambda its: num.get(its.name, 0)))
 
+    @cached_property
+    def auxiliary(self) -> tuple[Auxiliary, ...]:
+        """The family's other parameters, with their priors."""
+        if not self.brms_priors:
+            return self.family.auxiliary
+        prior, values = "gamma({alpha}, {beta})", {"alpha": 0.01, "beta": 0.01}
+        vague = {"phi"} if self.family.is_discrete else {"phi", "shape"}
+        return tuple(
+            replace(each, prior=prior, values=values) if each.name in vague else each
+            for each in self.family.auxiliary
+        )
+
     @property
     def _names_of_family(self) -> set[str]:
         """The names of the parameters and hyperparameters that do not belong to a group."""
-        own = [each.name for each in self.family.auxiliary]
-        priors = [f"{each.name}_{key}" for each in self.family.auxiliary for key in each.values]
+        own = [each.name for each in self.auxiliary]
+        priors = [f"{each.name}_{key}" for each in self.auxiliary for key in each.values]
         return {"Intercept_location", "Intercept_scale", *own, *priors}
 
     @cached_property
@@ -458,8 +473,18 @@ class Model:
         """
         if self.family.scale == "fixed":
             return 2.5
+        if self.brms_priors:
+            y = self._linked_as_in_brms
+            return max(2.5, round(1.4826 * float(np.median(np.abs(y - np.median(y)))), 1))
         mad = 1.4826 * float(np.median(np.abs(self.linked - np.median(self.linked))))
         return max(2.5, rounded(mad or float(np.std(self.linked))))
+
+    @property
+    def _linked_as_in_brms(self) -> FloatArray:
+        """The linked response from which brms computes its priors, with the offset."""
+        if self.family.scale != "log":
+            return self.y
+        return np.log(np.where(self.y == 0, 0.1, self.y))
 
     @cached_property
     def priors(self) -> dict[str, tuple[float, str]]:
@@ -470,6 +495,9 @@ class Model:
             # The scale is at least 2.5, so rounding the location to a whole number does no harm.
             median = float(np.median(self.linked))
             location = 0.0 if fixed else rounded(median) if abs(median) < 1000 else round(median)
+            if self.brms_priors and not fixed:
+                median = round(float(np.median(self._linked_as_in_brms)), 1)
+                location = median - float(self.offset.mean())
             at = "the intercept where covariates have their means"
             found["Intercept_location"] = location, f"location of the t prior on {at}"
             found["Intercept_scale"] = self.scale, f"scale of the t prior on {at}"
@@ -479,7 +507,8 @@ class Model:
         spread = _spread(self.y, about_mean) if self.family.scale == "y" else 1.0
         if self.family.scale == "log" and not about_mean:
             spread = max(1.0, _spread(self.linked, about_mean))
-        for name, column in zip(names, matrix.T, strict=True):
+        columns = () if self.brms_priors else zip(names, matrix.T, strict=True)
+        for name, column in columns:
             sd = _spread(column, about_mean)
             scale = rounded(2.5 * (spread or 1.0) / sd) if sd > 0 else 2.5
             found[f"b_scale[{name}]"] = scale, f"sd of the normal prior on b[{name}]"
@@ -489,8 +518,9 @@ class Model:
                 f"scale of the half-t prior on the sd of effects by {its.term.group}",
             )
             if its.pairs:
-                found[f"cor_{its.name}_eta"] = 2.0, f"eta of the LKJ prior on cor_{its.name}"
-        for each in self.family.auxiliary:
+                eta = 1.0 if self.brms_priors else 2.0
+                found[f"cor_{its.name}_eta"] = eta, f"eta of the LKJ prior on cor_{its.name}"
+        for each in self.auxiliary:
             for key, value in each.values.items():
                 used = self.scale if value is None else value
                 found[f"{each.name}_{key}"] = used, f"{key} of the prior on {each.name}"

@@ -40,7 +40,7 @@ def capabilities_of(declaration: Declaration) -> Capabilities:
     family, text = declaration.formula.family, declaration.formula.text
     return Capabilities(
         check=partial(_check, text, family),
-        prior=PriorModel(partial(_draw_prior, family)),
+        prior=None if declaration.formula.priors else PriorModel(partial(_draw_prior, family)),
         pointwise=Pointwise(partial(_log_lik, about), partial(_y_rep, about)),
         choices={"N_pointwise": _none},
         missing_moments=partial(_missing_moments, family),

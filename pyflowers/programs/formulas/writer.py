@@ -65,6 +65,8 @@ def _header(model: Model) -> str:
         "Written by pyflowers from this formula; you may edit the program. Its .toml",
         "file states where its data come from and holds the numbers in its priors.",
     ]
+    if model.brms_priors:
+        lines += ["The priors are the defaults of brms: flat on b, and LKJ(1) on correlations."]
     lines = [line.replace("*/", "* /") for line in lines]  # */ would end the comment
     return "\n".join(["/*", *(f" * {line}".rstrip() for line in lines), " */"])
 
@@ -111,7 +113,7 @@ def _data(model: Model) -> Iterable[str]:
         if not name.startswith("b_scale["):
             bound = "" if name == "Intercept_location" else "<lower=0>"
             yield f"real{bound} {name}; // {meaning}"
-    if model.population:
+    if model.population and not model.brms_priors:
         yield "vector<lower=0>[K] b_scale; // sds of the normal priors on b"
     yield "int<lower=0, upper=1> prior_only; // 1: draw from the prior"
     yield "array[N] int<lower=0, upper=1> held_out; // 1: not in the likelihood"
@@ -157,7 +159,7 @@ def _parameters(model: Model) -> Iterable[str]:
         yield f"real<offset=Intercept_location> {_intercept(model)};{at}"
     if model.population:
         yield "vector<multiplier=b_unit>[K] b; // effects of the columns of X"
-    for each in model.family.auxiliary:
+    for each in model.auxiliary:
         yield f"{each.declared} {_sampled(model, each)}; // {each.description}"
     for its in model.effects:
         name, num = its.name, "1" if its.is_intercept else f"M_{its.name}"
@@ -205,9 +207,9 @@ def _transformed_parameters(model: Model) -> Iterable[str]:
     yield "real lprior = 0; // log density of the priors, without that of the groups' effects"
     if model.has_intercept and not model.family.is_ordinal:
         yield _prior(_intercept(model), INTERCEPT_PRIOR)
-    if model.population:
+    if model.population and not model.brms_priors:
         yield _prior("b", COEFFICIENT_PRIOR)
-    for each in model.family.auxiliary:
+    for each in model.auxiliary:
         yield _prior(_sampled(model, each), auxiliary_prior(each))
     for its in model.effects:
         yield _prior(f"sd_{its.name}", effects_prior(its))
@@ -276,7 +278,7 @@ def _predictor(model: Model) -> str:
 def _distribution(model: Model, template: str, eta: str, row: str) -> str:
     """Return a distribution, given `eta`, with the names of the sampled parameters."""
     text = template.format(eta=eta, trials=f"trials[{row}]")
-    for each in model.family.auxiliary:
+    for each in model.auxiliary:
         if (sampled := _sampled(model, each)) != each.name:
             text = text.replace(each.name, sampled)
     return text

@@ -40,6 +40,7 @@ def find_program(
     data: Any = None,
     family: str | None = None,
     centered: bool | Mapping[str, bool] | None = None,
+    default_priors: str | None = None,
     **reading: Any,
 ) -> Program:
     """Open a program by its name or path, or write the program of a formula.
@@ -51,10 +52,10 @@ def find_program(
         formula.
     include_paths : sequence of path
         Folders that are searched for included files.
-    data, family, centered, **reading
-        For a formula: its table, the family of the response, the parametrisation and how the table
-        is read; see :meth:`Program.from_formula`. Otherwise a family is refused, and the others are
-        ignored.
+    data, family, centered, default_priors, **reading
+        For a formula: its table, the family of the response, the parametrisation, the source of
+        the default priors and how the table is read; see :meth:`Program.from_formula`. Otherwise a
+        family and default priors are refused, and the others are ignored.
 
     Raises
     ------
@@ -70,11 +71,12 @@ def find_program(
             f"include_paths must be a list of folders, got {type(include_paths).__name__}"
         )
     if is_formula(reference):
-        how = {**reading, "centered": centered}
+        how = {**reading, "centered": centered, "default_priors": default_priors}
         return _of_formula(str(reference), include_paths, data, family, how)
-    if family:
-        name = reference.name if isinstance(reference, Program) else reference
-        raise ConfigError(f"--family: {name} is not a formula; leave --family out")
+    for option, given in {"--family": family, "--priors": default_priors}.items():
+        if given:
+            name = reference.name if isinstance(reference, Program) else reference
+            raise ConfigError(f"{option}: {name} is not a formula; leave {option} out")
     if isinstance(reference, Program):
         return reference
     if not isinstance(reference, str | Path):

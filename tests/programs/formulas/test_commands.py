@@ -130,6 +130,28 @@ def test_prior_draws_are_those_of_the_program(name):
                 assert abs(np.mean(mine < at) - prob) < 0.06, (quantity, element, prob)
 
 
+def test_a_formula_is_fitted_with_the_priors_of_brms(frame_csv, tmp_path, capfd):
+    what = ("y ~ x + (1 | g)", "--data", frame_csv, "--priors", "brms")
+    how = ("--seed", 1, "--engine", "stanli", "--plots", "none")
+    assert run("fit", *what, *how, "--out", tmp_path / "run") == 0
+    fit = Fit.load(tmp_path / "run")
+    assert fit.program.declaration.formula.priors == "brms"
+    assert "b_scale[x]" not in fit.record.priors
+    for command in ("check", "loo", "sensitivity", "replay"):
+        assert run(command, tmp_path / "run") in (0, 3), command
+    assert run("report", tmp_path / "run", "--out", tmp_path / "report.html") == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert '<span class="option">--priors</span> brms' in page
+    assert "b has a flat prior" in page
+    assert run("new", tmp_path / "mine.stan", *what) == 0
+    assert (tmp_path / "mine.stan").read_text("utf-8") == fit.program.source.text
+    capfd.readouterr()
+    assert run("fit", "iid_normal", "--priors", "brms", "--out", tmp_path / "no") == 1
+    assert "iid_normal is not a formula; leave --priors out" in capfd.readouterr().err
+    assert run("new", tmp_path / "other", "--from", "iid_normal", "--priors", "brms") == 2
+    assert "apply only to a FORMULA" in capfd.readouterr().err
+
+
 def test_the_parametrisation_is_chosen_by_the_group(frame_csv, tmp_path, capfd):
     what = ("count ~ x + (x | g) + (1 | h)", "--family", "poisson", "--data", frame_csv)
     how = ("--chains", 1, "--warmup", 100, "--draws", 50, "--seed", 1, "--engine", "stanli")

@@ -5,14 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import stanli
 from formula_cases import CASES, table
+from scipy import stats
 from stanio import dump_stan_json
 
 import pyflowers
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.bridge import Bridge, Interpreted, compiled
+from pyflowers.errors import ConfigError
 from pyflowers.programs import Capabilities, Program
 
 BRMS = json.loads((Path(__file__).parent / "brms.json").read_text(encoding="utf-8"))
@@ -22,12 +25,16 @@ COMPILED = ("nested", "cumulative")
 """The cases that are compiled in the slow tests; the others take up to four minutes each."""
 
 
-def written(case, **centered):
-    """Return a case's program and its data block, with brms' priors."""
+def written(case, default_priors=None, **centered):
+    """Return a case's program and its data block, with the case's hyperparameters."""
     groups = [group.replace("_", ":") for group in REFERENCE[case.name]["groups"]]
     parametrisations = {group: bool(centered.get(group, False)) for group in groups}
     program = Program.from_formula(
-        case.formula, table(), family=case.family, centered=parametrisations
+        case.formula,
+        table(),
+        family=case.family,
+        centered=parametrisations,
+        default_priors=default_priors,
     )
     read = program.read(table())
     labels = read.coords.get("X", ())
@@ -35,6 +42,8 @@ def written(case, **centered):
     assert len(labels) == len(theirs) == len(REFERENCE[case.name]["b_labels"])
     named = dict(zip(theirs, (f"b_scale[{label}]" for label in labels), strict=True))
     priors = {named.get(name, name): value for name, value in case.hyperparameters.items()}
+    if default_priors:
+        priors = {name: its for name, its in priors.items() if name not in named.values()}
     whole, _ = program.fill(read, program.resolve_priors(priors))
     return program, whole
 
@@ -94,9 +103,9 @@ def log_jacobian(program, point):
     return total
 
 
-def differences(case, reference):
+def differences(case, reference, default_priors=None):
     """Return our log densities minus brms', one per point, and ours."""
-    program, data = written(case)
+    program, data = written(case, default_priors)
     density, points = interpreted(program, data), reference["points"]
     values = np.array([values_of(program, data, case, point) for point in points])
     found, _ = density.evaluate(density.unconstrain(values), False)
@@ -110,6 +119,73 @@ def test_the_log_density_is_that_of_brms(case):
     difference, ours = differences(case, REFERENCE[case.name])
     assert np.ptp(difference) < 1e-9 * np.abs(ours).max()
     assert np.ptp(ours) > 1  # otherwise the points test nothing
+
+
+def changed_priors(case, point):
+    """Return the log density of brms' default priors at a point, less that of the case's priors.
+
+    The case's program in brms has normal priors on coefficients and inverse gamma priors on shapes.
+    """
+    given, total = case.hyperparameters, 0.0
+    scales = [value for name, value in given.items() if name.startswith("b_scale[")]
+    if scales:
+        total -= stats.norm.logpdf(point["b"], scale=scales).sum()
+    if case.family == "gamma":
+        alpha, beta = given["shape_alpha"], given["shape_beta"]
+        total += stats.gamma.logpdf(point["shape"], alpha, scale=1 / beta)
+        total -= stats.invgamma.logpdf(point["shape"], alpha, scale=beta)
+    return total
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_with_the_priors_of_brms_the_log_density_is_that_of_brms(case):
+    reference = REFERENCE[case.name]
+    difference, ours = differences(case, reference, "brms")
+    difference = difference - [changed_priors(case, point) for point in reference["points"]]
+    assert np.ptp(difference) < 1e-9 * np.abs(ours).max()
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "priors"),
+    [
+        (
+            "Reaction ~ Days + (Days | Subject)",
+            "gaussian",
+            {
+                "Intercept_location": 288.7,
+                **dict.fromkeys(("Intercept_scale", "sd_Subject_scale", "sigma_scale"), 59.3),
+                "cor_Subject_eta": 1.0,
+            },
+        ),
+        ("Reaction ~ 1", "gamma", {"shape_alpha": 0.01, "shape_beta": 0.01}),
+        ("share ~ Days", "beta", {"phi_alpha": 0.01, "phi_beta": 0.01, "Intercept_scale": 2.5}),
+        # The median of the logs is 3.3 where 0 counts as 0.1, and the offset is 0.5 on average.
+        (
+            "count ~ Days + offset(ninth)",
+            "negbinomial",
+            {"shape_alpha": 0.4, "Intercept_location": 2.8, "Intercept_scale": 2.5},
+        ),
+    ],
+)
+def test_default_priors_are_those_of_brms(formula, family, priors):
+    """The first are those that brms 2.23 prints for the data of lme4, the others its documented."""
+    frame = pd.read_csv(Path(__file__).parent / "data" / "sleepstudy.csv")
+    frame["ninth"] = frame["Days"] / 9
+    frame["share"] = frame["Reaction"] / 1000
+    frame["count"] = np.where(frame["Days"] > 8, 0, frame["Reaction"] // 10).astype(int)
+    program = Program.from_formula(formula, frame, family=family, default_priors="brms")
+    found = {name: prior.value for name, prior in program.declaration.priors.items()}
+    assert {name: found[name] for name in priors} == pytest.approx(priors)
+    assert not any(name.startswith("b_scale") for name in found)
+    assert program.declaration.formula.priors == "brms"
+    if "Days" in formula:
+        with pytest.raises(ConfigError, match=r"b has an improper prior.* flat prior"):
+            pyflowers.prior(program, frame, seed=1)
+
+
+def test_other_default_priors_are_refused():
+    with pytest.raises(ConfigError, match="default priors must be 'brms', got 'stan'"):
+        Program.from_formula("y ~ x", table(), default_priors="stan")
 
 
 @pytest.mark.parametrize("changed", ["sigma_scale", "b_scale[x]", "cor_g_eta", "sd_g_scale"])
