@@ -16,10 +16,11 @@ tests/programs/formulas/brms.json. It needs a C++ compiler, and R with brms and 
 
 The file has ``versions`` and ``cases``. A case states its formula, family and hyperparameters.
 ``b_labels`` are brms' names of the elements of ``b``; ``groups`` gives the effects and labels of
-each group in brms' order. A point has ``Intercept_at_means``, or ``threshold_at_means`` (a list),
-``b`` (a list), ``sd_GROUP`` (a list, one per effect), ``z_GROUP`` (effects × labels), ``L_GROUP``
-(effects × effects), the family's own parameters and ``log_density``. GROUP is ``a_b`` for a:b, and
-its labels are those of a and b joined by ``_``. Two terms of one group have one list of effects.
+each group in brms' order; ``defaults`` gives brms' default priors by class. A point has
+``Intercept_at_means``, or ``threshold_at_means`` (a list), ``b`` (a list), ``sd_GROUP`` (a list,
+one per effect), ``z_GROUP`` (effects × labels), ``L_GROUP`` (effects × effects), the family's own
+parameters and ``log_density``. GROUP is ``a_b`` for a:b, and its labels are those of a and b joined
+by ``_``. Two terms of one group have one list of effects.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ _FAMILY_PRIORS = {
 # Numbers go from R to Python as text with 17 digits, because jsonlite would round them to 15.
 _R = r"""
 suppressMessages(library(brms))
+library(splines)
 center <- function(x) x - mean(x)
 asked <- jsonlite::read_json("asked.json")
 table <- as.data.frame(lapply(asked$table, unlist))
@@ -88,7 +90,9 @@ answer <- function(case) {
   prior <- Reduce(`+`, lapply(case$priors, function(given) do.call(set_prior, given)))
   data <- make_standata(formula, table, prior = prior)
   terms <- brms:::tidy_ranef(brmsterms(formula), table)
+  default <- subset(get_prior(formula, table), prior != "" & coef == "" & group == "")
   list(
+    defaults = as.list(setNames(default$prior, default$class)),
     program = as.character(make_stancode(formula, table, prior = prior)),
     data = lapply(unclass(data), exactly),
     columns = as.list(colnames(data$X)),
@@ -250,6 +254,7 @@ def reference(case: Case, answer: dict[str, Any], model: Bridge, seed: int) -> d
         "hyperparameters": case.hyperparameters,
         "b_labels": [label for label in answer["columns"] if label != "Intercept"],
         "groups": groups,
+        "defaults": answer["defaults"],
         "points": written,
     }
 

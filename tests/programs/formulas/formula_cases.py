@@ -246,4 +246,18 @@ CASES: tuple[Case, ...] = (
     _case(
         "cumulative_slopes", "rating ~ x + (x | g)", "cumulative", b="x", groups=["g"], cor=["g"]
     ),
+    # Cases are added here at the end, because the place of a case determines its points.
+    _case(
+        "spline",
+        "y ~ bs(z, df=4) + x",
+        b="bszdfEQ41 bszdfEQ42 bszdfEQ43 bszdfEQ44 x",
+        brms="y ~ bs(z, df = 4) + x",
+    ),
+    _case(
+        "reference_level",
+        'y ~ C(f, ref="c") * x',
+        b="relevelfactorfrefEQca relevelfactorfrefEQcb x relevelfactorfrefEQca:x "
+        "relevelfactorfrefEQcb:x",
+        brms="y ~ relevel(factor(f), ref = 'c') * x",
+    ),
 )
