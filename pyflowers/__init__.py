@@ -97,7 +97,7 @@ def __getattr__(name: str) -> Any:
         from pyflowers.resources import version
 
         return version("pyflowers")
-    now = f"; it is called {_RENAMED[name]} now" if name in _RENAMED else ""
+    now = f"; it is now called {_RENAMED[name]}" if name in _RENAMED else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{now}")
 
 

@@ -1,7 +1,7 @@
 """How numbers, tables and results are shown: by ``print``, on the terminal and in a notebook.
 
 A result defines once, in :meth:`Shown.contents`, what a reader sees of it: lines of text and
-tables. The command that produces it prints the same.
+tables. The command that produces the result prints the same text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INTERVAL = 0.9
 """Default probability of the intervals that tables show."""
 
 MOST_ROWS = 60
-"""The largest number of rows of a table that is shown."""
+"""The largest number of rows that are shown of a table."""
 
 MOST_ELEMENTS = 10
 """The largest number of elements that are shown of each quantity if a table has too many rows."""
@@ -36,7 +36,7 @@ _CONTROLS = re.compile(
 
 
 class Styled(str):
-    """Text with a style that pyflowers sets: control characters are escaped, the style is kept."""
+    """Text with a style that pyflowers sets: control characters are escaped, but not the style."""
 
     style: dict[str, Any]
 
@@ -46,7 +46,7 @@ Line: TypeAlias = "str | tuple[str, ...] | pd.DataFrame"
 
 
 class Shown:
-    """A result that prints as on the command line, and appears as tables in a notebook."""
+    """A result that prints as its command does, and appears as tables in a notebook."""
 
     def contents(self) -> Sequence[Line]:
         """Return the lines and tables that are shown."""
@@ -192,7 +192,7 @@ _OF_ELPD = ("elpd", "se", "difference", "its se", "p_loo")
 
 
 def format_elpd(value: float) -> str:
-    """Return an elpd, or a number on its scale, to at least one decimal: a few units matter."""
+    """Return an elpd, or a number on its scale, to at least one decimal, as a few units matter."""
     return f"{value:.1f}" if 100 <= abs(value) < math.inf else format_number(value)
 
 

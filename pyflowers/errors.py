@@ -8,8 +8,8 @@
     ├── CompileError     a Stan program does not compile
     └── FitError         Stan, or another computation, started but did not finish
 
-Each message is one sentence that states what is wrong, where, and what to do; that of CompileError
-ends with the compiler's. Poor diagnostics are not exceptions but values; see
+Each message is one sentence that states what is wrong, where, and what to do; a CompileError ends
+with the compiler's message. Poor diagnostics are not exceptions but values; see
 :mod:`pyflowers.fits.diagnostics`.
 """
 
@@ -39,4 +39,4 @@ class CompileError(PyflowersError):
 
 
 class FitError(PyflowersError):
-    """Stan, or another computation, did not finish; the message includes Stan's, if any."""
+    """Stan, or another computation, did not finish; the message includes Stan's message, if any."""

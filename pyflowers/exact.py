@@ -1,4 +1,4 @@
-"""Exact posteriors by quadrature, and independent draws from them, where that is possible."""
+"""Exact posteriors by quadrature and, where possible, independent draws from them."""
 
 from pyflowers.posterior.hyper import HyperDraws
 from pyflowers.posterior.multilevel import (

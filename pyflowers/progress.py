@@ -19,9 +19,9 @@ def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], obje
     Parameters
     ----------
     title : str
-        What is being done, for the reader.
+        What the stage does, as shown to the user.
     total : int, optional
-        Number of steps. Without it, the bar only counts.
+        Number of steps. If it is not known, the bar only counts the steps that are done.
     """
     from tqdm import tqdm
 

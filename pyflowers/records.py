@@ -50,7 +50,7 @@ class Record(BaseModel):
     def parse(
         cls, values: Any, source: str, error: type[PyflowersError] = ConfigError, remedy: str = ""
     ) -> Self:
-        """Check plain values, such as those of a file.
+        """Check plain values, such as the contents of a file.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class Record(BaseModel):
         error : type
             The class of the exception to raise.
         remedy : str
-            The end of the message.
+            The remedy with which the message ends.
 
         Raises
         ------
@@ -83,7 +83,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        If it cannot be read or is not TOML.
+        If the file cannot be read or is not TOML.
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -111,7 +111,7 @@ def as_path(value: Any, what: str, error: type[PyflowersError] = ConfigError) ->
     Raises
     ------
     PyflowersError
-        If the value is anything else.
+        If the value is neither a string nor a Path.
     """
     if not isinstance(value, str | Path):
         raise error(f"{what} must be a string or a Path, got {type(value).__name__}")
@@ -133,7 +133,7 @@ def within_record(function: Any, *values: Any) -> Any:
 
 
 def _first_complaint(record: type[BaseModel], invalid: ValidationError) -> str:
-    """Return the complaint about the first unknown key or, if all keys are known, the first one."""
+    """Return the complaint about the first unknown key, or else the first complaint."""
     errors = invalid.errors(include_url=False)
     # A misspelt key is also reported as missing.
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
@@ -224,7 +224,7 @@ def _records_in(annotated: Any) -> list[type[Record]]:
 
 
 def plain(value: Any) -> Any:
-    """Return numbers and containers as JSON can hold them; numbers not finite become null."""
+    """Return numbers and containers in a form that JSON can hold; NaN and ±inf become None."""
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if hasattr(value, "tolist"):  # a NumPy value, recognised without importing NumPy

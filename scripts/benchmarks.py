@@ -74,7 +74,7 @@ def compiled(name: str) -> CmdStanProgram:
 
 
 def overhead() -> list[Row]:
-    """Compare ``pyflowers.fit`` with the bare executable, two chains at a time, and its CSV."""
+    """Compare ``pyflowers.fit`` with running the executable, two chains at a time, plus its CSV."""
     name, table = "multilevel_poisson", counts(200, 48)
     program = find_program(name)
     executable = compiled(name).executable

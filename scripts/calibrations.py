@@ -147,7 +147,7 @@ def draw(engine: str, found: Calibration) -> None:
 
 
 def note(path: Path, engine: str, found: Calibration, made_at: str, family: str = "") -> None:
-    """Write the row of one calibration in a list of them."""
+    """Write the row of one calibration to a list of calibrations."""
     table, ledger = found.table(), found.batch.ledger()
     worst = str(table["p_value"].idxmin())
     row = {

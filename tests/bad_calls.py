@@ -109,7 +109,7 @@ def calls(folder: Path, fit: pyflowers.Fit) -> Calls:
     folder : Path
         A folder with programs and tables.
     fit : Fit
-        A fit for calling functions.
+        A fit to pass to functions.
     """
     program, table = folder / "p.stan", folder / "t.csv"
     program.write_text(PROGRAM)

@@ -84,7 +84,7 @@ SECTIONS = {
 
 
 def visits():
-    """Two patients with different numbers of visits, in random order."""
+    """Return the table of two patients with different numbers of visits, in random order."""
     rows = [
         ("Ann", 2, 5, 1, 0.5, 31),
         ("Bob", 1, 2, 0, 1.5, 44),

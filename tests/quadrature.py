@@ -12,27 +12,27 @@ PRIOR_MU_SD, PRIOR_NU, PRIOR_SCALE = 100.0, 1.0, 2.0
 
 
 def sinh_grid(center, scale, reach, num):
-    """Points that are dense near the center, and their trapezoid weights."""
+    """Return points that are dense near the center, and their trapezoid weights."""
     t = np.linspace(-np.arcsinh(reach / scale), np.arcsinh(reach / scale), num)
     points = center + scale * np.sinh(t)
     return points, np.gradient(points)
 
 
 def quantiles(points, mass, probabilities):
-    """Quantiles of a distribution given by the mass at each of many points."""
+    """Return quantiles of a distribution given by the mass at each of many points."""
     cdf = np.cumsum(mass) - mass / 2
     return np.interp(probabilities, cdf / mass.sum(), points)
 
 
 def log_prior(mu, u):
-    """Log p(mu) p(sigma2) |d sigma2 / d u| on the grid, u = log sigma2."""
+    """Return log p(mu) p(sigma2) |d sigma2 / d u| on the grid, u = log sigma2."""
     sigma2 = np.exp(u)
     log_sigma2 = -PRIOR_NU / 2 * u - PRIOR_NU * PRIOR_SCALE**2 / (2 * sigma2)
     return norm.logpdf(mu, 0, PRIOR_MU_SD)[:, None] + log_sigma2[None, :]
 
 
 def iid_normal(plants, probabilities):
-    """Quantiles of mu and sigma2 if all rows of all plants are one sample."""
+    """Return quantiles of mu and sigma2 if all rows of all plants are one sample."""
     y = np.concatenate(plants)
     mu, mu_weight = sinh_grid(y.mean(), 2.0, 200.0, 3001)
     u = np.linspace(np.log(0.05), np.log(1e6), 1501)
@@ -46,7 +46,7 @@ def iid_normal(plants, probabilities):
 
 
 def multilevel_normal(plants, probabilities):
-    """Quantiles with sigma2_plant, whose prior is flat, integrated out of each likelihood."""
+    """Return quantiles; sigma2_plant, whose prior is flat, is integrated out of each likelihood."""
 
     def log_likelihood(x, y):
         # ∫ s^(-n/2) exp(-S(x) / 2s) ds ∝ S(x)^-(n/2 - 1)
@@ -57,7 +57,7 @@ def multilevel_normal(plants, probabilities):
 
 
 def multilevel_poisson(plants, probabilities):
-    """Quantiles with x = log mu_plant."""
+    """Return quantiles, computed with x = log mu_plant."""
 
     def log_likelihood(x, y):
         return y.sum() * x - y.size * np.exp(x)
@@ -68,7 +68,7 @@ def multilevel_poisson(plants, probabilities):
 
 
 def _grids(plants, log_likelihood, center, scale, reach):
-    """The grids, the posterior of (mu, u), and a function that returns that of a plant's x."""
+    """Return grids, the posterior of (mu, u), and a function for the posterior of a plant's x."""
     x, x_weight = sinh_grid(center, scale, reach, 1201)
     mu, mu_weight = sinh_grid(center, scale, reach, 301)
     u = np.linspace(np.log(0.05), np.log(1e6), 241)
@@ -83,7 +83,7 @@ def _grids(plants, log_likelihood, center, scale, reach):
     mass = np.exp(log_mass - logsumexp(log_mass))
 
     def of_plant(p):
-        """Mass of plant p's x on its grid."""
+        """Return the mass of plant p's x on its grid."""
         share = np.divide(mass, evidence[p], out=np.zeros_like(mass), where=evidence[p] > 0)
         density = sum(share[:, i] @ kernel for i, kernel in enumerate(kernels)) * likelihoods[p]
         return density / density.sum()
@@ -103,7 +103,7 @@ def _multilevel(plants, log_likelihood, center, scale, reach, probabilities):
 
 
 def _new_x(mu, u, mass, values):
-    """Pr(x of a new plant ≤ value): its distribution is N(mu, e^u) at each point of the grid."""
+    """Return Pr(x of a new plant ≤ value), where x is N(mu, e^u) at each point of the grid."""
     sd = np.exp(u / 2)[None, :]
     return np.array([np.sum(mass * norm.cdf((value - mu[:, None]) / sd)) for value in values])
 

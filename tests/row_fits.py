@@ -60,6 +60,6 @@ def _fit(formula, family, frame, draws):
 
 
 def b(fit, name):
-    """Draws of a coefficient in a shape that combines with rows."""
+    """Return draws of a coefficient in a shape that broadcasts with rows."""
     labels = list(fit.posterior["b"].coords["X"].values)
     return fit.draws["b"][..., labels.index(name), None]

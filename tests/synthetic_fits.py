@@ -23,9 +23,10 @@ from pyflowers.programs import Data, find_program
 
 
 def table(plants, num_months, *, seed=1, missing=0.0, columns=("plant", "month", "flowers")):
-    """A `Table` of Poisson counts of plants, whose rates grow with position, with missing months.
+    """Return a `Table` of Poisson counts, with rates that grow from plant to plant.
 
-    Its columns are group, time and value in this order.
+    Its columns are group, time and value in this order; a share `missing` of the months from the
+    fourth on is left out.
     """
     rng = np.random.default_rng(seed)
     rows = [
@@ -46,9 +47,9 @@ def read(name, data):
 
 
 def synthetic_fit(name, data, *, seed=1, chains=4, draws=500, change=None, priors=None):
-    """A fit whose draws are independent and approximately match the posterior.
+    """Return a fit whose draws are independent and approximately match the posterior.
 
-    `data` is a table, see :func:`read`. `change` may edit the draws and statistics in place, to
+    `data` is a table (see :func:`read`). `change` may edit the draws and statistics in place, to
     plant a defect.
     """
     program, rng = find_program(name), np.random.default_rng(seed)
@@ -131,7 +132,7 @@ def _draws(name, data, rng, shape):
 
 
 def with_pathfinder(comparison):
-    """The comparison with an added Pathfinder, in the wrong place and with far too narrow draws."""
+    """Return the comparison with Pathfinder added, whose draws are misplaced and far too narrow."""
     nuts = comparison.results["nuts"]
     centre = nuts.quantities["95%"] + 2 * (nuts.quantities["95%"] - nuts.quantities["5%"])
     # For mu the centre is outside the posterior; for sigma2 it is inside.

@@ -105,9 +105,7 @@ def test_no_command_speaks_of_times_that_a_table_does_not_have(tmp_path, monkeyp
     )
     for command, text in said.items():
         assert not re.search(r"month|\bnext\b|missing", text), command
-    assert "How many ticks are to be expected for each brood?" in re.sub(
-        r"<.*?>", "", said["report"]
-    )
+    assert "How many ticks can be expected for each brood?" in re.sub(r"<.*?>", "", said["report"])
     assert "8 observations in 3 groups" in said["report"]
 
 
@@ -202,7 +200,7 @@ def test_every_public_name_is_there():
 
 
 def test_a_module_of_the_working_folder_stands_in_for_nothing(tmp_path):
-    """Neither the command nor the processes that it starts import the random.py there."""
+    """Neither the command nor its processes import the random.py of the working folder."""
     (tmp_path / "random.py").write_text("raise RuntimeError('of the user')\n", encoding="utf-8")
     config = "models = ['iid_normal']\nfolder = 'out'\n[sampler]\nengine = 'stanli'\n"
     (tmp_path / "b.toml").write_text(config, encoding="utf-8")
@@ -224,7 +222,7 @@ def test_a_file_whose_name_is_not_utf_8_is_refused_before_the_fit(tmp_path):
 
 
 def test_a_function_of_the_working_folder_is_found(tmp_path):
-    """The installed command finds it, although sys.path does not contain that folder."""
+    """The installed command finds the function, although sys.path lacks the working folder."""
     pyflowers.fit("iid_normal", seed=1, engine="exact").save(tmp_path / "run")
     code = "def spread(y):\n    return y.max() - y.min()\n"
     (tmp_path / "ours.py").write_text(code, encoding="utf-8")

@@ -41,7 +41,7 @@ STATISTICS = {
 
 
 def autoregressive(rng, coefficient, shape):
-    """Chains of variance 1 with the given autocorrelation."""
+    """Return chains of variance 1 with the given autocorrelation."""
     steps = rng.normal(size=shape) * np.sqrt(1 - coefficient**2)
     draws = np.empty(shape)
     draws[:, 0] = rng.normal(size=(shape[0], *shape[2:]))
@@ -51,7 +51,7 @@ def autoregressive(rng, coefficient, shape):
 
 
 def non_finite(rng):
-    """An element for each way in which draws can be infinite, missing or constant."""
+    """Return an element for each way in which draws can be infinite, missing or constant."""
     draws = rng.normal(size=(4, 50, 14))
     draws[0, 3, 0] = np.nan
     draws[0, 3, 1] = np.inf

@@ -13,7 +13,7 @@ from pyflowers.cores import in_order, limited
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
-    before = threading.active_count()  # pytest-xdist has a thread
+    before = threading.active_count()  # pytest-xdist may have started a thread
     yield
     assert threading.active_count() == before
 

@@ -49,7 +49,7 @@ def read_only(folder):
 
 
 def fill(folder):
-    """Leave no room at all."""
+    """Fill the disk completely."""
     with suppress(OSError), (folder / "filler").open("wb", buffering=0) as file:
         while True:
             file.write(bytes(4096))
@@ -77,7 +77,7 @@ def cache_at(folder, variable, monkeypatch):
 
 
 def said_of(words, path, *texts):
-    """Check that a command line ends in one sentence with a path; return it."""
+    """Check that a command line ends in one sentence with a path; return the sentence."""
     status, output = end_of([str(word) for word in words])
     assert (complaint(status, output), status) == ("", 1), output
     line = output.strip().splitlines()[-1]

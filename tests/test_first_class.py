@@ -136,7 +136,7 @@ def test_published_answers(name):
     for element, answer in published["quantities"].items():
         row = summary.loc[element]
         # The sampling variance of a sample variance is (μ₄ − μ₂²) / n (Cramér 1946, Mathematical
-        # Methods of Statistics, 27.4), so that of a sample sd is sd² (kurtosis − 1) / 4n. By
+        # Methods of Statistics, 27.4), so a sample sd has the variance sd² (kurtosis − 1) / 4n. By
         # quadrature, theta[2] of Pumps has kurtosis 6.5 and sd 0.0794, which lies between the sds
         # of the two samples.
         spread = np.sqrt((stats.kurtosis(draws[element], fisher=False) - 1) / 4)

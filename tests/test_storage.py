@@ -226,7 +226,10 @@ _FILE_EVENTS = ("open", "os.", "shutil.", "ctypes.")
 
 
 def die_after(num_events, function):
-    """Call a function in a fork, killed after `num_events` file operations; return if it was."""
+    """Call a function in a fork, which is killed after `num_events` file operations.
+
+    Return whether it was killed; it may end earlier.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # about forking with NumPy's threads
         child = os.fork()

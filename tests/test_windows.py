@@ -14,7 +14,7 @@ WITHOUT = (
     *("a_formula_is_simulated_from_its_prior", "formulas_in_an_experiment_and_in_a_batch"),
     "both_engines_have_one_density",
 )
-"""Tests of these parts that need a batch, or compile for minutes what others compile too."""
+"""Tests of these parts that need a batch, or spend minutes compiling what others compile too."""
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def summarised(draws: NDArray[np.floating], logarithms: tuple[int, ...] = (1,)) 
     draws : array, shape (chain, draw, element)
         mu, sigma2 and plants; may be mapped from a file, and is read in blocks.
     logarithms : tuple of int
-        Elements of which the logarithm is taken, in the first block.
+        Elements, all in the first block, whose logarithm is taken.
     """
 
     def blocks() -> Iterator[FloatArray]:

@@ -65,7 +65,7 @@ def draw(rows: Sequence[Row], theme: Theme = LIGHT) -> StyledFigure:
                         say(panel, "too slow", labels.index(label), theme)
             for panel in (first, rate):
                 finish_panel(panel, labels, len(groups))
-        # From the left edge, so that a text that is wider than a panel extends under the others.
+        # Labels start at the left edge, so that a long label extends below the next panels.
         left = axes[:, 0]
         left[0].set_xlabel("seconds to the first posterior (less is better)", loc="left")
         left[1].set_xlabel("least bulk ESS per second (more is better)", loc="left")

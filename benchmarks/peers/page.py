@@ -137,7 +137,7 @@ def missing(results: Sequence[Result]) -> list[str]:
     }
     for (where, why), labels in absent.items():
         who = "all methods" if labels == by_place[where] else "; ".join(labels)
-        lines.append(f"- {where}, {why}: {who}.")
+        lines.append(f"- {where}: {who} ({why}).")
     return lines
 
 

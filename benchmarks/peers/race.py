@@ -1,4 +1,4 @@
-"""The race: rounds of all methods in turn. Results are stored after every run, the page at the end.
+"""Race all methods in rounds, store the results after every run, and write the page at the end.
 
 Usage: ``python -m benchmarks.peers.race [--sizes S,…] [--methods M,…] [--rounds N] [--limit S]``
 """
@@ -88,24 +88,25 @@ def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     keys = ", ".join(method.key for method in METHODS)
     sizes = ", ".join(size.key for size in TABLES)
-    parser.add_argument("--sizes", type=commas, default=[], help=f"of {sizes}, or others")
-    parser.add_argument("--methods", type=commas, default=[], help=f"of {keys}")
+    parser.add_argument("--sizes", type=commas, default=[], help=f"any of {sizes}, or others")
+    parser.add_argument("--methods", type=commas, default=[], help=f"any of {keys}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each posterior")
     parser.add_argument(
         "--runs",
         type=Path,
         default=RUNS,
-        help="earlier results, not repeated; regressions.csv next to it has those of formulas",
+        help="earlier results, whose runs are not repeated; "
+        "regressions.csv next to it has the regressions",
     )
     parser.add_argument("--retry", action="store_true", help="repeat runs that did not finish")
-    parser.add_argument("--afresh", action="store_true", help="forget all runs")
+    parser.add_argument("--afresh", action="store_true", help="discard all earlier runs")
     parser.add_argument("--page-only", action="store_true", help="run nothing, only write the page")
     return parser
 
 
 def settle() -> None:
-    """Wait until the 1-minute load is below the number of cores, for as long as patience lasts."""
+    """Wait until the 1-minute load is below the number of cores, at most `PATIENCE` seconds."""
     end = time.monotonic() + PATIENCE
     while os.getloadavg()[0] >= cores() and time.monotonic() < end:
         time.sleep(1)

@@ -1,7 +1,7 @@
 """The data of the race: counts of flowers in five sizes, and four regressions.
 
 The flowers are the lecture's table and simulated larger ones. Their data file is JSON with
-``num_plants``, and ``plant`` (from 1) and ``y`` of each observation, plant by plant. That of a
+``num_plants``, and ``plant`` (from 1) and ``y`` of each observation, plant by plant. The file of a
 regression has ``formula``, ``family`` and ``frame``, the columns; categories are strings. Every
 runner, in Python and in R, reads these files.
 """
@@ -115,7 +115,7 @@ REGRESSIONS = (
 TABLES: tuple[Table, ...] = (*SIZES, *REGRESSIONS)
 
 PUBLISHED = ROOT / "tests" / "programs" / "formulas" / "data"
-"""The data sets, as R's packages have them; InstEval, which is large, is read from lme4."""
+"""The data sets as distributed with R's packages; InstEval, which is large, is read from lme4."""
 
 
 def table_of(key: str) -> Table:

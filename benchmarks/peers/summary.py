@@ -11,7 +11,7 @@ from benchmarks.peers.results import Result, label_of_machine
 from benchmarks.peers.sizes import Table, table_of
 
 CONVERGED = 1.01
-"""R-hat above which it is reported in a row (Vehtari et al. 2021)."""
+"""Limit of R-hat, above which a row reports its value (Vehtari et al. 2021)."""
 
 LEVEL = 1.05
 """Ratio of two medians up to which neither is reported as the winner."""
@@ -107,7 +107,10 @@ class Row:
         worst = max(done, key=lambda result: result.agreement.get("z", 0.0))
         found = worst.agreement
         if found.get("agrees") is None:
-            return f"no posterior; {found['of']} is {found['shift']:.2g} posterior sd from its mean"
+            return (
+                f"no posterior; the estimate of {found['of']} is {found['shift']:.2g} posterior sd "
+                "from the posterior mean"
+            )
         words = ["agrees"]
         if not self.is_right and "z" not in found:
             words = [f"differs: {found['of']} by {found['shift']:.2g} posterior sd"]
@@ -200,7 +203,7 @@ def _alone(rows: Sequence[Row], racing: Sequence[Row]) -> list[str]:
     lacking = "No peer" if have == {"pyflowers"} else "No engine of pyflowers"
     return [
         f"{lacking} has a posterior within the limits; {names} "
-        f"{'have' if len(first) > 1 else 'has'}."
+        f"{'have' if len(first) > 1 else 'has'} one."
     ]
 
 
@@ -234,7 +237,7 @@ def _beaten(rows: Sequence[Row], what: str, value: Reading, *, higher: bool) -> 
     chains = _best([r for r in engines if r.method.option != "exact"], value, higher=higher)
     if engine[0].method.option == "exact" and chains is not None:
         nuts = _ratio(chains[1], peer[1], higher=higher)
-        text += f" (with NUTS, *{chains[0].method.label}*: {number(nuts)} times)"
+        text += f" (with NUTS, *{chains[0].method.label}* reaches {number(nuts)} {how} the peer)"
     return [f"{text}."]
 
 
@@ -259,7 +262,7 @@ def _ratio(engine: Measure, peer: Measure, *, higher: bool) -> float:
 
 
 def _estimates(rows: Sequence[Row]) -> list[str]:
-    """Report where maximum likelihood answers before any posterior is available."""
+    """Report whether maximum likelihood answers before the first posterior is available."""
     engine = _best([r for r in rows if r.method.family == "pyflowers"], _first, higher=False)
     quick = _best([r for r in rows if r.method.family == "estimate"], _first, higher=False)
     if engine is None or quick is None:

@@ -1,8 +1,8 @@
 """Results of a fit, and how far they can be trusted.
 
-Predictive checks, predictions, contrasts and average effects; comparison of models by PSIS-LOO and
-of methods on one posterior; the prior and a posterior's sensitivity to it; simulation-based
-calibration.
+The modules compute predictive checks, predictions, contrasts and average effects. They compare
+models by PSIS-LOO, and methods on one posterior. They also draw from the prior, measure how
+sensitive a posterior is to it, and run simulation-based calibration.
 
 >>> import pyflowers
 >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
@@ -31,7 +31,7 @@ __all__ = sorted(" ".join(_HOMES.values()).split())
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that one analysis does not import them all."""
+    """Import a public name when it is first used, so that no unused analysis is imported."""
     from importlib import import_module
 
     for home, names in _HOMES.items():

@@ -68,7 +68,7 @@ _LIMITED = {"log", "log2", "log10", "sqrt", "**", "/"}
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """A change in a column, and the values of the column at which its effect needs predictions.
+    """A change in a column, and the values of the column at which rows are predicted.
 
     Attributes
     ----------
@@ -116,8 +116,8 @@ class Effects(Shown):
     rope : (float, float) or None
         The ends of the region of practical equivalence, on the scale of the effects.
     drawn : tuple of str
-        The groups with labels, of the rows or of changed rows, that are not in the fit, so that
-        their effects are drawn from the population.
+        The groups for which the rows, as they are or after a change, have labels that are not in
+        the fit; the effects of these labels are drawn from the population.
 
     See Also
     --------
@@ -160,7 +160,7 @@ class Effects(Shown):
         """Return the median, intervals, Monte Carlo errors and probability of each effect.
 
         The column ``P(> 0)``, or ``P(> 1)`` for ratios, is the share of draws above this value; a
-        share of 1 means all draws. With a region of practical equivalence, ``P(outside)`` is the
+        share of 1 means every draw. With a region of practical equivalence, ``P(outside)`` is the
         share of draws outside it.
         """
         values = self.effects.values
@@ -330,8 +330,8 @@ def effects(
             if slopes:
                 raise
             raise ConfigError(
-                f"effects: there is no prediction {change.words}; choose other values with step "
-                f"or between ({error})"
+                f"effects: no prediction can be computed {change.words}; choose other values with "
+                f"step or between ({error})"
             ) from None
         drawn.update(predictor.new_labels)
         blocks = in_blocks(predictor, Predictor.expected)
@@ -371,7 +371,7 @@ def _labelled(values: FloatArray, index: pd.MultiIndex) -> xr.DataArray:
 
 
 def _with_parts(table: Table, name: str, changed: str) -> Table:
-    """Return a table whose joined column is made anew from its parts, one of which has changed."""
+    """Return a table whose joined column is rebuilt from its parts, one of which has changed."""
     parts, cells = name.split(":"), dict(table.cells)
     missing = [part for part in parts if part not in cells and part != changed]
     if missing:  # the fit kept only the joined column

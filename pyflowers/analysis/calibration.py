@@ -226,7 +226,8 @@ class Calibration(Shown):
         files = tuple(dict.fromkeys([*earlier, *made]))
         fields = _Record.model_fields.keys() - {"files"}
         record = _Record(**{name: getattr(self, name) for name in fields}, files=files)
-        # The record comes first, so that files left by an interruption count as pyflowers' own.
+        # The record is written first, so that files left by an interruption count as files of
+        # pyflowers.
         with new_file(folder / FILE, _KIND) as new:
             new.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
         if figures:
@@ -308,7 +309,7 @@ class Calibration(Shown):
         Returns
         -------
         DataFrame
-            ``p_value``, of the simultaneous band; ``chi2_p``, of a chi-squared test with 20 bins;
+            ``p_value``, for the simultaneous band; ``chi2_p``, for a chi-squared test with 20 bins;
             ``coverage_50`` and ``coverage_90``, the shares of central intervals that contain the
             true value; ``z_mean`` and ``z_sd``, mean and standard deviation of the z-scores
             ``(mean - true) / sd``; and ``contraction``, the median of
@@ -354,28 +355,28 @@ class Calibration(Shown):
                 f"the first error is: {errors.iloc[0]}"
             )
         if self.num_doubtful:
-            what = "left out" if self.drop else "counted anyway"
+            what = "such fits are left out" if self.drop else "such fits are counted anyway"
             some = "1 fit has" if self.num_doubtful == 1 else f"{self.num_doubtful} fits have"
             sentences.append(
                 f"{some} divergences or fewer effective draws than "
-                f"{int(self._all['num_draws'].max())}: {what}"
+                f"{int(self._all['num_draws'].max())}; {what}"
             )
         by_chance = len(self.quantities) * (1 - PROB)
         if by_chance >= NOTABLE:
             sentences.append(
-                f"of {len(self.quantities)} quantities {by_chance:.2g} are expected outside their "
+                f"of {len(self.quantities)} quantities, {by_chance:.2g} are expected outside their "
                 "bands by chance alone"
             )
         sentences.extend(self.of_simulation)
         if self.is_posterior:
             sentences.append(
-                "the parameters are draws from the program's own posterior, so this tests its "
-                "computation at these data and cannot detect a wrong prior"
+                "the parameters are draws from the program's own posterior, so this calibration "
+                "tests the computation for these data and cannot detect a wrong prior"
             )
         if self.simulator_is_program:
             sentences.append(
-                "the program itself drew parameters and data, so this tests its computation and "
-                "not whether it is the model that you intended"
+                "the program itself drew parameters and data, so this calibration tests the "
+                "computation, not whether the program is the model that you intended"
             )
         return sentences
 
@@ -420,7 +421,7 @@ LOG_LIK = "log_lik"
 def of_fit(
     fit: Fit, true: Mapping[str, Any], thin: int, functions: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return a row for each quantity.
+    """Return the ranks of the true values in a fit, with a row for each quantity.
 
     Parameters
     ----------
@@ -591,7 +592,7 @@ def sbc(
     # use.
     given = dict(options or {})
     if "seed" in given:
-        raise ConfigError("options: seed is not a sampler option; leave it out, and give seed=")
+        raise ConfigError("options: seed is not a sampler option; pass it as seed= instead")
     sampler = SamplerOptions.of(**{"seed": chosen, **given})
     kept = sampler.chains * -(-sampler.draws // sampler.thin)
     thin = kept // num_ranks if num_ranks >= FEWEST_RANKS else 0
@@ -608,7 +609,7 @@ def sbc(
         num = 0 if made.y_rep is None else made.y_rep.shape[0] * made.y_rep.shape[1]
         if made.y_rep is not None and num < sims:
             raise ConfigError(
-                f"simulate returned {num} data sets for {sims} simulations; return at least as many"
+                f"simulate returned {num} data sets for {sims} simulations; return at least {sims}"
             )
     elif posterior:
         num = max(-(-sims * PRIOR_THIN // sampler.chains), sampler.draws)
@@ -690,8 +691,8 @@ def simulate_from_posterior(
 ) -> PriorPredictive:
     """Draw parameters given the observed data, and new data from each draw.
 
-    The posterior of the observed data is the prior for the new data. ``y_rep`` holds the observed
-    values, then the new ones, and ``data`` is the design of both.
+    The posterior given the observed data is the prior for the new data. ``y_rep`` holds the
+    observed values, then the new ones, and ``data`` is the design of both.
 
     Parameters
     ----------
@@ -700,9 +701,9 @@ def simulate_from_posterior(
     data : Data
         Its data block, without priors.
     options : SamplerOptions
-        The sampler's options for the fit of the observed data.
+        The sampler's options for the fit to the observed data.
     priors, engine, cmdstan
-        As :func:`pyflowers.fit` takes them.
+        See :func:`pyflowers.fit`.
 
     Raises
     ------
@@ -765,14 +766,15 @@ def _size_of_rows(program: Program, leaves_out: bool) -> str:
     size = observed.sizes[0] if observed.ndim == 1 else ""
     if size not in blocks.data or blocks.data[size].ndim:
         raise ConfigError(
-            f"{program.name}: posterior SBC adds new observations, and the size of {observed.name} "
-            f"is not a variable of the data block; declare it as array[N] or vector[N], with int N"
+            f"{program.name}: posterior SBC adds new observations, but the size of {observed.name} "
+            f"is not a variable of the data block; declare {observed.name} as array[N] or "
+            "vector[N], with int N"
         )
     for name, variable in blocks.data.items():
         first, inner = variable.sizes[:1], variable.sizes[1:]
         if any(map(depends, inner)) or (first != (size,) and any(map(depends, first))):
             raise ConfigError(
-                f"{program.name}: posterior SBC adds new observations, and the sizes of {name} "
+                f"{program.name}: posterior SBC adds new observations, but the sizes of {name} "
                 f"depend on {size}; use {size} only as the first size of {name}, or not at all"
             )
     each = [n for n, v in blocks.parameters.items() if any(map(depends, v.sizes))]

@@ -4,7 +4,7 @@ For a statistic T of a data set the posterior predictive p-value is
 
     p = Pr(T(y_rep) > T(y) | y) + ½ Pr(T(y_rep) = T(y) | y)
 
-where y_rep are data of the same design drawn from the model [1]_. Half of the ties count, so that
+where y_rep are data of the same design drawn from the model [1]_. Ties count half, so that
 statistics of counts are treated alike on both sides. A p near 0 or 1 shows that the model does not
 reproduce this aspect of the data. Most such p-values are further from 0 and 1 than uniform values
 would be [2]_; for statistics that hardly depend on the parameters, such as the dispersion within
@@ -17,18 +17,19 @@ vary within them. If times are known, values at consecutive times are compared (
 If the program declares a prediction, three statistics along each numeric covariate are checked:
 `curvature` shows whether the model bends as the data do, `spread` whether the values vary more in
 one quarter of the rows than in another, and `autocorrelation` whether neighbours along the
-covariate resemble each other. The last two are computed from the residuals of the data, or of
-replicated data, from their least-squares fit by the columns of the design. Like tests of the
-residuals of a regression [5]_, they hardly depend on the parameters.
+covariate resemble each other. The last two are computed from the residuals of a least-squares fit
+of the data, or of replicated data, to the columns of the design. Like tests of the residuals of a
+regression [5]_, they hardly depend on the parameters.
 
 Successes are compared with their expectation in each cell of the covariates and groups (`cells`),
-because their spread follows from their mean. The statistic
+because the spread of successes follows from their mean. The statistic
 
     χ²(y, θ) = Σ_c (y[c] − E[c])² / V[c]
 
-with the sum y[c] of cell c, and its mean and variance given the draw θ, depends on the draw as
-well, so that each draw compares χ²(y_rep, θ) with χ²(y, θ) [1]_. Of the residuals, the part that
-the columns of the design can fit is removed first, since in the data it is always small.
+where y[c] is the sum of cell c, and E[c] and V[c] are its mean and variance given the draw θ,
+depends on the draw as well. So χ²(y_rep, θ) is compared with χ²(y, θ) in each draw [1]_. The part
+of the residuals that the columns of the design can fit is removed first, because in the data this
+part is always small.
 
 Groups are also checked: `group_outlier` replicates whole groups, whose means are drawn anew from
 the population. A group that does not belong to the population is therefore found even if the model
@@ -45,7 +46,7 @@ values, weighted by Pareto-smoothed importance weights 1 / p(y[n] | draw) [4]_.
 
 The band of :mod:`.ecdf` assumes independent PITs, but leave-one-out PITs share the other
 observations. With many observations for each parameter this hardly matters. With few, the PITs are
-more even than independent values, so that the check is lenient.
+spread more evenly than independent values, so that the check is lenient.
 
 References
 ----------
@@ -104,7 +105,7 @@ BAND_PROB = 0.99
 """Probability of the simultaneous band in which PITs must stay."""
 
 PIT_LIMIT = 1 - BAND_PROB
-"""The check of the PITs fails below this p-value: they leave their band."""
+"""The check of the PITs fails below this p-value, because the PITs then leave their band."""
 
 SMALLEST_P = 1e-12
 """The smallest p-value of the PITs that is printed: no model's assumptions are exact enough for a
@@ -115,7 +116,8 @@ MOST_GROUPED = 1_000_000_000
 these data sets."""
 
 FEWEST_REPLICATES = round(1 / LIMIT)
-"""With fewer, a p-value of 0 would be beyond the limit by chance."""
+"""The smallest number of replicated data sets; with fewer, a p-value of 0 would be beyond the limit
+by chance."""
 
 FEWEST_PAIRS = 5
 """With fewer pairs of neighbours, autocorrelation along a covariate is not checked."""
@@ -149,7 +151,8 @@ class PredictiveCheck:
     finding : str
         What a failed check shows about the data, in words; empty if the check passed.
     advice : str
-        What to do if the check failed; empty if it passed, or for a statistic that was added.
+        What to do if the check failed; empty if it passed, or for a statistic that the user
+        added.
     limit : float
         The check passes if p lies between `limit` and 1 - `limit`; for ``loo_pit``, if it is at
         least `limit`. It is 0.01 for ``loo_pit`` and 0.005 for others, but for checks along
@@ -187,8 +190,8 @@ class PredictiveCheck:
     def passed(self) -> bool:
         """Whether the p-value is within its limits.
 
-        A p-value of 0 or 1 counts as half a replicated data set away from it, so that no check
-        fails by chance because there are few of them.
+        A p-value of 0 or 1 is moved inwards by half a replicated data set, so that no check fails
+        only because there are few replicated data sets.
         """
         least = 0.5 / (self.replicated.size + 1) if self.replicated.size else 0.0
         p = min(max(self.p_value, least), 1 - least)
@@ -453,14 +456,14 @@ def check(
 def _along(fit: Fit, groups: Groups) -> tuple[list[tuple[str, str]], Function]:
     """Return statistics along each numeric covariate: their kinds and columns, and a function.
 
-    The function returns all of them for data sets, shape (R, ·). A curvature is the projection on
-    the part of the covariate's square that is orthogonal to a constant and to the covariate, and so
-    hardly depends on the slope.
+    The function returns all of them for data sets, shape (R, ·). A curvature is the projection of
+    the data on the part of the covariate's square that is orthogonal to a constant and to the
+    covariate, and so hardly depends on the slope.
     """
     from pyflowers.analysis.average_effects import covariates, factor_levels
 
     table, size = fit.data.table, fit.data.num_obs
-    if groups.sizes.size == size:  # effects of single rows
+    if groups.sizes.size == size:  # each row is a group
         groups = Groups.of(None, size, groups.counts)
     curves, quarters, pairs = (dict[str, NDArray[Any]]() for _ in range(3))
     if fit.program.declaration.prediction is not None and table is not None:
@@ -489,7 +492,7 @@ def _along(fit: Fit, groups: Groups) -> tuple[list[tuple[str, str]], Function]:
 
     def along(y: FloatArray) -> FloatArray:
         rest = y - y @ design @ design.T
-        # Of constant values only the rounding is left, which must not be scaled up.
+        # Constant values leave only rounding errors, which must not be scaled up.
         least = np.maximum(1e-24 * np.square(y).max(axis=1), 1e-300)
         squares = rest**2 / np.maximum((rest**2).mean(axis=1), least)[:, None]
         around = rest - groups.means(rest)[:, groups.codes] if pairs else rest
@@ -549,7 +552,7 @@ def _check_cells(
     rng: np.random.Generator,
     found: list[PredictiveCheck],
 ) -> None:
-    """Add the check of successes in the cells of covariates and groups, if some have enough."""
+    """Add the check of successes in cells of covariates and groups, if a cell has enough trials."""
     from scipy import sparse
 
     from pyflowers.analysis.average_effects import covariates
@@ -570,7 +573,7 @@ def _check_cells(
         return
 
     def both(draws: Draws, data: Data, rng: np.random.Generator) -> FloatArray:
-        """Return the statistic of the data and that of replicated data, in each draw."""
+        """Return the statistics of the data and of replicated data in each draw."""
         predictor = Predictor(rule, draws, data.values, rows_of(data))
         (mean,) = predictor.expected()
         (y_rep,) = predictor.family.draw(predictor.linear(), predictor.parameters, rng)
@@ -636,10 +639,10 @@ def _check_groups(
 def _with_new_groups(
     fit: Fit,
 ) -> tuple[Callable[[Draws, Data, np.random.Generator], FloatArray] | None, str]:
-    """Return a function that replicates data with new groups, and why it cannot be used.
+    """Return a function that replicates data with new groups, and the reason not to use it, if any.
 
-    Data of programs with ``[prediction]`` have new effects of the table's group; effects of other
-    groups stay those of the draws.
+    For programs with ``[prediction]``, the effects of the table's group are drawn anew; effects of
+    other groups are taken from the draws.
     """
     new_data, labels, rule = (
         fit.program.python.new_data,
@@ -762,7 +765,7 @@ class LooPit:
 
     @cached_property
     def p_value(self) -> float:
-        """The probability that uniform values deviate as far; see :func:`.ecdf.p_value`."""
+        """The probability that uniform values deviate at least as far: :func:`.ecdf.p_value`."""
         return ecdf.p_value(self.values, num_draws=self.num_draws)
 
     @property
@@ -780,7 +783,8 @@ def evenly(total: int, most: int | None) -> NDArray[np.int64]:
 
 BLOCK_VALUES = 1_000_000
 """Replicated values in memory at once: 8 MB, and several times as much while they are drawn. Larger
-blocks are slower, because freed memory goes back to the system, which returns it page by page."""
+blocks are slower, because their memory is returned to the system when it is freed, and the system
+provides it again page by page."""
 
 
 def replicates_of(

@@ -1,6 +1,6 @@
 """Contrasts and probabilities of derived quantities, with their Monte Carlo standard errors.
 
-An expression is evaluated in every draw, so that its draws come from its posterior. A number is
+An expression is evaluated in every draw, so its values are draws from its posterior. A number is
 summarised by its median and an interval, a condition by its probability, the mean of its indicator.
 
 The grammar of expressions, such as ``mu_plant[3] - mu_plant[rose]``, is a small part of Python's:
@@ -49,7 +49,7 @@ Array = NDArray[Any]
 
 
 def rank(values: Array) -> Array:
-    """Return the rank of each element within its draw: 1 is the largest; ties go by position.
+    """Return the rank of each element within its draw: 1 is the largest; position breaks ties.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def rank(values: Array) -> Array:
 
 
 def _of_all(function: Callable[..., Any]) -> Callable[[Array], Array]:
-    """Return a function that is applied to all elements of a draw."""
+    """Return a function that is applied to all elements of each draw together."""
     return lambda values: np.asarray(function(values.reshape(*values.shape[:2], -1), axis=-1))
 
 
@@ -123,8 +123,8 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
     Returns
     -------
     DataArray, shape (chain, draw, …)
-        Its draws, named `text`, with the labels of their elements. For a condition, whether it
-        holds in each draw.
+        The draws of the expression, named `text`, with the labels of their elements. For a
+        condition, whether it holds in each draw.
 
     Raises
     ------
@@ -152,8 +152,8 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
     bad = int((~np.isfinite(value.values)).sum())
     if bad:
         raise expression.error(
-            f"it is not a finite number in {bad} of {value.size} values; rewrite it so that "
-            "it is defined in every draw"
+            f"the result is not a finite number in {bad} of {value.size} values; rewrite the "
+            "expression so that it is defined in every draw"
         )
     is_rank = isinstance(tree.body, ast.Call) and ast.unparse(tree.body.func) == "rank"
     return value.rename(text).assign_attrs(is_rank=is_rank)
@@ -242,7 +242,7 @@ class _Expression:
             many = " × ".join(map(str, shape))
             raise self.error(
                 f"{name} has no element [{inside}]; name a label, such as {elements[0]}"
-                f"{'' if numbered else f', or a position among {many}'}"
+                f"{'' if numbered else f', or a position among its {many} elements'}"
             )
         index = tuple(int(place) - 1 for place in places)
         return int(np.ravel_multi_index(index, shape)), begin + len(inside) + 1
@@ -250,7 +250,7 @@ class _Expression:
     def value(self, node: ast.AST, depth: int) -> Any:
         """Return the value of a node; refuse anything outside the grammar."""
         if depth > MOST_DEPTH:
-            raise self.error("it is nested too deeply; write it in parts")
+            raise self.error("it is nested too deeply; split it into several expressions")
 
         def values(*nodes: ast.expr) -> list[Any]:
             return [self.value(each, depth + 1) for each in nodes]
@@ -368,7 +368,7 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
             value, length = same[0], len(written[0])
         if not length:
             asked = (rest if not column else label).partition("]")[0]
-            what = f"{column} is {asked!r} in no row" if column else f"{asked!r} names no column"
+            what = f"no row has {column} {asked!r}" if column else f"{asked!r} names no column"
             if column:
                 some = sorted(cells[column])[:8]
                 some += ["…"] if len(cells[column]) > len(some) else []
@@ -481,7 +481,7 @@ class Contrasts(Shown):
 
         ``P(first)`` is the probability of being the largest, ``P(top 3)`` of being one of the three
         largest (if there are more than three elements), and ``P(last)`` of being the smallest, each
-        with its Monte Carlo error. Quantiles of ranks would hide that several elements may be the
+        with its Monte Carlo error. Quantiles of ranks would hide that several elements may be
         first.
         """
         return self._table(lambda each: bool(each.attrs["is_rank"]), _rank)

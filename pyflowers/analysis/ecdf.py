@@ -40,8 +40,8 @@ MOST_POINTS = 1000
 """The largest number of points at which a band is evaluated."""
 
 FEWEST_POINTS = 100
-"""The smallest number of points at which a band is evaluated. For ranks among fewer draws, it is
-their number; for continuous values, it is one less."""
+"""The smallest number of points at which a band is evaluated. Ranks among fewer draws have only one
+point for each draw, and continuous values have one point less."""
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -255,7 +255,7 @@ def _paths(
 ) -> Iterator[tuple[float, IntArray, FloatArray]]:
     """Yield 0 and each point, with the counts inside the limits and the mass of their paths.
 
-    The mass is that of the paths of a Poisson process that have stayed inside so far.
+    The mass belongs to the paths of a Poisson process that have stayed inside so far.
     """
     at, counted, mass = 0.0, np.zeros(1, dtype=np.int64), np.ones(1)
     yield at, counted, mass

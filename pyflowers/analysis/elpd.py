@@ -63,8 +63,8 @@ from pyflowers.programs import Capability
 FEW_OBSERVATIONS = 100
 SMALL_DIFFERENCE = 4.0
 AGAIN = (
-    "refits use the options of the fit, so refit the model with more warm-up and draws or a larger "
-    "adapt_delta"
+    "refits use the options of the fit, so repeat the fit with more warm-up and draws, or with a "
+    "larger adapt_delta"
 )
 _MOST_STEPS = 10_000
 _MOST_VALUES = 4_000_000  # the most pointwise likelihoods that are weighted at a time
@@ -105,7 +105,7 @@ class ModelElpd:
 
     @property
     def columns(self) -> dict[str, float]:
-        """The further columns of the table, which depend on the kind of comparison."""
+        """The additional columns of the table, which depend on the kind of comparison."""
         return {"refits": self.terms.size}
 
 
@@ -227,7 +227,7 @@ class ModelLoo(ModelElpd):
 
     @property
     def columns(self) -> dict[str, float]:
-        """The further columns of the table."""
+        """The additional columns of the table."""
         own = {"p_loo": self.p_loo, "weight": self.weight, "worst k": self.worst_k}
         return {**own, "refits": self.refitted.size}
 
@@ -283,13 +283,13 @@ class LooComparison(ElpdComparison):
             (
                 max(self.num_fitted.values()) > self.num_obs,
                 f"The models are compared on the {self.num_obs} rows that all of them were fitted "
-                f"to ({fitted}); for a comparison on equal terms fit them to the same rows.",
+                f"to ({fitted}); for a comparison on equal terms, fit them to the same rows.",
             ),
             (
                 few,
-                f"{self.num_obs} observations are too few for this conclusion: below about "
-                f"{FEW_OBSERVATIONS} the standard error of a difference is itself unreliable and "
-                "most often too small (Sivula et al. 2020).",
+                f"{self.num_obs} observations are too few for this conclusion: with fewer than "
+                f"about {FEW_OBSERVATIONS}, the standard error of a difference is itself "
+                "unreliable and usually too small (Sivula et al. 2020).",
             ),
             (
                 close,
@@ -312,7 +312,7 @@ class LooComparison(ElpdComparison):
         if not model.passed:
             sentences.append(
                 f"{name}: the fit failed its diagnostics, so its elpd cannot be trusted; see "
-                "pyflowers check, and refit it."
+                "pyflowers check, and refit the model."
             )
         if model.num_bad:
             remedy = model.no_refit or "pyflowers loo refits the model without each of them"
@@ -545,7 +545,7 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     names = [fit.name for fit in fits]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ConfigError(f"loo: two fits are of {twice}; give one fit for each model")
+        raise ConfigError(f"loo: two fits have the name {twice}; give one fit for each model")
     return fits
 
 
@@ -672,7 +672,7 @@ class GroupComparison(ElpdComparison):
         sentences = []
         if len(self.groups) < FEW_GROUPS and len(self.models) > 1:
             sentences.append(
-                f"with {len(self.groups)} groups the standard error of a difference is itself "
+                f"with {len(self.groups)} groups, the standard error of a difference is itself "
                 f"unreliable; compare over {FEW_GROUPS} or more groups"
             )
         for model in self.models:
@@ -776,7 +776,8 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
     ConfigError
         If there is no such column, or it has a single group.
     """
-    # Ratings are not groups; nor are combinations of columns whose rows a formula adds up.
+    # Ratings are not groups. Neither are the combinations of columns for which a formula adds up
+    # rows.
     declared = fit.data.declaration
     cell = getattr(declared.data.get("cell"), "column", "") if declared.formula else ""
     hidden = {fit.data.value, cell if ":" in cell else ""}

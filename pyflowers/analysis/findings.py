@@ -1,8 +1,8 @@
-"""The findings of failed predictive checks in words, and the advice on each.
+"""The findings of failed predictive checks in words, with advice on each.
 
-What a check needs, such as a likelihood that varies more, is named here once. The advice on it
-depends on the program: a formula is given another family or term, a program in Stan another
-distribution.
+A failed check points to a need, such as a likelihood with more variation, and each need has one
+name here. The advice on a need depends on the program: another family or term for a formula,
+another distribution for a program in Stan.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ RATIO_IN_WORDS = 1.5
 """The smallest ratio of observed to predicted variation that a finding states as a number."""
 
 SHAPE_Z = 3.0
-"""Standard errors by which the mean or spread of PITs must deviate to be reported as the cause."""
+"""The number of standard errors by which the mean or spread of PITs must deviate to be reported as
+the cause."""
 
 FEWEST_FOR_SPLINE = 7
 """The smallest number of different values of a covariate for which a spline is suggested."""
@@ -72,19 +73,21 @@ _FINDINGS = {
     ),
     "curvature[]": ("the curvature of {values} along {covariate} is {side} than", "curve", "curve"),
     "autocorrelation": (
-        "{values} resemble those at the previous {time}{within} {degree} than",
+        "{values} resemble those of the previous {time}{within} {degree} than",
         "time",
         "alternating in time",
     ),
 }
-"""The finding of a failed check, and what it needs if the data's statistic is larger than the
-model's, and if it is smaller."""
+"""For each check: its finding if it fails, then the need if the data's statistic is larger than the
+model predicts, and the need if it is smaller."""
 
 _EXTREME = (
-    "look at the most extreme rows; if they are correct, try another family, and compare the two "
-    "with pyflowers loo"
+    "look at the most extreme rows; if they are correct, try another family, and compare the "
+    "two models with pyflowers loo"
 )
-_NARROWER = "add the group or a covariate on which the mean depends, if it is missing; otherwise "
+_NARROWER = (
+    "if the model lacks a group or a covariate on which the mean depends, add it; otherwise "
+)
 _TAILS = (
     "look at the most extreme rows; if they are correct, use a likelihood with heavier tails "
     "(neg_binomial_2 instead of poisson, student_t instead of normal)"
@@ -110,13 +113,13 @@ _REMEDIES: dict[str, dict[str, str]] = {
         **_WIDER,
         "counts": "use a likelihood with a dispersion parameter (neg_binomial_2 instead of "
         "poisson, beta_binomial instead of binomial), or add a normal effect for each row to the "
-        "log or logit",
+        "log of the mean or the logit of the probability",
         "": "use student_t instead of normal, or let the standard deviation differ between groups",
     },
     "narrower": {
         "formula": f"{_NARROWER}choose another family",
-        "counts": f"{_NARROWER}use a likelihood that varies less, such as binomial where counts "
-        "have a maximum",
+        "counts": f"{_NARROWER}use a likelihood with less variation, such as binomial where "
+        "counts have a maximum",
         "": f"{_NARROWER}narrow the prior on the standard deviation",
     },
     "tails": {**_WIDER, "": _TAILS},
@@ -124,8 +127,8 @@ _REMEDIES: dict[str, dict[str, str]] = {
         "poisson": "refit with --family negbinomial or --family zero_inflated_poisson",
         "negbinomial": "refit with --family zero_inflated_negbinomial",
         "zero_inflated_poisson": "refit with --family zero_inflated_negbinomial",
-        "formula": "let the share of zeros depend on a covariate, which takes a program of your "
-        "own",
+        "formula": "let the share of zeros depend on a covariate, which requires a program of "
+        "your own",
         "": "use neg_binomial_2, which has more zeros than poisson, or a zero-inflated likelihood",
     },
     "no zeros": {
@@ -138,11 +141,11 @@ _REMEDIES: dict[str, dict[str, str]] = {
     },
     "positive": {"": "all values are above 0: refit with --family lognormal or --family gamma"},
     "group": {
-        "": "look at its rows; if they are correct, add a covariate that sets it apart, or draw "
-        "the groups from student_t instead of normal"
+        "": "look at the rows of this group; if they are correct, add a covariate that sets the "
+        "group apart, or draw the group effects from student_t instead of normal"
     },
     "clusters": {
-        "": "see whether the groups form clusters, and add the covariate that divides them"
+        "": "see whether the groups form clusters, and if so, add a covariate that separates them"
     },
     "chosen": {"": _MISSING_COVARIATE},
     "cells": {
@@ -152,26 +155,26 @@ _REMEDIES: dict[str, dict[str, str]] = {
         "missing",
     },
     "one column": {
-        "formula": "let {who} act as a factor, C({who}), or along a curve, or add a covariate that "
-        "is missing",
+        "formula": "treat {who} as a factor, C({who}), let the mean follow a curve along {who}, "
+        "or add a covariate that is missing",
         "": "let the mean follow {who} more closely, or add a covariate that is missing",
     },
     "curve": {
-        "formula": "let the mean curve along {covariate}, for example with {square} or {spline} in "
-        "the formula, or choose another family",
-        "": "let the mean curve along {covariate}, or choose another link or distribution",
+        "formula": "let the mean follow a curve along {covariate}, for example with {square} or "
+        "{spline} in the formula, or choose another family",
+        "": "let the mean follow a curve along {covariate}, or choose another link or distribution",
     },
     "unequal": {
         "gaussian": "if all values are above 0, refit with --family lognormal or --family gamma, "
-        "whose spread depends on the mean; otherwise write a program in which it depends on "
-        "{covariate}",
+        "whose spread depends on the mean; otherwise write a program in which the spread depends "
+        "on {covariate}",
         "student": "if all values are above 0, refit with --family lognormal or --family gamma, "
-        "whose spread depends on the mean; otherwise write a program in which it depends on "
-        "{covariate}",
+        "whose spread depends on the mean; otherwise write a program in which the spread depends "
+        "on {covariate}",
         "poisson": "refit with --family negbinomial, or write a program in which the spread "
         "depends on {covariate}",
         "formula": "write a program in which the spread depends on {covariate}: pyflowers new "
-        "NAME.stan, with this formula, writes one to change",
+        "NAME.stan, with this formula, writes a program that you can change",
         "": "let the spread depend on {covariate}",
     },
     "equal": {
@@ -180,15 +183,15 @@ _REMEDIES: dict[str, dict[str, str]] = {
         "gamma": "refit with --family gaussian or --family student, whose spread does not grow "
         "with the mean",
         "formula": "choose a family whose spread depends less on the mean, and compare the two "
-        "with pyflowers loo",
+        "models with pyflowers loo",
         "": "use a likelihood whose spread depends less on the mean",
     },
     "neighbours": {
         "formula": "let the mean follow {covariate} more closely, for example with {spline} in the "
-        "formula; if it is a time, its errors may depend on each other, which takes a program of "
-        "your own",
-        "": "let the mean follow {covariate} more closely; if it is a time, let its errors depend "
-        "on each other",
+        "formula; if {covariate} is a time, the errors may depend on each other, which requires a "
+        "program of your own",
+        "": "let the mean follow {covariate} more closely; if {covariate} is a time, let the "
+        "errors depend on each other",
     },
     "alternating": {"": "look for something that alternates along {covariate}, and add its effect"},
     "time": {
@@ -198,8 +201,8 @@ _REMEDIES: dict[str, dict[str, str]] = {
         "": "look for something that alternates in time, and add its effect; {order}"
     },
 }
-"""The advice on each need, by the family of a formula; for other formulas ("formula"), for programs
-of counts ("counts"), and for all others ("")."""
+"""The advice on each need. Its key is the family of a formula, "formula" for all other families,
+"counts" for programs of counts in Stan, or "" for everything else."""
 
 
 def is_binary(fit: Fit) -> bool:
@@ -265,7 +268,7 @@ def of_statistic(
         "covariate": covariate,
         "spline": _spline(fit, covariate),
         "square": _square(fit, covariate),
-        "order": f"if {time} does not order the rows in time, do not use it as the time",
+        "order": f"if {time} does not order the rows in time, do not declare it as the time",
     }
     need = if_larger if is_larger else if_smaller
     if is_binary(fit) and name == "dispersion_within":
@@ -282,16 +285,17 @@ def of_statistic(
 def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
     """Return the finding for PITs that are not uniform, and the advice.
 
-    Most failures show in their mean and their spread about ½, the first two components of Neyman's
-    smooth test (Neyman 1937, Smooth test for goodness of fit, Skandinavisk Aktuarietidskrift 20).
+    Most failures show in the mean of the PITs and in their spread about ½, the first two
+    components of Neyman's smooth test (Neyman 1937, Smooth test for goodness of fit, Skandinavisk
+    Aktuarietidskrift 20).
     """
     u, values = pit.values, _values(fit)
     # A uniform u has variance 1/12, and (u − ½)² has mean 1/12 and variance 1/180.
     slope = float((u.mean() - 0.5) * np.sqrt(12 * u.size))
     spread = float((np.mean((u - 0.5) ** 2) - 1 / 12) * np.sqrt(180 * u.size))
     if max(abs(slope), abs(spread)) < SHAPE_Z:
-        # The point where the distribution function of the PITs is the most standard errors away
-        # from the uniform one.
+        # At z, the distribution function of the PITs is farthest from the uniform one, measured in
+        # standard errors.
         points = pit.band.points
         share = ecdf.counts(u, points, u.size) / u.size
         z = int(np.argmax(np.abs(share - points) / np.sqrt(points * (1 - points))))
@@ -342,8 +346,11 @@ def _advice(fit: Fit, need: str, words: dict[str, str]) -> str:
     copy = f"pyflowers new NAME --from {reference}"
     if need in ("wider", "tails", "zeros") and fit.program.counts and fit.data.by_group is not None:
         terms = f"{quote(fit.data.value_name)} ~ 1 + (1 | {quote(fit.data.by_group.column)})"
-        return f'refit with the formula "{terms}" --family negbinomial, or change a copy: {copy}'
-    return f"{text}; for a copy to change: {copy}"
+        return (
+            f'refit with the formula "{terms}" --family negbinomial, or change a copy of the '
+            f"model: {copy}"
+        )
+    return f"{text}; for a copy that you can change, run {copy}"
 
 
 def _has_effects_of_rows(fit: Fit) -> bool:
@@ -356,9 +363,9 @@ def _has_effects_of_rows(fit: Fit) -> bool:
 
 
 def _spline(fit: Fit, covariate: str) -> str:
-    """Return a formula's spline along a covariate; a factor if it has few different values.
+    """Return a formula's spline along a covariate, or a factor if it has few different values.
 
-    If the formula has one already, return one with more columns.
+    If the formula already has a spline along the covariate, return one with more columns.
     """
     formula = fit.program.declaration.formula
     if not covariate or fit.data.table is None:
@@ -373,7 +380,7 @@ def _spline(fit: Fit, covariate: str) -> str:
 
 
 def _square(fit: Fit, covariate: str) -> str:
-    """Return a formula's square of a covariate, centred at its mean if that is far from 0."""
+    """Return a formula's square of a covariate, centred at its mean if the mean is far from 0."""
     name, table = quote(covariate), fit.data.table
     if not covariate or table is None:
         return ""

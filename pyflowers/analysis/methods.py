@@ -115,7 +115,7 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Shown):
-    """Several methods on one posterior.
+    """The results of several methods on one posterior.
 
     Attributes
     ----------
@@ -298,7 +298,7 @@ def compare(
     include_paths : sequence of path
         Directories of the files that the program includes.
     nuts : Fit, optional
-        A finished fit to take as the reference, by NUTS or with independent draws. `program`,
+        A finished fit, by NUTS or with independent draws, to use as the reference. `program`,
         `data`, `seed`, `priors`, `engine` and `include_paths` are then not used.
     approximations : bool
         Whether to run ADVI, Laplace and Pathfinder.
@@ -371,7 +371,7 @@ def compare(
 def _approximations(
     reference: Fit, find: Callable[[], CmdStan], results: dict[str, MethodResult]
 ) -> dict[str, str]:
-    """Add Stan's approximations to `results`, and return why any is missing."""
+    """Add Stan's approximations to `results`, and return the reason for each that is missing."""
     program, data = reference.program, reference.data
     failures: dict[str, str] = {}
     with stage("Approximating the posterior", len(METHODS)) as advance:
@@ -394,7 +394,7 @@ def _approximations(
 def _closed_form(
     reference: Fit, results: dict[str, MethodResult]
 ) -> tuple[ExactPosterior | None, VBResult | None]:
-    """Add the methods without draws to `results`, and return them."""
+    """Add the methods without draws to `results`; return the exact posterior and the VB fit."""
     program, data = reference.program, reference.data
     closed = program.python.closed_form
     summary = partial(of_functions, posterior=reference.posterior, interval=reference.interval)
@@ -440,7 +440,7 @@ def reference_method(fit: Fit) -> str:
 
 def _reference(reference: Fit) -> MethodResult:
     summary = reference.summary()
-    # If the posterior has no mean or sd, it is NaN in the summary.
+    # If the posterior has no mean or sd, the summary has NaN there.
     known = summary.assign(sd_mcse=summary["sd"]).notna()
     found = of_draws(reference.posterior, reference.interval)
     return MethodResult(

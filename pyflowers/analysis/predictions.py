@@ -47,7 +47,7 @@ KINDS: Mapping[Kind, Callable[[Predictor], NDArray[np.float64]]] = {
     "linear": Predictor.linear,
     "observation": Predictor.observed,
 }
-"""Kinds of predictions for a row: its expected value, its linear predictor, an observation."""
+"""Kinds of predictions for a row: expected value, linear predictor, or a new observation."""
 
 OF_TRIALS = " (successes out of each row's trials)"
 """Addition to the name of a binomial response."""
@@ -56,7 +56,7 @@ LARGEST_BLOCK = 4_000_000
 """The largest number of draws, over all rows of a block, that one thread holds in memory."""
 
 OF_TABLES = ("row", "column", "change", "median", "mcse", "mcse_median")
-"""Names in the tables of predictions and effects, which columns of the user may have as well."""
+"""Names in the tables of predictions and effects; the user's columns may have the same names."""
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class Prediction:
     Attributes
     ----------
     title : str
-        The part, such as ``next month``.
+        The name of the part, such as ``next month``.
     quantity : DataArray, shape (chain, draw, ...)
         The draws, with the labels of the groups.
 
@@ -232,8 +232,8 @@ def row_sets(
     for column in (*columns, *([weights] if weights else [])):
         if is_of_fit and column not in table.cells:
             raise DataError(
-                f"{column}: the fit does not use this column, so it has not kept it; give the "
-                f"table as new (--new) ({hint_of(column, table.cells)})"
+                f"{column}: the fit does not use this column and has not kept it; give the table "
+                f"as new (--new) ({hint_of(column, table.cells)})"
             )
     codes, index = np.zeros(len(table), dtype=np.int64), pd.Index(["all"], name="rows")
     if columns:
@@ -445,7 +445,14 @@ class RowPredictions(Shown):
             f"{what}{', over' if self.sets is not None else ' of'} {rows} of {self._table.source}"
             f"{of_groups}",
             in_file(self.table(), "predictions.csv"),
-            *([f"note: not in the fit, so drawn from the population: {new}"] if new else []),
+            *(
+                [
+                    "note: these labels are not in the fit, so their effects are drawn from the "
+                    f"population: {new}"
+                ]
+                if new
+                else []
+            ),
             *([] if judged.passed else [judged.line]),
             f"seed: {self.predictor.seed}",
         ]
@@ -463,7 +470,7 @@ def predict(
     interval: float | None = None,
     **reading: Any,
 ) -> Predictions | RowPredictions:
-    """Predict the rows of a table; without one, each group's next observation and a new group.
+    """Predict the rows of a table; without a table, each group's next observation and a new group.
 
     Parameters
     ----------
@@ -634,8 +641,8 @@ def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
         row = int(np.argwhere(wrong)[0][2])
         raise ConfigError(
             f"[prediction] in {fit.program.declared_in} gives a density that differs from the "
-            f"program's {name}, for example for {fit.data.where(row)}; correct its family, "
-            "linear_predictor or where"
+            f"program's {name}, for example for {fit.data.where(row)}; correct the keys "
+            "family, linear_predictor or where"
         )
 
 

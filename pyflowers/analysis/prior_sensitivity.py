@@ -1,6 +1,6 @@
 """Which conclusions depend on the prior, and which on the likelihood: power-scaling sensitivity.
 
-With p(θ | y) ∝ p(y | θ) p(θ), scaling a component c, prior or likelihood, by the power alpha gives
+With p(θ | y) ∝ p(y | θ) p(θ), raising a component c, prior or likelihood, to the power alpha gives
 the importance ratios c(θ)^(alpha − 1), which are Pareto smoothed. The sensitivity of a quantity to
 a component is the distance D between its posterior and the scaled one, per doubling of alpha:
 
@@ -12,8 +12,8 @@ draws and of the weighted draws, and integrals over the range of the draws,
     CJS(P ‖ Q) = ∫ P log2(2 P / (P + Q)) dx + (1 / (2 ln 2)) ∫ (Q − P) dx,
     D(P, Q)² = (CJS(P ‖ Q) + CJS(Q ‖ P)) / ∫ (P + Q) dx,
 
-and D lies between 0 and 1. It differs between x and −x, which has the distribution function 1 − P;
-the larger of the two is used.
+and D lies between 0 and 1. D differs between x and −x, which has the distribution function 1 − P;
+the larger of the two distances is used.
 
 A sensitivity of 0.05 or more matters: for a normal posterior it means that a doubling moves the
 mean by a quarter of the standard deviation, or changes the standard deviation by a factor of 1.25.
@@ -122,7 +122,7 @@ class Scaled:
 
     @property
     def worst_k(self) -> float:
-        """The larger k-hat at the two powers of the derivative."""
+        """The larger of the k-hats at the two powers of the derivative."""
         return max((self.k_hat[alpha] for alpha in LOCAL if alpha in self.k_hat), default=np.nan)
 
     @property
@@ -281,7 +281,7 @@ class Sensitivity(Shown):
             return f"The prior of {self.name} is flat: scaling it changes nothing."
         if not self.sensitive:
             unknown = int(self.distances["prior"].isna().sum())
-            but = f", but {unknown} could not be computed" if unknown else ""
+            but = f", except {unknown} that could not be computed" if unknown else ""
             below = f"every sensitivity is below {THRESHOLD:g}{but}"
             return f"The posterior of {self.name} hardly depends on its prior: {below}."
         named = ", ".join(self.sensitive[:4])
@@ -464,8 +464,9 @@ def conclusions(
     Returns
     -------
     array, shape (E, 6)
-        In the order of :func:`names_of`. A quantile interpolates between draws, each placed at the
-        middle of its weight on the scale of probability (Hazen's definition if weights are equal).
+        The conclusions in the order of :func:`names_of`. A quantile interpolates between draws,
+        each placed at the middle of its weight on the scale of probability (Hazen's definition if
+        weights are equal).
     """
     mean = (weights * ascending).sum(axis=0)
     sd = np.sqrt((weights * (ascending - mean) ** 2).sum(axis=0))
@@ -482,9 +483,9 @@ def names_of(interval: float = INTERVAL) -> list[str]:
 
 
 def _total_log_lik(fit: Fit) -> FloatArray:
-    """Return the log likelihood of all observations that are in it at each draw, shape (S,).
+    """Return the log likelihood at each draw, shape (S,), summed over the observations in it.
 
-    It is summed block by block, because the pointwise likelihood may not fit into memory.
+    The sum is computed block by block, because the pointwise likelihood may not fit into memory.
     """
     step = max(1, _BLOCK // max(1, fit.num_chains * fit.data.num_obs))
     parts = []

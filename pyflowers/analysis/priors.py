@@ -3,8 +3,8 @@
 Only groups, times and covariates are needed; observed values are read only for a formula. Draws
 come from the program's prior in NumPy if it has one, otherwise from Stan with ``prior_only = 1``.
 
-Such data may span hundreds of orders of magnitude. Quantiles are therefore draws and not averages
-of draws, and values beyond the range of floating-point numbers are infinite.
+Such data may span hundreds of orders of magnitude. Each quantile is therefore one of the draws, not
+an average of draws, and values beyond the range of floating-point numbers are infinite.
 
 References
 ----------
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PriorPredictive(Shown):
-    """Draws of the prior and of the data that it implies.
+    """Draws from the prior, and the data that they imply.
 
     Attributes
     ----------
@@ -202,10 +202,10 @@ def prior(
     group, time, value : str, optional
         The table's names of the columns in these roles, if they differ from the declaration's.
     columns : mapping of str to str, optional
-        The table's names of any columns, by the declaration's names.
+        The names of columns in the table, by their names in the declaration.
     engine : str or Engine
-        The engine that samples ``prior_only``; see :func:`pyflowers.fit`. Not used for draws in
-        Python.
+        The engine that samples a program with ``prior_only``; see :func:`pyflowers.fit`. Not used
+        for draws in Python.
     cmdstan : str or Path, optional
         The CmdStan to use; see :func:`pyflowers.toolchain.find_cmdstan`.
     include_paths : sequence of path

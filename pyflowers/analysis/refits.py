@@ -1,7 +1,7 @@
 """Exact leave-one-out: the model is refitted without some observations, which it then predicts.
 
 The density of the held-out observations, p(y_out | y_in), is the ratio r of two evidences. Bridge
-sampling uses draws of both posteriors, of the refit and of the fit to all observations: with
+sampling uses draws from the posteriors of the refit and of the fit to all observations: with
 L = p(y_out | parameters), m draws of the refit and n of the whole fit, r solves
 
     r = mean_refit[L / (m r + n L)] / mean_whole[1 / (m r + n L)].
@@ -69,7 +69,7 @@ class HeldOut:
         Parameters
         ----------
         draws : mapping
-            Draws from the posterior of the training data.
+            Draws from the posterior given the training data.
         of_whole : bool
             Whether the draws are from the posterior given all data instead.
 
@@ -102,7 +102,7 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
     program : Program
         The program.
     whole : Data
-        Its data block, filled.
+        Its data block, including the priors.
     rows : array of int
         The observations, counted from 0.
 
@@ -204,7 +204,7 @@ def predict_held_out(
     fit : Fit
         The fit of all observations.
     held_out : sequence of array of int
-        The sets, each as positions of observations from 0.
+        The sets, each as positions of observations, counted from 0.
     engine : Engine, optional
         The engine. Default: the engine of the fit.
     advance : callable
@@ -264,7 +264,7 @@ def log_ratio(without: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple
             break
     else:
         return log_ratio, np.inf
-    # The standard errors of the logs of both means.
+    # These are the standard errors of the logs of both means.
     errors = []
     for log_values in (upper, lower):
         v = np.exp(log_values - log_values.max())

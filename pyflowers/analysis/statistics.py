@@ -1,8 +1,8 @@
 """Statistics of a data set that a model may fail to reproduce, for predictive checks.
 
-For groups of rows these are the means of the groups, the distance of the most distant group from
-the rest, the spread of the values around the mean of their group, and the autocorrelation of these
-deviations.
+For groups of rows, the statistics are the means of the groups, the distance of the most distant
+group from the rest, the spread of the values around the mean of their group, and the
+autocorrelation of the deviations from this mean.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ OF_BINARY = ("mean",)
 """The usual check of values 0 and 1, whose other statistics follow from the mean."""
 
 OF_RATINGS = ("mean", "sd")
-"""The usual checks of ratings, which are never 0 and nearly always include the highest."""
+"""The usual checks of ratings, which are never 0 and nearly always include the highest
+rating."""
 
 
 OF_DATA = ("dispersion_within", "sd_within", "autocorrelation", "cells", "group_outlier", "loo_pit")
@@ -309,9 +310,9 @@ class Groups:
         return np.asarray((away[:, pairs[0]] * away[:, pairs[1]]).mean(axis=1))
 
     def outlier(self, y: FloatArray) -> FloatArray:
-        """Return Grubbs' statistic: how far the most distant group is from the mean of all.
+        """Return Grubbs' statistic: how far the most distant group is from the mean of all groups.
 
-        With m[p] the mean of group p, it is the maximum over p of |m[p] − mean of m| / sd of m,
+        With m[p] the mean of group p, this is the maximum over p of |m[p] − mean of m| / sd of m,
         which is at most (P − 1) / √P. For counts, m is log(mean + 0.5 / rows), because populations
         of rates are skewed and all counts of a group may be 0.
 

@@ -62,7 +62,7 @@ _BLOCK_BYTES = 2**20
 
 
 def r_hat(draws: ArrayLike) -> FloatArray:
-    """Return the rank-normalised split R-hat: the larger of bulk and folded.
+    """Return the rank-normalised split R-hat: the larger of the bulk R-hat and the folded R-hat.
 
     Parameters
     ----------
@@ -510,7 +510,7 @@ class Block:
         return effective_size(self.halves)
 
     def quantile(self, prob: float) -> FloatArray:
-        """Return a quantile, equal to that of :func:`numpy.quantile` to the last bit [5]_."""
+        """Return a quantile, which equals :func:`numpy.quantile` to the last bit [5]_."""
         last = self.ascending.shape[-1] - 1
         position = last * prob
         lower = int(position)
@@ -564,7 +564,7 @@ class Block:
         return effective_size((self.halves <= limit[:, None, None]).astype(np.float64))
 
     def ess_tail(self) -> FloatArray:
-        """Return the smaller ESS of two quantiles, [1]_ section 4.3."""
+        """Return the smaller of the ESS of the 5% and 95% quantiles, [1]_ section 4.3."""
         low, high = _TAILS
         return np.minimum(self.ess_quantile(low), self.ess_quantile(high))
 
@@ -621,8 +621,8 @@ def sort_with_order(chains: FloatArray) -> tuple[FloatArray, IntArray]:
 def normal_scores(ascending: FloatArray, order: IntArray, shape: tuple[int, ...]) -> FloatArray:
     """Return the normal scores of the average ranks of sorted draws, in a given order and shape.
 
-    z = Φ⁻¹((rank - 3/8) / (S + 1/4)) with S draws of an element [1]_ (eq. 14) [4]_; tied draws
-    share their mean rank. The scores of an element with a missing draw are NaN.
+    A score is Φ⁻¹((rank - 3/8) / (S + 1/4)) with S draws of an element [1]_ (eq. 14) [4]_; tied
+    draws share their mean rank. The scores of an element with a missing draw are NaN.
     """
     num_draws = ascending.shape[-1]
     table = score_table(num_draws)

@@ -132,7 +132,7 @@ def _smoothed(tail: FloatArray, cut: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def _fit_generalised_pareto(excess: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return shape and scale of each row of ascending positive numbers, [2] and [1] appendix G.
+    """Fit shape and scale to each row of ascending positive numbers: [2], and [1] appendix G.
 
     The shape is k in the survival function (1 + k x / sigma)^(−1/k); it is large for heavy tails.
     """

@@ -345,7 +345,7 @@ class Table(Shown):
         if_missing: str = "fill it in",
         if_text: str = "make the column numeric",
     ) -> NDArray[np.float64]:
-        """Return a column as finite numbers.
+        """Return a column as finite numbers; True and False are 1 and 0.
 
         Parameters
         ----------
@@ -369,6 +369,9 @@ class Table(Shown):
             If a cell is not such a number; the message names the first one.
         """
         values = self._numbers_of(name)
+        words = [str(cell).strip().lower() for cell in self.column(name)[~self.is_missing(name)]]
+        if words and set(words) <= {"true", "false"}:
+            values[~self.is_missing(name)] = [word == "true" for word in words]
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             cell = self.column(name)[bad[0]]

@@ -1,8 +1,8 @@
 """Engines that sample programs: CmdStan, the interpreter stanli, and ``exact``.
 
-The engine is the one that the caller names; otherwise CmdStan, the reference, if it is available;
-otherwise the interpreter, with CmdStan for what the interpreter cannot do. ``exact`` is used only
-if it is named, because its draws are not those of a Markov chain.
+The caller may name the engine. Otherwise CmdStan, the reference, is used if it is available; if
+not, the interpreter is used, with CmdStan for requests that the interpreter cannot satisfy.
+``exact`` is used only if it is named, because its draws do not come from a Markov chain.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     ----------
     name : str or Engine
         ``cmdstan``, ``stanli``, ``exact``, or ``auto``: CmdStan if one is named, installed or
-        already built; otherwise stanli, with CmdStan for what stanli cannot do. An Engine is
-        returned unchanged.
+        already built; otherwise stanli, with CmdStan for requests that stanli cannot satisfy. An
+        Engine is returned unchanged.
     cmdstan : str or Path, optional
         See :func:`pyflowers.toolchain.find_cmdstan`.
 

@@ -4,12 +4,12 @@
 |---|---|
 | ``advi_meanfield`` | a normal with diagonal covariance, by stochastic ascent of the ELBO [1]_ |
 | ``advi_fullrank`` | a normal with full covariance, likewise [1]_ |
-| ``laplace`` | a normal at the posterior's mode with its curvature, the Jacobian included [2]_ |
-| ``pathfinder`` | normals along several L-BFGS paths to the mode, importance resampled [3]_ |
+| ``laplace`` | a normal at the posterior's mode, with the curvature there, Jacobian included [2]_ |
+| ``pathfinder`` | normals along several L-BFGS paths to the mode, importance-resampled [3]_ |
 
-Each is judged by the Pareto k-hat of its importance ratios p/q: below 0.5 the approximation can be
-trusted, up to 0.7 importance sampling can correct it, and above 0.7 it is too far from the
-posterior [4]_, [5]_.
+Each approximation is judged by the Pareto k-hat of its importance ratios p/q: below 0.5 the
+approximation can be trusted, up to 0.7 importance sampling can correct it, and above 0.7 it is too
+far from the posterior [4]_, [5]_.
 
 References
 ----------
@@ -59,14 +59,14 @@ class Approximation(Shown):
     draws : mapping
         Each variable of the program, shaped (1, draw, …), as one chain for ArviZ.
     log_p, log_q : array, shape (draw,)
-        Log density of the posterior and of the approximation, each up to a constant, at the draws
-        as they came from the approximation (for Pathfinder: before resampling).
+        Log density of the posterior and of the approximation, each up to a constant, at the
+        approximation's draws (for Pathfinder, at the draws before resampling).
     k_hat : float
         Shape of the Pareto distribution fitted to the largest ratios p/q.
     elbo : float
         The last ELBO that ADVI reported; NaN for the other methods.
     wall_time : float
-        Seconds.
+        Elapsed seconds.
     warnings : tuple of str
         Stan's warnings, and a warning if k-hat is too large.
     """
@@ -100,7 +100,7 @@ class Approximation(Shown):
 
 
 def k_hat_verdict(k_hat: float) -> str:
-    """Judge a Pareto k-hat by the thresholds of Yao et al. (2018); NaN needs no weights."""
+    """Judge a Pareto k-hat by the thresholds of Yao et al. (2018); NaN means equal weights."""
     if np.isnan(k_hat) or k_hat < K_HAT_GOOD:
         return "good"
     return "usable" if k_hat < K_HAT_USABLE else "bad"
@@ -179,8 +179,8 @@ def approximate(
     )
     if k_hat_verdict(k_hat) == "bad":
         complaints.append(
-            f"k-hat is {k_hat:.2f}, above {K_HAT_USABLE}: this is not the posterior; use NUTS "
-            "instead"
+            f"k-hat is {k_hat:.2f}, above {K_HAT_USABLE}: the draws do not represent the "
+            "posterior; use NUTS instead"
         )
     return Approximation(
         method,
@@ -207,7 +207,7 @@ def _laplace(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
 
 
 def _pathfinder(model: Any, options: dict[str, Any], num_draws: int) -> _Raw:
-    """Request the draws of all paths before resampling, so that their ratios can be judged."""
+    """Run Pathfinder without resampling, so that the ratios of all paths can be judged."""
     done = model.pathfinder(
         num_paths=4, num_single_draws=num_draws // 4, psis_resample=False, **options
     )
@@ -227,7 +227,9 @@ def _split(done: Any, table: Any, log_p: str, log_q: str) -> _Raw:
     """Split CmdStan's columns into variables and the two log densities."""
     array = np.asarray(table, dtype=np.float64)
     if not array.size:  # Stan may stop without a message if the mode is at a boundary
-        raise FitError("Stan returned no draws; the mode may lie at a boundary; use NUTS instead")
+        raise FitError(
+            "Stan returned no draws, perhaps because the mode is at a boundary; use NUTS instead"
+        )
     columns = list(done.column_names)
     variables = {
         name: np.asarray(variable.extract_reshape(array))

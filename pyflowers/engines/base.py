@@ -55,7 +55,7 @@ class SamplerOptions(Record):
     chains : int
         Number of chains.
     warmup, draws : int
-        Iterations of each chain for adaptation and after it.
+        Iterations of each chain during adaptation and after it.
     thin : int
         Keep every `thin`-th of the `draws` iterations.
     adapt_delta : float
@@ -135,7 +135,7 @@ def refuse_unused(engine: str, used: Collection[str], given: Collection[str]) ->
 
 
 def read_inits(inits: Any) -> Any:
-    """Return initial values, read from files where needed; a list if a sequence is given.
+    """Return initial values, read from files where needed; for a sequence, return a list.
 
     Files are read here, because CmdStan assumes R's format for a file whose name does not end in
     .json, and skips contents that it cannot read.
@@ -200,7 +200,7 @@ class Sample:
         Elapsed seconds for all chains.
     streamed : mapping of str to mapping of str to array, shape (element,)
         For each quantity whose draws are not all kept, the results of
-        :func:`pyflowers.convergence.statistics` for all its elements.
+        :func:`pyflowers.convergence.statistics` for all elements of the quantity.
     independent : mapping of str to float, or None
         Measurements by a sampler of independent draws; None for Markov chains.
     """
@@ -259,8 +259,8 @@ class LoadedProgram(Protocol):
         inits
             Initial values in any form that CmdStanPy accepts. Default: random.
         keep : mapping of str to array of int or None, optional
-            Variables to return, each with the positions of its elements; None stands for all
-            elements. Default: all variables.
+            Variables to return, each with the positions of the elements to return; None stands for
+            all elements. Default: all variables.
         interval : float
             Probability of the central interval in summaries of quantities whose draws are not all
             kept.
@@ -279,7 +279,7 @@ class LoadedProgram(Protocol):
 
 
 class Engine(Protocol):
-    """An engine, which samples programs."""
+    """An engine, which loads programs for sampling."""
 
     @property
     def name(self) -> str:
@@ -298,7 +298,7 @@ class Engine(Protocol):
         Raises
         ------
         CompileError
-            If it is not a valid program.
+            If the program is not valid.
         ToolchainError
             If the engine itself is not available.
         EngineLacksError

@@ -76,10 +76,11 @@ class Bridge:
     model : int
         The address of the model.
     owner : object, optional
-        The object that owns the model. It is kept, because the model is deleted with it.
+        The object that owns the model. A reference to it is kept, because the model is deleted
+        when its owner is.
     forgiving : bool
-        Whether every failure of :meth:`evaluate` counts as a rejection, as for the interpreter,
-        which does not distinguish the two.
+        Whether every failure of :meth:`evaluate` counts as a rejection. This is needed for the
+        interpreter, which does not distinguish rejections from other failures.
 
     Attributes
     ----------
@@ -146,7 +147,7 @@ class Bridge:
 
 
 class Interpreted:
-    """The density of a program in the interpreter, in a worker that keeps it loaded.
+    """The density of an interpreted program, in a worker that keeps the program loaded.
 
     Raises
     ------

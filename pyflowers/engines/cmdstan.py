@@ -141,10 +141,10 @@ def running(
     Raises
     ------
     FitError
-        If Stan stops, with `what` and Stan's message.
+        If Stan stops; the message is `what` followed by Stan's message.
     """
     with temporary_folder() as folder, mortal(executable.path, folder) as program:
-        # The import also creates a folder under TMPDIR; temporary_folder() has tested it.
+        # The import also creates a folder under TMPDIR; temporary_folder() has checked TMPDIR.
         cmdstanpy = import_cmdstanpy()
         # Adding the same filter twice has no effect, so it is added in every call.
         logging.getLogger("cmdstanpy").addFilter(_is_wanted)
@@ -232,7 +232,7 @@ def count_messages(consoles: Iterable[str]) -> tuple[dict[str, int], dict[str, i
 def last_words(consoles: Iterable[str], most: int = 6) -> str:
     """Return why Stan stopped: a sentence if no chain could start, otherwise Stan's last messages.
 
-    The result is empty if Stan printed nothing about it.
+    The result is empty if Stan printed no reason.
     """
     texts = list(consoles)
     if any("Initialization failed." in text for text in texts):

@@ -6,8 +6,8 @@ program is not run: the program's ``ClosedForm`` draws the quantities, and must 
 that the program keeps.
 
 If there are more than :data:`LARGEST` draws of group quantities, or the caller names the quantities
-to keep, groups are summarised block by block during drawing, and of group quantities only the named
-draws are kept.
+to keep, groups are summarised block by block while they are drawn, and only the named draws of
+group quantities are kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ USES = frozenset({"seed", "chains", "draws", "keep", "cores"})
 LARGEST = 50_000_000
 """The most draws of group quantities that are held in memory (400 MB), unless they are named.
 
-The number is fixed, so that a run writes the same files on every machine. Summaries, labels and the
+The limit is fixed, so that a run writes the same files on every machine. Summaries, labels and the
 run folder take several times as much memory.
 """
 
@@ -169,7 +169,7 @@ def summarised(
     Returns
     -------
     streamed : dict of str to dict of str to array, shape (group,)
-        Statistics of each quantity whose draws are not all kept.
+        Statistics for each quantity whose draws are not all kept.
     kept : dict of str to array, shape (chain, draw, element)
         The draws that are kept.
     """

@@ -40,7 +40,7 @@ class WorkerEndedError(Exception):
     Attributes
     ----------
     status : int
-        Its exit status, as :mod:`subprocess` gives it.
+        The worker's exit status, as :mod:`subprocess` gives it.
     """
 
     def __init__(self, status: int) -> None:
@@ -54,7 +54,7 @@ class Worker:
     Parameters
     ----------
     module : str
-        The module that it runs, whose main program calls :func:`serve`.
+        The module that the worker runs, whose main program calls :func:`serve`.
     **environment : str
         Variables of the worker's environment, in addition to those of this process.
     """
@@ -98,7 +98,7 @@ class Worker:
         WorkerEndedError
             If the process has ended.
         ToolchainError
-            If it could not start.
+            If the process could not start.
         """
         try:
             message = pickle.load(self.answers)
@@ -116,7 +116,7 @@ class Worker:
         return message
 
     def stop(self) -> None:
-        """Let the process end by itself, and kill it if it does not."""
+        """Ask the process to end, and kill it if it does not."""
         self.send(None)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(SECONDS_TO_STOP)
@@ -146,7 +146,7 @@ class Worker:
 
 
 def _scratch() -> IO[bytes]:
-    """Return a temporary file for a worker's errors, or the null device if there can be none."""
+    """Return a temporary file for a worker's errors, or the null device if no file can be made."""
     try:
         return cast(IO[bytes], tempfile.TemporaryFile())
     except OSError:
@@ -188,8 +188,8 @@ def close_workers() -> None:
 def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> None:
     """Answer questions until there are no more: the main loop of a worker.
 
-    Output of the process and its children is discarded, except errors before the process has
-    started.
+    Output of the process and its children is discarded, except errors that occur before
+    `begin` returns.
 
     Parameters
     ----------

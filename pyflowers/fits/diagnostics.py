@@ -1,8 +1,9 @@
 """Judging the computation and the prior of a fit, two of the three parts of the verdict.
 
-Every check has a statistic, its worst value and where that occurs, a threshold and its source, and
-advice in case the check fails. The advice follows the cause: divergences come first, since they may
-be the reason why chains disagree; if chains disagree widely, longer runs do not help.
+Every check has a statistic, its worst value and the place of that value, a threshold and its
+source, and advice in case the check fails. The advice follows the cause: divergences come first,
+since they may be the reason why chains disagree; if chains disagree widely, longer runs do not
+help.
 
 A prior is in conflict with the data if the posterior median of a parameter lies outside the central
 99% of its prior: the data then favour values that the prior nearly excludes. For a vector, the most
@@ -51,7 +52,10 @@ ESS_PER_CHAIN_AT_LEAST = 100
 E_BFMI_AT_LEAST = 0.3
 DRAWS_AT_LEAST = 4 * ESS_PER_CHAIN_AT_LEAST
 EXCESS_AT_MOST = 1e-6
-"""Allowance for rounding error; where the density exceeds its hat, draws are too rare."""
+"""The most by which a log density may exceed the log of its hat function, to allow for rounding.
+
+Where a density exceeds its hat function, values are drawn too rarely.
+"""
 
 CENTRAL = 0.99
 """Probability of a prior's central interval, which a posterior median should not leave."""
@@ -62,7 +66,7 @@ _AT_MEANS = "Intercept_at_means"
 """The name of the intercept at the columns' means in the programs of formulas."""
 
 _DISAGREE = 1.1
-"""R-hat above which chains have not found the same posterior."""
+"""R-hat above which the chains have not explored the same distribution."""
 
 _DEFAULTS = SamplerOptions(seed=0)
 
@@ -148,7 +152,7 @@ def _convergence(posterior: xr.Dataset, summary: pd.DataFrame) -> dict[str, Chec
     """Judge R-hat and ESS of every element that varies; constant elements have neither."""
     draws = stacked(posterior)
     num_chains, num_draws = draws.shape[:2]
-    # Written in this way, the condition also holds for an element with a NaN, which is then judged.
+    # In this form, the condition also holds for an element with a NaN, which is therefore judged.
     varies = ~(draws.max((0, 1)) == draws.min((0, 1)))
     # If nothing varies, the sampler is stuck, and every element is judged.
     judged = summary[varies] if varies.any() else summary
@@ -195,15 +199,15 @@ def _independent(
     # The first columns are the median and the ends of the interval.
     odd = ~np.isfinite(summary.iloc[:, :3].to_numpy(float)).all(axis=1)
     where = str(summary.index[int(np.argmax(odd))]) if odd.any() else ""
-    advice = "raise --draws: quantiles in the tails need more"
-    rescale = "rescale the data, or use priors that are closer to them"
+    advice = "raise --draws: quantiles in the tails need more draws"
+    rescale = "rescale the data, or use priors that are closer to the data"
     checks = [
         _judge("independent draws", num, "≥", DRAWS_AT_LEAST, "Vehtari et al. (2021)", advice),
         _judge("infinite quantiles", int(odd.sum()), "≤", 0, "IEEE 754", rescale, where),
     ]
     if "largest_excess" in measures:
         name, excess = "log of density over hat", measures["largest_excess"]
-        source, advice = "Devroye (1986), section II.3", "use NUTS instead, and report this"
+        source, advice = "Devroye (1986), section II.3", "use NUTS instead, and report this bug"
         checks.append(_judge(name, excess, "≤", EXCESS_AT_MOST, source, advice))
     return checks
 
@@ -252,20 +256,22 @@ def examine_prior(
     Parameters
     ----------
     program : Program
-        The priors that it declares in ``[parameters.NAME]`` are judged. Their arguments are data,
-        so group effects, whose distribution depends on other parameters, are not included.
+        The program, of which the priors declared in ``[parameters.NAME]`` are judged. The
+        arguments of these priors are data, so group effects, whose distribution depends on other
+        parameters, are not included.
     data : Data
         The filled data block.
     summary : DataFrame
         The summary of the posterior, with medians.
     posterior : Dataset, optional
-        The draws, from which the intercept at the covariates' means is computed. It is not in the
-        summary, but a formula declares its prior.
+        The draws, from which the intercept at the covariates' means is computed. The summary does
+        not contain this intercept, but a formula declares a prior for it.
 
     Returns
     -------
     Part
-        A check for each proper prior, of the posterior median that lies furthest in its tail.
+        A check for each proper prior, on the posterior median that lies furthest in the tail of
+        that prior.
     """
     if program.can(Capability.OBSERVED) and not data.num_obs:
         return Part("prior", note="there are no observations to compare it with")
@@ -324,7 +330,7 @@ def _against_prior(
     tail = (1 - CENTRAL) / 2 / len(medians)
     low, high = prior.quantile(tail), prior.quantile(1 - tail)
     values, middle = medians.to_numpy(dtype=float), prior.quantile(0.5)
-    # The distance from the prior's median to the limit on the side of the posterior's median.
+    # The reach is the distance from the prior's median to the limit on the posterior median's side.
     is_below = (values < middle) & ~_is_highest_at_bound(prior)
     reach = np.where(is_below, low - middle, high - middle)
     share = (values - middle) / reach

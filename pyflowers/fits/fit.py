@@ -49,7 +49,7 @@ LARGEST_GROUP = 25_000_000
 
 
 class _Draws(dict[str, NDArray[np.float64]]):
-    """Draws by quantity; the error for any other key names the quantities."""
+    """Draws by quantity; the error for any other key lists the quantities."""
 
     def __missing__(self, name: object) -> NDArray[np.float64]:
         whole = str(name).partition("[")[0]
@@ -69,14 +69,15 @@ class Fit(Shown):
     data : Data
         The data that it was fitted to.
     draws : mapping of str to array, shape (chain, draw, …)
-        Draws of every quantity that was kept, predictions included, in the quantity's unit.
+        Draws of every quantity that was kept, including predictions, in the quantity's unit.
     stats : mapping of str to array, shape (chain, draw)
         Sampler statistics under Stan's names; empty for independent draws.
     record : RunRecord
         Program, data, engine, options, priors, versions, times and messages, as in ``run.json``.
     streamed : DataFrame or None
-        The rows of the summary for quantities that were summarised during sampling. Of these,
-        `draws` has only the elements named in ``options.keep``. None if all draws were kept.
+        The rows of the summary for quantities that were summarised during sampling. For these
+        quantities, `draws` has only the elements named in ``options.keep``. None if all draws were
+        kept.
 
     See Also
     --------
@@ -202,7 +203,7 @@ class Fit(Shown):
 
     @property
     def is_in_likelihood(self) -> NDArray[np.bool_]:
-        """Whether each observation is in the likelihood, or held out by the data; shape (N,)."""
+        """Whether each observation is in the likelihood, not held out by the data; shape (N,)."""
         held_out = np.asarray(self.data.values.get(self.program.declaration.roles.held_out, 0))
         return np.broadcast_to(held_out == 0, (self.data.num_obs,))
 
@@ -238,7 +239,7 @@ class Fit(Shown):
 
     @property
     def omitted_groups(self) -> tuple[str, ...]:
-        """Groups that ``idata`` lacks: too large, or dependent on draws that were not kept."""
+        """Groups left out of ``idata``: they are too large, or need draws that were not kept."""
         fits = self.num_predictions <= LARGEST_GROUP and not self.is_partial
         if fits or self.program.python.pointwise is None:
             return ()
@@ -333,7 +334,7 @@ class Fit(Shown):
         prior = examine_prior(self.program, self.data, self._summary, self.posterior)
         # Draws that fail the diagnostics cannot show that there is no conflict.
         if self.diagnostics.failed and prior.status == "passed":
-            prior = Part("prior", note="the draws are not yet those of the posterior")
+            prior = Part("prior", note="the draws do not yet represent the posterior")
         return Verdict(self.diagnostics, prior, Part("data", note=note))
 
     def save(
@@ -380,7 +381,7 @@ class Fit(Shown):
                     (new / PLOTS / name).write_bytes(figure)
                 else:
                     figure.savefig(new / PLOTS / name, dpi=150)
-            if not overwrite:  # checked last: another process may have written a run meanwhile
+            if not overwrite:  # checked last, as another process may have written a run meanwhile
                 refuse_other_run(target, record)
         return target
 
@@ -388,8 +389,8 @@ class Fit(Shown):
     def load(cls, folder: str | Path) -> Fit:
         """Read a run folder that :meth:`save` wrote.
 
-        The declaration is the recorded one. Roles and parameters that have since been added or
-        changed in its file also apply, if the text of the program has not changed.
+        The fit gets the recorded declaration. Roles and parameters that have since been added or
+        changed in the declaration file also apply, if the text of the program has not changed.
 
         Parameters
         ----------
@@ -428,8 +429,8 @@ class Fit(Shown):
 
     def __repr__(self) -> str:
         names = ", ".join(name for name in self.draws if name not in self.program.internal)
-        # With 100,000 groups the diagnostics take a minute, so a debugger that shows the fit must
-        # not compute them.
+        # With 100,000 groups the diagnostics take a minute, so they must not be computed when a
+        # debugger shows the fit.
         known = "diagnostics" in self.__dict__
         judged = f"; diagnostics {self.diagnostics.status}" if known else ""
         return (
@@ -469,7 +470,7 @@ def checked_fits(fits: Any, what: str) -> list[Fit]:
     Raises
     ------
     ConfigError
-        If they are not fits. The message begins with `what`.
+        If `fits` is not a fit or a list of fits. The message begins with `what`.
     """
     if isinstance(fits, Fit):
         return [fits]
@@ -487,7 +488,7 @@ def checked_fits(fits: Any, what: str) -> list[Fit]:
 def held_out_weights(
     fit: Fit, log_lik: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weights that turn a fit's draws into those of a fit without one observation.
+    """Return the weights with which a fit's draws represent the posterior without one observation.
 
     The weight of a draw is 1 / p(y[n] | draw), Pareto-smoothed. The smoothed tail is longer if the
     draws are autocorrelated.

@@ -51,15 +51,15 @@ class ProgramRecord(Record):
     Attributes
     ----------
     name : str
-        Its name.
+        The program's name.
     reference : str
         The name of a shipped program, a path or a formula.
     path : str
         The ``.stan`` file.
     sha256 : str
-        Digest of its text with its includes.
+        Digest of the text of the program and of the files that it includes.
     declaration : mapping
-        The contents of its declaration.
+        The contents of the program's declaration.
     include_paths : tuple of str
         Folders that were searched for included files.
     files : mapping of str to str
@@ -109,7 +109,7 @@ class EngineRecord(Record):
     key : str
         Digest of everything that determines the draws, except data and options.
     versions : mapping of str to str
-        Versions of its components.
+        Versions of the engine's components.
     """
 
     name: str
@@ -159,8 +159,8 @@ class RunRecord(Record):
     independent : mapping of str to float, or None
         For independent draws, the measurements of their sampler; None for Markov chains.
     streamed : bool
-        Whether some quantities were summarised during sampling. Of their draws, only those that
-        ``options.keep`` names were kept.
+        Whether some quantities were summarised during sampling. For these quantities, only the
+        draws that ``options.keep`` names were kept.
     interval : float
         Probability of the intervals that tables and figures of the fit show.
     packages : mapping of str to str
@@ -206,7 +206,7 @@ def read_record(folder: Path) -> RunRecord:
     Raises
     ------
     DataError
-        If it is missing, damaged, or written by another version.
+        If the record is missing, damaged, or written by another version.
     """
     path = folder / FILE
     try:
@@ -225,7 +225,8 @@ def read_record(folder: Path) -> RunRecord:
     found = values.get("format") if isinstance(values, Mapping) else None
     if found != FORMAT:
         raise DataError(
-            f"{path} has format {found!r}, but this pyflowers reads {FORMAT}; refit the model"
+            f"{path} has format {found!r}, but this version of pyflowers reads format {FORMAT}; "
+            "refit the model"
         )
     return RunRecord.parse(values, str(path), DataError, "refit the model")
 
@@ -265,7 +266,7 @@ def run_changes(before: RunRecord, now: RunRecord) -> list[str]:
         found += engine_changes(before.engine, now.engine)
     if before.streamed:  # quantities summarised during sampling keep their interval
         found += value_changes("", {"interval": before.interval}, {"interval": now.interval})
-    # With another engine, only options that are set now are compared.
+    # If the engine has changed, only the options that are set now are compared.
     options = now.options.model_dump(exclude_unset=before.engine.name != now.engine.name)
     return [
         *found,
@@ -281,7 +282,7 @@ def package_versions() -> dict[str, str]:
 
 
 def plain_inits(inits: Any) -> Any:
-    """Return initial values as JSON can hold them, mirroring the form in which they were given."""
+    """Return initial values in JSON's types, in the form in which they were given."""
     if isinstance(inits, Mapping):
         return {str(name): np.asarray(value).tolist() for name, value in inits.items()}
     if isinstance(inits, list | tuple):
@@ -306,7 +307,7 @@ def check_run_folder(folder: str | Path) -> Path:
 
 
 def refuse_other_run(folder: str | Path, now: RunRecord) -> None:
-    """Refuse to replace a run unless the inputs, and so the draws, are the same.
+    """Refuse to replace a run unless the inputs, and therefore the draws, are the same.
 
     Raises
     ------
@@ -333,7 +334,7 @@ def refuse_to_replace(folder: str | Path, changes: Sequence[str]) -> Never:
         Always.
     """
     raise ConfigError(
-        f"run folder {folder}: it holds another run ({'; '.join(changes)}); name another folder, "
+        f"run folder {folder} holds another run ({'; '.join(changes)}); name another folder, "
         "or replace that run with --overwrite (in Python, overwrite=True)"
     )
 
@@ -348,7 +349,8 @@ def read_summary(folder: Path) -> pd.DataFrame:
     """
     path = folder / SUMMARY
     try:
-        # Read as text first, because Python's conversion always recovers the double written.
+        # The table is read as text first, because Python's conversion always recovers the double
+        # that was written.
         return pd.read_csv(path, index_col="parameter", dtype=str).astype(float)
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: the summary cannot be read ({error}); refit the model") from error
@@ -387,7 +389,8 @@ def declared_now(
 ) -> tuple[Program, RunRecord]:
     """Return the program and record of a run, with roles and parameters as they are declared now.
 
-    These only describe the draws, so no refit is needed if the program's text is the same.
+    Roles and parameters only describe the draws, so no refit is needed if the program's text is
+    the same.
 
     Parameters
     ----------
@@ -396,7 +399,7 @@ def declared_now(
     record : RunRecord
         The record.
     draws : collection of str
-        The quantities of which the run has draws.
+        The quantities for which the run has draws.
     """
     try:
         now = Program.open(program.path, include_paths=program.include_paths)

@@ -6,7 +6,7 @@ has them, ``log_likelihood``, ``posterior_predictive``, ``predictions`` and ``lo
 The file has the same form as xarray's files, so that ``arviz.from_netcdf`` and
 ``xarray.open_dataset`` read it: missing floats are NaN, booleans are bytes with the attribute
 ``dtype``, and coordinates that are not dimensions are named in the attribute ``coordinates`` of
-their variables. It is written with h5netcdf, because xarray's writer imports half of Dask if Dask
+their variables. It is written with h5netcdf, because xarray's writer imports much of Dask if Dask
 is installed.
 """
 
@@ -126,7 +126,7 @@ def _constants(data: Data, names: Iterable[str]) -> tuple[Arrays, Arrays]:
     all_dims = {OBS, *data.labels, *(dim for dims in data.dims.values() for dim in dims)}
     for name in names:
         if isinstance(data[name], Mapping):
-            continue  # a tuple in Stan is not an array, and is not kept
+            continue  # a tuple in Stan is not an array, so it is not kept
         array = np.asarray(data[name])
         dims, labels = axes(name, array.shape, data)
         arrays[_beside_labels(name, data.values) if name in all_dims else name] = (dims, array)
@@ -135,9 +135,9 @@ def _constants(data: Data, names: Iterable[str]) -> tuple[Arrays, Arrays]:
 
 
 def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
-    """Return the arrays of the rest of the data block, and the labels of their dimensions.
+    """Return the arrays of the data block except the observed variable, and their labels.
 
-    If there is a table, the arrays include those from which it is rebuilt.
+    If there is a table, the arrays include those from which :func:`data_of` rebuilds it.
     """
     arrays, coords = _constants(data, (name for name in data.values if name != data.observed))
     coords = {name: at for name, at in coords.items() if at[0] == (name,)}
@@ -165,7 +165,7 @@ def _beside_labels(name: str, block: Container[str]) -> str:
 
 
 def _of_rows_named(name: str, program: Program, labels: Collection[str]) -> str:
-    """Return a name for an array of row values that no data variable or dimension has."""
+    """Return a name for an array of row values, distinct from data variables and dimensions."""
     return free_name(name, {*program.source.blocks.data, *labels})
 
 
@@ -187,7 +187,7 @@ def _index_named(column: str, program: Program) -> str:
 def to_bytes(groups: Mapping[str, xr.Dataset]) -> bytes:
     """Return groups as a netCDF file.
 
-    It is built in memory, because writing netCDF directly to a full disk can end the process.
+    It is built in memory, because writing netCDF directly to a full disk can crash the process.
     """
     import h5netcdf
 
@@ -220,12 +220,12 @@ def _write(node: Any, group: xr.Dataset) -> None:
 
 
 def from_file(path: Path) -> dict[str, dict[str, NDArray[Any]]]:
-    """Read the arrays of each group of a netCDF file by name, and close the file.
+    """Return the arrays in a netCDF file by group and name, and close the file.
 
     Raises
     ------
     DataError
-        If it cannot be read.
+        If the file cannot be read.
     """
     import h5netcdf
 
@@ -273,7 +273,7 @@ def draws_of(
     has_stats : bool
         Whether the sampler has statistics.
     keep : collection of str, optional
-        The quantities that must be there. Default: all that the program keeps.
+        The quantities that must be in the file. Default: all that the program keeps.
 
     Raises
     ------
@@ -306,7 +306,7 @@ def draws_of(
 
 
 def _may_be_absent(program: Program, name: str, values: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether a quantity may have no draws: it may have no elements, or it is a tuple."""
+    """Whether a quantity may have no draws, because it may have no elements or is a tuple."""
     variable = program.source.blocks.draws[name]
     sizes = [int(size if size.isdecimal() else values.get(size, 0)) for size in variable.sizes]
     return 0 in sizes or variable.kind == "tuple"

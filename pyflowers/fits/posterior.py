@@ -30,7 +30,7 @@ Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 """Arrays by name, each with its dimensions."""
 
 OF_DRAWS = ("chain", "draw")
-"""The dimensions of all draws, which cannot be names of variables."""
+"""The dimensions that all draws have; variables cannot have these names."""
 
 STREAMED = "only some groups' draws were kept; refit with fewer draws or groups, or without keep"
 
@@ -49,9 +49,10 @@ def dataset(
 ) -> xr.Dataset:
     """Label draws, shaped (chain, draw, …), with the labels of the data.
 
-    A dimension is numbered if its labels are unknown or do not match its size. `keep` gives the
-    positions of the kept elements of a quantity that lacks some; `called` gives new names for some
-    variables. A variable called ``chain`` or ``draw`` becomes ``chain_`` or ``draw_``.
+    A dimension is numbered if its labels are unknown or do not match its size. For a quantity of
+    which only some elements are kept, `keep` gives the positions of these elements. `called` gives
+    new names for some variables. A variable called ``chain`` or ``draw`` becomes ``chain_`` or
+    ``draw_``.
     """
     arrays, coords = Arrays(), Arrays()
     for name, values in draws.items():
@@ -243,7 +244,7 @@ def summarize(
         for column in ("mean", "sd", "mcse_mean") if moment.lacks_mean else ("sd", "mcse_mean"):
             columns[column][[place[row] for row in rows]] = np.nan
         subject = _some(rows) if some else moment.parameter
-        notes.append(f"{subject}: {moment.reason}; read its median")
+        notes.append(f"{subject}: {moment.reason}; use its median")
     fixed = list[str]()
     for quantity in posterior.values():
         elements = element_names(quantity)
@@ -257,7 +258,8 @@ def summarize(
         columns["ess_bulk"][[place[name] for name in fixed]] = np.nan
         columns["ess_tail"][[place[name] for name in fixed]] = np.nan
         notes.append(f"{_some(fixed)}: the same in every draw, so ESS and R-hat are undefined")
-    # In one step: changing a DataFrame column by column takes longer than computing the statistics.
+    # The table is made in one step, because changing a DataFrame column by column takes longer than
+    # computing the statistics.
     index = pd.Index(names, name="parameter")
     table = pd.DataFrame({column: columns[column] for column in order}, index=index)
     table.attrs["notes"] = notes
@@ -269,7 +271,7 @@ def _some(names: list[str], most: int = 3) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-# Large fits, of which only the draws of some elements are kept, as with ``--keep mu_plant[2]``
+# Large fits, for which only the draws of some elements are kept, as with ``--keep mu_plant[2]``
 
 
 def without_draws(program: Program) -> Program:
@@ -298,7 +300,7 @@ def kept_elements(names: Sequence[str], program: Program, data: Data) -> Keep:
     if not names:
         return dict.fromkeys(program.kept())
     declared = program.source.blocks.draws
-    whole: set[tuple[str, ...]] = set()  # sizes of quantities that are named as a whole
+    whole: set[tuple[str, ...]] = set()  # the sizes of quantities that are named as a whole
     places: dict[tuple[str, ...], set[int]] = {}
     wanted = list(dict.fromkeys(name.partition("[")[0] for name in names))
     for name in names:
@@ -322,7 +324,9 @@ def kept_elements(names: Sequence[str], program: Program, data: Data) -> Keep:
 def _position(name: str, variable: str, label: str, program: Program, data: Data) -> int:
     sizes = program.source.blocks.draws[variable].sizes
     if len(sizes) != 1:
-        raise ConfigError(f"keep {name}: only elements of vectors can be named; name {variable}")
+        raise ConfigError(
+            f"keep {name}: only elements of vectors can be named; keep all of {variable}"
+        )
     size = int(data.values[sizes[0]]) if sizes[0] in data.values else int(sizes[0])
     dims = data.dims.get(variable, ())
     along = labels_along(dims[0] if dims else "", size, data)

@@ -84,9 +84,9 @@ def fit(
         Whether the group effects are sampled in the centered parametrisation, for programs that
         offer the choice; for a formula, also by group. Default: chosen from the data.
     group, time, value : str, optional
-        The names of these columns in the table, where they differ from the declaration's.
+        The names of these columns in the table, if they differ from the names in the declaration.
     columns : mapping of str to str, optional
-        The same for any column: from the declaration's name to the table's.
+        The same for any column: the names in the table, by the names in the declaration.
     engine : str or Engine
         ``auto``, ``cmdstan``, ``stanli`` or ``exact``; see
         :func:`pyflowers.engines.find_engine`.

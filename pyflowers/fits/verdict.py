@@ -30,11 +30,11 @@ class Check:
     name : str
         The statistic, such as ``R-hat``.
     value : float or int
-        Its worst value; a count is an int.
+        The worst value of the statistic; a count is an int.
     threshold : float
         The limit for the value.
     relation : str
-        ``≤`` or ``≥``: how value and threshold must compare.
+        ``≤`` or ``≥``: how the value must compare with the threshold.
     passed : bool
         Whether the value meets the threshold.
     where : str
@@ -100,7 +100,7 @@ class Part:
     claim : str
         The claim that is justified if all checks pass.
     denial : str
-        What is true instead if a check fails.
+        The statement that holds instead if a check fails.
     """
 
     name: PartName
@@ -195,7 +195,7 @@ class Verdict:
     >>> [part.status for part in verdict.parts]
     ['passed', 'passed', 'not examined']
 
-    Add the predictive checks of the data, and keep the verdict as JSON:
+    Add the predictive checks of the data, and convert the verdict to plain values for JSON:
 
     >>> verdict = verdict.also(pyflowers.check(fit).verdict.data)
     >>> verdict.trusted
@@ -225,7 +225,7 @@ class Verdict:
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """The checks that failed, of all parts."""
+        """The checks that failed, in all parts."""
         return tuple(check for part in self.parts for check in part.failed)
 
     def also(self, part: Part) -> Verdict:
@@ -234,8 +234,9 @@ class Verdict:
         Parameters
         ----------
         part : Part
-            Checks to add to the part of the same name. Without checks, nothing is added; nor are
-            checks of the prior if a diagnostic failed, since they need draws of the posterior.
+            Checks to add to the part of the same name. A part without checks adds nothing. Checks
+            of the prior are not added if a diagnostic failed, because they need draws from the
+            posterior.
 
         Returns
         -------

@@ -100,7 +100,7 @@ def run_figures(fit: Fit, suffix: str = "png") -> dict[str, Figure]:
 
 
 def run_images(fit: Fit, suffix: str = "png") -> dict[str, bytes]:
-    """Draw the figures of a run folder on all usable cores, as the contents of files.
+    """Draw the figures of a run folder on all usable cores, and return the contents of the files.
 
     Parameters
     ----------

@@ -61,15 +61,16 @@ def conditional_effects(
     fit : Fit
         A fit to a table, of a program that declares ``[prediction]``, as every formula does.
     column : str
-        A covariate. A factor, or a column with two distinct numbers, has a row for each level; of
-        more than 30 levels, those with the 15 largest and the 15 smallest medians are drawn. Other
-        numeric columns have a curve.
+        A covariate. A factor, or a column with two distinct numbers, has a row for each level; if
+        there are more than 30 levels, those with the 15 largest and the 15 smallest medians are
+        drawn. Other numeric columns have a curve.
     by : str, optional
-        A column with a curve, or with a row next to each level of `column`, for each of its values:
-        a factor or a numeric column, with at most 6 levels or different values.
+        A second column: a factor or a numeric column, with at most 6 levels or different values.
+        Each value has a separate curve or, if `column` has rows, a row next to each level.
     spread : str, optional
-        A column of groups. The median for each of its labels is drawn as a thin line. Columns with
-        one value in all rows of a label, such as the sex of a person, have this value in its line.
+        A column of groups. The median for each of its labels is drawn as a thin line. A column that
+        is constant within a label, such as the sex of a person, keeps its value in the line of that
+        label.
     theme : Theme
         Colours of the figure.
 
@@ -271,7 +272,10 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     )
     held = _held(fit, column, *filter(None, [by]))
     if spread is not None:
-        held += f" In its line, each {label(spread)} has its own values of what is constant for it."
+        held += (
+            f" A column that is constant within one {label(spread)} keeps its value in the line of "
+            f"that {label(spread)}."
+        )
     return finish(figure, alt, held)
 
 
@@ -309,7 +313,7 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
     own = fit.data.table
     assert own is not None
     others = [name for name in covariates(fit, offsets=True) if name != column]
-    curves, predictors = [], dict[Any, Any]()  # rows by the values that are the same
+    curves, predictors = [], dict[Any, Any]()  # by the values constant in a label
     for code in chosen:
         there = own.at(np.flatnonzero(its.codes == code))
         values = {name: there.column(name) for name in others}

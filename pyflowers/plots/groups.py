@@ -48,8 +48,8 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
         The fit.
     quantity : str, optional
         A vector of the posterior. Default: the means of the groups, or the coefficients of a design
-        matrix if there are none. Of more than 30 elements, those with the 15 largest and the 15
-        smallest medians are drawn.
+        matrix if there are none. If there are more than 30 elements, those with the 15 largest and
+        the 15 smallest medians are drawn.
     theme : Theme
         Colours of the figure.
 
@@ -100,7 +100,7 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     top, bottom = (element_names(found)[int(np.argmax(s * levels[2]))] for s in (1, -1))
     alt = (
         f"Forest plot of {quantity} of {fit.name}: the largest median is {levels[2].max():.3g}, "
-        f"of {top}, and the smallest is {levels[2].min():.3g}, of {bottom}."
+        f"for {top}, and the smallest is {levels[2].min():.3g}, for {bottom}."
     )
     return finish(figure, alt, note)
 
@@ -123,8 +123,8 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     checks : PredictiveChecks
         The checks of a fit to grouped data, by a model without a separate mean for each group:
         otherwise each replicated mean would follow the observed one, and no group would stand out.
-        Of more than 30 groups, the 30 whose observed means are the most extreme compared with their
-        replicated means are drawn.
+        If there are more than 30 groups, the 30 whose observed means are the most extreme compared
+        with their replicated means are drawn.
     theme : Theme
         Colours of the figure.
 
@@ -167,8 +167,8 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
         )
     if shown.size < num:
         notes.append(
-            f"Of {num} groups, the {shown.size} with the most extreme observed means, compared "
-            "with the replicated ones, are shown."
+            f"{shown.size} of {num} groups are shown: those whose observed means are the most "
+            "extreme compared with their replicated means."
         )
     figure, ax = named_rows([groups.labels.names[i] for i in shown], groups.labels.column, theme)
     handles = intervals_of_rows(ax, levels[:, shown], theme, fit.interval, "replicated, ")
@@ -193,8 +193,8 @@ def predictions(found: Predictions | RowPredictions, *, theme: Theme = LIGHT) ->
     Parameters
     ----------
     found : Predictions or RowPredictions
-        The predictions. Of more than 30 groups or rows, those with the 15 largest and the 15
-        smallest medians are drawn.
+        The predictions. If there are more than 30 groups or rows, those with the 15 largest and the
+        15 smallest medians are drawn.
     theme : Theme
         Colours of the figure.
 
@@ -240,7 +240,7 @@ def predictions(found: Predictions | RowPredictions, *, theme: Theme = LIGHT) ->
     left = max(float(low.min()), float(inner_low.min()) - 2 * span)
     ax.set_xlim(left - 0.04 * (right - left), right + 0.04 * (right - left))
     is_beyond = bool((high > right).any() or (low < left).any())
-    beyond = "Intervals extend beyond the axis; the table has their ends." if is_beyond else ""
+    beyond = "Intervals extend beyond the axis; their ends are in the table." if is_beyond else ""
     titles = " and ".join(part.title for part in parts)
     ax.set_xlabel(fitted(f"{observed_unit(fit)}, {titles}", 4.4))
     alt = (
@@ -291,8 +291,8 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     fit : Fit
-        A fit to a table, of a program with the role ``group_mean``. Of more than 30 groups, the 15
-        with the lowest and the 15 with the highest averages are drawn.
+        A fit to a table, of a program with the role ``group_mean``. If there are more than 30
+        groups, the 15 with the lowest and the 15 with the highest averages are drawn.
     theme : Theme
         Colours of the figure.
 
@@ -339,9 +339,10 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     if len(groups) > MOST_ROWS:
         shown, _ = extremes(unpooled)
         note = (
-            f"Of {len(groups)} {label(groups.column)} labels, the {MOST_ROWS // 2} with the lowest "
-            f"and the {MOST_ROWS // 2} with the highest averages are shown; "
-            f"{len(groups) - MOST_ROWS} between them are left out, but are in the summary table."
+            f"{MOST_ROWS} of {len(groups)} {label(groups.column)} labels are shown: the "
+            f"{MOST_ROWS // 2} with the lowest and the {MOST_ROWS // 2} with the highest averages. "
+            f"The {len(groups) - MOST_ROWS} between them are left out, but are in the summary "
+            "table."
         )
     rows = np.arange(shown.size)
     figure, ax = named_rows([groups.names[i] for i in shown], groups.column, theme)
@@ -364,9 +365,9 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     share = float(np.median(1 - (median - centre)[far] / away[far])) if far.any() else 0.0
     most = int(np.argmax(np.abs(median - unpooled)))
     alt = (
-        f"Shrinkage of the group means of {fit.name}: at the median over {len(groups)} "
-        f"{groups.column} labels, the posterior median lies {share:.0%} of the way from the "
-        f"label's average to the {line}, {centre:.3g}. {groups.names[most]} moves most, from "
+        f"Shrinkage of the group means of {fit.name}: the posterior median typically lies "
+        f"{share:.0%} of the way from a label's average to the {line}, {centre:.3g} (the median "
+        f"over {len(groups)} {groups.column} labels). {groups.names[most]} moves most, from "
         f"{unpooled[most]:.3g} to {median[most]:.3g}."
     )
     return finish(figure, alt, note)
@@ -382,8 +383,8 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     data : Data
-        The data of a table with groups, such as ``fit.data``. Of more than 24 groups, 24 are drawn,
-        evenly spaced in the order of their averages.
+        The data of a table with groups, such as ``fit.data``. If there are more than 24 groups, 24
+        are drawn, evenly spaced in the order of their averages.
     theme : Theme
         Colours of the figure.
 
@@ -523,7 +524,7 @@ def interval_probs(interval: float) -> tuple[float, ...]:
 
 
 def extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
-    """Return the rows in order, of too many only the first and last, and a note on the others."""
+    """Return the rows in order, or the first and last of too many, and a note on the others."""
     order = np.argsort(order_by, kind="stable")
     if order.size <= MOST_ROWS:
         return order, ""

@@ -45,7 +45,7 @@ def coordinate_ascent(
     Parameters
     ----------
     comparison : Comparison
-        The result of :func:`pyflowers.compare` for a program of one normal distribution that
+        The result of :func:`pyflowers.compare` for a program for a single normal distribution that
         declares ``vb_from_afar``, with at least two observations.
     precision : bool
         Whether the second axis is lambda = 1/sigma2, as in Bishop's figure, or sigma2 itself.
@@ -106,8 +106,8 @@ def coordinate_ascent(
     style.legend(figure, [posterior, style.key("q", color=theme.alarm, linestyle="--")])
     alt = (
         f"Contours of the exact posterior and of the mean-field q in four states; the ELBO rises "
-        f"from {float(states[0].elbo):.3f} to {float(states[-1].elbo):.3f}, the log evidence is "
-        f"{exact.log_evidence:.3f}."
+        f"from {float(states[0].elbo):.3f} to {float(states[-1].elbo):.3f}, and the log evidence "
+        f"is {exact.log_evidence:.3f}."
     )
     return finish(figure, alt, f"log evidence {exact.log_evidence:.3f}")
 
@@ -115,7 +115,7 @@ def coordinate_ascent(
 def _axes_values(
     exact: Any, mean: str, scale: str, precision: bool, states: list[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return grids that contain the posterior, the last two q, and the centres of the first two."""
+    """Return grids that hold the posterior, the last two states of q and the first two centres."""
     early, late = [s.factors for s in states[:2]], [s.factors for s in states[2:]]
     tails = np.array([0.003, 0.997])
     spread = np.array([0.015, 0.997] if precision else [0.003, 0.985])
@@ -198,8 +198,8 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     Returns
     -------
     Figure
-        The ELBO at the start and after each sweep. Where the log evidence is known, it is drawn
-        too, and a second panel shows the gap.
+        The ELBO at the start and after each sweep. If the log evidence is known, it is also drawn,
+        and a second panel shows the gap between the two.
 
     Raises
     ------
@@ -360,7 +360,7 @@ def _truth(comparison: Comparison, name: str) -> list[float]:
 
 
 def _reach(comparison: Comparison, name: str) -> tuple[float, float, bool]:
-    """Return limits that contain the true interval with a margin, and whether to use logarithms."""
+    """Return limits that contain the true interval with a margin, and whether to use a log axis."""
     _, low, high = _truth(comparison, name)
     lowest = min(r.quantities.loc[name].iloc[1] for r in comparison.results.values())
     if comparison.program.log_axis(name) and lowest > 0:

@@ -33,10 +33,10 @@ MOST_PANELS = 8
 MOST_PAIRED = 5
 MOST_PRIORS = 6
 MOST_POINTS = 4000
-"""The fewest points in a thinned panel, which shows every n-th draw, and all that diverged."""
+"""The fewest points in a thinned panel, which shows every n-th draw and all divergent draws."""
 
 MOST_VECTOR_POINTS = 60_000
-"""The most points of a trace that is drawn as lines; longer traces are images, which stay small."""
+"""The most points of a trace drawn as lines; longer ones are images, so that files stay small."""
 
 RANK_BINS = 20
 
@@ -80,7 +80,7 @@ class Element:
 
     @property
     def scale(self) -> str:
-        """The scale of an axis."""
+        """The scale of the parameter's axis: ``log`` or ``linear``."""
         return "log" if self.is_heavy else "linear"
 
 
@@ -102,10 +102,10 @@ def choose(
     -------
     shown : list of Element
         The elements in the order of the posterior. If there are too many, each vector contributes
-        the same number, those with the largest R-hat; of equal ones, the first. Constant elements
-        are left out if any element varies. The choice is deterministic.
+        the same number: those with the largest R-hat and, if these are equal, the first. Constant
+        elements are left out if any element varies. The choice is deterministic.
     note : str
-        A sentence about the others.
+        A sentence about the elements that are not shown; empty if all are shown.
 
     Raises
     ------
@@ -117,7 +117,8 @@ def choose(
     names = list(draws) if parameters is None else _asked(fit, list(draws), parameters)
     if not names:
         raise ConfigError(
-            "plots: there are no parameters to plot; name some, or fit a program that has some"
+            "plots: there are no parameters to plot; name at least one, or fit a program that has "
+            "parameters"
         )
     varying = {name for q in quantities for name in compress(element_names(q), varies(q))}
     names = [name for name in names if name in varying] or names
@@ -132,8 +133,8 @@ def choose(
         kept = [name for turn in turns for name in turn if name is not None][:most]
         names = [name for name in names if name in kept]
         note = (
-            f"{len(names)} of {total} parameters are shown: of each vector the elements with the "
-            f"largest R-hat. The other {total - len(names)} are in the summary table."
+            f"{len(names)} of {total} parameters are shown: from each vector, the elements with "
+            f"the largest R-hat. The other {total - len(names)} are in the summary table."
         )
     return [Element(name, np.asarray(draws[name], dtype=np.float64)) for name in names], note
 
@@ -267,7 +268,7 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
 
 @styled
 def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = LIGHT) -> Figure:
-    """Draw rank plots: how often each chain's draws take each rank among all draws.
+    """Draw rank plots: histograms of the ranks of each chain's draws among all draws.
 
     Chains that explore the same distribution have flat histograms. The grey band holds at least 99%
     of the bars of independent draws; if draws are autocorrelated, more bars lie outside.
@@ -335,7 +336,7 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     _chain_legend(figure, num_chains, theme)
     alt = (
         f"Rank plots of {len(shown)} parameters of {fit.name}, {num_chains} chains: at most "
-        f"{worst:.0%} of a parameter's bars lie outside the band that holds 99% of those of "
+        f"{worst:.0%} of a parameter's bars lie outside the band that holds 99% of the bars of "
         "independent draws."
     )
     return finish(figure, alt, note)
@@ -381,7 +382,7 @@ def binomial_interval(level: float, num: int, share: float) -> tuple[int, int]:
 
 
 def _chain_legend(figure: StyledFigure, num_chains: int, theme: Theme) -> None:
-    """Name several chains once, above all panels, unless some of them share a colour."""
+    """Add a legend of several chains above all panels, unless some of them share a colour."""
     if 1 < num_chains <= len(theme.chains):
         colours = enumerate(theme.chains[:num_chains], 1)
         lines = [style.key(f"chain {i}", color=colour, lw=2) for i, colour in colours]
@@ -519,7 +520,7 @@ def _strongest(shown: Sequence[Element]) -> str:
 def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     """Draw prior and posterior densities of the parameters with a declared prior.
 
-    On a logarithmic axis, such as the axis of a variance, the densities are of the logarithm. Each
+    On a logarithmic axis, as for a variance, the curves are densities of the logarithm. Each
     axis spans the posterior; a prior that looks flat there is much wider than the posterior.
 
     Parameters

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyflowers.analysis.elpd import LooComparison, ModelLoo
 
 MOST_REPLICATES = 1000
-"""The most replicated data sets in a figure, evenly spaced over all draws."""
+"""The largest number of replicated data sets in a figure; they are evenly spaced over all draws."""
 
 MOST_VALUES = 4_000_000
 """The most replicated values; for larger data, fewer data sets are replicated, but at least 50."""
@@ -48,7 +48,7 @@ MOST_COUNTS = 45
 """The most bars of a rootogram."""
 
 MOST_BARS = 30
-"""Number of bars of a statistic, or about the most if its values are multiples of a step."""
+"""Number of bars of a statistic; if its values are multiples of a step, roughly the maximum."""
 
 MOST_QUANTITIES = 12
 
@@ -60,9 +60,9 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     fit : Fit
-        A fit of a program with ``y_rep``, to observed data. Counts have a rootogram, with a
-        square-root axis on which all bars have about the same uncertainty. Measurements have
-        empirical distribution functions.
+        A fit of a program with ``y_rep``, to observed data. Counts are drawn as a rootogram,
+        with a square-root axis on which all bars have about the same uncertainty. Measurements are
+        drawn as empirical distribution functions.
     theme : Theme
         Colours of the figure.
 
@@ -115,7 +115,7 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
 
 
 def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
-    """Return replicated data sets, shape (replicate, N), always the same for a fit."""
+    """Return replicated data sets, shape (replicate, N), which are always the same for a fit."""
     from pyflowers.analysis.checks import evenly, replicates_of
 
     fit.program.require(Capability.Y_REP)
@@ -216,7 +216,7 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     """
     replicated_data = _replicates(fit, NUM_DENSITIES, stream=5)
     if fit.program.counts:
-        why = "describes counts, which have no density; draw the rootogram, plots.predictive"
+        why = "describes counts, which have no density; draw the rootogram with plots.predictive"
         raise ConfigError(f"plots: {fit.name} {why}")
     y = fit.data.y
     low, high = np.quantile(y, (0.01, 0.99))
@@ -367,7 +367,7 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
     ax.set_xlabel(f"PIT of {fitted(checks.fit.data.value_name, 2.5)} under leave-one-out")
     alt = (
         f"Distribution function of the {checks.pit.values.size} PITs of {checks.fit.name} minus "
-        f"that of uniform values: it {'stays inside' if inside else 'leaves'} the {BAND_PROB:.0%} "
+        f"the uniform one: it {'stays inside' if inside else 'leaves'} the {BAND_PROB:.0%} "
         f"simultaneous band ({checks.of_pits.p_text})."
     )
     return finish(figure, alt)
@@ -380,8 +380,8 @@ def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     found : Calibration
-        The result that :func:`pyflowers.sbc` returns. Of more than 12 quantities, the 12 whose
-        ranks are furthest from uniform are drawn.
+        The result that :func:`pyflowers.sbc` returns. If there are more than 12 quantities, the 12
+        whose ranks are furthest from uniform are drawn.
     theme : Theme
         Colours of the figure.
 
@@ -431,12 +431,12 @@ def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
         f"their distribution function minus the uniform one: {found}."
     )
     left_out = len(table) - len(names)
-    note = f"{left_out} quantities that are nearer to uniform are left out." if left_out else ""
+    note = f"{left_out} quantities with more uniform ranks are left out." if left_out else ""
     return finish(figure, alt, note)
 
 
 def _ecdf_difference(ax: Axes, values: NDArray[np.float64], band: Band, theme: Theme) -> bool:
-    """Draw the ECDF minus the uniform one with its band; return whether it stays inside."""
+    """Draw ECDF minus uniform, with its band; return whether the ECDF stays inside the band."""
     from pyflowers.analysis.ecdf import counts
 
     points = np.concatenate([[0.0], band.points, [1.0]])

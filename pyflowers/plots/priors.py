@@ -82,7 +82,7 @@ def prior_implied(prior: PriorPredictive, *, theme: Theme = LIGHT) -> Figure:
     Parameters
     ----------
     prior : PriorPredictive
-        The draws that :func:`pyflowers.prior` returns, of a program with ``y_rep``.
+        The draws that :func:`pyflowers.prior` returns for a program with ``y_rep``.
     theme : Theme
         Colours of the figure.
 
@@ -256,10 +256,10 @@ def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = 
     ax.set_xlim(left=LEAST)
     ax.grid(axis="y", visible=False)
     style.plain_ticks(ax.xaxis)
-    ax.set_xlabel(f"sensitivity to power-scaling; it matters from {THRESHOLD:g} (dashed)")
+    ax.set_xlabel(f"sensitivity to power-scaling; values from {THRESHOLD:g} (dashed) matter")
     style.legend(figure, ax.get_legend_handles_labels()[0], "upper left")
     more = sum(len(each.distances) for each in found) - num_rows
-    note = f"{more} more quantities, less sensitive to the prior, are not shown." if more else ""
+    note = f"{more} quantities that are less sensitive to the prior are not shown." if more else ""
     return finish(figure, f"Sensitivity to power-scaling of the prior.{''.join(sentences)}", note)
 
 

@@ -1,8 +1,8 @@
 """The visual style of all figures, applied while a figure is built and drawn, never globally.
 
-The hues are from Okabe and Ito (2008, Color Universal Design), which people with any colour vision
-can distinguish. Their lightness gives a contrast ratio to the page of at least 3 for lines and 4.5
-for text.
+The hues, which people with any colour vision can distinguish, are from Okabe and Ito (2008, Color
+Universal Design). Their lightness gives a contrast ratio to the page of at least 3 for lines and
+4.5 for text.
 Labels are drawn as the user wrote them: ``$`` is a dollar sign and not mathematics.
 """
 
@@ -26,7 +26,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 WIDTH = 5.6
-"""Width of every figure in inches: fits a page, and is still readable on a phone."""
+"""Width of every figure in inches, which fits a page and is still readable on a phone."""
 
 DASHED = (0, (4, 2))
 
@@ -239,7 +239,7 @@ def label(text: str, most: int = 28) -> str:
 
 
 def fitted(text: str, inches: float, *, size: float = 9.0, bold: bool = False) -> str:
-    """Return a user's label for a given width; its middle is left out if necessary.
+    """Return a user's label, shortened in the middle if it does not fit a given width.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def legend(figure: Any, handles: Sequence[Any], place: str = "upper right", **ho
 
 
 def key(label: str, **look: Any) -> Line2D:
-    """Return a line for a legend, which is not drawn elsewhere."""
+    """Return a line that appears only in a legend."""
     return Line2D([], [], label=label, **look)
 
 

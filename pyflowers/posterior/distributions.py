@@ -108,7 +108,7 @@ class Normal:
         return as_floats(-0.5 * (LOG_2PI + z**2) - np.log(self.sd))
 
     def cdf(self, x: npt.ArrayLike) -> FloatArray:
-        """Return the probability of a value up to `x`.
+        """Return the probability that the variable is at most `x`.
 
         Parameters
         ----------
@@ -211,7 +211,7 @@ class ScaledInvChiSquare:
 
     @property
     def sd(self) -> FloatArray:
-        """The mean times sqrt(2 / (nu - 4)); NaN where nu <= 4, since it does not exist."""
+        """The standard deviation, mean · sqrt(2 / (nu - 4)); NaN where nu <= 4 (none exists)."""
         above = np.where(self.dof > 4, self.dof - 4, np.nan)
         return as_floats(self.mean * np.sqrt(2 / above))
 
@@ -247,7 +247,7 @@ class ScaledInvChiSquare:
         return np.where(x > 0, value, -np.inf)
 
     def cdf(self, x: npt.ArrayLike) -> FloatArray:
-        """Return the probability of a variance up to `x`.
+        """Return the probability that the variance is at most `x`.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ class ScaledInvChiSquare:
             The draws of the variance.
         """
         chi_square = rng.chisquare(self.dof, size=(*np.atleast_1d(size), *self.dof.shape))
-        # With few degrees of freedom, a χ² variable may underflow to 0, so that the variance
+        # With few degrees of freedom, a χ² variable may underflow to 0, and then the variance
         # overflows.
         with np.errstate(divide="ignore"):
             return as_floats(self.dof * self.scale**2 / chi_square)
@@ -533,7 +533,7 @@ class SufficientStatistics:
         Raises
         ------
         DataError
-            If `x` has no axis, a value in it is not finite, or the statistics are out of range.
+            If `x` is a single number, a value is not finite, or the statistics are out of range.
         """
         x = as_floats(x)
         if x.ndim == 0:
@@ -596,7 +596,8 @@ def grouped(
     index = np.asarray([number.setdefault(label, len(number)) for label in labels], dtype=np.intp)
     if y.shape != index.shape:
         raise DataError(
-            f"y has shape {y.shape} but its {what} have shape {index.shape}: give one per value"
+            f"y has shape {y.shape} but its {what} have shape {index.shape}: give one label "
+            "per value"
         )
     return y, index, tuple(number)
 
@@ -627,7 +628,7 @@ def checked_labels(
 
     sigma2_plant can be integrated out only if n + nu > 0, because of its upper tail. This leaves
     (S + n (ȳ - mu_plant)²)^(-(n + nu)/2), which is integrable only if S > 0, because of the pole at
-    mu_plant = ȳ. A proper prior replaces S by nu c² + S, and the posterior is always proper.
+    mu_plant = ȳ. With a proper prior, S becomes nu c² + S, so the posterior is always proper.
 
     Raises
     ------

@@ -12,8 +12,8 @@ and a standard deviation s(u) that depend on u; the coordinate t with
 counts standard deviations near m(u) and is logarithmic far out, so the density is smooth on a scale
 of one for all u. m and s are the mean and sd that mu would have if the only information from plant
 p were centre_p ~ N(mu, e^u + spread_p²). They need not be right: a wrong guess costs grid points,
-not exactness. If it is very wrong, because data and prior disagree, or if there are no informative
-plants, m and s are constant and k is 1.
+not exactness. If the guess is very wrong, because data and prior disagree, or if there are no
+informative plants, m and s are constant and k is 1.
 
 The cost of a point grows with the number of plants. So if there are many, the region is found from
 a few of them, whose posterior is wider than the full one, and Newton's method then finds the
@@ -36,7 +36,7 @@ that was found, and at least 1e-6.
 H is the largest of nine values of s on the cell, plus twice the amount that the curvature of s
 could add between them, plus ε. This is an estimate, so wherever log p is evaluated, its excess over
 H is recorded. If the excess is ever larger than rounding error, the hat is raised and all draws
-start afresh.
+start over.
 
 The remaining approximations are the quadrature of each plant's integral (an error of at most 2e-9
 in log I), the mass outside the box (where the density is below e^-25 of its maximum), and rounding.
@@ -397,7 +397,8 @@ class HyperSampler:
     ) -> tuple[FloatArray, int, float]:
         """Propose points.
 
-        Return the accepted points, the number that log p decided, and its largest excess over H.
+        Return the accepted points, the number of proposals that log p decided, and the largest
+        excess of log p over H.
         """
         place = rng.random(num) * cumulative[-1]
         cell = np.minimum(np.searchsorted(cumulative, place, side="right"), self._hat.size - 1)

@@ -31,13 +31,13 @@ move in one direction, to the nearest fixed point on that side. The fixed points
 roots of a cubic, so the ELBO has one maximum, or two with a saddle between them. The ascent starts
 below all fixed points or above all of them, whichever leads to the higher maximum.
 
-The stop rule is the usual one, a small relative change of the ELBO. Because the ELBO is flat to
+The stopping rule is the usual one, a small relative change of the ELBO. Because the ELBO is flat to
 first order at its maximum, parameters may still be wrong by 1e-5 when it changes by 1e-10. So the
 fixed point is then polished by Newton's method for the scalar equation log G(s) - log s = 0. It
 needs two or three steps, each of them a sweep extrapolated by 1 / (1 - d log G / d log s), or a
-plain sweep if that slope is 1 or more. After a last sweep, each factor is the update given the
+plain sweep if that slope is 1 or more. After a last sweep, each factor is optimal given the
 other. The result is the fixed point that very many sweeps would reach, up to rounding error; the
-stop rule still refers to the ELBO.
+stopping rule still refers to the ELBO.
 
 Flat limits: tau0 = inf means p(theta) = 1 and nu0 = 0 means p(sigma2) = 1 / sigma2, both
 unnormalised, and ELBO and evidence are then relative to these densities.
@@ -137,7 +137,7 @@ class State:
     factors : mapping of str to Distribution
         q: the factor of each parameter.
     elbo : array, shape of the batch
-        ELBO of this q, with every constant.
+        ELBO of this q, including all constants.
 
     Examples
     --------
@@ -165,15 +165,15 @@ class VBResult(Shown):
     factors : mapping of str to Distribution
         q at convergence: one factor (or array of factors) for each parameter.
     elbo : array, shape of the batch
-        Its ELBO, with every constant.
+        ELBO of q, including all constants.
     elbo_trace : array, shape (sweeps + 1, ...)
-        ELBO at the start and after every full sweep; empty where nothing was recorded.
+        ELBO at the start and after every full sweep; empty if nothing was recorded.
     states : tuple of State
-        q at the start and after every update of a factor; empty where nothing was recorded.
+        q at the start and after every update of a factor; empty if nothing was recorded.
     num_iter : int
         Number of sweeps.
     converged : array of bool, shape of the batch
-        Whether the stop rule held before the cap on sweeps.
+        Whether the stopping rule was met within the maximum number of sweeps.
     coords : mapping of str to sequence
         Labels of the axes of the factors.
     dims : mapping of str to sequence of str
@@ -292,7 +292,9 @@ class VBResult(Shown):
         return self[name].quantile(checked_probability(p))
 
     def table(self, interval: float = INTERVAL) -> pd.DataFrame:
-        """Return median, interval, mean and sd of each parameter; NaN where one does not exist.
+        """Return the median, an interval, the mean and the sd of each parameter.
+
+        A mean or sd that does not exist is NaN.
 
         Parameters
         ----------
@@ -329,7 +331,7 @@ class VBResult(Shown):
             heading("mean field", "a product of independent distributions"),
             self.table(),
             state,
-            "note: a mean field ignores correlations, so it understates the spread; see "
+            "note: a mean field ignores correlations and usually understates the spread; see "
             "pyflowers compare",
         ]
 
@@ -384,15 +386,15 @@ class VBResult(Shown):
         rng : numpy.random.Generator
             The source of the draws.
         num_draws : int
-            Draws of each chain; all draws are independent.
+            Number of draws per chain; all draws are independent.
         num_chains : int
             Number of chains.
 
         Returns
         -------
         arviz.InferenceData or xarray.DataTree
-            Its group ``posterior`` has the attributes ``elbo``, ``converged`` and ``num_iter``, and
-            the labels of this result's axes.
+            The draws. The group ``posterior`` has the attributes ``elbo``, ``converged`` and
+            ``num_iter``, and the labels of this result's axes.
         """
         import xarray as xr
 
@@ -462,15 +464,16 @@ class NormalVB(VBResult):
     factors : mapping of str to Distribution
         q at convergence: a normal ``theta`` and a scaled inverse chi-square ``sigma2``.
     elbo : array, shape of the batch
-        Its ELBO, with every constant.
+        ELBO of q, including all constants.
     elbo_trace : array, shape (sweeps + 1, ...)
-        ELBO at the start and after every full sweep; empty where nothing was recorded.
+        ELBO at the start and after every full sweep; empty if nothing was recorded.
     states : tuple of State
-        q at the start and after every update of a factor; empty where nothing was recorded.
+        q at the start and after every update of a factor; empty if nothing was recorded.
     num_iter : int
         Number of sweeps.
     converged : array of bool, shape of the batch
-        Whether the stop rule held before the cap on sweeps, and the refinement converged.
+        Whether the stopping rule was met within the maximum number of sweeps, and the refinement
+        converged.
     coords : mapping of str to sequence
         Labels of the axes of the batch.
     dims : mapping of str to sequence of str
@@ -501,7 +504,7 @@ class NormalVB(VBResult):
         theta : float or array
             Means, in units of the data.
         sigma2 : float or array
-            Variances; the two broadcast.
+            Variances, which broadcast against `theta`.
 
         Returns
         -------
@@ -680,7 +683,7 @@ class NormalModel(Model):
         return start(np.where(third & (higher > lower), above, known))
 
     def given_start(self, theta: Normal, sigma2: ScaledInvChiSquare) -> Factors:
-        """Return the given factors in the shape of the batch, or refuse them."""
+        """Return the given factors in the shape of the batch; raise ConfigError if invalid."""
         values = map(as_floats, (theta.mean, theta.sd, sigma2.dof, sigma2.scale))
         try:
             mean, sd, dof, scale = (np.broadcast_to(v, self.num.shape) for v in values)
@@ -726,13 +729,13 @@ def fit_normal(
     prior : NormalPrior, optional
         Hyperparameters, which broadcast against the batch. Default: ``NormalPrior()``.
     init : (Normal, ScaledInvChiSquare), optional
-        Where to start. The ELBO can have two maxima when prior and data disagree about theta: the
-        ascent goes to the maximum whose basin holds `init`. Default: a start that leads to the
-        higher maximum.
+        Where to start. If prior and data disagree about theta, the ELBO can have two maxima; the
+        ascent then reaches the one whose basin of attraction contains `init`. Default: a start that
+        leads to the higher maximum.
     tol : float
         Relative change of the ELBO at which sweeps stop.
     max_iter : int
-        Cap on the number of sweeps before the refinement, which adds one more.
+        Maximum number of sweeps before the refinement, which adds one more sweep.
     record : bool, optional
         Whether to keep ``elbo_trace`` and ``states``. Default: for a single data set only.
 
@@ -751,7 +754,7 @@ def fit_normal(
     Warns
     -----
     NotConvergedWarning
-        If the cap is reached first; ``converged`` then shows which fits have not converged.
+        If `max_iter` is reached before convergence; ``converged`` shows which fits converged.
 
     See Also
     --------
@@ -819,15 +822,15 @@ class MultilevelVB(VBResult):
     factors : mapping of str to Distribution
         q at convergence: ``mu``, ``sigma2`` and, of shape (P,), ``mu_plant`` and ``sigma2_plant``.
     elbo : array, shape ()
-        Its ELBO, with every constant.
+        ELBO of q, including all constants.
     elbo_trace : array, shape (sweeps + 1,)
         ELBO at the start and after every full sweep.
     states : tuple of State
-        q at the start and after every update of a factor; empty where nothing was recorded.
+        q at the start and after every update of a factor; empty if nothing was recorded.
     num_iter : int
         Number of sweeps.
     converged : array of bool, shape ()
-        Whether the stop rule held before the cap on sweeps.
+        Whether the stopping rule was met within the maximum number of sweeps.
     coords : mapping of str to sequence
         The plants' labels, under ``plant``.
     dims : mapping of str to sequence of str
@@ -976,7 +979,7 @@ def fit_multilevel_normal(
     The model is y ~ N(mu_plant, sigma2_plant) for the observations of a plant, with mu_plant ~
     N(mu, sigma2).
 
-    Sweeps go on until the ELBO changes by at most ``tol * max(1, |ELBO|)`` and, because the ELBO
+    Sweeps continue until the ELBO changes by at most ``tol * max(1, |ELBO|)`` and, because the ELBO
     is flat to first order at its maximum, no parameter moves by more than 1e-9: means relative
     to the sd of their factor, scales and sds relative to their own size.
 
@@ -991,7 +994,7 @@ def fit_multilevel_normal(
     tol : float
         Relative change of the ELBO at which sweeps may stop.
     max_iter : int
-        Cap on the number of sweeps.
+        Maximum number of sweeps.
     record : bool, optional
         Whether to keep ``states``. Default: for 100 plants or fewer. The trace is always kept.
         Without states, Aitken's extrapolation approaches the same fixed point faster.
@@ -1011,7 +1014,7 @@ def fit_multilevel_normal(
     Warns
     -----
     NotConvergedWarning
-        If the cap is reached first.
+        If `max_iter` is reached before convergence.
 
     See Also
     --------

@@ -371,8 +371,8 @@ class MultilevelExact:
         else:
             warnings.warn(
                 f"the finest grid still moved a quantile by {self.refinement:.1e} of its "
-                "parameter's 5 to 95 % range, because the posterior has scales too far apart: use "
-                "NUTS instead",
+                "parameter's 5 to 95 % range, because the posterior's scales are too far apart: "
+                "use NUTS instead",
                 NotRefinedWarning,
                 stacklevel=3,
             )
@@ -646,7 +646,7 @@ class ExactDraws(Shown):
         ``hyper_acceptance`` and ``plant_acceptance``, shares of proposals that were accepted;
         ``num_exact``, the number of proposals of (mu, sigma2) that the spline could not decide;
         ``spline_error``, the largest error found in the spline of log p; ``largest_excess``, the
-        largest log ratio of density to hat, at most 1e-6. Without a hierarchy, only
+        largest log ratio of density to hat, at most 1e-6. Models without a hierarchy have only
         ``plant_acceptance``.
 
     Examples
@@ -735,8 +735,9 @@ class MultilevelSampler:
     def blocks(self, hyper: HyperDraws, rng: np.random.Generator) -> Iterator[Block]:
         """Draw the plants for each (mu, sigma2), one block of plants at a time.
 
-        Blocks are drawn on all usable cores, a few ahead. A block's draws do not depend on the
-        number of cores: each block has a separate generator, spawned from `rng`.
+        Blocks are drawn on all usable cores, a few of them before they are needed. A block's draws
+        do not depend on the number of cores: each block has a separate generator, spawned from
+        `rng`.
 
         Parameters
         ----------

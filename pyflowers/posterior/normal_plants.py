@@ -165,7 +165,7 @@ class NormalPlants(Plants):
     def log_joint_variance(
         self, plant: int, w: FloatArray, mu: FloatArray, u: FloatArray
     ) -> FloatArray:
-        """Return the log of the integrand of I at w, shape (W, 1); `mu`, `u` (N,)."""
+        """Return the log of the integrand of I at w, shape (W, 1); `mu` and `u` have shape (N,)."""
         var = np.exp(u) + np.exp(w) / self._num[plant]
         misfit = (mu - self.centre[plant]) ** 2 / var
         return as_floats(self._log_h(w, [plant]) - 0.5 * (np.log(var) + misfit))
@@ -216,7 +216,7 @@ class PlantKernel:
         return s, slope, self.a * tau + bend
 
     def log_density(self, log_tau: FloatArray) -> FloatArray:
-        """Return L - D, because D may be so large that the other terms would be rounded away."""
+        """Return L - D and not L: D may be so large that the other terms would be rounded away."""
         tau = np.exp(log_tau)
         z = self.c1 * tau
         rest = 0.5 * np.log1p(z) + self.conflict * (z / (1 + z))
@@ -251,7 +251,7 @@ def draw_plants(
     conflict = np.where(num == 0, 0.0, conflict)
     log_tau, proposals = draw_log_precisions(PlantKernel(0.5 * dof, c1, conflict), rng)
     tau = np.exp(log_tau)
-    # x | v: the weight of the data is z / (1 + z), with z = n sigma2 / v.
+    # Given v, the weight of the data in the mean of x is z / (1 + z), with z = n sigma2 / v.
     odds = c1 * tau
     x = mu + shift * (odds / (1 + odds))
     x += np.sqrt(sigma2 / (1 + odds)) * rng.standard_normal(mu.size)
@@ -277,7 +277,7 @@ def draw_log_precisions(kernel: PlantKernel, rng: np.random.Generator) -> tuple[
 
 
 def _gamma_hat(kernel: PlantKernel) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
-    """Return τ0 = z0 / c1, A and B, and whether the hat is close enough."""
+    """Return τ0 = z0 / c1, A and B, and whether the hat is close enough to the density."""
     a, c1, conflict = kernel.a, kernel.c1, kernel.conflict
     tau = np.ones_like(a)
     for _ in range(3):  # towards the solution of a - a τ = s / 2 + D s (1 - s)
@@ -287,13 +287,13 @@ def _gamma_hat(kernel: PlantKernel) -> tuple[FloatArray, FloatArray, FloatArray,
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         first = np.where(z < 2, (slope - 0.5) / (2 - z), np.inf)
         second = np.where(z > 0.5, (0.5 + conflict - 2 * slope) / (2 * z - 1), np.inf)
-        # Slightly more than the smallest value, so that the condition holds despite rounding.
+        # B is slightly above its smallest value, so that the condition holds despite rounding.
         rate = np.where(slope <= 0.5, 0.0, np.maximum(np.minimum(first, second), 0.0) * 1.000001)
         power = slope + rate * z
         left = a - power
         beta = a / c1
-        # Usable if L has one mode by Descartes' rule, z0 is near it, and the hat is not much wider
-        # than the density e^L.
+        # The hat is usable if L has one mode by Descartes' rule, z0 is near this mode, and the hat
+        # is not much wider than the density e^L.
         usable = (a - 2 * beta <= 0.5) | (2 * a - beta - 0.5 >= conflict)
         usable &= (a - a * tau - slope) ** 2 <= 0.5 * curvature
         usable &= left <= 2 * (a - rate * c1) * tau
@@ -354,7 +354,7 @@ def _edges(kernel: PlantKernel) -> FloatArray:
 
 
 def _cell_hats(kernel: PlantKernel, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return L - D at the edges, shape (N, K + 1), and its bound in each cell, shape (N, K)."""
+    """Return L - D at the edges, shape (N, K + 1), and its upper bound in each cell, (N, K)."""
     columns = kernel[:, None]
     tau, values = np.exp(edges), columns.log_density(edges)
     s = columns.falls(tau)[0]

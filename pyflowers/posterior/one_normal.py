@@ -94,7 +94,7 @@ class PanelRule:
         self._cumulative = np.concatenate([[0.0], np.cumsum(mass.sum(axis=1)) / total])
 
     def cdf(self, u: float) -> float:
-        """Return the probability of a value up to `u`."""
+        """Return the probability that the variable is at most `u`."""
         panel = int(np.searchsorted(self._left, u, side="right")) - 1
         if panel < 0:
             return 0.0
@@ -130,7 +130,7 @@ class PanelRule:
     def _modes(self, low: float, high: float) -> FloatArray:
         """Return every maximum of f within [low, high]."""
         grid = np.linspace(low, high, max(3, int((high - low) / _SCAN_STEP) + 2))
-        # Rounded, because otherwise floating-point errors turn a plateau into spurious modes.
+        # Without rounding, floating-point errors would turn a plateau into spurious modes.
         value = np.round(self._log_density(grid), 9)
         found = 1 + np.flatnonzero((value[1:-1] >= value[:-2]) & (value[1:-1] > value[2:]))
         best = [
@@ -175,7 +175,7 @@ class NormalExact:
     names : tuple of str
         The parameters: `location` and ``sigma2``.
     log_evidence : float
-        log p(x), with every constant.
+        log p(x), including all constants.
 
     Raises
     ------
@@ -231,7 +231,7 @@ class NormalExact:
         problem = NormalModel(data, NormalPrior() if prior is None else prior)
         if problem.num.shape:
             raise ConfigError(
-                "the prior contains arrays, but a single data set takes numbers; give numbers"
+                "the prior contains arrays, but there is only one data set; give single numbers"
             )
         self.names: tuple[str, ...] = (location, "sigma2")
         self._problem, self._num = problem, float(problem.num)
@@ -295,7 +295,7 @@ class NormalExact:
         theta : float or array
             Means, in units of the data.
         sigma2 : float or array
-            Variances; the two broadcast.
+            Variances, which broadcast against `theta`.
 
         Returns
         -------
@@ -336,7 +336,7 @@ class NormalExact:
         return as_floats(np.where(x > 0, value, 0.0))
 
     def cdf(self, name: str, x: npt.ArrayLike) -> FloatArray:
-        """Return the posterior probability of a value up to `x`.
+        """Return the posterior probability that a parameter is at most `x`.
 
         Parameters
         ----------
@@ -444,7 +444,7 @@ class NormalExact:
         Returns
         -------
         grid : array, shape (401,)
-            From the 1e-7 to the 1 - 1e-7 quantile; evenly spaced in theta and in log sigma2.
+            Values from the 1e-7 to the 1 - 1e-7 quantile, evenly spaced in theta or log sigma2.
         density : array, shape (401,)
             The posterior density at each value.
 
@@ -504,7 +504,7 @@ class NormalExact:
         theta_mean = float(rule.weights @ given.mean)
         mean = sigma2_sd = theta_sd = np.nan
         if ("sigma2", "mean") not in self.missing_moments:
-            # This needs a separate rule: its integrand has a heavier tail, which needs more panels.
+            # The mean needs a separate rule: the heavier tail of its integrand needs more panels.
             mean = float(np.exp(self._rule_for(1).log_total - self.log_evidence))
         if ("sigma2", "sd") not in self.missing_moments:
             sigma2_sd = self._sigma2_sd(mean)

@@ -26,8 +26,8 @@ Index = IntArray | tuple[IntArray, ...] | EllipsisType
 """An index for some or all elements."""
 Accepted = tuple[FloatArray, BoolArray]
 Drawer = Callable[[slice, np.random.Generator], tuple[dict[str, FloatArray], int]]
-"""Function of a slice of plants and a generator that returns the draws of each quantity, shape
-(draw, plant), and the number of proposals."""
+"""Function that takes a slice of plants and a random number generator, and returns the draws of
+each quantity, shape (draw, plant), and the number of proposals."""
 
 DROP = 30.0
 """Quadrature rules leave out the part of an integrand below e^-30 ≈ 1e-13 of its maximum."""
@@ -88,9 +88,10 @@ class Plants:
         return type(self)(self.prior, *columns, multiplicity=times)
 
     def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
-        """Return Σ log I over all plants, minus log_constant, shape (U, M); `mu` (U, M), `u` (U,).
+        """Return Σ log I over all plants, minus log_constant, shape (U, M).
 
-        It is computed in blocks, so that memory does not grow with the number of plants.
+        `mu` has shape (U, M), and `u` has shape (U,). The sum is computed in blocks, so that memory
+        does not grow with the number of plants.
         """
         raise NotImplementedError
 
@@ -119,8 +120,8 @@ def until_accepted(propose: Callable[[Index], Accepted]) -> tuple[FloatArray, in
     Parameters
     ----------
     propose : callable
-        Function of an index into the elements that returns a proposal for each, and whether it is
-        accepted.
+        Function that takes an index into the elements, and returns a proposal for each of them and
+        whether it is accepted.
 
     Raises
     ------

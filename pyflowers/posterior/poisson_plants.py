@@ -7,8 +7,8 @@ With b = n e^(x*), c = e^(-u) and δ = x - x*, the integrand relative to its max
 c δ² / 2 + b (e^δ - 1 - δ), as in the Laplace transform of a lognormal. The error of the trapezoidal
 rule with step h is about exp(c y² / 2 - b log cos y - 2 pi y / h) for every shift 0 < y < pi/2 of
 the path into the complex plane (Trefethen and Weideman 2014, theorem 5.1). With κ = b + c, the
-shift sqrt(2 D / κ), at most 1.2, makes this e^-D if h = 3.72 / sqrt(D κ) for κ > 1.39 D and h =
-7.54 / (D + 1.02 κ) otherwise. For D = 30 this usually takes 25 to 40 nodes per plant. On evenly
+shift sqrt(2 D / κ), at most 1.2, makes the error e^-D if h = 3.72 / sqrt(D κ) for κ > 1.39 D and
+h = 7.54 / (D + 1.02 κ) otherwise. For D = 30 this usually takes 25 to 40 nodes per plant. On evenly
 spaced nodes e^δ is a running product, so each node costs one exponential. If the rule would need
 more than 128 nodes, as for plants without flowers and large sigma2, Gauss-Legendre quadrature on
 both sides of the mode is used instead.
@@ -163,7 +163,7 @@ def _log_integrals(num: FloatArray, total: FloatArray, mu: FloatArray, u: FloatA
     b = np.exp(log_b)
     misfit = c * (mode - mu)
     tilt = total - b - misfit  # zero except for the error of Newton's method
-    # total x - num e^x relative to its maximum over x, which preserves digits for large counts.
+    # Relative to its maximum over x, total x - num e^x keeps its digits even for large counts.
     away = np.where(total > 0, mode - np.log(np.maximum(total, 1.0) / num), 0.0)
     fit = np.where(total > 0, -total * (np.expm1(away) - away), -b)
     at_mode = fit - 0.5 * (misfit * (mode - mu) + LOG_2PI + u)
@@ -234,7 +234,8 @@ def _two_sided(c: FloatArray, log_b: FloatArray, tilt: FloatArray) -> FloatArray
         (1, np.minimum(square, np.logaddexp(0, log_share) + 1)),
     ):
         x = np.minimum(np.sqrt(2 * drop / c), bound)
-        for _ in range(8):  # Newton's method from above on a convex function stays above
+        # Started above the root of a convex function, Newton's method stays above it.
+        for _ in range(8):
             value = 0.5 * c * x**2 + _excess(log_b, sign * x) - drop
             x = x - value / (c * x + np.abs(np.exp(log_b + sign * x) - np.exp(log_b)))
         for nodes, weights in _HALF_RULE:
@@ -351,7 +352,7 @@ def _from_cubes(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatAr
     most exp(-z² / 2) (Marsaglia and Tsang 2000). One uniform variate decides both on this bound and
     on the tangent: a proposal is kept with probability e^-f, f = d (v - 1 - log v) - z² / 2 + δ² /
     (2 sigma2), and since 1 - e^-f is at most 2 f, the exponential is rarely computed. The columns
-    are num, shape, the point m of the tangent and sigma2; they broadcast to the shape of the third.
+    are num, shape, the point m of the tangent and sigma2; they broadcast to the shape of m.
     """
     num, shape, tangent, sigma2 = columns
     d = shape - 1 / 3

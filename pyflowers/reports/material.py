@@ -112,7 +112,7 @@ class Material:
         except (ConfigError, DataError) as error:
             return [], str(error)
         if found and fit.num_predictions > MOST_PREDICTED:
-            return [], "with so many rows, computing them takes long; run pyflowers effects"
+            return [], "with so many rows, computing them takes a long time; run pyflowers effects"
         self.left_out = found[MOST_EFFECTS:]
         return found[:MOST_EFFECTS], ""
 
@@ -155,7 +155,7 @@ def _refuse(
         raise ConfigError(f"report: there is no fit to report{': ' + why if why else ''}")
     for name in programs:
         if sum(fit.name == name for fit in fits) > 1:
-            raise ConfigError(f"report: two fits are of {name}; give one fit for each model")
+            raise ConfigError(f"report: two fits have the name {name}; give one fit for each model")
     if not all(fit.data.describes_same(fits[0].data) for fit in fits):
         raise ConfigError("report: the fits are to different data; write a report for each of them")
     for found in calibrations:

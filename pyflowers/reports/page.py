@@ -38,8 +38,8 @@ RASTER_DPI = 130
 """Resolution of the images within the SVG, which show clouds of points."""
 
 LONG_PATH = 10_000
-"""Length in characters above which a path is that of a traceplot; its coordinates are then cut to
-0.1 points, otherwise to 0.01."""
+"""A path with more characters than this belongs to a traceplot, and its coordinates are cut to 0.1
+points; those of other paths are cut to 0.01 points."""
 
 
 def report(
@@ -103,7 +103,7 @@ def report(
 
 
 def check_report(path: str | Path) -> Path:
-    """Return the path of a report; refuse one that cannot be written or leads to another file.
+    """Return the path of a report; refuse one that cannot be written or is not a report.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def render_report(
     fits, refused, comparisons, calibrations
         See :func:`report`.
     out : Path
-        The name that the command in the report gives the file.
+        The name of the file in the command that the report shows.
     """
     fits = checked_fits(fits, "report")
     compare = comparisons if callable(comparisons) else partial(dict, comparisons or {})

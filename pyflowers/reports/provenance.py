@@ -31,7 +31,7 @@ def shown_path(path: str | Path) -> str:
 
 
 def without_folders(text: str, fits: Sequence[Fit]) -> str:
-    """Return a message without the paths of the data's, the home and the current folder."""
+    """Return a message without the paths of the data, the home folder and the current folder."""
     sources = [Path(fit.record.data.source or "") for fit in fits]
     folders = [source.parent for source in sources if source.is_absolute()]
     for folder in [*folders, Path.cwd(), Path.home()]:
@@ -42,9 +42,9 @@ def without_folders(text: str, fits: Sequence[Fit]) -> str:
 def reproduction(material: Material, out: Path) -> dict[str, Any]:
     """Return the shell command that reproduces the report, and its requirements.
 
-    If one ``pyflowers report`` can run all fits, it is used. Otherwise, for example because the
-    options differ, there is a ``pyflowers fit`` for each fit, followed by a report on their run
-    folders.
+    If one ``pyflowers report`` can run all fits, that is the command. Otherwise, for example
+    because the options differ, the command runs ``pyflowers fit`` for each fit, and then
+    ``pyflowers report`` on their run folders.
     """
     fits = material.fits
     programs, sources = [f.record.program for f in fits], [f.record.data.source for f in fits]
@@ -129,7 +129,7 @@ def _options(fit: Fit) -> list[str]:
 
 
 def _choices(fit: Fit) -> dict[str, list[str]]:
-    """Return what a formula's program depends on, and a parametrisation that is not the default."""
+    """Return the options that shape a formula's program, and a non-default parametrisation."""
     record, formula = fit.record, fit.program.declaration.formula
     about: dict[str, list[str]] = {}
     if formula and is_formula(record.program.reference):

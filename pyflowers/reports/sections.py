@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
 
 MOST_NAMED = 6
-"""The largest number of elements of a quantity that the answer names; of more, it names two, with
-the lowest and the highest median."""
+"""The largest number of elements of a quantity that the answer names; if there are more, it names
+only the two with the lowest and the highest median."""
 
 MOST_QUANTITIES = 12
 """The largest number of quantities that the answer names."""
@@ -67,7 +67,8 @@ commented on."""
 NOTHING = Markup("–")
 
 Drawings = dict[str, Callable[[], Figure]]
-"""Functions that draw the figures of the page, by name; a model's begin with its name and ``/``."""
+"""Functions that draw the figures of the page, by name; the name of a model's figure begins with
+the name of the model and ``/``."""
 
 
 def drawings(material: Material) -> Drawings:
@@ -260,7 +261,10 @@ def verdict_table(material: Material) -> ReportTable:
         source = [check.source for check in found if check][-1]
         rows.append([name, *cells, " or ".join(limits), source])
     head = ["Diagnostic", *(fit.name for fit in material.fits), "Must be", "Threshold from"]
-    caption = "Diagnostics, and posterior medians in their priors: the worst value of each fit"
+    caption = (
+        "Diagnostics, and positions of posterior medians in their priors: the worst value of each "
+        "fit"
+    )
     return ReportTable(caption, head, rows, text_columns=[len(head) - 1])
 
 
@@ -364,8 +368,8 @@ def methods_paragraph(material: Material) -> str:
         moving = moves[moves != ""].index.get_level_values("parameter")
         moved = dict.fromkeys(str(name).partition("[")[0] for name in moving)
         said.append(
-            "In a power-scaling sensitivity analysis, conclusions about "
-            f"{', '.join(moved) or 'no parameter'} moved with the weight of the prior."
+            "In a power-scaling sensitivity analysis, changing the weight of the prior moved "
+            f"conclusions about {', '.join(moved) or 'no parameter'}."
         )
     said += [
         f"The expected log predictive density (PSIS-LOO) of {other.name} was lower by "
@@ -396,7 +400,7 @@ def _distributions(fit: Fit) -> list[str]:
 
 
 def shown_checks(material: Material) -> PredictiveChecks | None:
-    """Return the predictive checks that are drawn: the best model's or, without any, the first."""
+    """Return the predictive checks to draw: the best model's or, if it has none, the first."""
     first = next(iter(material.checks.values()), None)
     return material.checks.get(material.best.name, first)
 
@@ -505,7 +509,7 @@ def drawn_sensitivities(material: Material) -> list[Sensitivity]:
 
 
 def moves_table(material: Material) -> tuple[ReportTable | None, int]:
-    """Return the first conclusions that move with a prior, and how many do in all."""
+    """Return the first conclusions that move with a prior, and the total number that move."""
     drawn = drawn_sensitivities(material)
     moves = pd.concat({each.name: each.moves() for each in drawn}) if drawn else pd.DataFrame()
     rows: list[list[Markup | str]] = [

@@ -1,4 +1,4 @@
-"""Metropolis, Hamiltonian Monte Carlo and Langevin samplers in NumPy, written to be read.
+"""Metropolis, Hamiltonian Monte Carlo and Langevin samplers in NumPy, written for readability.
 
 A target has `log_density(x)` and, for gradient-based samplers, `log_density_gradient(x)`; a kernel
 moves many chains in one call; :func:`run` keeps the draws:

@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo, and three ways to follow Hamilton's equations.
+"""Hamiltonian Monte Carlo, and three integrators for Hamilton's equations.
 
 With potential energy U(q) = −log π(q), momentum p ~ N(0, M) and kinetic energy K(p) = ½ pᵀ M⁻¹ p,
 H(q, p) = U(q) + K(p) and ([1]_, equations 5.1 and 5.2)
@@ -11,8 +11,9 @@ H(q, p) = U(q) + K(p) and ([1]_, equations 5.1 and 5.2)
 | :func:`modified_euler` | 1 | yes | no | 1 |
 | :func:`leapfrog` | 2 | yes | yes | 1 |
 
-The three share one signature, so each can stand in for another. The order is that of the error at a
-fixed time as the step size ε goes to 0; the error of a single step is one order higher.
+The three have the same signature, so they are interchangeable. The order is the power of the step
+size ε with which the error at a fixed time vanishes as ε goes to 0; the error of a single step is
+one order higher.
 
 Hamiltonian Monte Carlo gives the position q a momentum p and follows the equations for L steps of
 size ε. It flips the momentum at the end, so that the map of a reversible integrator is its own
@@ -22,8 +23,8 @@ inverse, and accepts (q*, p*) with probability ([1]_, section 5.3.2)
 
 exp(−H) is the joint density of q and p, in which q has density π. No Jacobian is needed if the
 integrator preserves volume. With leapfrog, which is also reversible, the algorithm is exact. The
-next transition draws a new momentum, so the flip never shows in the draws. The proof needs the
-flip, and it is kept here so that code and proof agree.
+next transition draws a new momentum, so the flip never shows in the draws. It is kept here because
+the proof needs it.
 
 References
 ----------
@@ -62,8 +63,8 @@ class Mass:
     """The mass M, a symmetric positive definite matrix.
 
     With M = L Lᵀ, sampling q with mass M is the same as sampling Lᵀ q with unit mass ([1]_, section
-    5.4.1), so M = Σ⁻¹ makes a target of covariance Σ round. Stan's `inv_metric` is M⁻¹, an estimate
-    of Σ.
+    5.4.1), so M = Σ⁻¹ transforms a target of covariance Σ to unit covariance. Stan's `inv_metric`
+    is M⁻¹, an estimate of Σ.
 
     Parameters
     ----------
@@ -261,7 +262,7 @@ def phase_point(target: GradLogDensity, position: ArrayLike, momentum: ArrayLike
     Raises
     ------
     ConfigError
-        The shapes differ, or the target has no density at a position.
+        The shapes differ, or the log density is not finite at a position.
 
     Examples
     --------
@@ -330,7 +331,7 @@ def flip(point: PhasePoint) -> PhasePoint:
 
 
 def euler(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step) -> PhasePoint:
-    """Take one step of Euler's method, in which both halves use the old point.
+    """Take one step of Euler's method, in which both updates use the old point.
 
         q′ = q + ε M⁻¹ p,     p′ = p + ε ∇ log π(q)     (Neal 2011, equations 5.14 and 5.15).
 
@@ -381,9 +382,9 @@ def modified_euler(
         p′ = p + ε ∇ log π(q),     q′ = q + ε M⁻¹ p′     (Neal 2011, equations 5.16 and 5.17).
 
     The method is also called symplectic Euler or Euler–Cromer. It is *not* the Runge–Kutta method
-    of order 2 that is also called modified Euler. The order is 1. Each half is a shear, so the step
-    preserves volume, and the energy error stays bounded while the step is stable. The step is not
-    reversible: its reverse takes the halves in the other order.
+    of order 2 that is also called modified Euler. The order is 1. Each of the two updates is a
+    shear, so the step preserves volume, and the energy error stays bounded while the step is
+    stable. The step is not reversible: the reverse step makes the updates in the other order.
 
     Parameters
     ----------
@@ -534,7 +535,7 @@ def trajectory(
 
 
 class HMCState(NamedTuple):
-    """Where the chains are, and log π, shape (chain,), and ∇ log π, shape (chain, dim), there."""
+    """The positions of the chains, with log π, shape (chain,), and ∇ log π, shape (chain, dim)."""
 
     position: FloatArray
     log_density: FloatArray
@@ -542,7 +543,7 @@ class HMCState(NamedTuple):
 
 
 class HMCInfo(NamedTuple):
-    """What happened in one transition; all arrays are shaped (chain,).
+    """The outcome of one transition; all arrays are shaped (chain,).
 
     Attributes
     ----------
@@ -553,13 +554,13 @@ class HMCInfo(NamedTuple):
     accepted : array of bool
         Whether the chain moved.
     energy : array
-        H of the point where the transition ended.
+        H at the point where the transition ended.
     energy_error : array
-        H(q*, p*) − H(q, p), of the proposal.
+        H(q*, p*) − H(q, p), where (q*, p*) is the proposal.
     diverging : array of bool
         Whether the energy error is above 1,000, or not a number.
     step_size : array
-        ε, jittered.
+        ε with jitter.
     """
 
     lp: FloatArray
@@ -582,16 +583,17 @@ class HMC:
     step_size : float
         ε. On a normal target the leapfrog is stable while ε < 2 sd (unit mass).
     num_steps : int
-        L. One step is MALA with step size ε².
+        L. With one step, the sampler is MALA with step size ε².
     mass : Mass
-        The covariance of the momentum. Default: unit mass.
+        M, the covariance of the momentum. Default: unit mass.
     jitter : float in [0, 1)
         Each chain draws its step size from ε · U(1 − jitter, 1 + jitter) anew in each transition,
         which keeps L ε from matching a period of the motion ([1]_, section 5.4.2).
     integrator : Integrator
-        It must preserve volume and be reversible, as :func:`~pyflowers.samplers.leapfrog` is;
-        otherwise the draws are *not* from the target. :func:`~pyflowers.samplers.euler` and
-        :func:`~pyflowers.samplers.modified_euler` are there to show this.
+        An integrator that preserves volume and is reversible, such as
+        :func:`~pyflowers.samplers.leapfrog`; with any other, the draws are *not* from the target.
+        :func:`~pyflowers.samplers.euler` and :func:`~pyflowers.samplers.modified_euler` are
+        included to show this.
 
     Raises
     ------
@@ -693,7 +695,7 @@ class HMC:
         return HMCState(position, log_density, gradient), info
 
     def propose(self, begin: PhasePoint, step_size: Step) -> PhasePoint:
-        """Return where the path ends, with its momentum flipped.
+        """Return the end of the path, with its momentum flipped.
 
         With :func:`~pyflowers.samplers.leapfrog` this map is its own inverse.
 

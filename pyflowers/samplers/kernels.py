@@ -29,7 +29,7 @@ class LogDensity(Protocol):
     """A target for Metropolis and Metropolis–Hastings."""
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
-        """Return log π(x) up to a constant, −inf outside the support.
+        """Return log π(x) up to a constant, or −inf outside the support.
 
         Parameters
         ----------
@@ -47,7 +47,7 @@ class GradLogDensity(LogDensity, Protocol):
     """A target for Hamiltonian Monte Carlo and Langevin samplers."""
 
     def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
-        """Return log π(x) and ∇ log π(x), which share most of their work.
+        """Return log π(x) and ∇ log π(x), whose computations share most of their work.
 
         Parameters
         ----------
@@ -59,7 +59,7 @@ class GradLogDensity(LogDensity, Protocol):
         log_density : array, shape (chain,)
             The log density at each position, up to a constant.
         gradient : array, shape (chain, dim)
-            Its gradient.
+            The gradient at each position.
         """
 
 
@@ -144,7 +144,7 @@ def run(
     num_draws : int
         Transitions to keep, at least 1.
     num_warmup : int
-        Transitions to discard before them. Nothing adapts during the warm-up.
+        Transitions to discard first. Nothing adapts during the warm-up.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def run(
     Raises
     ------
     ConfigError
-        The start does not suit the kernel's target, or a number is out of range.
+        The starting positions do not suit the kernel's target, or a number is out of range.
 
     See Also
     --------
@@ -176,7 +176,8 @@ def run(
     state = kernel.init(position)
     for _ in range(num_warmup):
         state, _ = kernel(rng, state)
-    # Draws are stored draw by draw, so that each is contiguous; the result has the chain first.
+    # The first axis is the draw while the chains run, so that each draw is contiguous in memory; in
+    # the result, the first axis is the chain.
     draws = np.empty((num_draws, *state.position.shape))
     infos = []
     for draw in range(num_draws):
@@ -192,7 +193,7 @@ def accept(rng: np.random.Generator, log_ratio: FloatArray) -> tuple[BoolArray, 
 
     A chain accepts if log u < log_ratio with u ~ U(0, 1). −log u is drawn as a standard
     exponential, so that log 0 cannot occur. If the ratio is not a number (π could not be computed
-    at the proposal), the chain rejects.
+    at the proposal), the chain rejects the proposal.
 
     Parameters
     ----------
@@ -242,9 +243,9 @@ def numbers(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
     if array.size == 0:
         raise ConfigError(f"{name} must not be empty")
     if not np.isfinite(array).all():
-        raise ConfigError(f"{name} must be finite, but holds {array[~np.isfinite(array)][0]}")
+        raise ConfigError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
     if ndim is not None and array.ndim != ndim:
-        raise ConfigError(f"{name} must be {kind}, but its shape was {array.shape}")
+        raise ConfigError(f"{name} must be {kind}, got an array of shape {array.shape}")
     return array.astype(np.float64)
 
 
@@ -252,7 +253,7 @@ def positive(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray
     """Return a copy of `value` as positive, finite floats, or raise ConfigError."""
     array = numbers(name, value, ndim)
     if not (array > 0).all():
-        raise ConfigError(f"{name} must be positive, but holds {array.min()}")
+        raise ConfigError(f"{name} must be positive, got {array.min()}")
     return array
 
 
@@ -265,14 +266,12 @@ def start_position(target: object, position: ArrayLike) -> FloatArray:
     x = numbers("position", position)
     if x.ndim != 2:
         raise ConfigError(
-            f"position must be shaped (chain, dim), but its shape was {x.shape}: "
+            f"position must be shaped (chain, dim), got shape {x.shape}; "
             "give a single chain as one row"
         )
     dim = getattr(target, "dim", x.shape[1])
     if x.shape[1] != dim:
-        raise ConfigError(
-            f"position must have {dim} coordinates like the target, but has {x.shape[1]}"
-        )
+        raise ConfigError(f"position must have {dim} coordinates like the target, got {x.shape[1]}")
     return x
 
 
@@ -299,7 +298,7 @@ def start(target: Any, position: ArrayLike, gradient: bool = False) -> tuple[Flo
     unusable = np.flatnonzero(~np.isfinite(log_density))
     if unusable.size:
         raise ConfigError(
-            f"chain {unusable[0]} starts where the log density is {log_density[unusable[0]]}: "
+            f"chain {unusable[0]} starts where the log density is {log_density[unusable[0]]}; "
             "start the chain where the log density is finite"
         )
     return x, *values

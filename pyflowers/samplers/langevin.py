@@ -8,12 +8,12 @@ method over time ε, preconditioned by a mass M, goes to
 so ε is the *variance* of the noise (with unit mass).
 
 **MALA**, the Metropolis-adjusted Langevin algorithm, proposes x′, and Metropolis–Hastings removes
-the error of the step [1]_, with log q(x′ | x) = −½ rᵀ M r / ε up to a constant, where
+the error of the step [1]_. Up to a constant, log q(x′ | x) = −½ rᵀ M r / ε, where
 r = x′ − x − (ε/2) M⁻¹ ∇ log π(x). MALA with ε is Hamiltonian Monte Carlo with one leapfrog step of
 size √ε ([2]_, section 5.5.2).
 
 **SGLD**, stochastic-gradient Langevin dynamics, always moves to x′, with an estimate of the
-gradient. With N observations, of which a mini-batch of n is drawn anew in each step, it moves by
+gradient. With N observations, it draws a new mini-batch of n of them in each step, and moves by
 ([3]_, equation 4)
 
     θ′ = θ + (ε_t/2) ĝ + η,     η ~ N(0, ε_t),
@@ -26,7 +26,7 @@ settles at variance
 
 the fixed point of v = (1 − ε/(2σ²))² v + ε, which is stable while ε < 4σ². Steps with Σ ε_t = ∞ and
 Σ ε_t² < ∞ remove the bias ([3]_, equation 2); expectations then weight draw t by ε_t ([3]_,
-equation 11), which is the run's `step_size`.
+equation 11), which the run stores as `step_size`.
 
 The handout's SGLD adds noise of *sd* ε_t where Langevin dynamics need an sd of √ε_t; see
 :func:`handout_noise_sd`. The fixed point of v = (1 − ε/(2σ²))² v + ε² is then ε σ² / (1 − ε/(4σ²)),
@@ -75,7 +75,7 @@ class MALA:
     step_size : float
         ε; the proposal's noise has covariance ε M⁻¹.
     mass : Mass
-        M, whose inverse preconditions drift and noise alike. Default: unit mass.
+        M, whose inverse preconditions both the drift and the noise. Default: unit mass.
 
     Raises
     ------
@@ -84,7 +84,7 @@ class MALA:
 
     See Also
     --------
-    pyflowers.samplers.HMC : With one leapfrog step of size √ε, the same sampler.
+    pyflowers.samplers.HMC : The same sampler if it takes one leapfrog step of size √ε.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class MALA:
         self, rng: np.random.Generator, state: HMCState
     ) -> tuple[HMCState, MetropolisInfo]:
         """Make one transition of every chain."""
-        # M⁻¹ p with p ~ N(0, M) is N(0, M⁻¹), from the random numbers that HMC would use.
+        # If p ~ N(0, M), then M⁻¹ p ~ N(0, M⁻¹). HMC would use the same random numbers.
         noise = self.mass.velocity(self.mass.sample(rng, state.position.shape))
         x = self._drifted(state) + np.sqrt(self.step_size) * noise
         proposed = HMCState(x, *self.target.log_density_gradient(x))
@@ -165,9 +165,9 @@ class DecayingSteps:
     Parameters
     ----------
     a : float
-        The scale of the steps, positive. The first step is a b^−γ.
+        The scale of the step sizes, positive. The first step size is a b^−γ.
     b : float
-        By how many steps the decay is delayed, positive.
+        The number of steps by which the decay is delayed, positive.
     gamma : float in (0.5, 1]
         γ, the power of the decay.
 
@@ -200,7 +200,7 @@ class DecayingSteps:
 
 
 def langevin_noise_sd(step_size: float) -> float:
-    """Return √ε, the sd of noise of variance ε, as Langevin dynamics need it.
+    """Return √ε, the sd of the noise in Langevin dynamics, whose variance is ε.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def handout_noise_sd(step_size: float) -> float:
 
 
 class SGLDState(NamedTuple):
-    """Where the chains are, shape (chain, dim), and t, the number of steps taken."""
+    """The positions of the chains, shape (chain, dim), and t, the number of steps taken."""
 
     position: FloatArray
     iteration: int
@@ -268,15 +268,16 @@ class SGLD:
 
     Parameters
     ----------
-    target : GradLogDensity, or for mini-batches a posterior as a sum over observations
-        Such a posterior has `num_obs`, N; `log_prior_gradient(x)`; and `log_lik_gradient(x,
-        batch)`, the gradient of the log likelihood of a batch, where `batch`, shape (chain, n),
-        holds the positions of the observations for each chain.
-        :class:`~pyflowers.samplers.LinearRegression` is one.
+    target : GradLogDensity, or a target for mini-batches
+        A target for mini-batches has `num_obs`, N; `log_prior_gradient(x)`; and
+        `log_lik_gradient(x, batch)`, the gradient of the log likelihood of a batch, where `batch`,
+        shape (chain, n), holds the positions of the observations for each chain.
+        :class:`~pyflowers.samplers.LinearRegression` is such a target.
     step_size : float, or function of t = 0, 1, …
         ε, or ε_t, such as :class:`~pyflowers.samplers.DecayingSteps`.
     batch_size : int, optional
-        n, drawn without replacement for each chain. Default: the full gradient.
+        n, the number of observations in a mini-batch, which each chain draws without replacement.
+        Default: the full gradient.
     noise_sd : function of ε_t
         The sd of η. :func:`~pyflowers.samplers.handout_noise_sd` reproduces the handout's error.
 

@@ -5,9 +5,10 @@ from i). Metropolis–Hastings moves with probability ([1]_, section 2.2)
 
     P_ij = q_ij min(1, π_j q_ji / (π_i q_ij)),  i ≠ j,     P_ii = 1 − Σ_{j≠i} P_ij.
 
-Then π_i P_ij = min(π_i q_ij, π_j q_ji) is symmetric: detailed balance, which implies π P = π. If
-every state can reach every other and the chain is not periodic, the distribution after t steps, π₀
-Pᵗ, converges to π from any start at the rate |λ|ᵗ, with λ the second largest eigenvalue in modulus:
+Then π_i P_ij = min(π_i q_ij, π_j q_ji) is symmetric, which is detailed balance and implies π P = π.
+If every state can reach every other and the chain is not periodic, the distribution after t steps,
+π₀ Pᵗ, converges to π from any start at the rate |λ|ᵗ, where λ is the second largest eigenvalue in
+modulus:
 
     TV(δ_i Pᵗ, π) ≤ ½ √((1 − π_i)/π_i) |λ|ᵗ     ([2]_, proposition 3).
 
@@ -33,9 +34,9 @@ def _probabilities(name: str, value: ArrayLike, ndim: int) -> FloatArray:
     """
     array = numbers(name, value, ndim)
     if ndim == 2 and array.shape[0] != array.shape[1]:
-        raise ConfigError(f"{name} must be a square matrix, but its shape was {array.shape}")
+        raise ConfigError(f"{name} must be a square matrix, got shape {array.shape}")
     if (array < 0).any():
-        raise ConfigError(f"{name} must hold probabilities, but its smallest was {array.min()}")
+        raise ConfigError(f"{name} must hold probabilities, got {array.min()}")
     totals = np.atleast_1d(array.sum(axis=-1))
     wrong = np.flatnonzero(np.abs(totals - 1) > 1e-12)
     if wrong.size:
@@ -45,7 +46,7 @@ def _probabilities(name: str, value: ArrayLike, ndim: int) -> FloatArray:
 
 
 def ring_walk(num_states: int) -> FloatArray:
-    """Return the matrix that proposes one state left or right on a ring, with probability ½ each.
+    """Return the proposal matrix of steps left or right on a ring, with probability ½ each.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ def metropolis_matrix(weights: ArrayLike, proposal: ArrayLike) -> FloatArray:
     pi, q = positive("weights", weights, ndim=1), _probabilities("proposal", proposal, 2)
     if len(q) != len(pi):
         raise ConfigError(f"proposal must have {len(pi)} states as weights do, but has {len(q)}")
-    # q_ij min(1, …) with q_ij multiplied in, so that there is no division by q_ij, which may be 0
+    # q_ij is multiplied into min(1, …), because q_ij may be 0 and cannot be divided by.
     matrix = np.minimum(q, q.T * (pi[None, :] / pi[:, None]))
     np.fill_diagonal(matrix, 0.0)
     np.fill_diagonal(matrix, 1 - matrix.sum(axis=1))
@@ -254,7 +255,7 @@ def total_variation(first: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def convergence_rate(matrix: ArrayLike) -> float:
-    """Return |λ|, the second largest eigenvalue of P in modulus; 1 means no convergence.
+    """Return |λ|, the second largest modulus of P's eigenvalues; 1 means no convergence.
 
     Parameters
     ----------

@@ -6,8 +6,8 @@ From x, propose x′ ~ q(x′ | x) and go there with probability
 
 otherwise stay, and count x again. Then π(x) q(x′ | x) A(x, x′) is symmetric in x and x′, which is
 detailed balance, and π is stationary [2]_. Metropolis is the case q(x′ | x) = q(x | x′), where q
-cancels [1]_. Otherwise a proposal has a log density ratio log q(x | x′) − log q(x′ | x), which
-compares the move back with the move out.
+cancels [1]_. Any other proposal must supply its log density ratio log q(x | x′) − log q(x′ | x),
+which compares the move back with the move out.
 
 | proposal | x′ | symmetric |
 |---|---|---|
@@ -45,14 +45,14 @@ from pyflowers.samplers.kernels import (
 
 
 class MetropolisState(NamedTuple):
-    """Where the chains are, shape (chain, dim), and log π there, shape (chain,)."""
+    """The positions of the chains, shape (chain, dim), with log π at each, shape (chain,)."""
 
     position: FloatArray
     log_density: FloatArray
 
 
 class MetropolisInfo(NamedTuple):
-    """What happened in one transition; all arrays are shaped (chain,).
+    """The outcome of one transition; all arrays are shaped (chain,).
 
     Attributes
     ----------
@@ -72,8 +72,8 @@ class MetropolisInfo(NamedTuple):
 class SymmetricProposal(Protocol):
     """A proposal with q(x′ | x) = q(x | x′), for Metropolis.
 
-    The symmetry is not checked: with a proposal that is not symmetric, Metropolis runs all the
-    same, but does not draw from its target.
+    The symmetry is not checked: with a proposal that is not symmetric, Metropolis still runs, but
+    does not draw from its target.
     """
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
@@ -122,7 +122,8 @@ class Metropolis:
     target : LogDensity
         The target π.
     proposal : SymmetricProposal
-        A symmetric proposal. The handout's :class:`~pyflowers.samplers.OneSidedStep` is not.
+        A symmetric proposal. The handout's :class:`~pyflowers.samplers.OneSidedStep` is not
+        symmetric.
 
     See Also
     --------
@@ -213,7 +214,8 @@ class MetropolisHastings(Metropolis):
 
     Examples
     --------
-    The proposal multiplies x, so it stays in the support of a gamma target, but is not symmetric:
+    This proposal multiplies x by a positive number. The chain therefore stays in the support of a
+    gamma target, but the proposal is not symmetric:
 
     >>> import numpy as np
     >>> from pyflowers.samplers import Gamma, MetropolisHastings, MultiplicativeStep, run
@@ -227,7 +229,7 @@ class MetropolisHastings(Metropolis):
     proposal: Proposal
 
     def log_q_ratio(self, x: FloatArray, proposed: FloatArray) -> FloatArray:
-        """Return log q(x | x′) − log q(x′ | x) of the proposal.
+        """Return the proposal's log density ratio, log q(x | x′) − log q(x′ | x).
 
         Parameters
         ----------
@@ -269,7 +271,7 @@ class GaussianStep(_Symmetric):
     Parameters
     ----------
     scale : number, array of shape (dim,), or lower-triangular array of shape (dim, dim)
-        The step's sd, or one for each coordinate, or the Cholesky factor L of its covariance.
+        The step's sd, an sd for each coordinate, or the Cholesky factor L of the step's covariance.
 
     Raises
     ------
@@ -293,8 +295,8 @@ class GaussianStep(_Symmetric):
         self.scale = numbers("scale", scale)
         if self.scale.ndim > 2 or (self.scale.ndim == 2 and np.triu(self.scale, 1).any()):
             raise ConfigError(
-                "scale must be a number, a vector or a lower-triangular matrix: "
-                "give the Cholesky factor of a covariance"
+                "scale must be a number, a vector or a lower-triangular matrix; "
+                "give the Cholesky factor of a covariance matrix"
             )
         positive("scale", np.diag(self.scale) if self.scale.ndim == 2 else self.scale)
 
@@ -329,7 +331,7 @@ class UniformStep(_Step):
     Parameters
     ----------
     scale : float
-        The longest step of a coordinate.
+        The longest possible step in each coordinate.
 
     Raises
     ------
@@ -346,7 +348,7 @@ class UniformStep(_Step):
     """
 
     def propose(self, rng: np.random.Generator, x: FloatArray, /) -> FloatArray:
-        """Return a uniform point in the cube of half side `scale` around x.
+        """Return a point drawn uniformly from the cube around x whose sides are 2 · scale.
 
         Parameters
         ----------
@@ -366,14 +368,14 @@ class UniformStep(_Step):
 class SignedStep(_Step):
     """The handout's step with a fair sign: x′ = x + s · scale · U(0, 1), s = ±1.
 
-    One sign serves all coordinates of a chain, so q is an even mixture of the handout's proposal
-    and its mirror image. The mixture is symmetric, which repairs the handout. In one coordinate it
-    is the same as :class:`~pyflowers.samplers.UniformStep`.
+    All coordinates of a chain get the same sign, so q is an even mixture of the handout's proposal
+    and its mirror image. The mixture is symmetric, which corrects the handout's error. In one
+    dimension this step is the same as :class:`~pyflowers.samplers.UniformStep`.
 
     Parameters
     ----------
     scale : float
-        The longest step of a coordinate.
+        The longest possible step in each coordinate.
 
     Raises
     ------
@@ -411,20 +413,21 @@ class SignedStep(_Step):
 
 
 class OneSidedStep(_Step):
-    """The handout's proposal, x′ = x + scale · U(0, 1), which is not symmetric: it fails.
+    """The handout's proposal, x′ = x + scale · U(0, 1), which fails because it is not symmetric.
 
-    It moves only right. Without a correction (in :class:`~pyflowers.samplers.Metropolis`, as in the
-    handout) a chain never comes back, and ends in the right tail of any target. With the Hastings
-    correction (in :class:`~pyflowers.samplers.MetropolisHastings`), the way back has density
-    q(x | x′) = 0, every move is rejected and the chain never leaves its start: π is stationary, but
-    no draw is new.
+    The proposal only moves to the right. Without a correction (in
+    :class:`~pyflowers.samplers.Metropolis`, as in the handout), a chain never comes back, and ends
+    in the right tail of any target. With the Hastings correction (in
+    :class:`~pyflowers.samplers.MetropolisHastings`), the way back has density q(x | x′) = 0, every
+    move is rejected and the chain never leaves its start: π is stationary, but every draw repeats
+    the start.
     The remedy is a step to either side: :class:`~pyflowers.samplers.SignedStep`,
     :class:`~pyflowers.samplers.UniformStep` or :class:`~pyflowers.samplers.GaussianStep`.
 
     Parameters
     ----------
     scale : float
-        The longest step of a coordinate.
+        The longest possible step in each coordinate.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Rejection sampling: uniform points in a disc from its square.
+"""Rejection sampling: uniform points in a disc, drawn from the square around it.
 
 Draw x uniformly from the cube [−r, r]^d and keep it if |x| ≤ r. The kept points are uniform in the
 ball, and the share that is kept is the ball's share of the cube,
@@ -21,7 +21,10 @@ from pyflowers.errors import ConfigError
 from pyflowers.samplers.kernels import BoolArray, FloatArray, count, positive
 
 MOST_PROPOSALS = 1e8
-"""Draws for which more proposals are expected are refused: balls can be sampled directly."""
+"""The largest expected number of proposals.
+
+Requests that need more are refused, because direct methods exist for balls.
+"""
 
 _MOST_AT_ONCE = 100_000
 
@@ -79,7 +82,7 @@ def propose_in_cube(
     points : array, shape (num_proposals, dim)
         Uniform points of the cube.
     accepted : array of bool, shape (num_proposals,)
-        `points[accepted]` are uniform in the ball.
+        Whether each point is in the ball: `points[accepted]` are uniform in the ball.
 
     Raises
     ------
@@ -129,8 +132,8 @@ def uniform_in_ball(
     Raises
     ------
     ConfigError
-        An argument is not positive, or the ball is so small in its cube that more than 10⁸
-        proposals would be needed.
+        An argument is not positive, or the ball is such a small share of its cube that more than
+        10⁸ proposals would be needed.
 
     Examples
     --------

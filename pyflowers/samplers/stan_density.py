@@ -4,9 +4,10 @@ A program declares θ with constraints; Stan samples x, unconstrained, with θ =
 
     log π(x) = log p(T(x), data) + log |det ∂T/∂x| + constant,
 
-which is `lp__` of CmdStan's output: terms of `~` statements without a parameter are left out.
+which is `lp__` in CmdStan's output: terms of `~` statements that contain no parameter are left out.
 Unless it is interpreted, the program is compiled once, by the embedded toolchain, into a shared
-library with a C interface, which is kept like an executable: see :mod:`pyflowers.toolchain.build`.
+library with a C interface, which is cached like an executable; see
+:mod:`pyflowers.toolchain.build`.
 
 >>> import numpy as np
 >>> from pyflowers.resources import program_path
@@ -92,7 +93,8 @@ class StanDensity:
     >>> target.names
     ('alpha', 'beta', 'sigma')
 
-    The samplers move log σ; :meth:`unconstrain` and :meth:`constrain` convert:
+    The samplers work with log σ; :meth:`unconstrain` and :meth:`constrain` convert between σ and
+    log σ:
 
     >>> x = target.unconstrain({"alpha": [1.0], "beta": [1.5], "sigma": [1.0]})
     >>> x
@@ -140,7 +142,7 @@ class StanDensity:
         Returns
         -------
         array, shape (chain,)
-            The log density at each position; −inf where the program rejects.
+            The log density at each position; −inf where the program rejects the position.
 
         Raises
         ------
@@ -162,10 +164,10 @@ class StanDensity:
         Returns
         -------
         log_density : array, shape (chain,)
-            The log density up to a constant; −inf where the program rejects, as at a scale of 0,
-            which is how Stan's samplers treat a rejection.
+            The log density up to a constant; −inf where the program rejects the position, for
+            example because a scale is 0. Stan's samplers treat rejections in the same way.
         gradient : array, shape (chain, dim)
-            Its gradient; 0 where the program rejects.
+            The gradient at each position; 0 where the program rejects the position.
 
         Raises
         ------
@@ -238,8 +240,8 @@ class StanDensity:
         Raises
         ------
         ConfigError
-            A parameter is missing, has the wrong shape, or violates its constraint; the last
-            message is Stan's.
+            A parameter is missing, has the wrong shape, or violates its constraint; for a
+            violated constraint, the message is Stan's.
         """
         columns = []
         leading: tuple[int, ...] = ()
@@ -262,7 +264,7 @@ class StanDensity:
     def start(self, rng: np.random.Generator, num_chains: int, radius: float = 2.0) -> FloatArray:
         """Return starting points, drawn as Stan draws them.
 
-        Each coordinate is uniform in (−radius, radius); a point that is rejected is drawn anew.
+        Each coordinate is uniform in (−radius, radius); a rejected point is drawn again.
 
         Parameters
         ----------
@@ -281,7 +283,7 @@ class StanDensity:
         Raises
         ------
         FitError
-            A chain found no point of positive density in 100 attempts.
+            No point of positive density was found for a chain in 100 attempts.
         """
         points = rng.uniform(-radius, radius, (num_chains, self.dim))
         for _ in range(_START_ATTEMPTS):
@@ -290,8 +292,8 @@ class StanDensity:
                 return points
             points[rejected] = rng.uniform(-radius, radius, (int(rejected.sum()), self.dim))
         raise FitError(
-            f"{self.source.path.name}: {_START_ATTEMPTS} random starts of a chain were all "
-            "rejected; compute starting points with unconstrain()"
+            f"{self.source.path.name}: all {_START_ATTEMPTS} random starting points of a chain "
+            "were rejected; compute starting points with unconstrain()"
         )
 
 
@@ -311,7 +313,7 @@ def _open(source: Source, data: str, seed: int, engine: str) -> Density:
 
 @contextmanager
 def _explained(kind: type[PyflowersError], what: str) -> Iterator[None]:
-    """Raise Stan's message in one line, without the folder of the compiled program."""
+    """Raise Stan's error as `kind`, in one line, naming the program without its folder."""
     try:
         yield
     except RuntimeError as error:
@@ -323,8 +325,8 @@ def _explained(kind: type[PyflowersError], what: str) -> Iterator[None]:
 def _dims(elements: Sequence[str], source: Source) -> dict[str, tuple[int, ...]]:
     """Return the shape of each variable, given names of elements such as ``theta.1.2``.
 
-    A part of a tuple, ``t:2.1``, is the variable ``t.2``; a complex number is a pair. A variable of
-    size 0 has no elements: its shape is given as zeros.
+    ``t:2.1`` is an element of the variable ``t.2``, a part of the tuple ``t``; a complex number is
+    a pair of elements. A variable of size 0 has no elements, so its shape is returned as zeros.
     """
     found: dict[str, dict[str, tuple[int, ...]]] = {}
     for element in elements:
@@ -354,18 +356,21 @@ def _data_text(data: Mapping[str, Any] | str | Path | None) -> str:
         return json.dumps({name: _plain(name, value) for name, value in data.items()})
     path = Path(data)
     if not path.is_file():
-        raise DataError(f"{path}: no such file; name a file of CmdStan JSON")
+        raise DataError(f"{path}: no such file; give the path of a CmdStan JSON file")
     return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a value as JSON can hold it: numbers and lists of them, with booleans as 0 and 1."""
+    """Return a value in JSON's types: numbers or lists of numbers, with booleans as 0 and 1."""
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise DataError(f"data: {name} has rows of different lengths; make them equal") from error
+        raise DataError(
+            f"data: {name} has rows of different lengths; make them equally long"
+        ) from error
     if array.dtype.kind not in "biuf":
         raise DataError(
-            f"data: {name} holds {array.dtype}, but a Stan program takes only numbers; give numbers"
+            f"data: {name} has the type {array.dtype}, but a Stan program takes only numbers; "
+            "convert it to numbers"
         )
     return (array.astype(int) if array.dtype == np.bool_ else array).tolist()

@@ -7,8 +7,8 @@
 | :class:`Gamma` | Σ [a log b − log Γ(a) + (a − 1) log x − b x], on x > 0 |
 | :class:`LinearRegression` | the posterior of a straight line; not normalised |
 
-Each has `mean` and `variance`, shape (dim,), and `sample(rng, num_draws)`, independent exact draws
-of shape (num_draws, dim).
+Each has `mean` and `variance`, shape (dim,), and `sample(rng, num_draws)`, which returns
+independent exact draws of shape (num_draws, dim).
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class NormalMixture:
         log_density : array, shape (chain,)
             The log density at each position.
         gradient : array, shape (chain, 1)
-            Its gradient.
+            The gradient at each position.
         """
         log_density, responsibilities = self._log_sum(x)
         pulls = (self.means - x) / self.sds**2
@@ -274,7 +274,7 @@ class NormalMixture:
 
 
 class Gamma:
-    """Independent gamma coordinates of shape a and rate b: skewed, and with an edge at 0.
+    """Independent gamma coordinates of shape a and rate b: skewed, with a boundary at 0.
 
     Parameters
     ----------
@@ -309,8 +309,8 @@ class Gamma:
         self.shape, rates = np.atleast_1d(positive("shape", shape)), positive("rate", rate)
         if self.shape.ndim > 1 or (rates.ndim and rates.shape != self.shape.shape):
             raise ConfigError(
-                "shape must be a number or a vector, and rate a number or a vector of the same "
-                f"length, but their shapes were {np.shape(shape)} and {rates.shape}"
+                "shape must be a number or a vector, and rate must be a number or a vector of the "
+                f"same length, but their shapes were {np.shape(shape)} and {rates.shape}"
             )
         self.rate: FloatArray = np.broadcast_to(rates, self.shape.shape)
         self.dim = len(self.shape)
@@ -319,7 +319,7 @@ class Gamma:
         self._log_constant = float((self.shape * np.log(self.rate) - log_gamma).sum())
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
-        """Return Σ [(a − 1) log x − b x] plus its constant, −inf unless all x > 0.
+        """Return Σ [(a − 1) log x − b x] plus the constant, or −inf unless all x > 0.
 
         Parameters
         ----------
@@ -348,7 +348,7 @@ class Gamma:
         log_density : array, shape (chain,)
             The log density at each position.
         gradient : array, shape (chain, dim)
-            Its gradient; 0 in coordinates that are not positive.
+            The gradient at each position; 0 in coordinates that are not positive.
         """
         safe = np.where(x > 0, x, 1.0)
         gradient = np.where(x > 0, (self.shape - 1) / safe - self.rate, 0.0)
@@ -373,7 +373,7 @@ class Gamma:
 
 
 class LinearRegression:
-    """The posterior of a straight line with flat priors, also for mini-batches.
+    """The posterior of a straight line with flat priors, which also supports mini-batches.
 
         y_i ~ N(α + β x_i, σ²),   i = 1, …, N,
 
@@ -396,7 +396,7 @@ class LinearRegression:
     y : array, shape (N,)
         The outcome.
     flat_in : "log_sigma" or "sigma"
-        The scale on which the prior is flat. It decides the degrees of freedom, N − 2 or N − 3.
+        The scale on which the prior is flat. It determines the degrees of freedom, N − 2 or N − 3.
 
     Raises
     ------
@@ -419,7 +419,7 @@ class LinearRegression:
     >>> np.round(target.marginal("beta").interval(0.9), 2)  # 1.7 ± 2.353 · √(0.367 / 10)
     array([1.25, 2.15])
 
-    At the least-squares line, only the gradient in log σ is not 0:
+    At the least-squares line, the gradient is 0 except in log σ:
 
     >>> theta = np.array([[0.6, 1.7, 0.0]])  # α, β and log σ
     >>> target.log_density(theta).round(2)  # −S / 2
@@ -469,7 +469,8 @@ class LinearRegression:
         self._sum_of_squares = float(residual @ residual)
         if self._sum_of_squares <= 1e-24 * float(self.y @ self.y):
             raise ConfigError(
-                "the points must not lie exactly on a line: sigma's posterior would be improper"
+                "the points must not lie exactly on a line, because sigma's posterior would then "
+                "be improper"
             )
         self.residual_variance = self._sum_of_squares / self.degrees_of_freedom
 
@@ -504,7 +505,8 @@ class LinearRegression:
         Returns
         -------
         frozen distribution of `scipy.stats.t`
-            With ν degrees of freedom, and methods such as ``pdf`` and ``interval``.
+            The t distribution with ν degrees of freedom; it has methods such as ``pdf`` and
+            ``interval``.
 
         Raises
         ------
@@ -550,7 +552,7 @@ class LinearRegression:
         log_density : array, shape (chain,)
             The log density at each position.
         gradient : array, shape (chain, 3)
-            Its gradient.
+            The gradient at each position.
         """
         everyone = np.arange(self.num_obs)
         gradient = self.log_prior_gradient(theta) + self.log_lik_gradient(theta, everyone)

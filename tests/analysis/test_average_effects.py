@@ -35,7 +35,7 @@ def site_of(fit, frame=FRAME):
 
 
 def eta_of(fit, x, male):
-    """The linear predictor of ``hit ~ x * sex + (1 | site)``."""
+    """Return the linear predictor of ``hit ~ x * sex + (1 | site)``."""
     one, slope, sex, both = (
         each[..., None]
         for each in (fit.draws["Intercept"], *coefficients(fit, "x", "sexm", "x:sexm"))
@@ -285,7 +285,7 @@ def test_expected_responses_in_contrasts():
     for text, words in (
         (
             "mu[site z]",
-            "site is 'z' in no row; choose one of a, b, c, d, e, f, or predict other rows",
+            "no row has site 'z'; choose one of a, b, c, d, e, f, or predict other rows",
         ),
         ("mu[place a]", "'place a' names no column"),
         ("mu[site a", "the bracket after mu is not closed"),
@@ -607,7 +607,7 @@ def test_the_line_of_a_label_has_its_own_sex():
     expected = pyflowers.predict(fit, ends).table()["median"]
     drawn = [line.get_ydata()[0] for line in lines]
     np.testing.assert_allclose(drawn, expected, atol=0.05)
-    assert "Fixed: sex = m; effects of groups at their mean. In its line" in plots.alt_text(figure)
+    assert "Fixed: sex = m; effects of groups at their mean. A column" in plots.alt_text(figure)
 
 
 def test_the_curve_of_two_factors_has_a_row_for_each_combination():

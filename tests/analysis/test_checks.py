@@ -107,7 +107,7 @@ def test_the_mean_is_flagged_where_a_prior_forbids_it():
 
 
 def test_one_wild_plant_shows_only_against_the_population():
-    """The model fits the plant's own mean perfectly, so the other statistics do not detect it."""
+    """The model fits the wild plant's mean perfectly, so only group_outlier detects this plant."""
     assert failed(checked("wild_plant")) == {"group_outlier"}
     (outlier,) = checked("wild_plant").failed
     assert outlier.finding.startswith("plant p3, the most distant plant, is farther from the rest")
@@ -132,7 +132,7 @@ def test_p_values_of_the_models_own_data_are_seldom_extreme(name):
 
 @functools.cache
 def _p_values():
-    """P-values over 40 data sets; `synthetic_fit` draws closely enough from the posterior."""
+    """Return p-values of 40 data sets; `synthetic_fit` draws closely enough from the posterior."""
     found = {}
     for seed in range(40):
         rng = np.random.default_rng([5, seed])
@@ -182,7 +182,7 @@ def test_the_most_distant_group_is_grubbs_statistic():
 
 
 def uneven(rng, shape):
-    """Four groups of 1, 2, 4 and 5 shuffled rows, their codes, and counts of the given shape."""
+    """Return four groups of 1, 2, 4 and 5 shuffled rows, their codes, and counts of a shape."""
     labels = table(["a", "b", "c", "d"], 3).labels("plant")
     codes = rng.permutation(np.repeat(np.arange(4), [1, 2, 4, 5]))
     groups = Groups.of(replace(labels, codes=codes), 12, counts=True)
@@ -243,7 +243,7 @@ def test_values_that_resemble_those_before_are_flagged_in_the_users_words():
     fit = synthetic_fit("multilevel_normal", from_frame(pd.DataFrame(rows, columns=names)))
     found = {check.name: check for check in pyflowers.check(fit).failed}
     assert found["autocorrelation"].finding.startswith(
-        "the values of milk resemble those at the previous day within each pen more than the model "
+        "the values of milk resemble those of the previous day within each pen more than the model "
         "predicts (autocorrelation at lag 1 0."
     )
 
@@ -472,7 +472,8 @@ def test_neighbours_need_an_order_and_belong_to_one_group():
     found = pyflowers.check(pyflowers.fit("y ~ t + tied + (1 | g)", frame, **FAST))
     checks = {check.name: check for check in found.checks}
     assert "autocorrelation[tied]" not in checks
-    # By hand: residuals of the regression, less the mean of each group, in pairs of one group.
+    # Computed by hand: residuals of the regression, less the mean of each group, are multiplied
+    # in pairs of neighbours within a group.
     fixed = np.stack([np.ones(48), frame.t, frame.tied], axis=1)
     rest = pd.Series(frame.y - fixed @ np.linalg.lstsq(fixed, frame.y)[0])
     within = rest - rest.groupby(frame.g).transform("mean")
@@ -526,7 +527,7 @@ def test_an_interaction_that_successes_need_is_found_in_their_cells():
         assert cells.observed == pytest.approx(18.8, abs=0.4)
         assert cells.replicated.mean() == pytest.approx(5, abs=0.6)
         assert cells.p_value == pytest.approx(chi2.sf(18.82, 5), abs=0.004)
-        # A model that fits every cell is not checked in its cells.
+        # A model with a parameter for every cell fits all cells, so they are not checked.
         whole = pyflowers.check(
             pyflowers.fit(f"{response} ~ gender * dept", frame, family=family, **FAST)
         )
@@ -567,7 +568,7 @@ def test_the_limit_of_curvatures_is_divided_by_their_number(tmp_path):
     assert low.passed
     assert not high.passed
     assert not replace(low, limit=0.005).passed
-    # For the PITs only small probabilities are failures.
+    # The check of the PITs fails only for small p-values.
     judged = replace(found["loo_pit"], p_value=0.995).judged
     assert judged.passed
     assert judged.relation == "≥"
@@ -629,7 +630,7 @@ def test_heavy_tails_are_named_and_not_blamed_on_the_prior_of_the_sd():
 
 
 def test_a_quantile_near_an_end_has_its_decimals():
-    """No share of the values "lies below their predicted 100% quantile"."""
+    """Rounding must not turn a quantile near 1 into "their predicted 100% quantile"."""
     fit = pyflowers.fit("y ~ 1", pd.DataFrame({"y": np.arange(9.0)}), **FAST)
     u = np.concatenate([np.linspace(0.0, 1, 900), np.full(30, 0.9971)])
     pit = LooPit(u, np.arange(930), 930, 4000, np.zeros(930), 0.7)
@@ -744,7 +745,7 @@ def test_advice_suits_the_family_or_the_program():
         for family in family_names():
             text = advice.get(family, advice.get("formula", advice.get("")))
             assert text
-            if need != "positive":  # never needed by families of positive responses
+            if need != "positive":  # families of positive responses never need this
                 assert f"--family {family} " not in f"{text} "
         for kind in ("counts", ""):
             text = advice.get(kind, advice[""])

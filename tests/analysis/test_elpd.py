@@ -33,7 +33,7 @@ FRAME = pd.DataFrame(CELLS, columns=["plant", "month", "flowers"])
 
 
 def evidence(name, frame):
-    """Log p(y), by quadrature."""
+    """Return log p(y), by quadrature."""
     program = find_program(name)
     whole, _ = program.fill(program.read(frame), program.resolve_priors())
     return program.python.closed_form.exact(whole).log_evidence
@@ -41,7 +41,7 @@ def evidence(name, frame):
 
 @cache
 def exact(name):
-    """The exact log p(y[n] | the others) of a shipped program."""
+    """Return the exact log p(y[n] | the others) of a shipped program, for each n."""
     whole = evidence(name, FRAME)
     return np.array([whole - evidence(name, FRAME.drop(n)) for n in FRAME.index])
 
@@ -53,9 +53,10 @@ def fits(executables):
 
 
 def monte_carlo_error(fit):
-    """The standard error of elpd, from the importance ratios 1 / p(y[n] | draw).
+    """Return the standard error of elpd, from the importance ratios 1 / p(y[n] | draw).
 
-    Terms are added as if they were perfectly correlated, which gives the largest error.
+    The errors of the terms are added as if they were perfectly correlated, which gives the largest
+    standard error.
     """
     ratios = np.exp(-fit.log_likelihood())
     error = ratios.std((0, 1)) / np.sqrt(ess_mean(ratios))
@@ -80,7 +81,7 @@ def test_psis_loo_is_leave_one_out(fits, name, precision):
     assert error < precision
     assert found.worst_k < found.good_k
     assert abs(found.elpd - terms.sum()) < 2 * error
-    # Its standard error is that of a sum of N terms.
+    # The standard error of elpd is the standard error of a sum of N terms.
     assert found.se == pytest.approx(np.sqrt(terms.size * terms.var()), rel=0.1)
     # Negative control: without leaving anything out the fit looks better.
     log_lik = fit.log_likelihood().reshape(-1, fit.data.num_obs)
@@ -189,7 +190,7 @@ def test_what_cannot_be_compared_is_refused(own_program, fits):
     fewer = pyflowers.fit("multilevel_poisson", FRAME.iloc[:-1], **how)
     with pytest.raises(ConfigError, match="28 rows, but only 27 of them are used by all models"):
         leave_one_group_out([fit, fewer])
-    with pytest.raises(ConfigError, match="loo: two fits are of "):
+    with pytest.raises(ConfigError, match="loo: two fits have the name "):
         loo([fit, fit])
     with pytest.raises(ConfigError, match="no fit to compare"):
         loo([])
@@ -244,7 +245,7 @@ def test_it_agrees_with_arviz(lecture_fits):
         row = expected.loc[model.name]
         near = {"rel": 1e-3 if IS_1 else 1e-6}
         assert model.elpd == pytest.approx(row[COLUMNS["elpd"]], **near)
-        divisor = np.sqrt(11 / 12)  # ArviZ divides by N - 1 only in `se` and from version 1 on
+        divisor = np.sqrt(11 / 12)  # ArviZ divides by N - 1 only in `se`, and only since version 1
         assert model.se * (1.0 if IS_1 else divisor) == pytest.approx(row["se"], **near)
         assert abs(model.difference) == pytest.approx(abs(row[COLUMNS["difference"]]), **near)
         assert model.difference_se * divisor == pytest.approx(row["dse"], **near)

@@ -1,8 +1,8 @@
 """Left-out observations and groups in the four BUGS examples, against independent answers.
 
 For pumps and rats log p(y_out | y_in) = log p(y) − log p(y_in), two evidences by quadrature with
-the effects integrated in closed form. Seeds and epil are fitted to tables without the rows, and the
-effects of what was left out are integrated over the population by Gauss–Hermite quadrature.
+the effects integrated in closed form. Seeds and epil are fitted to tables without the left-out
+rows, and the effects of these rows are integrated over the population by Gauss–Hermite quadrature.
 """
 
 from functools import cache
@@ -35,7 +35,7 @@ def fitted(name, draws=1000):
 
 
 def pumps_evidence(kept):
-    """Log p(y): given alpha and beta the failures are negative binomial; both by quadrature."""
+    """Return log p(y): failures given alpha and beta are negative binomial; quadrature for both."""
     t, y = (table("pumps").loc[kept, c].to_numpy() for c in ("thousand_hours", "failures"))
     u, v = np.meshgrid(np.linspace(-5, 4, 451), np.linspace(-7, 4, 551), indexing="ij")
     alpha, beta = np.exp(u)[..., None], np.exp(v)[..., None]
@@ -52,15 +52,15 @@ def pumps_evidence(kept):
 
 
 def rats_evidence(kept):
-    """Log p(y) up to a constant: lines in closed form, three precisions by quadrature."""
+    """Return log p(y) up to a constant: lines in closed form, three precisions by quadrature."""
     frame = table("rats")
     x = (frame["age"] - frame["age"].mean()).to_numpy()
     y, rat = frame["weight"].to_numpy(float), frame["rat"].to_numpy()
     log_tau = np.stack(
         np.meshgrid(
-            np.linspace(-4.6, -2.6, 41),  # log precision of the residuals, with an sd of about 6 g
-            np.linspace(-7.2, -3.6, 41),  # of the rats' mean weights, 15 g
-            np.linspace(-0.5, 4.0, 41),  # of their growth rates, 0.5 g per day
+            np.linspace(-4.6, -2.6, 41),  # log precision of the residuals (sd of about 6 g)
+            np.linspace(-7.2, -3.6, 41),  # log precision of the rats' mean weights (15 g)
+            np.linspace(-0.5, 4.0, 41),  # log precision of their growth rates (0.5 g per day)
             indexing="ij",
         ),
         -1,
@@ -113,7 +113,7 @@ LOG_WEIGHTS = np.log(WEIGHTS / WEIGHTS.sum())
 
 
 def seeds_density(draws, rows):
-    """Log density of the rows at each draw, with the effects of plates integrated out."""
+    """Return the log density of the rows at each draw, with plates' effects integrated out."""
     total = 0.0
     for row in rows.itertuples():
         x1, x2 = row.aegyptiaco_73, row.cucumber
@@ -128,7 +128,7 @@ def seeds_density(draws, rows):
 
 
 def epil_density(draws, rows):
-    """Log density of a patient's rows, with the effect of an unknown patient integrated out."""
+    """Return the log density of a new patient's rows, with the patient's effect integrated out."""
     first = rows.iloc[0]
     log_base, treated = np.log(first["base"] / 4), first["treated"]
     center = draws["alpha0"] + draws["alpha_Base"] * log_base + draws["alpha_Trt"] * treated

@@ -28,12 +28,12 @@ model { x[1] ~ normal(3, 2); x[2] ~ normal(x[1], 1); unused ~ lognormal(0, 1); }
 
 @pytest.fixture(scope="module")
 def comparisons(executables):
-    """Every model on the lecture's data."""
+    """The comparison of methods for every model, on the lecture's data."""
     return {name: compare(name, seed=1, cmdstan="embedded") for name in shipped_names()}
 
 
 def filled(name, given=None, centered=None):
-    """A shipped program and its data block on the lecture's flowers."""
+    """Return a shipped program and its data block on the lecture's flowers."""
     program = find_program(name)
     data, _ = program.fill(program.read(), program.resolve_priors(given), centered=centered)
     return program, data
@@ -89,7 +89,7 @@ def test_failures_and_unknown_methods_are_sentences(compiled, tmp_path):
 
 
 def log_joint(program, draws, data):
-    """Log p(y, parameters) with every constant, and the log Jacobian of Stan's transforms."""
+    """Return log p(y, parameters) with every constant, plus the log Jacobian of the transforms."""
     name, priors = program.name, data.values
     total = program.log_lik(draws, data).sum(-1)
     sigma2 = draws["sigma2"]
@@ -131,7 +131,7 @@ def test_what_the_programs_drop_is_accounted_for(executables, name, given):
 
 
 def test_the_understatement_of_the_mean_field_is_shown(comparisons):
-    """The mean field's sd over that of NUTS is the exact ratio, within its Monte Carlo error."""
+    """The mean field's sd over the sd by NUTS is the exact ratio, within its Monte Carlo error."""
     comparison = comparisons["semiconjugate_normal"]
     table = comparison.table()
     for name in ("theta", "sigma2"):
@@ -188,7 +188,7 @@ def test_one_posterior_under_two_names(comparisons):
 
 
 def worst_median(posterior, exact):
-    """The largest deviation of a median from the exact one, in Monte Carlo standard errors."""
+    """Return a median's largest deviation from the exact one, in Monte Carlo standard errors."""
     worst = 0.0
     for quantity in posterior.values():
         medians = np.median(flat(quantity), axis=(0, 1))

@@ -1,4 +1,4 @@
-"""How often checks of grouped values fail for tables that break the model, and for its own data.
+"""How often checks of grouped values fail for tables that break the model, and for tables from it.
 
 The groups have the sizes of the 118 broods of 403 grouse chicks whose ticks Elston et al. (2001,
 Parasitology 122) counted, and their rates have the same spread.
@@ -15,11 +15,11 @@ BROODS = {1: 18, 2: 24, 3: 31, 4: 11, 5: 16, 6: 11, 7: 5, 9: 1, 10: 1}
 """Number of broods of each size."""
 
 PHI = 4.0
-"""The negative binomial's phi; it gives the ticks' dispersion within broods, 2.6."""
+"""The negative binomial's phi that gives the ticks' dispersion within broods, 2.6."""
 
 
 def ticks(rng, *, phi=None):
-    """Counts of broods: Poisson, or negative binomial with the dispersion `phi`."""
+    """Simulate counts in broods: Poisson, or negative binomial with the dispersion `phi`."""
     sizes = np.repeat(list(BROODS), list(BROODS.values()))
     brood = np.repeat(np.arange(sizes.size), sizes)
     rate = np.exp(rng.normal(0.5, 1.6, sizes.size))[brood]
@@ -33,7 +33,7 @@ def frame(group, time, value):
 
 
 def series(rng, *, rho, counts):
-    """20 groups of 24 months whose deviations are an AR(1) with autocorrelation `rho`."""
+    """Simulate 20 groups of 24 months whose deviations are an AR(1) with autocorrelation `rho`."""
     num, months = 20, 24
     away = rng.normal(size=(num, months))
     for t in range(1, months):
@@ -45,7 +45,10 @@ def series(rng, *, rho, counts):
 
 
 def failures(name, tables, check):
-    """Fit each table with independent draws; return how often the check fails, and another one."""
+    """Return on how many tables the check fails, and on how many another check fails.
+
+    Each table is fitted with independent draws.
+    """
     failed, any_other = 0, 0
     for seed, table in enumerate(tables):
         fit = pyflowers.fit(name, table, seed=seed, engine="exact", draws=250)

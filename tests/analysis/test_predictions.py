@@ -31,7 +31,7 @@ def lecture_fit(name, **priors):
 
 @functools.cache
 def quadrature(name):
-    """The predictive distribution functions of a model on the lecture's data."""
+    """Return the predictive distribution functions of a model on the lecture's data."""
     models = {
         "iid_normal": predicted_by_iid_normal,
         "multilevel_normal": predicted_by_multilevel_normal,
@@ -41,7 +41,7 @@ def quadrature(name):
 
 
 def errors(draws, values, exact):
-    """The differences between shares of draws and exact probabilities, in standard errors."""
+    """Return shares of draws minus exact probabilities, in standard errors."""
     below = np.stack([draws <= value for value in values], axis=-1)
     assert convergence.ess_mean(below).min() > 400
     return (below.mean(axis=(0, 1)) - exact) / convergence.mcse_mean(below)
@@ -52,7 +52,7 @@ def part(fit, title, seed=None):
 
 
 def quantiles_of(draws):
-    """Values near the ends of the intervals, and at the median."""
+    """Return values near the ends of the intervals, and at the median."""
     return np.quantile(draws, PROBS, method="inverted_cdf")
 
 

@@ -50,13 +50,13 @@ Y = np.array([3.1, 5.2, 4.4, 6.0, 2.3])
 
 
 def normal_posterior(mu_sd, prior=1.0, likelihood=1.0):
-    """Mean and sd of mu for y ~ N(mu, 2²), mu ~ N(0, mu_sd²), each density raised to a power."""
+    """Return mean and sd of mu for y ~ N(mu, 2²), mu ~ N(0, mu_sd²), each density to a power."""
     precision = prior / mu_sd**2 + likelihood * Y.size / 4
     return likelihood * Y.sum() / 4 / precision, precision**-0.5
 
 
 def analytic_distance(before, after, low, high):
-    """The distance between two normal distributions over a range, by the trapezoid rule."""
+    """Return the distance between two normal distributions over a range, by the trapezoid rule."""
     from scipy.stats import norm
 
     x = np.linspace(low, high, 200_001)
@@ -124,7 +124,7 @@ def test_the_sensitivity_of_a_fit_is_the_analytic_one(own_program, mu_sd):
 
 
 def of_each_chain(values, weigh=None):
-    """The conclusions from each chain alone, shape (chain, 6)."""
+    """Return the conclusions from each chain alone, shape (chain, 6)."""
     found = []
     for i, chain in enumerate(values):
         order = np.argsort(chain)
@@ -194,7 +194,7 @@ def test_distances_equal_arvizs(lecture_fits):
 
 
 def heavy(draws, stats):
-    """Insert draws whose prior density varies by hundreds of nats, too much for weights."""
+    """Insert draws whose prior density varies by hundreds of nats, too much to be reweighted."""
     rng = np.random.default_rng(1)
     draws["mu"] = draws["mu"] + 2e5 * rng.standard_t(1, size=draws["mu"].shape)
 

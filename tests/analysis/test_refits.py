@@ -35,7 +35,7 @@ def priors_of(name):
 
 @cache
 def evidence(name, kept):
-    """Log p(y) of some rows of the lecture's table, by quadrature."""
+    """Return log p(y) of some rows of the lecture's table, by quadrature."""
     program = find_program(name)
     data = program.read(LECTURE.loc[list(kept)])
     whole, _ = program.fill(data, program.resolve_priors(priors_of(name)))
@@ -55,7 +55,7 @@ def fitted(name):
 
 
 def errors(predictions, terms):
-    """Return differences in Monte Carlo standard errors."""
+    """Return the deviations of elpd from the exact terms, in Monte Carlo standard errors."""
     return [
         abs(found.elpd - term) / found.mcse for found, term in zip(predictions, terms, strict=True)
     ]
@@ -103,7 +103,7 @@ def test_models_are_compared_by_the_groups_that_they_have_not_seen():
     assert other.difference == pytest.approx(other.elpd - best.elpd)
     apart = other.terms - best.terms
     assert other.difference_se == pytest.approx(np.sqrt(3 * apart.var(ddof=1)))
-    assert "with 3 groups the standard error" in comparison.cautions[0]
+    assert "with 3 groups, the standard error" in comparison.cautions[0]
 
 
 OWN = """

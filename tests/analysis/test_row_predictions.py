@@ -27,7 +27,7 @@ def of_site(fit, column=None):
 
 
 def by_hand(fit, formula):
-    """The expected values of NEW, computed from the draws as brms' posterior_epred defines them."""
+    """Return the expected values of NEW, computed from the draws as by brms' posterior_epred."""
     d, x = fit.draws, NEW.x.to_numpy()
     one = d["Intercept"][..., None] if "Intercept" in d else 0.0
     is_ = {name: (NEW.dose == name).to_numpy(float) for name in ("low", "zero", "high")}
@@ -225,7 +225,7 @@ def test_population_refuses_what_is_not_linear_in_a_groups_effects():
 
 
 def test_an_observation_takes_no_more_than_its_own_rows_parameters(monkeypatch):
-    """The sd of other rows is not evaluated, so that N rows do not cost N squared."""
+    """Each row evaluates only its own sd; otherwise N rows would cost N squared evaluations."""
     fit = pyflowers.fit("multilevel_normal", seed=1, chains=2, warmup=300, draws=100)
     sizes = []
     real = Predictor.parameter
@@ -678,7 +678,7 @@ def test_levels_of_an_own_program_are_saved(tmp_path):
 def test_no_label_is_reported_new_where_groups_are_not_read():
     fit = pyflowers.fit("y ~ slope + (1 | plot)", plots(), **SHORT)
     rows = pd.DataFrame({"plot": ["a", "z"], "slope": [0.0, 1.0]})
-    drawn = "note: not in the fit, so drawn from the population: plot z\n"
+    drawn = "so their effects are drawn from the population: plot z\n"
     assert drawn in str(pyflowers.predict(fit, rows))
     for groups in ("none", "population"):
         assert "not in the fit" not in str(pyflowers.predict(fit, rows, groups=groups))

@@ -50,7 +50,7 @@ class Processes:
         self._kill(self.workers.pop(index))
 
     def dismiss_worker(self, index=0):
-        """Let a worker leave; it signs off from the scheduler."""
+        """Stop a worker with SIGTERM, so that it signs off from the scheduler."""
         worker = self.workers.pop(index)
         worker.send_signal(signal.SIGTERM)
         worker.wait(60)

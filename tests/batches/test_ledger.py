@@ -116,7 +116,7 @@ def test_texts_that_are_not_utf_8(tmp_path):
 
 @pytest.mark.parametrize("moment", ["done", "rows"])
 def test_a_row_and_its_tables_are_known_together(tmp_path, monkeypatch, moment):
-    """If Ctrl-C comes between them, neither is recorded; earlier outcomes are still written."""
+    """If Ctrl-C comes between a row and its tables, neither is recorded; earlier outcomes are."""
     whole = Ledger._execute
 
     def broken(self, statement, *values):

@@ -23,7 +23,7 @@ HEADER = "plant,month,flowers\n"
 
 
 def read(table):
-    """A table for the shipped programs: two columns of labels and one of numbers."""
+    """Return a table for the shipped programs: two columns of labels and one of numbers."""
     return find_program("iid_normal").read(table)
 
 
@@ -77,7 +77,7 @@ BAD_TABLES = [
     (HEADER + "a,1,1\nb,1,inf\n", "row 3: flowers is 'inf', not a finite number"),
     (HEADER + "a,1,-Infinity\n", "row 2: flowers is '-Infinity', not a finite number"),
     (HEADER + "a,1,1_000\n", "row 2: flowers is '1_000', not a finite number"),
-    (HEADER + "a,1,True\n", "row 2: flowers is 'True', not a finite number"),
+    (HEADER + "a,1,4\nb,1,True\n", "row 3: flowers is 'True', not a finite number"),
     (HEADER + "a,1,0x10\n", "row 2: flowers is '0x10', not a finite number"),
     (HEADER + f"a,1,{'x' * 99}\n", f"row 2: flowers is '{'x' * 57}...', not a finite number"),
     (HEADER + "a,1,4\nb,1,2\na,1,5\n", "row 4: plant 'a' already has month '1' in row 2; if "),
@@ -205,7 +205,7 @@ NAMES = ["plant", "month", "flowers"]
     [
         ([NAMES, ["a", 1, "vier"], ["a", 2, 3]], "row 2: flowers is 'vie"),
         ([NAMES, ["a", 1, 4], [], ["a", 2, None]], "row 4: flowers is bla"),
-        ([NAMES, ["a", 1, True]], "row 2: flowers is 'True', not a finite"),
+        ([NAMES, ["a", 1, 4], ["b", 1, True]], "row 3: flowers is 'True', not a finite"),
         ([NAMES, ["a", 1, "#DIV/0!"]], "row 2: flowers is '#DIV/0!', not a finite"),
         ([[*NAMES, None], ["a", 1, 4], [None, None, None, "?"]], "row 3: plant is blank"),
         ([["plant", "month", "month"], ["a", 1, 4]], "row 1: column 'month' appears twice; rename"),
@@ -328,7 +328,7 @@ def test_dates_are_labels_without_a_midnight_that_nobody_wrote(days, names):
     [
         *(("a", "a "), ("a b", "a  b"), ("é", "e\u0301"), (" a", "a"), ("a\xa0b", "a b")),
         *(("a", "A"), ("rose", "Rose", "rose ")),
-        ("aa",),  # differs visibly
+        ("aa",),  # differs visibly from the others
     ],
 )
 def test_labels_that_look_alike_are_noted_and_kept_apart(alike):
@@ -363,7 +363,6 @@ NOT_NUMBERS = [
     *(datetime.timedelta(1), np.timedelta64(3, "h")),
 ]
 OTHER_TYPES = [
-    *(pd.Series([True, False], dtype=kind) for kind in ("bool", "boolean", "category")),
     pd.to_datetime(pd.Series(["2024-01-01", "2024-01-02"])),
     pd.to_timedelta(pd.Series([1, 2], dtype="int64"), unit="h"),
     pd.Series([1 + 0j, 2 + 1j]),
@@ -406,6 +405,25 @@ def test_numbers_of_any_storage_are_taken(series):
     found = column(series).numbers("x")
     assert found.dtype == np.float64
     assert found.tolist() == [1, 0, 3]
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        *(pd.Series([True, False], dtype=kind) for kind in ("bool", "boolean", "category")),
+        pd.Series(["TRUE", " False "]),
+    ],
+)
+def test_true_and_false_are_one_and_zero_but_still_labels_of_a_factor(series):
+    table = column(series)
+    assert table.numbers("x").tolist() == [1, 0]
+    assert table.is_factor("x")
+
+
+def test_a_missing_value_among_true_and_false_is_named():
+    sentence = output(column(pd.Series([True, None, False])).numbers, "x")
+    assert sentence.startswith("the data frame, row 2: x is ")
+    assert sentence.endswith("; fill it in")
 
 
 @pytest.mark.parametrize(

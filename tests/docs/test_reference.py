@@ -89,7 +89,7 @@ def defects(name):
 
 
 def documented_fields(cls):
-    """A dataclass's docstring, and the fields, also of base classes, with a string below them."""
+    """Return a dataclass's docstring and its fields, inherited or not, that have a string below."""
     text = inspect.getdoc(cls) or ""
     for base in cls.__mro__[:-1]:
         if is_dataclass(base):

@@ -25,7 +25,7 @@ HIDDEN = """() => [...document.querySelectorAll(".bd-article td")]
     .filter(cell => !cell.closest(".cell-table"))
     .filter(cell => cell.getBoundingClientRect().right > window.innerWidth)
     .map(cell => cell.textContent.slice(0, 40))"""
-"""Text in tables that a reader has to scroll to; numbers that a cell printed may be wider."""
+"""Text in tables that a reader has to scroll to; tables that code cells printed may be wider."""
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def test_pages_fit_and_complain_of_nothing(site, address, browser, width):
 
 
 def first_result(page, address, query):
-    """The address of the first search result."""
+    """Return the address of the first search result."""
     page.goto(f"{address}/search.html?q={query}")
     page.wait_for_selector("#search-results li a", timeout=10_000)
     return page.locator("#search-results li a").first.get_attribute("href")

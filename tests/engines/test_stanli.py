@@ -313,7 +313,7 @@ def test_importing_the_engines_imports_no_engine():
 
 
 def test_what_a_worker_prints_at_its_start_neither_stops_it_nor_counts():
-    """With PYTHONVERBOSE it prints more than a pipe holds; the dynamic linker may print a line."""
+    """With PYTHONVERBOSE Python fills more than a pipe; the dynamic linker may print a line."""
     worker = workers.Worker("pyflowers.engines.stanli.worker", PYTHONVERBOSE="1")
     worker.send(None)
     with pytest.raises(workers.WorkerEndedError):

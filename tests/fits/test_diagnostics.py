@@ -153,7 +153,7 @@ def test_a_longer_run_is_advised_by_as_much_as_is_missing():
 
 
 def test_no_failure_waits_for_another_that_waits_for_it():
-    """For any combination of failures, at least one failure has its own advice."""
+    """For any combination of failures, the advice for at least one refers to no other failure."""
     for chain, depth, divergent in itertools.product((0, 0.4, 5), (0, 1), (0, 1)):
         stats = {"treedepth__": DEEP * depth, "divergent__": NONE + divergent}
         given = list(advice(computation(noise(chain=chain), **stats)).values())
@@ -222,7 +222,7 @@ def test_more_checks_of_a_part_join_those_that_it_has():
     assert grown.sentence == "holds, but prior denied"
     assert grown.data.note == ""
     assert found.also(Part("prior")) == found
-    # Draws that are not those of the posterior say nothing about its prior.
+    # Draws that do not come from the posterior carry no information on its prior.
     unsound = Verdict(part("computation", False), Part("prior"), part("data"))
     assert unsound.also(part("prior", True)) == unsound
 
@@ -294,17 +294,17 @@ def test_moments_are_missing_element_by_element():
     assert blank.loc["w"].tolist() == [False, False, False]
     assert summary[["median", "5%", "95%", "r_hat"]].notna().all(axis=None)
     assert summary.attrs["notes"] == [
-        "v[b], v[e]: its posterior mean does not exist; read its median",
-        "v[c]: its posterior variance is infinite; read its median",
+        "v[b], v[e]: its posterior mean does not exist; use its median",
+        "v[c]: its posterior variance is infinite; use its median",
     ]
     all_of_it = summarize(found, [MissingMoment("v", True, "why", np.ones(5, bool))])
-    assert all_of_it.attrs["notes"] == ["v: why; read its median"]
+    assert all_of_it.attrs["notes"] == ["v: why; use its median"]
     many = summarize(found, [MissingMoment("v", True, "why", np.arange(5) < 4)])
-    assert many.attrs["notes"] == ["v[a], v[b], v[c] and 1 more: why; read its median"]
+    assert many.attrs["notes"] == ["v[a], v[b], v[c] and 1 more: why; use its median"]
 
 
 def test_one_plant_of_few_months_blanks_its_own_moments():
-    """Seven plants of eight months and one of four: the seven keep mean and sd."""
+    """One plant has four months and seven have eight; the seven keep mean and sd."""
     rows = pd.DataFrame(table([*"abcdefgh"], 8).cells)
     short = rows[~((rows["plant"] == "c") & (rows.groupby("plant").cumcount() >= 4))]
     fit = synthetic_fit("multilevel_normal", from_frame(short))

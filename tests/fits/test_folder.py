@@ -119,7 +119,7 @@ def without(group, *variables):
 
 
 def instead(content):
-    """Return a function that gives the file other bytes, or removes it if these are None."""
+    """Return a function that writes other bytes to the file, or removes it if they are None."""
 
     def change(whole, folder):
         shutil.copytree(whole, folder)

@@ -37,7 +37,7 @@ def test_the_groups_carry_the_users_labels(lecture_fits):
 
 
 def trial_groups(own_program):
-    """The groups of a user program with invented draws."""
+    """Return the groups of a user program with invented draws."""
     program = own_program("trial", TRIAL, DECLARATION)
     whole, _ = program.fill(program.read(visits()), program.resolve_priors())
     rng, shape = np.random.default_rng(1), (2, 3)

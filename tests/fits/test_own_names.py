@@ -95,7 +95,7 @@ def own(tmp_path_factory):
 
 
 def table(first):
-    """A table and its declaration, with column names from `NAMES[first]` on."""
+    """Return a table and its declaration, with column names from `NAMES[first]` on."""
     group, time, value, treated, base, age = (NAMES[(first + 6 * k) % len(NAMES)] for k in range(6))
     groups, times = (
         [LABELS[(at + k) % len(LABELS)] for k in range(4)] for at in (first, first + 7)

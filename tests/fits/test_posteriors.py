@@ -26,7 +26,7 @@ def table(plants):
 
 
 def worst_deviation(fit, exact):
-    """The largest deviation of a quantile, in its Monte Carlo standard errors."""
+    """Return the largest deviation of a quantile, in its Monte Carlo standard errors."""
     names, draws = element_names(fit.posterior), stacked(fit.posterior)
     known = [names.index(name) for name in exact]
     worst = 0.0
@@ -79,9 +79,9 @@ def test_the_check_above_can_fail(long_fits):
 
 
 def log_prob(executable, data, points, folder):
-    """Log density and gradient at unconstrained points, through CmdStan's log_prob.
+    """Return log density and gradient at unconstrained points, through CmdStan's log_prob.
 
-    There is one point per run, because CmdStan 2.35.0, and so our driver, mixes up several points
+    Each run evaluates one point, because CmdStan 2.35.0, and so our driver, mixes up several points
     of one params_r.
     """
     (folder / "data.json").write_text(json.dumps(data))
@@ -103,7 +103,7 @@ def log_prob(executable, data, points, folder):
 
 
 def block(name, frame, centered):
-    """The data block of a shipped program as plain values, and its data."""
+    """Return the data block of a shipped program as plain values, and its data."""
     program = find_program(name)
     whole, _ = program.fill(program.read(frame), program.resolve_priors(), centered=centered)
     values = {k: np.asarray(v).tolist() for k, v in program.stan_values(whole).items()}

@@ -39,7 +39,7 @@ def test_a_record_comes_back_as_it_was(folder, lecture_fits):
 
 
 def edited(folder, path, value):
-    """The text of a record with one key changed; with ``...`` it is removed."""
+    """Return the text of a record with one key changed, or removed if `value` is ``...``."""
     values = json.loads((folder / "run.json").read_text())
     *sections, key = path.split(".")
     inner = values
@@ -53,10 +53,10 @@ def edited(folder, path, value):
 
 
 DAMAGES = [
-    ("format", ..., "has format None, but this pyflowers reads 2; refit the model"),
-    ("format", 1, "has format 1, but this pyflowers reads 2; refit the model"),
-    ("format", "2", "has format '2', but this pyflowers reads 2"),
-    ("format", 3, "has format 3, but this pyflowers reads 2"),
+    ("format", ..., "format None, but this version of pyflowers reads format 2; refit the model"),
+    ("format", 1, "has format 1, but this version of pyflowers reads format 2; refit the model"),
+    ("format", "2", "has format '2', but this version of pyflowers reads format 2"),
+    ("format", 3, "has format 3, but this version of pyflowers reads format 2"),
     ("program", ..., "the key program is missing; refit the model"),
     ("program", [], "program must be a"),
     ("program.name", 3, "program.name must be a string, got 3; refit the model"),
@@ -97,7 +97,7 @@ TEXTS = [
     (b"\xff\xfe\x00", NO_RECORD),
     ("[" * 100_000, NO_RECORD),
     ('{"format": ' + "1" * 5000 + "}", NO_RECORD),
-    ("[]", "has format None, but this pyflowers reads 2"),
+    ("[]", "has format None, but this version of pyflowers reads format 2"),
     ("3", "has format None"),
     ("null", "has format None"),
     ("{}", "has format None"),

@@ -134,7 +134,7 @@ def test_numbers_of_numpy_are_options_too():
 
 
 def test_thinning_keeps_each_nth_draw(executables):
-    """Of 50 iterations 8 are kept: the 1st, the 8th and so on. The record holds 50 and 7."""
+    """Of 50 iterations 8 are kept: the 1st, the 8th and so on; draws=50 and thin=7 are recorded."""
     fit = pyflowers.fit("iid_normal", frame(), seed=1, thin=7, draws=50, cmdstan="embedded")
     whole = pyflowers.fit("iid_normal", frame(), seed=1, draws=50, cmdstan="embedded")
     assert fit.num_draws == 8
@@ -497,7 +497,7 @@ def test_threads_leave_the_environment_and_the_log_as_they_were(executables, mon
 def test_a_fit_shows_itself_in_short(lecture_fits):
     fit = replace(lecture_fits["iid_normal"])
     begin = "<pyflowers.Fit of iid_normal: 4 chains × 1000 draws of mu, sigma2; "
-    assert repr(fit) == f"{begin}seed 1>"  # diagnostics are not computed for it
+    assert repr(fit) == f"{begin}seed 1>"  # repr does not compute the diagnostics
     assert fit.diagnostics.passed
     assert repr(fit) == f"{begin}diagnostics passed; seed 1>"
     html = fit._repr_html_()

@@ -54,12 +54,12 @@ def svg_of(figure):
 
 
 def texts_of(figure):
-    """Every text in a figure, as drawn."""
+    """Return every text in a figure, as drawn."""
     return ["".join(node.itertext()) for node in svg_of(figure).iter() if node.tag.endswith("text")]
 
 
 def missed(fit):
-    """How many observed frequencies or points lie outside their interval, and their total."""
+    """Return the number of observed frequencies or points outside their interval, and of all."""
     output = re.search(r"(\d+) of (\d+) observed", plots.alt_text(plots.predictive(fit)))
     return int(output[1]), int(output[2])
 
@@ -262,7 +262,7 @@ def test_shrinkage_shows_the_medians_and_the_extremes(three, sixty):
 
 
 def test_draws_that_are_missing_or_infinite_are_drawn_around(tmp_path):
-    """Generated quantities may have such draws; if a figure failed, the whole run would be lost."""
+    """Generated quantities may be missing or infinite; a failed figure would lose the whole run."""
 
     def spoil(draws, stats):
         draws["mu"][0, :100] = np.nan
@@ -374,7 +374,7 @@ LONG_NAMES = ("Beet Beet Süd", "Beet Beet Nord", "Wiese hinter dem alten Gewäc
 
 
 def every_figure(fit):
-    """Every figure that a fit has, by name."""
+    """Return every figure that a fit has, by name."""
     made = {name: getattr(plots, name)(fit) for name in FIT_FIGURES}
     made["observations"] = plots.observations(fit.data)
     if fit.program.can(Capability.GROUP_MEAN):

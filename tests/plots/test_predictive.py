@@ -113,7 +113,7 @@ def test_a_failed_check_is_seen_in_its_panel():
     ],
 )
 def test_bars_of_counts_and_shares_hold_equally_many_values(values, step):
-    """Other bin widths would show shares with gaps and counts with spikes (section C)."""
+    """Other bin widths would show shares with gaps and counts with spikes."""
     check = PredictiveCheck("x", "x", 0.5, 0.0, float(values[0]), values.astype(float))
     _, (ax,) = panels(1, 1, 1.5, plots.LIGHT)
     statistic_panel(ax, check, plots.LIGHT)

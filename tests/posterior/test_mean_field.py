@@ -145,7 +145,7 @@ def random_problem(rng, num=None):
 
 
 def random_batch(rng, num_sets):
-    """Statistics of `num_sets` data sets and a prior for each."""
+    """Return statistics of `num_sets` data sets and a prior for each."""
     unit = 10 ** rng.uniform(-5, 5, num_sets)
     num = rng.integers(1, 200, num_sets).astype(float)
     ss = np.where(num > 1, unit**2 * rng.chisquare(np.maximum(num - 1, 1)), 0.0)
@@ -160,7 +160,7 @@ def random_batch(rng, num_sets):
 
 
 def mpmath_fixed_points(x, prior):
-    """All positive roots of the fixed point's cubic, to 50 digits, as (mu_n, tau_n, sigma_n)."""
+    """Return all positive roots of the fixed point's cubic to 50 digits: (mu_n, tau_n, sigma_n)."""
     with mp.workdps(50):
         data = [mp.mpf(float(v)) for v in x]
         n, mean = len(data), mp.fsum(data) / len(data)
@@ -202,7 +202,7 @@ def check_fixed_point(fit):
 
 
 def check_degrees_of_freedom(fit):
-    """They are nu0 + n: the prior on theta does not depend on sigma2, so theta adds none."""
+    """Check that there are nu0 + n: theta adds none, as its prior does not depend on sigma2."""
     assert fit(LECTURE, NormalPrior(nu0=3.0))["sigma2"].dof == 15
 
 
@@ -422,7 +422,7 @@ def statistics(groups):
 
 
 def mean_inverse(factor, p=None):
-    """E[1/v] of a scaled inverse chi-square by numerical integration of SciPy's density."""
+    """Return E[1/v] of a scaled inverse chi-square by numerical integration of SciPy's density."""
     dof, scale = ((f if p is None else f[p]) for f in (factor.dof, factor.scale))
     density = stats.invgamma(dof / 2, scale=dof * scale**2 / 2).pdf
     centre = np.log(scale**2)
@@ -435,7 +435,7 @@ def mean_inverse(factor, p=None):
 
 
 def expectation_normal(h, mean, sd):
-    """E[h(x)] for normal x by Gauss-Hermite, which is exact for the quadratics that occur."""
+    """Return E[h(x)] for normal x by Gauss-Hermite, which is exact for the quadratics used here."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(5)
     return sum(w * h(mean + sd * z) for z, w in zip(nodes, weights, strict=True)) / np.sqrt(
         2 * np.pi
@@ -443,7 +443,7 @@ def expectation_normal(h, mean, sd):
 
 
 def log_targets(groups, prior, q):
-    """E[log p], from the raw data, as a function of each mean and of the log of each variance."""
+    """Yield E[log p], from the raw data, as a function of each mean and of each log variance."""
     inverse, mu, mu_sd = mean_inverse(q["sigma2"]), q.mean("mu"), q.sd("mu")
     m, s = q.mean("mu_plant"), q.sd("mu_plant")
 
@@ -489,7 +489,7 @@ def log_targets(groups, prior, q):
 
 
 def check_factors_on_a_grid(fit):
-    """Each factor's density equals exp E[log p], normalised numerically, to 1e-6 of the peak."""
+    """Check that each factor's density is exp E[log p], normalised, to 1e-6 of the peak."""
     for groups, prior in MULTILEVEL_CASES:
         q = fit(statistics(groups), prior)
         for name, p, target in log_targets(groups, prior, q):

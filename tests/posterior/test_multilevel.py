@@ -42,14 +42,14 @@ def fit_poisson_model(groups, prior):
 
 
 def log_inverse_chi_square(w, nu, scale):
-    """Log density of w = log v for a scaled inverse chi-square v, or for a flat density of v."""
+    """Return the log density of w = log v; v is scaled inverse chi-square or has a flat density."""
     if nu <= 0:
         return w
     return stats.invgamma.logpdf(np.exp(w), nu / 2, scale=nu * scale**2 / 2) + w
 
 
 def normal_likelihood(y, prior, x):
-    """Log p(y | mu_plant = x), by a dense sum over log sigma2_plant."""
+    """Return log p(y | mu_plant = x), by a dense sum over log sigma2_plant."""
     w = np.linspace(-12, 60, 1500)
     squares = ((y[:, None] - x) ** 2).sum(axis=0)
     terms = (
@@ -66,13 +66,13 @@ def poisson_likelihood(y, prior, x):
 
 
 def sinh_grid(scale, reach, num):
-    """Points scale (1 + sinh t), t even within ±reach, and their weights scale cosh(t) dt."""
+    """Return points scale (1 + sinh t), with t even within ±reach, and weights scale cosh(t) dt."""
     t = np.linspace(-reach, reach, num)
     return scale * (1 + np.sinh(t)), scale * np.cosh(t) * (t[1] - t[0])
 
 
 def brute_force(groups, prior, likelihood, x_scale):
-    """Posterior of (mu, log sigma2) and of each plant's x, on plain grids without adaptation."""
+    """Return the posterior of (mu, log sigma2) and of each plant's x, on grids without adapting."""
     mu, mu_weight = sinh_grid(x_scale, 6, 241)
     x, x_weight = sinh_grid(x_scale, 9, 1201)
     u = np.linspace(-4.5, 24, 150)
@@ -102,7 +102,7 @@ def brute_force(groups, prior, likelihood, x_scale):
 
 
 def quantiles_of(grid, mass, p):
-    """Quantiles from the masses of a trapezoidal grid, which a spline integrates."""
+    """Return quantiles from the masses of a trapezoidal grid, which a spline integrates."""
     index = np.arange(mass.size)
     cdf = interpolate.CubicSpline(index, mass).antiderivative()
     at = np.linspace(0, index[-1], 40 * mass.size)
@@ -162,7 +162,7 @@ def test_negative_control_jacobian_of_sigma2(monkeypatch):
 
 
 def gibbs(y, prior, num_chains, num_iter, rng):
-    """The conjugate Gibbs sampler of BDA3 section 11.6, with many parallel chains."""
+    """Run the conjugate Gibbs sampler of BDA3 section 11.6, with many parallel chains."""
     mean, ss, num = y.mean(axis=1), ((y - y.mean(axis=1, keepdims=True)) ** 2).sum(1), y.shape[1]
     mu, sigma2 = np.full(num_chains, y.mean()), np.full(num_chains, 5.0)
     plant_var = np.tile(ss / num + 1, (num_chains, 1))
@@ -334,7 +334,7 @@ def test_hyperparameters_jointly():
 
 
 def ranks_of_rates(draws, groups):
-    """The distribution function of log mu_plant given mu and sigma2 at each (draw, plant)."""
+    """Return each draw's and plant's distribution function of log mu_plant given mu and sigma2."""
     x = np.linspace(-15, 6, 2001)
     result = []
     for p, y in enumerate(groups):
@@ -526,7 +526,7 @@ def test_many_plants_cover_the_truth():
 
 
 def test_many_plants_against_few_scouts(monkeypatch):
-    """Draws have the same distribution if the region is found from all plants or from some."""
+    """Draws have the same distribution whether all plants or only some locate the region."""
     totals, counts = simulated(400, 3)
     some = PoissonSampler(totals, counts)
     monkeypatch.setattr("pyflowers.posterior.hyper._SCOUTS", 10_000)
@@ -576,7 +576,7 @@ ERRORS = [
     (lambda: exact_multilevel_poisson([1, -2], [1, 1]), DataError, r"y\[1\] is -2.0"),
     (lambda: exact_multilevel_poisson([1, np.nan], [1, 1]), DataError, r"y\[1\] is nan"),
     (lambda: exact_multilevel_poisson([], []), DataError, "y is empty"),
-    (lambda: exact_multilevel_poisson([1, 2], [1]), DataError, "give one per value"),
+    (lambda: exact_multilevel_poisson([1, 2], [1]), DataError, "one label per value"),
     (lambda: fit_poisson_model(LECTURE, DEFAULT).mean("sigma2_plant"), ConfigError,
      "no parameter 'sigma2_plant'; it has mu, sigma2, mu_plant"),
     (lambda: fit_poisson_model(LECTURE, DEFAULT).quantile("mu", 2), ConfigError, "p is 2"),

@@ -28,7 +28,7 @@ CASES = [
 
 
 def log_joint(x, prior, theta, u):
-    """Log p(x, theta, log sigma2), term by term from the raw data."""
+    """Return log p(x, theta, log sigma2), term by term from the raw data."""
     v, half = math.exp(u), prior.nu0 / 2
     value = -0.5 * sum((one - theta) ** 2 for one in x.tolist()) / v
     value -= 0.5 * len(x) * (math.log(2 * math.pi) + u)
@@ -39,7 +39,7 @@ def log_joint(x, prior, theta, u):
 
 
 def mpmath_moments(x, prior):
-    """Evidence and moments by tanh-sinh over log sigma2, with theta integrated in closed form.
+    """Return evidence and moments by tanh-sinh over log sigma2; theta is integrated in closed form.
 
     The algebra differs from the package's: the conditional normal of theta comes from completing
     the square with the raw data.

@@ -24,14 +24,14 @@ LOG_2PI = np.log(2 * np.longdouble(np.pi))
 
 
 def integrate(f, edges):
-    """∫ f over the panels between the edges."""
+    """Return ∫ f over the panels between the edges."""
     low, high = edges[:-1, None], edges[1:, None]
     nodes = 0.5 * (low + high) + 0.5 * (high - low) * NODES
     return (f(nodes) @ WEIGHTS * 0.5 * (high - low)[:, 0]).sum()
 
 
 def reach(fall, scale, sign):
-    """The distance from the mode at which the integrand has fallen by e^-50."""
+    """Return the distance from the mode at which the integrand has fallen by e^-50."""
     with np.errstate(over="ignore"):
         distance = scale
         while fall(sign * distance) < 50:
@@ -40,7 +40,7 @@ def reach(fall, scale, sign):
 
 
 def poisson_reference(num, total, mu, u):
-    """Log I without log y!, integrated from the mode outwards."""
+    """Return log I without log y!, integrated from the mode outwards."""
     num, c = np.longdouble(num), np.exp(-np.longdouble(u))
     x = np.longdouble(np.log((total + 0.5) / float(num)))
     for _ in range(300):
@@ -85,7 +85,7 @@ def test_poisson_keeps_its_digits_where_counts_are_large():
 
 
 def normal_reference(num, mean, ss, nu, scale, mu, u):
-    """Log I by the trapezoidal rule on 200,001 points of log sigma2_plant."""
+    """Return log I by the trapezoidal rule on 200,001 points of log sigma2_plant."""
     known, dof = np.longdouble(ss + nu * scale**2), num + nu
     middle, top = np.log(float(known) / dof), np.log(float(known) + num * (mu - mean) ** 2)
     w = np.linspace(
@@ -161,7 +161,7 @@ LARGEST_DISTANCE = 2.6
 
 
 def distance(x, log_density):
-    """Kolmogorov's distance between draws and a density, times sqrt(N)."""
+    """Return Kolmogorov's distance between draws and a density, times sqrt(N)."""
     edges = np.linspace(x.min() - 0.1 * np.ptp(x), x.max() + 0.1 * np.ptp(x), 40_001)
     log_f = log_density(edges)
     f = np.exp(log_f - log_f.max())

@@ -132,7 +132,7 @@ ERRORS = [
     (lambda: SufficientStatistics.from_array([1e160, 1]), r"x\[0\] is 1e\+160.*rescale"),
     (lambda: SufficientStatistics.from_array([1e-160, 0]), "must be 0 or at least 1e-301"),
     (lambda: SufficientStatistics.from_groups([1.0, np.nan], "ab"), r"y\[1\] is nan"),
-    (lambda: SufficientStatistics.from_groups([1.0], "ab"), "give one per value"),
+    (lambda: SufficientStatistics.from_groups([1.0], "ab"), "give one label per value"),
     (lambda: SufficientStatistics(2.5, 0, 1), "num is 2.5, but must be a whole number"),
     (lambda: SufficientStatistics([1, -1], 0, 0), r"num\[1\] is -1"),
     (lambda: SufficientStatistics(3, np.nan, 1), "mean is nan"),

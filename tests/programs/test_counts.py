@@ -10,14 +10,14 @@ RATES = np.array([0.0, 0.3, 4.0, 49.9, 51.0, 3e18])
 
 
 def chi_square(counts, rate):
-    """P-value of Pearson's test of counts against their distribution, with at most 20 bins."""
+    """Return Pearson's p-value of counts under their distribution, with at most 20 bins."""
     edges = np.unique(poisson(rate).ppf(np.linspace(0.05, 0.95, 19)))
     expected = np.diff(poisson(rate).cdf(edges), prepend=0, append=1) * counts.size
     found = np.bincount(np.searchsorted(edges, counts.ravel()), minlength=expected.size)
     return chi2.sf(((found - expected) ** 2 / expected).sum(), expected.size - 1)
 
 
-@pytest.mark.parametrize("rows", [1000, 100])  # from tabulated probabilities, and one by one
+@pytest.mark.parametrize("rows", [1000, 100])  # tabulated probabilities; draws one by one
 def test_counts_are_poisson_and_independent(rows):
     rates = np.stack([RATES, RATES])[None]
     found = draw_counts(rates, np.repeat(np.arange(6), rows), np.random.default_rng(1))
@@ -28,7 +28,7 @@ def test_counts_are_poisson_and_independent(rows):
     for g in range(1, 5):
         of_it = by_group[:, g]
         assert chi_square(of_it, RATES[g]) > 1e-3
-        # Negative control: another rate.
+        # Negative control: a different rate is rejected.
         assert chi_square(of_it, 1.5 * RATES[g] + 0.1) < 1e-3
         for row in of_it:
             assert abs(np.corrcoef(row[1:], row[:-1])[0, 1]) < 4 / np.sqrt(rows)

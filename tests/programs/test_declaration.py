@@ -121,7 +121,7 @@ WRONG = [
     ("[data]\ns = { value = 1 }\n[priors]\ns = 2", "s is both data and a prior; declare it once"),
     ("[data", "not valid TOML: "),
     ("x = " + "[" * 5000, "not valid TOML: "),
-    # Not part of the program
+    # Names that the program does not declare
     ("[data]\nz = { column = 'a' }", "[data] names z, which the program does not declare in its"),
     ("[priors]\nz = 1", "[priors] names z, which the program does not declare in its data block"),
     ("[dims]\nz = ['a']", "[dims] names z, which the program does not declare"),
@@ -175,7 +175,7 @@ INFERRED = [
     # An integer array with bounds 1 and a size is an index of labels, and the size is the number of
     # labels.
     (INDEX, ["y", "plot"], {}, {"N": ROWS, "P": Size(size="plot"), "plot": PLOT, "y": Y}),
-    # If its upper bound is not a size, it is a column of numbers.
+    # If the upper bound is not a size, the array is a column of numbers.
     (
         "int N; array[N] int<lower=1, upper=5> stars;",
         ["stars"],
@@ -189,7 +189,7 @@ INFERRED = [
         {},
         {"N": ROWS, "y": Y, "prior_only": Value(value=0)},
     ),
-    # A column with a scalar's name does not fill it.
+    # A column with a scalar's name does not fill the scalar.
     ("int N; vector[N] y;", ["y", "N"], {}, {"N": ROWS, "y": Y}),
     # What is declared is not inferred.
     (

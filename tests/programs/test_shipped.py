@@ -25,7 +25,7 @@ def table(rows):
 
 
 def filled(name, rows, priors=None):
-    """The whole data block of a shipped program, and the notes on it."""
+    """Return the whole data block of a shipped program, and the notes on it."""
     program = find_program(name)
     return program.fill(program.read(table(rows)), program.resolve_priors(priors))
 

@@ -102,11 +102,14 @@ def example(request, executables, tmp_path_factory):
 
 
 ABOUT = {
-    "pumps": ("failures by pump", "10 observations in 10 groups (pump), between 1 and 22"),
-    "seeds": ("germinated by plate", "21 observations in 21 groups (plate), between"),
+    "pumps": (
+        "failures by pump",
+        "10 observations in 10 groups (pump), with values between 1 and 22",
+    ),
+    "seeds": ("germinated by plate", "21 observations in 21 groups (plate), with values between"),
     "rats": (
         "weight by rat and age",
-        "150 observations in 30 groups (rat) at 5 times (age), between",
+        "150 observations in 30 groups (rat) at 5 times (age), with values between",
     ),
     "epil": ("seizures by patient and visit", "236 observations in 59 groups (patient) at 4 times"),
 }
@@ -227,7 +230,7 @@ def test_own_and_shipped_programs_of_one_table(folder, lecture_fits):
     own = pyflowers.fit(folder / "rate.stan", flowers_csv(), **HOW)
     page = report(own, lecture_fits["multilevel_poisson"], lecture_fits["iid_normal"])
     answer = page.output("answer")
-    expected = "How many flowers per month are to be expected for each plant, and which model"
+    expected = "How many flowers per month can be expected for each plant, and which model"
     assert expected in answer
     assert "multilevel_poisson predicts new observations best" in answer
     assert re.search(r"that of rate is lower by [\d.]+ \(90% interval", answer)
@@ -256,7 +259,9 @@ def test_data_without_groups_or_times(folder):
     page = report(pyflowers.fit(folder / "spread.stan", frame, **HOW))
     assert text_of(page.nodes("h1")[0]) == "y"
     assert "What do the data say about y?" in page.output("answer")
-    assert "6 observations, between 1 and 5.5, on average 3.00." in page.output("data")
+    assert "6 observations, with values between 1 and 5.5 and an average of 3.00." in page.output(
+        "data"
+    )
     assert "mu: " in page.output("answer")
     assert len(page.alts) == 3  # no figures of the data, or of capabilities that the program lacks
 
@@ -268,9 +273,8 @@ def test_groups_without_times(folder):
     (folder / "beds.toml").write_text(OF_FLOWERS.replace('time = "month"\n', ""))
     fit = pyflowers.fit(folder / "beds.stan", frame, group="bed", **HOW)
     page = report(fit)
-    assert "4 observations in 2 groups (bed), between 2 and 5, on average 3.50." in page.output(
-        "data"
-    )
+    said = "4 observations in 2 groups (bed), with values between 2 and 5 and an average of 3.50."
+    assert said in page.output("data")
     assert "missing" not in page.output("data")
     assert "What do the data say about flowers by bed?" in page.output("answer")
     one = pyflowers.fit(folder / "beds.stan", frame[:3], group="bed", **HOW)
@@ -288,7 +292,9 @@ def test_plain_json(folder, tmp_path):
     for name in ("mu", "sigma"):
         median = format_cell("", fit.summary().loc[name, "median"])
         assert f"{name}: {median} (90% interval" in answer
-    assert "5 observations, between 1 and 4, on average 2.40." in page.output("data")
+    assert "5 observations, with values between 1 and 4 and an average of 2.40." in page.output(
+        "data"
+    )
     assert "--data data.json" in page.output("provenance")
 
 
@@ -321,7 +327,7 @@ print(seen)
 
 
 def test_the_report_only_reads(lecture_fits, tmp_path):
-    """It starts no program, does not build CmdStan, opens no connection and leaves no file.
+    """A report starts no program, does not build CmdStan, opens no connection and leaves no file.
 
     Its forks, which draw the figures, do not count as programs.
     """

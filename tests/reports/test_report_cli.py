@@ -26,7 +26,7 @@ def sections(path):
 
 
 def command_of(html):
-    """The command on the page that reproduces the report."""
+    """Return the command on the page that reproduces the report."""
     (command,) = re.findall(r'aria-label="Command">(.*?)</pre>', html, re.DOTALL)
     return unescape(re.sub(r"<[^>]*>", "", command))
 
@@ -115,7 +115,7 @@ def test_the_command_names_a_chosen_parametrisation_and_initial_values(lecture_f
         (["--prior", "mu_std=1"], "prior mu_std: none of iid_normal, multilevel_normal"),
         (["--model", "iid_norml"], "no program is named 'iid_norml'; did you mean iid_normal"),
         (["--chains", "0"], "sampler.chains must be at least 1, got 0"),
-        (["{run}", "{run}"], "report: two fits are of iid_normal"),
+        (["{run}", "{run}"], "report: two fits have the name iid_normal"),
     ],
 )
 def test_wrong_usage_is_one_sentence(lecture_fits, tmp_path, words, message):
@@ -135,7 +135,7 @@ def test_a_calibration_goes_from_its_folder_into_the_report(lecture_fits, tmp_pa
     out = tmp_path / "r.html"
     run("report", folder, "--calibration", tmp_path / "sbc", "--out", out)
     html = out.read_text(encoding="utf-8")
-    assert "is calibrated: over 20 data sets all 3 quantities stay inside the 99.99% band" in html
+    assert "is calibrated: over 20 data sets, all 3 quantities stay inside the 99.99% band" in html
     assert "--calibration sbc" in command_of(html)
     with pytest.raises(ConfigError, match=r"holds no finished calibration .*; name a folder"):
         run("report", folder, "--calibration", tmp_path / "run", "--out", out)

@@ -11,7 +11,7 @@ from pyflowers.samplers import MALA, Gamma, LinearRegression, Mass
 
 
 class Gaussian:
-    """N(μ, Σ)."""
+    """The normal target N(μ, Σ)."""
 
     def __init__(self, mean, covariance):
         self.mean, self.covariance = np.array(mean), np.array(covariance)
@@ -31,7 +31,7 @@ class Gaussian:
 
 
 class LogGamma(Gamma):
-    """y = log x for gamma coordinates x: skewed, and on the whole line, as Stan would sample it."""
+    """The target y = log x for gamma x, skewed and on the whole line, as Stan would sample it."""
 
     def __init__(self, shape, rate):
         super().__init__(shape, rate)
@@ -58,8 +58,8 @@ LINE = LinearRegression(_X, -1 + 2 * _X + 0.5 * np.random.default_rng(5).standar
 
 MAX_TESTS = 50
 FALSE_ALARM_RATE = 1e-5 / MAX_TESTS
-"""The rate for each exactness test; there are at most `MAX_TESTS` in this folder. Together they
-raise a false alarm once in 100,000 runs with fresh seeds."""
+"""The false-alarm rate of each exactness test. There are at most `MAX_TESTS` in this folder;
+together they raise a false alarm once in 100,000 runs with fresh seeds."""
 
 
 def is_exact(kernel, target, seed=1, alarms=FALSE_ALARM_RATE, num_chains=10_000, num_steps=20):

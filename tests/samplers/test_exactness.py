@@ -45,7 +45,7 @@ WALK = GaussianStep(1.5)
 
 
 class Autoregressive:
-    """x′ = ρ x + √(1 − ρ²) scale · z, reversible for N(0, scale² I): Cotter et al. (2013)."""
+    """Propose ρ x + √(1 − ρ²) scale · z, reversible for N(0, scale² I): Cotter et al. (2013)."""
 
     rho, scale = 0.8, 2.0
 
@@ -82,7 +82,7 @@ CASES: dict[str, tuple[Any, Any]] = {
 
 
 class AlwaysAccept(Metropolis):
-    """No accept step."""
+    """Metropolis without the accept step."""
 
     def __call__(self, rng, state):
         x = self.proposal.propose(rng, state.position)
@@ -100,35 +100,35 @@ class StaleLogDensity(Metropolis):
 
 
 class ForgottenRatio(MultiplicativeStep):
-    """Treated as symmetric: the Jacobian x′/x is left out."""
+    """The proposal is treated as symmetric: the Jacobian x′/x is left out."""
 
     def log_ratio(self, x, proposed):
         return 0 * super().log_ratio(x, proposed)
 
 
 class ReversedRatio(MultiplicativeStep):
-    """q(x′ | x) / q(x | x′), upside down."""
+    """The proposal's ratio is upside down: q(x′ | x) / q(x | x′)."""
 
     def log_ratio(self, x, proposed):
         return -super().log_ratio(x, proposed)
 
 
 class InvertedMomentum(Mass):
-    """p ~ N(0, M⁻¹)."""
+    """The momentum is drawn from N(0, M⁻¹) instead of N(0, M)."""
 
     def sample(self, rng, shape):
         return Mass(1 / self.matrix).sample(rng, shape)
 
 
 class InvertedVelocity(Mass):
-    """v = M p."""
+    """The velocity is M p instead of M⁻¹ p."""
 
     def velocity(self, momentum):
         return momentum * self.matrix
 
 
 class TransposedFactor(Mass):
-    """p = Lᵀ z."""
+    """The momentum is Lᵀ z instead of L z."""
 
     def sample(self, rng, shape):
         return rng.standard_normal(shape) @ self._root
@@ -142,28 +142,28 @@ class NegativeKineticEnergy(Mass):
 
 
 class FrozenMomentum(Mass):
-    """The momentum is not drawn anew."""
+    """The momentum is constant instead of drawn anew."""
 
     def sample(self, rng, shape):
         return np.ones(shape)
 
 
 class MomentumLeftOut(Mass):
-    """The kinetic energy is missing from the ratio."""
+    """The kinetic energy is missing from the acceptance ratio."""
 
     def kinetic_energy(self, momentum):
         return np.zeros(len(momentum))
 
 
 class Uncorrected(MALA):
-    """Accepts by π(x′)/π(x), as if Langevin's proposal were symmetric."""
+    """MALA that accepts by π(x′)/π(x), as if Langevin's proposal were symmetric."""
 
     def _log_proposal(self, to, given):
         return np.zeros(len(to.position))
 
 
 class WronglyCorrected(MALA):
-    """The proposal's ratio upside down."""
+    """MALA whose proposal ratio is upside down."""
 
     def _log_proposal(self, to, given):
         return -super()._log_proposal(to, given)

@@ -39,7 +39,7 @@ MATRIX = np.array([[2.0, 0.9], [0.9, 1.0]])
 
 
 def leapfrog_with_a_full_kick(target, mass, point, step_size):
-    """A full kick instead of half a kick."""
+    """Make a full kick instead of half a kick."""
     kicked = point.momentum + 0.5 * step_size * point.gradient
     return leapfrog(target, mass, point._replace(momentum=kicked), step_size)
 
@@ -62,7 +62,7 @@ def energy_error(point):
 
 
 def has_order(integrator, order):
-    """Whether the slopes of log error at time 1 on log step size equal the order, ± 0.1."""
+    """Return whether both slopes of log error at time 1 on log step size are the order ± 0.1."""
     num_steps = 2 ** np.arange(6, 11)
     ends = [
         trajectory(integrator, SKEWED, SKEWED_MASS, BEGIN, 1 / steps, int(steps))[-1]
@@ -133,7 +133,7 @@ def test_euler_gains_energy_by_its_factor():
     ("integrator", "error"), [(euler, np.inf), (modified_euler, 0.3), (leapfrog, 0.05)]
 )
 def test_energy_over_a_long_path(integrator, error):
-    """Euler's error grows beyond every bound; those of the other two oscillate without a drift."""
+    """Euler's error grows beyond every bound; the other two errors oscillate without drift."""
     begin = phase_point(OSCILLATOR, [[1.0]], [[1.0]])
     path = trajectory(integrator, OSCILLATOR, UNIT, begin, 0.3, 5_000)
     energy = np.array([hamiltonian(UNIT, point)[0] for point in path])
@@ -202,7 +202,7 @@ def test_one_step_is_mala(num_steps, mala, same):
 
 
 def test_malas_first_proposal_has_the_drift_and_the_variance():
-    """Tiny steps are all accepted, so that moves show the proposal."""
+    """All tiny steps are accepted, so the moves have the distribution of the proposal."""
     step_size = 1e-6
     start = np.tile([0.5, -1.0], (200_000, 1))
     kernel = MALA(SKEWED, step_size)

@@ -39,7 +39,7 @@ def test_accept_the_better_and_reject_the_impossible():
 
 
 def test_acceptance_rate_against_quadrature():
-    """E min(1, π(x′)/π(x)) for a uniform step on N(0, 1)."""
+    """The exact rate is E min(1, π(x′)/π(x)), here for a uniform step on N(0, 1)."""
 
     def moved(step, x):
         return np.exp(-(x**2) / 2) * min(1.0, np.exp((x**2 - (x + step) ** 2) / 2))

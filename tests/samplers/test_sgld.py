@@ -42,7 +42,7 @@ def test_stationary_variance(step_size):
 
 
 def test_handouts_noise_makes_draws_too_narrow():
-    """Its variance converges to ε σ² / (1 − ε/(4σ²)), a factor of √ε in width."""
+    """Their variance converges to ε σ² / (1 − ε/(4σ²)): they are too narrow by a factor of √ε."""
     kernel = SGLD(NORMAL, 0.1, noise_sd=handout_noise_sd)
     assert variance_error(kernel, 0.1 * 2 / (1 - 0.1 / 8)) < 5
 

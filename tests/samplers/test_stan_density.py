@@ -76,7 +76,7 @@ def mine(tmp_path_factory):
 
 
 def shipped(name, **choices):
-    """The file of a shipped program and the data block of its example, for StanDensity."""
+    """Return the file of a shipped program and the data block of its example, for StanDensity."""
     program = find_program(name)
     data, _ = program.fill(program.read(), program.resolve_priors(), **choices)
     return program.path, program.stan_values(data)

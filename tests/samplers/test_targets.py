@@ -127,7 +127,7 @@ def test_gamma_is_impossible_outside_its_support():
 
 @pytest.mark.parametrize(("flat_in", "lost"), [("log_sigma", 2), ("sigma", 3)])
 def test_regression_is_the_factored_posterior(flat_in, lost):
-    """It is p(σ² | y) p(α, β | σ, y), with the Jacobian of log σ, up to one constant."""
+    """The density is p(σ² | y) p(α, β | σ, y), with the Jacobian of log σ, up to one constant."""
     target = LinearRegression(LINE.x, LINE.y, flat_in)
     theta = target.sample(np.random.default_rng(1), 30)
     nu, scale = target.degrees_of_freedom, target.residual_variance

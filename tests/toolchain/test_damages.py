@@ -71,8 +71,8 @@ def text(what):
 
 HEADER = "include/stan/model/model_header.hpp"
 PCH = "build/default/precompiled/stan/model/model_header.hpp.gch"
-# The small folder below is for tests of what is detected. Each rebuild takes minutes, so here one
-# damage stands for each way in which a part is found and rebuilt.
+# Detection is tested with the small folder below. Each rebuild takes minutes, so these lists have
+# one kind of damage for each way in which a part is found and rebuilt.
 STAN = [
     ("stanc", unrunnable),
     ("lib/libtbb.so.2", dangling),

@@ -48,12 +48,12 @@ def run(driver_program: Program, tmp_path: Path) -> Callable[..., subprocess.Com
 
 
 def draws(file: Path) -> list[str]:
-    """The lines of a CSV file that are not comments: its header and its draws."""
+    """Return the lines of a CSV file that are not comments: its header and its draws."""
     return [line for line in file.read_text().splitlines() if not line.startswith("#")]
 
 
 def settings(file: Path) -> dict[str, str]:
-    """The `name = value` comments of a CSV file."""
+    """Return the `name = value` comments of a CSV file."""
     comments = [line[1:] for line in file.read_text().splitlines() if " = " in line]
     return {name.strip(): value for name, value in (line.split(" = ", 1) for line in comments)}
 

@@ -1,6 +1,6 @@
 """The sdist and the wheel, installed outside the checkout, run the README's quick start.
 
-Slow: each fresh environment takes its packages from the package index.
+The tests are slow, because each fresh environment takes its packages from the package index.
 """
 
 import os

@@ -42,7 +42,7 @@ print(json.dumps({"groups": sorted(tree.children), "best": compared.index[0],
 
 
 def newer_python():
-    """An installed Python that can run ArviZ 1."""
+    """Return an installed Python that can run ArviZ 1."""
     names = [f"python3.{minor}" for minor in (14, 13, 12)]
     found = [path for name in names if (path := shutil.which(name))]
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"

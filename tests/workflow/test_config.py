@@ -1,4 +1,4 @@
-"""An experiment as a file: its contents, errors in it, and reading it back."""
+"""Files of experiments: their contents, errors in them, and reading them back."""
 
 from pathlib import Path
 

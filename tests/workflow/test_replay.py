@@ -86,7 +86,7 @@ def test_another_seed_is_statistically_equal_and_a_wrong_posterior_is_not(lectur
 
 
 def largest_differences(rng, num, correlation):
-    """The largest difference between two runs of one posterior, for `num` pairs of runs.
+    """Return the largest difference between two runs of one posterior, for `num` pairs of runs.
 
     Each run has four chains of 1,000 draws of five quantities, which are autoregressive of order
     one. Three quantiles of each give 15 differences per pair.
@@ -117,7 +117,7 @@ def test_two_runs_of_one_posterior_differ_by_chance_as_rarely_as_is_claimed(corr
 
 
 def test_the_limit_grows_with_the_number_of_differences():
-    """Bonferroni: each of n differences may exceed it with probability 0.001 / n."""
+    """Bonferroni: each of n differences may exceed the limit with probability 0.001 / n."""
     for num in (30, 1000, 100_000):
         assert 2 * num * norm.sf(replay_module._limit(num)) == pytest.approx(FALSE_ALARMS)
     assert replay_module._limit(1) == 4
@@ -278,7 +278,7 @@ def test_rows_without_group_and_time_are_told_apart_by_place(own_program):
 
 
 def test_integers_of_one_distribution_are_alike():
-    """Their quantiles jump, so standard errors of quantiles would be 0."""
+    """Quantiles of integers jump, so the standard errors of quantiles would be 0."""
     rng = np.random.default_rng(5)
     limit = replay_module._limit(15)
     draws = rng.poisson(3.67, (2, 400, 4, 1000, 1)), rng.binomial(1, 0.5, (2, 400, 4, 1000, 1))

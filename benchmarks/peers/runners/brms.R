@@ -1,4 +1,4 @@
-# What the runners of brms share: rstan's compiler, and a sampler that compiles once.
+# Code shared by the runners of brms: rstan's compiler, and a sampler that compiles once.
 
 suppressPackageStartupMessages(library(brms))
 

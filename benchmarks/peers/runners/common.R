@@ -1,4 +1,4 @@
-# What every runner in R shares; common.py describes what a runner does and writes.
+# Code shared by all runners in R; common.py describes what a runner does and writes.
 
 suppressPackageStartupMessages(library(jsonlite))
 

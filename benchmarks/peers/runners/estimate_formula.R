@@ -1,4 +1,4 @@
-# The estimates of a formula's coefficients by glmmTMB, with which every posterior is compared. Not raced.
+# Estimate a formula's coefficients by glmmTMB; every posterior is compared with them. The estimates are not raced.
 
 source(file.path(Sys.getenv("RUNNERS"), "common.R"))
 suppressWarnings(suppressPackageStartupMessages(library(glmmTMB)))

@@ -47,7 +47,7 @@ PACKAGES = {
 """The other packages that users import."""
 
 METHOD_FIGURES = "method_marginals interval_forest elbo_trace coordinate_ascent comparison_figures"
-"""Functions of ``pyflowers.plots.methods``, a separate module, because it is slow to import."""
+"""Functions of ``pyflowers.plots.methods``, which is separate because it is slow to import."""
 
 _DIRECTIVES = {
     "Functions": "autofunction",
@@ -61,7 +61,7 @@ def setup(app: Sphinx) -> None:
     """Write the pages when the build starts, and prepare the docstrings and references on them."""
     app.connect("builder-inited", _write_pages)
     app.connect("missing-reference", _plain)
-    # Before numpydoc, which reads the docstring at the usual priority.
+    # This runs before numpydoc, which reads the docstring at the usual priority.
     app.connect("autodoc-process-docstring", _escape, priority=100)
 
 
@@ -105,7 +105,8 @@ def resolve(name: str) -> Any:
 def write_pages(folder: Path) -> None:
     """Write the pages and their index."""
     folder.mkdir(parents=True, exist_ok=True)
-    index = ["Python", "======", "", "Every public name, by the task that it serves.", ""]
+    intro = "This page lists every public name, by the task that it serves."
+    index = ["Python", "======", "", intro, ""]
     described: dict[int, str] = {}
     for title, names in sections().items():
         page = "section-" + title.lower().replace(" ", "-")
@@ -174,7 +175,8 @@ def _write_internals(folder: Path, described: dict[int, str]) -> None:
             else:
                 lines += _entry(_DIRECTIVES[_kind(value)], full)
         _write(folder / f"{package}.rst", "\n".join(lines))
-    index = ["Internal packages", "=" * 17, "", "For those who change pyflowers itself.", ""]
+    intro = "These packages are for those who change pyflowers itself."
+    index = ["Internal packages", "=" * 17, "", intro, ""]
     rows = [
         line
         for name in sorted(names)
@@ -203,7 +205,7 @@ def _documentation(module: ModuleType) -> list[str]:
 
 
 def _summary(value: Any) -> str:
-    """Return the first paragraph of a docstring; for a constant, which has none, its type."""
+    """Return the first paragraph of a docstring, or the type of a constant, which has none."""
     documented = inspect.ismodule(value) or inspect.isclass(value) or inspect.isfunction(value)
     text = (inspect.getdoc(value) or "") if documented else f"``{type(value).__name__}``"
     return _outside_literals(text.split("\n\n")[0].replace("\n", " "))
@@ -216,7 +218,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _plain(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
-    """Show names in docstrings and signatures that the site does not describe, without a link.
+    """Show a name in a docstring or signature without a link if the site does not describe it.
 
     Everywhere else a name without a target is a warning, hence an error.
     """
@@ -230,7 +232,7 @@ def _plain(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
 def _escape(
     _app: Sphinx, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Keep bars and single stars in formulas, and citations without a reference here, as text."""
+    """Keep as text the bars and single stars in formulas, and citations that have no reference."""
     text = "\n".join(lines)
     escaped = _outside_literals(text)
     cited = re.sub(
@@ -243,7 +245,7 @@ def _outside_literals(text: str) -> str:
     parts = re.split(r"(``.+?``|`[^`]+`)", text, flags=re.DOTALL)
     for position in range(0, len(parts), 2):
         part = parts[position].replace("|", "\\|")
-        # Stars of **emphasis** and of parameters such as **options stay.
+        # Stars of **emphasis** and of parameters such as **options are kept.
         lines = part.split("\n")
         for number, line in enumerate(lines):
             kept = re.search(r"\w\*(\W|$)", line) or re.match(r"\*+\w+( :|$|,)", line)

@@ -1,4 +1,4 @@
-"""The executable cells of a page, and running them in a separate folder.
+"""Find the executable cells of a page, and run them in a separate folder.
 
 The cells are the MyST fences ``{write-file} NAME``, ``{run-shell}``, ``{run-python}`` and
 ``{show-image} PATH``. All cells of a page share one folder, and its Python cells share one process.
@@ -69,9 +69,9 @@ def run_page(cells: Sequence[Cell], folder: Path, images: Path, home: Path) -> l
     Parameters
     ----------
     cells : sequence of Cell
-        As :func:`cells_of` returns them.
+        The cells, as :func:`cells_of` returns them.
     folder : Path
-        An empty folder, where the reader of the page would be.
+        An empty folder, which stands for the working folder of the page's reader.
     images : Path
         Where figures are written.
     home : Path
@@ -144,7 +144,7 @@ def _shell(cell: Cell, folder: Path, environment: dict[str, str]) -> str:
 
 
 def _tidied(output: str, folder: Path) -> str:
-    """Remove the build's own folder and trailing blanks from the output.
+    """Remove the path of the build's folder and trailing blanks from the output.
 
     The advice to build CmdStan is removed as well, because every fit of the site would print it.
     """
@@ -186,7 +186,7 @@ def _write_commands(folder: Path) -> None:
             if not _COMPILER.fullmatch(path.name) and not (aside / path.name).is_symlink():
                 with suppress(FileExistsError):
                     (aside / path.name).symlink_to(path)
-    with suppress(OSError):  # another page was faster
+    with suppress(OSError):  # another page has already created it
         aside.rename(folder)
 
 
@@ -212,7 +212,7 @@ class _Python:
         Raises
         ------
         CellError
-            If it raises, or draws a figure without alternative text.
+            If the cell raises, or draws a figure without alternative text.
         """
         process = self.process or self._start()
         assert process.stdin is not None
@@ -221,7 +221,7 @@ class _Python:
         process.stdin.flush()
         answer = process.stdout.readline()
         if not answer:
-            raise CellError("Python ended")
+            raise CellError("the Python process ended without an answer")
         result: dict[str, Any] = json.loads(answer)
         if result.get("error"):
             raise CellError(result["error"])

@@ -1,4 +1,4 @@
-"""The page of commands, from the click tree: commands by task, and each shared option once."""
+"""Write the page of commands from the click tree: commands by task, each shared option once."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Every command explains itself with `--help`; this page is made from the same tex
 | exit status | meaning |
 |---|---|
 | 0 | done |
-| 1 | an error, which is printed; for `doctor`: a problem was found |
+| 1 | an error, which is printed, or a problem that `doctor` has found |
 | 2 | wrong usage |
-| 3 | done, but something failed: with `fit --check`, and for `check`, `sbc`, `batch` and `replay` |
+| 3 | done, but something failed, as `fit --check`, `check`, `sbc`, `batch` or `replay` reports |
 """
 
 SHARED = {
@@ -42,7 +42,7 @@ SHARED = {
 """The options that several commands share, by section; no links lead to the first section."""
 
 Row = tuple[str, str]
-"""How an option is written, and its help."""
+"""An option as it is written, and its help."""
 
 _CODE = re.compile(r'("[^"]+"|(?<![^\s(])--?[a-z][a-z-]*)')
 

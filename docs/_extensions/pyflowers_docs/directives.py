@@ -1,4 +1,4 @@
-"""The cells as Sphinx shows them: the input, then the output."""
+"""Show the cells of a page with Sphinx: the input, then the output."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Cell(SphinxDirective):
 
 
 class WriteFile(Cell):
-    """A file that the reader writes; its name stands above it."""
+    """A file that the reader writes, shown with its name above it."""
 
     option_spec: ClassVar[dict[str, Any]] = {}
 
@@ -139,5 +139,5 @@ class ShowImage(Cell):
     }
 
     def run(self) -> list[nodes.Node]:
-        """Show it."""
+        """Show the image."""
         return self.shown(self.output())

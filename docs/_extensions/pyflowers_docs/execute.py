@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parents[3]
 _FROM_A_CHECKOUT = "from-a-checkout: true"
-"""In a page's front matter: the page reads the folder examples/ of the repository."""
+"""Front matter of a page that reads the folder examples/ of the repository."""
 
 
 def setup(app: Sphinx) -> None:
@@ -82,7 +82,7 @@ def _run_one(path: Path, name: str, results: Path, state: str, home: Path) -> st
     except CellError as error:
         return f"{path}, {error}"
     known.write_text(json.dumps({"key": key, "outputs": outputs}), encoding="utf-8")
-    # Shown under -q as well: the pages take minutes.
+    # Written even with -q, because the pages take minutes.
     sys.stderr.write(f"ran {name}: {len(cells)} cells in {time.monotonic() - start:.0f} s\n")
     return ""
 

@@ -1,4 +1,4 @@
-"""The gallery's front page: every figure of its pages as a thumbnail that leads to its code.
+"""Fill the gallery's front page: each figure is a thumbnail that leads to its code.
 
 A cell with ``:gallery: TITLE`` adds its figure, followed by a link to the function that drew it
 (``:source:``), and ``{gallery}`` puts the thumbnails of a page in a grid.

@@ -67,10 +67,10 @@ def _dead(path: Path, parts: SplitResult, pages: dict[Path, Page]) -> Iterator[s
 
 
 def _repair_sources(site: Path) -> None:
-    """Correct the links back from the pages of source code.
+    """Correct the links that lead back from the pages of source code.
 
     viewcode assumes that all names of a module are described under one package, but some are under
-    ``pyflowers`` and the others under their own.
+    ``pyflowers`` and the others under the package that contains them.
     """
     described = {path.resolve(): Page(path) for path in (site / "reference").rglob("*.html")}
     for path in (site / "_modules").rglob("*.html"):

@@ -1,8 +1,8 @@
-"""The keys of declaration, experiment, batch and run files, from the pydantic models.
+"""Write tables of the keys of declaration, experiment, batch and run files.
 
-The tables are stored in the pages, so that they can be read on GitHub too. Each follows a comment
-that names its record, ``<!-- record-keys pyflowers.workflow.config:DataConfig -->``.
-``scripts/docs`` updates them.
+The tables are made from the pydantic models and stored in the pages, so that they can also be read
+on GitHub. Each table follows a comment that names its record, such as
+``<!-- record-keys pyflowers.workflow.config:DataConfig -->``. ``scripts/docs`` updates the tables.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _bounds(field: dict[str, Any]) -> str:
 
 
 def _meanings(record: type[BaseModel]) -> dict[str, str]:
-    """Return each key's meaning from the docstring's Attributes, also those of base records."""
+    """Return each key's meaning from the Attributes of the docstring and of base records."""
     found: dict[str, str] = {}
     for each in reversed(record.__mro__):
         doc = inspect.cleandoc(each.__doc__ or "") if issubclass(each, BaseModel) else ""

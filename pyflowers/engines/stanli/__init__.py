@@ -88,7 +88,7 @@ def ask(
         If the worker ends before it answers.
     """
     question = kind, source.text, source.sha256, values
-    # In each process, a single thread makes all calls to the interpreter.
+    # In each process, only the main thread calls the interpreter.
     is_main = threading.current_thread() is threading.main_thread()
     if worker is None and _here is not None and is_main:
         return _here(question)
@@ -163,9 +163,9 @@ def interpreted(source: Source) -> StanliProgram:
     Raises
     ------
     CompileError
-        With stanc's message, if it is not a valid program.
+        If the program is not valid; the message is stanc's.
     EngineLacksError
-        If it is valid but the interpreter cannot run it.
+        If the program is valid, but the interpreter cannot run it.
     ToolchainError
         If the interpreter is not installed.
     """
@@ -273,7 +273,7 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        If they are in none of the forms that CmdStanPy accepts, or not one for each chain.
+        If they are in none of the forms that CmdStanPy accepts, or if a list has the wrong length.
     EngineLacksError
         If only some parameters have values.
     """
@@ -286,7 +286,9 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
         return {"inits": None, "init_radius": float(found)}
     each = found if isinstance(found, list) else [found]
     if len(each) not in (1, chains):
-        raise ConfigError(f"inits: there are {len(each)} for {chains} chains; give one for each")
+        raise ConfigError(
+            f"inits: got {len(each)} entries for {chains} chains; give one for each chain"
+        )
     for values in each:
         if not isinstance(values, Mapping):
             raise ConfigError(

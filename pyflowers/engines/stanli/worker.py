@@ -19,16 +19,16 @@ from pyflowers.engines.stanli import UNAVAILABLE, Answer, ChainProgress, Questio
 from pyflowers.engines.workers import serve
 
 MOST_PROGRAMS = 64
-"""The most programs whose translation is kept."""
+"""The most programs whose translations are cached."""
 
 NEVER = 2**31 - 1
-"""A number of iterations between reports that is never reached; the times are still printed."""
+"""A number of iterations that no chain reaches: no progress is printed, but the times are."""
 
 _PROGRESS = re.compile(r"Chain \[(\d+)\] Iteration: +(\d+) / (\d+) \[ *\d+%\] +\((\w+)\)")
 
 
 class Interpreter:
-    """The interpreter, which keeps the translations of programs.
+    """The interpreter, with a cache of translated programs.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Interpreter:
             return {}, str(error) or type(error).__name__
 
     def _program(self, text: str, key: str) -> str:
-        """Return the intermediate form of a program, translated unless it is still kept."""
+        """Return the intermediate form of a program, translated unless it is in the cache."""
         import stanli
 
         if key not in self._programs:
@@ -101,7 +101,7 @@ class Interpreter:
         }
 
     def _open_density(self, mir: str, data: str, seed: int) -> dict[str, Any]:
-        """Open a log density, to which later questions to the worker refer."""
+        """Open a log density for later questions to this worker."""
         import stanli
 
         from pyflowers.engines.bridge import Bridge
@@ -116,7 +116,7 @@ class Interpreter:
 
 
 class _Lines(io.TextIOBase):
-    """A stream that turns the interpreter's progress lines into messages, and keeps the times."""
+    """A stream that turns the interpreter's progress lines into messages, and records the times."""
 
     def __init__(self, report: Callable[[ChainProgress], None] | None) -> None:
         self._report = report

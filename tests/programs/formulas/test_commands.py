@@ -92,6 +92,28 @@ def test_every_command_takes_a_formula(name, engine, frame_csv, tmp_path, capfd)
     capfd.readouterr()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_many_fits_and_other_methods_take_a_formula(name, frame_csv, tmp_path, capfd):
+    case = named(name)
+    what = (case.formula, "--family", case.family, "--data", frame_csv)
+    of_stanli = ("--engine", "stanli", "--seed", 1)
+    out = tmp_path / "compared"
+    assert run("compare", *what, *of_stanli, "--out", out) in (0, 3)
+    assert len(pd.read_csv(out / "table.csv")) > 0
+    assert run("sbc", *what, *of_stanli, "--sims", 4, "--out", tmp_path / "sbc") in (0, 3)
+    (tmp_path / "batch.toml").write_text(
+        f"models = [{json.dumps(case.formula)}]\nfamily = '{case.family}'\n"
+        f"data.file = '{frame_csv}'\n"
+        "sampler = { seed = 1, engine = 'stanli', chains = 2, warmup = 300, draws = 300 }\n"
+    )
+    assert run("batch", tmp_path / "batch.toml", "--out", tmp_path / "batch") in (0, 3)
+    capfd.readouterr()
+    batch = pyflowers.Batch(tmp_path / "batch")
+    assert not len(batch.failures)
+    assert len(batch.table("summary")) > 0
+
+
 def options_of(fit):
     return {"seed": 1, "chains": 2, "warmup": 300, "draws": 300}
 
@@ -420,7 +442,7 @@ AUXILIARY = {
 
 @pytest.mark.parametrize("family", family_names())
 def test_the_default_priors_are_those_of_the_guide(family):
-    """The numbers of docs/how-to/formulas.md, rounded to three digits."""
+    """The priors are the numbers in docs/how-to/formulas.md, which are rounded to three digits."""
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(3, 2, 60), "g": np.repeat(list("abcdef"), 10)})
     frame["num"] = rng.normal(40, 12, 60)
@@ -455,11 +477,11 @@ def test_the_default_priors_are_those_of_the_guide(family):
 
 
 def test_priors_without_an_intercept_have_room_for_the_mean():
-    """A coefficient is then a mean and not a difference, as in cell means."""
+    """Each coefficient is then a mean, as in a cell-means model, and not a difference."""
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"g": list("abc") * 10, "y": 1000 + rng.normal(size=30)})
     assert priors_of("y ~ g", frame)["b_scale[gb]"] < 10
-    assert min(priors_of("y ~ 0 + g", frame).values()) == 2.5  # that of sigma
+    assert min(priors_of("y ~ 0 + g", frame).values()) == 2.5  # the scale of sigma
     assert all(priors_of("y ~ 0 + g", frame)[f"b_scale[g{g}]"] > 2500 for g in "abc")
     fit = pyflowers.fit("y ~ 0 + g", frame, seed=1, engine="stanli", chains=2)
     np.testing.assert_allclose(

@@ -104,7 +104,7 @@ def log_jacobian(program, point):
 
 
 def differences(case, reference, default_priors=None):
-    """Return our log densities minus brms', one per point, and ours."""
+    """Return our log densities minus those of brms, one per point, and our log densities."""
     program, data = written(case, default_priors)
     density, points = interpreted(program, data), reference["points"]
     values = np.array([values_of(program, data, case, point) for point in points])
@@ -115,10 +115,10 @@ def differences(case, reference, default_priors=None):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_log_density_is_that_of_brms(case):
-    """They are equal up to a constant, because brms keeps the constants of all densities."""
+    """They are equal only up to a constant, because brms keeps the constants of all densities."""
     difference, ours = differences(case, REFERENCE[case.name])
     assert np.ptp(difference) < 1e-9 * np.abs(ours).max()
-    assert np.ptp(ours) > 1  # otherwise the points test nothing
+    assert np.ptp(ours) > 1  # otherwise the test is empty
 
 
 def changed_priors(case, point):
@@ -154,7 +154,7 @@ def test_default_priors_are_those_of_brms(case):
     program = Program.from_formula(case.formula, table(), family=case.family, default_priors="brms")
     expected = dict(REFERENCE[case.name]["defaults"])
     if case.family in ("negbinomial", "zero_inflated_negbinomial"):
-        expected["shape"] = "inv_gamma(0.4, 0.3)"  # since brms 2.21, says its NEWS.md (#1614)
+        expected["shape"] = "inv_gamma(0.4, 0.3)"  # since brms 2.21; see its NEWS.md (#1614)
     values = {name: f"{prior.value:.17g}" for name, prior in program.declaration.priors.items()}
     found = set()
     for kind, name, hyperparameters in re.findall(

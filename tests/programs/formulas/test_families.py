@@ -106,7 +106,7 @@ FAMILY = Family(
     importlib.invalidate_caches()
     assert "weibull" in family_names()
     rng = np.random.default_rng(1)
-    # The group is called as the parameter, so the program must give one of them another name.
+    # The group has the same name as the parameter, so the program must rename one of them.
     frame = pd.DataFrame({"alpha": np.repeat(list("abcdef"), 30), "x": rng.normal(size=180)})
     frame["y"] = np.exp(1 + 0.5 * frame.x) * rng.weibull(2, 180)
     how = {"seed": 1, "engine": "stanli"}

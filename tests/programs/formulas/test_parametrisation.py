@@ -89,7 +89,7 @@ def nested(sd_site=1, sd_plot=1):
 
 
 def test_of_nested_groups_only_the_variance_within_the_outer_ones_counts():
-    """Sites differ by ten times the error of a plot's mean or more, the plots of a site hardly."""
+    """Sites differ by at least ten times the error of a plot's mean, plots within a site hardly."""
     formula = "y ~ 1 + (1 | site / plot)"
     assert not centered(formula, nested(sd_site=2, sd_plot=0.05))["site_plot"]
     assert centered(formula, nested(sd_site=0.3, sd_plot=1))["site_plot"]

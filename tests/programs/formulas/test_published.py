@@ -5,9 +5,9 @@ them all: lme4 1.1-31, nlme 3.1-162, MASS 7.3-58.2 and statmod 1.5.0 in R 4.2.2.
 its call, and a publication with the same digits if there is one.
 
 A coefficient's posterior mean is compared with its estimate, in units of the posterior sd and its
-Monte Carlo error; its posterior sd with the standard error. For standard deviations, thresholds and
-correlations, whose posteriors are skewed, the median is compared. Since the data are the same, only
-priors and skewness make a difference, and a root mean square of 1 would be large.
+Monte Carlo error; its posterior sd is compared with the standard error. For standard deviations,
+thresholds and correlations, whose posteriors are skewed, the median is compared. Since the data are
+the same, only priors and skewness make a difference, and a root mean square of 1 would be large.
 """
 
 from collections.abc import Callable, Mapping
@@ -326,8 +326,8 @@ def plant_rates():
     """Return draws of the plants' rates from the formula and from multilevel_poisson.
 
     The priors are comparable: N(1.6, 3²) for mu instead of t(3, 1.6, 2.5) for the intercept, and
-    scaled-inv-χ²(1, 0.5²) for the variance, whose median is that of an sd of 0.74, instead of half
-    a t(3, 0, 2.5) for the sd, whose median is 1.9.
+    scaled-inv-χ²(1, 0.5²) for the variance, whose median corresponds to an sd of 0.74, instead of a
+    half-t(3, 0, 2.5) for the sd, whose median is 1.9.
     """
     table, how = pd.read_csv(FLOWERS), {"seed": 1, "engine": "stanli", "cores": 1}
     own = pyflowers.fit("flowers ~ 1 + (1 | plant)", table, family="poisson", **how)
