@@ -148,8 +148,7 @@ def _first_complaint(record: type[BaseModel], invalid: ValidationError) -> str:
         return f"{key}: {message}" if key else message
     given = repr(first["input"])
     shown = given if len(given) <= 80 else f"{given[:77]}..."
-    subject = key or "it"
-    return f"{subject} {_demand(first)}, got {shown}"
+    return f"{key} {_demand(first)}, got {shown}".strip()
 
 
 def tag_of(record: type[Record]) -> str:

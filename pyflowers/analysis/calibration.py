@@ -394,8 +394,9 @@ class Calibration(Shown):
     def sentence(self) -> str:
         """The verdict, in one sentence."""
         if self.failed:
+            are = "is" if len(self.failed) == 1 else "are"
             return (
-                f"{len(self.failed)} of {len(self.quantities)} quantities are not calibrated: "
+                f"{len(self.failed)} of {len(self.quantities)} quantities {are} not calibrated: "
                 f"{', '.join(self.failed[:6])}"
             )
         return (

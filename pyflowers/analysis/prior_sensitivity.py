@@ -205,7 +205,9 @@ class Sensitivity(Shown):
         claim = (
             f"no median moves by more than {DECIDES:g} sd for each doubling of the prior's weight"
         )
-        return Part("prior", (check,), claim=claim, denial="the posterior depends on the prior")
+        return Part(
+            "prior", (check,), claim=claim, denial="the posterior depends strongly on the prior"
+        )
 
     def table(self) -> pd.DataFrame:
         """Return the sensitivity of each element to each component, and a diagnosis."""

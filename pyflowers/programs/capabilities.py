@@ -160,7 +160,7 @@ def _nothing(*_: Any) -> Any:
 
 
 def _no_numbers(*_: Any) -> Mapping[str, float]:
-    """Return no numbers: the default.
+    """Return an empty mapping: the default if there are no numbers to report.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def _no_numbers(*_: Any) -> Mapping[str, float]:
 
 
 def _zero(_: Data) -> float:
-    """Return 0: the default, for a program that leaves nothing out.
+    """Return 0: the default for a program that leaves no constant out of its log density.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class Pointwise:
         shape (chain, draw, N).
     new_group : callable or None
         Function of (draws, data). Returns the joint log density of all observations in the data,
-        treated as those of a single group that is not in the fit, with the group's parameters
+        treated as observations of one group that is not in the fit, with the group's parameters
         integrated out; shape (chain, draw). Raises ``ConfigError`` if this density does not exist.
 
     Examples
@@ -242,7 +242,7 @@ class GroupDraws:
     num_groups : int
         Number of groups.
     blocks : iterable of (slice, mapping of str to array, shape (draw, group))
-        The groups of each block, and the draws of each quantity for them. Iterated only once.
+        The groups of each block, and the draws of each quantity for them. It is iterated only once.
     """
 
     names: tuple[str, ...]
@@ -383,7 +383,7 @@ class ClosedForm:
     vb : callable or None
         Function of (data). Returns the closed-form mean-field approximation, a ``VBResult``.
     vb_from_afar : callable or None
-        The same, but started far from the solution, so that the ascent is visible. Returns None if
+        Like `vb`, but started far from the solution, so that the ascent is visible. Returns None if
         there is no such start.
     draw : callable or None
         Function of (data, num_draws, rng), for the engine ``exact``. Returns
@@ -435,7 +435,7 @@ class MissingMoment:
     reason : str
         The reason.
     elements : array of bool or None
-        The elements that lack it; None stands for all.
+        The elements that lack the moment; None stands for all.
     """
 
     parameter: str

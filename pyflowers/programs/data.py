@@ -457,7 +457,7 @@ def _from_table(
 
 @dataclass(frozen=True)
 class Rows:
-    """A table that is being read as a declaration states.
+    """A table that is being read according to a declaration.
 
     Attributes
     ----------
@@ -614,7 +614,9 @@ def _plain(name: Any, value: Any) -> Any:
                 raise TypeError("None is not a number")
             array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"data {name} is not an array of numbers ({error})") from error
+        raise DataError(
+            f"data {name} is not an array of numbers ({error}); give numbers"
+        ) from error
     kind = array.dtype.kind
     if kind == "c":
         pairs: Any = np.stack([array.real, array.imag], -1)
@@ -634,8 +636,8 @@ def _design_table(
 ) -> Table:
     """Return a table whose observed columns, even if missing, hold 0 or a lower bound above 0.
 
-    If no column is declared for the observed variable, it is the one with the variable's name. A
-    column of labels, such as ordered ratings, is left as it is.
+    If no column is declared for the observed variable, the column with the variable's name is used.
+    A column of labels, such as ordered ratings, is left as it is.
     """
     observed = declared.roles.observed
     if observed not in blocks.data:

@@ -18,10 +18,10 @@ It is a small TOML file in the folder of the program, ``mine.toml`` for ``mine.s
     y_rep = "y_sim"
 
 Anything that the program's text and the table's columns already state can be left out. A column
-with the name of a one-dimensional variable fills that variable. The size of a vector that is filled
-by a column is the number of rows or, with ``per``, of labels, and the size that bounds an index is
-the number of its labels. Nothing is guessed where the guess could be wrong; instead, an error lists
-the lines to add.
+with the name of a one-dimensional variable fills that variable. If a column fills a vector, the
+size of the vector is the number of rows or, with ``per``, the number of labels. The size that
+bounds an index is the number of labels of the index. Nothing is guessed where the guess could be
+wrong; instead, an error lists the lines to add.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ OBS = "obs"
 class Kind(Record):
     """The source of a variable of the data block.
 
-    A kind of source is a subclass that is listed in `KINDS`. The key that selects it in the file is
-    the name of the class in lower case.
+    Each kind of source is a subclass of this class and is listed in `KINDS`. The key that selects
+    it in the file is the name of the subclass in lower case.
     """
 
     fills: ClassVar[tuple[int | None, str]] = (None, "")
-    """The number of dimensions of a variable that it fills (None: any), and the shape's name."""
+    """The number of dimensions of the variable that it fills (None: any), and the shape's name."""
 
     is_matrix: ClassVar[bool] = False
-    """Whether its columns have names, which become a coordinate."""
+    """Whether it gives a matrix with named columns; the names become a coordinate."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -68,7 +68,7 @@ class Kind(Record):
 
     @property
     def index_of(self) -> str | None:
-        """The column whose label positions it gives; not one named under `per` or `size`."""
+        """The column whose label positions it gives; one under `per` or `size` does not count."""
         return next((of for key, of in self.labels.items() if key not in ("per", "size")), None)
 
     @property
@@ -78,7 +78,7 @@ class Kind(Record):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The columns that it transforms; a run keeps their cells in addition to the results."""
+        """The columns that are transformed; a run keeps their cells in addition to the results."""
         return ()
 
     def names(self, rows: Rows) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class Kind(Record):
         return ()
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
-        """Return what each size of the variable, and the upper bound of an index, counts."""
+        """Return what each size of the variable counts and, for an index, what its bound counts."""
         return {}
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
@@ -102,7 +102,7 @@ class Column(Kind):
     column : str
         The column.
     index : bool
-        Whether the program needs the 1-based position of the label of each row.
+        Whether the program needs the 1-based position of each row's label.
     order : str
         Order of the labels: ``appearance`` in the rows, or ``value`` for numbers and dates. A
         column that is found by its name, without a declaration, has the order ``value``.
@@ -223,7 +223,7 @@ class Terms(Kind):
         found = read_terms(self.terms)
         if found.offsets:
             raise ConfigError(
-                f"terms {self.terms!r}: a matrix has no offset; declare a vector, such as "
+                f"terms {self.terms!r}: a matrix cannot have an offset; declare a vector, such as "
                 f"offset_1 = {{ terms = {found.offsets[0]!r} }}, and add it in the program"
             )
         if not found.columns:
@@ -248,7 +248,7 @@ class Terms(Kind):
             return matrix
         if len(names) != 1:
             raise DataError(
-                f"{name} is a vector, and {self.terms!r} gives the columns {', '.join(names)}; "
+                f"{name} is a vector, but {self.terms!r} gives the columns {', '.join(names)}; "
                 "declare a matrix, or keep only one term"
             )
         return matrix[:, 0]
@@ -268,7 +268,7 @@ class Size(Kind):
 
     @property
     def labels(self) -> dict[str, str]:
-        """See :class:`Kind`; the name may also be ``obs`` or that of a matrix."""
+        """See :class:`Kind`; the name may also be ``obs`` or the name of a matrix."""
         return {"size": self.size}
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
@@ -301,7 +301,7 @@ KINDS: tuple[type[Kind], ...] = (Column, Columns, Terms, Size, Value)
 
 
 def _kind_of(source: Any) -> str | None:
-    """Return the tag of a source's kind by its key; errors then refer only to this kind."""
+    """Return the tag of the kind that a source's keys select, so that errors refer only to it."""
     if isinstance(source, KINDS):
         return tag_of(type(source))
     if not isinstance(source, Mapping):
@@ -329,7 +329,7 @@ else:
 
 
 class Prior(Record):
-    """A hyperparameter: a data variable with a default, which ``--prior`` changes.
+    """A hyperparameter: a data variable with a default that ``--prior`` can change.
 
     Attributes
     ----------
@@ -367,7 +367,7 @@ class Parameter(Record):
         Its prior in Stan's notation, such as ``normal(mu_mean, mu_sd)``. This only describes the
         prior, which the program sets.
     log_axis : bool or None
-        Whether figures show it on a logarithmic axis. Default: if its tail requires one.
+        Whether figures show it on a logarithmic axis. Default: only if its tail requires one.
     """
 
     description: str = ""
@@ -377,7 +377,7 @@ class Parameter(Record):
 
 
 class Roles(Record):
-    """The variables with a role in pyflowers.
+    """The variables that have a role in pyflowers.
 
     Attributes
     ----------
@@ -531,7 +531,7 @@ class Declaration(Record):
 
     @property
     def in_role(self) -> dict[str, str]:
-        """The columns of groups, times and observed values; empty for a role without a column."""
+        """The columns of groups, times and observed values; empty if a role has no column."""
         value = getattr(self.data.get(self.roles.observed), "column", "")
         return {"group": self.table.group, "time": self.table.time, "value": value}
 
@@ -542,13 +542,13 @@ class Declaration(Record):
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
-        """The ordered levels of each factor that are known, by its column."""
+        """The ordered levels of each factor whose levels are declared, by column."""
         found = (source.levels for source in self.data.values() if isinstance(source, Terms))
         return {column: levels for each in found for column, levels in each.items()}
 
     @cached_property
     def prior_elements(self) -> dict[str, list[str]]:
-        """The names of the priors by variable: its own or, in order, those of its elements."""
+        """The names of each variable's priors: its own name or, in order, its elements' names."""
         found: dict[str, list[str]] = {}
         for name in self.priors:
             found.setdefault(variable_of(name), []).append(name)
@@ -617,7 +617,7 @@ class Declaration(Record):
         return self.model_copy(update={"data": data, "dims": dims, "table": table})
 
     def with_columns(self, blocks: Blocks, columns: Collection[str]) -> Declaration:
-        """Return the declaration with a column for each data variable where it is unambiguous.
+        """Return the declaration with a column for each data variable whose column is unambiguous.
 
         The switches ``prior_only`` and ``held_out`` are 0 if they are not declared.
         """
@@ -637,7 +637,7 @@ class Declaration(Record):
         return self.model_copy(update={"data": data})
 
     def with_sizes(self, blocks: Blocks) -> Declaration:
-        """Return the declaration with the sizes that its columns imply, in the block's order."""
+        """Return the declaration with the sizes that its columns imply, ordered as in the block."""
         data = dict(self.data)
         sizes: dict[str | None, str] = {}
         for name, source in data.items():
@@ -651,15 +651,16 @@ class Declaration(Record):
     def with_plain_dims(self, blocks: Blocks) -> tuple[Declaration, dict[str, str]]:
         """Give dimensions of the draws unique names that netCDF can list.
 
-        A column of labels is a dimension, and may have any name: ``visit day`` becomes
-        ``visit_day``, because netCDF separates names by blanks, and ``chain`` becomes ``chain_``.
+        A column of labels becomes a dimension and may have any name. ``visit day`` becomes
+        ``visit_day``, because netCDF separates names with blanks; ``chain`` becomes ``chain_``,
+        because draws already have a dimension with that name.
 
         Returns
         -------
         declared : Declaration
             The declaration with these names.
         names : dict of str to str
-            The new name of each column or dimension that has one.
+            The new name of each column or dimension that was renamed.
         """
         meant = {OBS, *self.matrices}
         used = {"chain", "draw", "y", self.roles.observed, *meant, *blocks.draws}
@@ -693,7 +694,7 @@ class Declaration(Record):
                 if name not in known:
                     raise ConfigError(
                         f"{where}: [{section}] names {name}, which the program does not declare in "
-                        f"its {block}: {', '.join(known) or 'nothing'}"
+                        f"its {block}: {', '.join(known) or 'nothing'}; correct the name"
                     )
         for name, dims in self.dims.items():
             if len(dims) != all_variables[name].ndim:
@@ -709,7 +710,7 @@ class Declaration(Record):
                 shapes = dict(kind.fills for kind in KINDS)
                 raise ConfigError(
                     f"{where}: [data] {name} is "
-                    f"{shapes.get(ndim, f'an array of {ndim} dimensions')} in the program, and "
+                    f"{shapes.get(ndim, f'an array of {ndim} dimensions')} in the program, but "
                     f"this entry gives {what}; correct one of them"
                 )
 
@@ -717,7 +718,7 @@ class Declaration(Record):
 def complete(
     declared: Declaration, blocks: Blocks, columns: Collection[str], where: str
 ) -> tuple[Declaration, dict[str, str]]:
-    """Return the declaration with all variables of the data block, and valid names of dimensions.
+    """Return the declaration with all variables of the data block and valid dimension names.
 
     Parameters
     ----------
@@ -735,7 +736,7 @@ def complete(
     declared : Declaration
         The complete declaration.
     names : dict of str to str
-        The new name of each column or dimension that has one.
+        The new name of each column or dimension that was renamed.
 
     Raises
     ------

@@ -67,8 +67,8 @@ def prior_density(
     if match is None or match[1] not in _FAMILIES:
         known = ", ".join(_FAMILIES)
         raise ConfigError(
-            f"prior {expression!r}: write it as one of Stan's {known} with its arguments, such as "
-            "normal(mu_mean, mu_sd)"
+            f"prior {expression!r}: write it as one of Stan's distributions ({known}) with its "
+            "arguments, such as normal(mu_mean, mu_sd)"
         )
     family, num, positive = _FAMILIES[match[1]]
     words = [word.strip() for word in match[2].split(",") if word.strip()]
@@ -138,8 +138,8 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
 def _gamma_quantile(shape: float, prob: float) -> float:
     """Return a quantile of the gamma distribution, from its density on a grid of logarithms.
 
-    Fits with a scaled inverse chi-square prior need it, and importing SciPy would take a seventh of
-    a second.
+    Fits with a scaled inverse chi-square prior need this quantile, and importing SciPy would take a
+    seventh of a second.
     """
     right = math.log(shape + 12 * math.sqrt(shape) + 60)
     x = np.concatenate([np.linspace(-28 / shape, -5, 10_000), np.linspace(-5, right, 20_000)])

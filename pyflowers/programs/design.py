@@ -31,7 +31,7 @@ from pyflowers.programs.terms import (
 FloatArray = NDArray[np.float64]
 
 LARGEST = 1e100
-"""Covariates beyond this are mistakes, and their squares may overflow."""
+"""Covariates beyond this limit are refused as mistakes, because their squares may overflow."""
 
 _ROWS_OF_FACTOR = re.compile(r"\[(?:T\.)?(.*?)\](?=:|$)", re.DOTALL)
 
@@ -65,10 +65,10 @@ def design(
         values, in order.
     state : mapping, optional
         Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the rows of the fit, to
-        be used again for other rows; see :func:`state_of`. Default: computed from these rows.
+        be reused for other rows; see :func:`state_of`. Default: computed from these rows.
     refuse : callable
-        Function that returns the exception for a sentence about the data and, if it is about one
-        row, the row's position.
+        Function of a sentence about the data and, if the sentence is about one row, the position of
+        that row. Returns the exception to raise.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def offset(
     *,
     refuse: Callable[..., Exception] = _refusal,
 ) -> FloatArray:
-    """Return the values that an offset adds to each row, shape (N,)."""
+    """Return the value that an offset adds to each row, shape (N,)."""
     values, names = design(f"0 + {expression}", cells, refuse=refuse)
     if len(names) != 1:
         raise refuse(f"offset({expression}) has {len(names)} columns; give it a column of numbers")
@@ -161,7 +161,7 @@ def _evaluated(
         if len(its.categories) > MOST_COLUMNS:
             raise refuse(
                 f"{name} has {len(its.categories)} levels, more than {MOST_COLUMNS}; write a "
-                f"group, (1 | {name}), or use numbers"
+                f"group term, (1 | {name}), or use numbers"
             )
         if len(its.categories) < 2:
             raise refuse(f"{name} is {its.categories[0]!r} in every row; leave it out")

@@ -1,9 +1,9 @@
 """Predicting the rows of another table in NumPy, as ``[prediction]`` declares.
 
-Levels, transformations and means are taken from the fit, so that a row has the same meaning alone
-and in any table. The effects of a label that is not in the data are drawn from their population,
-with a separate generator for each label. They are therefore the same for all rows with that label,
-in any order of the rows and in any part of a table.
+Levels, transformations and means are taken from the fit, so that a row has the same meaning by
+itself as in any table. The effects of a label that is not in the data are drawn from their
+population, with a separate generator for each label. They are therefore the same for all rows with
+that label, in any order of the rows and in any part of a table.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ IntArray = NDArray[np.int64]
 _Found = TypeVar("_Found")
 
 Groups = Literal["data", "none", "population"]
-"""How group effects enter: the group's own, at the population's mean, or integrated out."""
+"""How group effects enter: the group's own effects, the population's mean, or integrated out."""
 
 GROUPS = ("data", "none", "population")
 
 NODES = 48
-"""Nodes of the quadrature over groups, which is exact to rounding for exp(eta) up to an sd of 3."""
+"""Number of quadrature nodes over groups; exact to rounding for exp(eta) up to an sd of 3."""
 
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
@@ -236,7 +236,7 @@ def read_rows(
             codes[name], labels[name] = np.zeros(len(table), dtype=np.int64), its
             known[name] = len(its)
             if name not in values:
-                continue  # a group without its effects
+                continue  # the effects of this group are not used
             del values[name]
             theirs, fits = rows.labels[source.column], set(its)
             added = [label for label in theirs.names if label not in fits]
@@ -247,7 +247,7 @@ def read_rows(
                 row = int(np.argmax(codes[name] >= known[name]))
                 raise DataError(
                     f"{table.where(row)}: {theirs.column} is {added[0]!r}, which is not in the "
-                    f"fit; give one of the labels that are: {', '.join(its[:10])}"
+                    f"fit; give one of the fit's labels: {', '.join(its[:10])}"
                     f"{', …' * (len(its) > 10)}"
                 )
     return NewRows(given, values, codes, labels, known, len(table), _keys(table), wanted)
@@ -351,7 +351,7 @@ def names_of(rule: PredictionRule) -> set[str]:
 
 
 def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
-    """Refuse a table that lacks a column; groups can be left out instead."""
+    """Refuse a table that lacks a column; for a group, name the options that do without it."""
     try:
         table.column(name)
     except DataError as error:
@@ -382,7 +382,7 @@ def _with_labels_of(data: Data, table: Table, columns: Iterable[str]) -> Table:
 
 
 def _as_written(texts: Iterable[str], known: set[str]) -> list[str]:
-    """Return texts, with numbers written as the only known text of the same number."""
+    """Return texts in which a number is written like the only known text with the same value."""
     plain = Counter(map(_plain, known))
     written = {_plain(label): label for label in known if plain[_plain(label)] == 1}
     return [text if text in known else written.get(_plain(text), text) for text in texts]
@@ -426,12 +426,14 @@ def _parsed(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ConfigError(f"[prediction] {text!r} cannot be read as an expression") from None
+        raise ConfigError(
+            f"[prediction] {text!r} cannot be read as an expression; correct it"
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """Predictions of a program for rows, in each draw.
+    """Predictions of a program for given rows, in each draw.
 
     Attributes
     ----------
@@ -451,7 +453,7 @@ class Predictor:
         Name and position of a group effect, and the amount by which it is raised above its mean to
         determine how it enters the linear predictor.
     varying : str
-        Index variable of a group whose labels have their own effects in any case.
+        Index variable of a group whose labels have their own effects, regardless of `groups`.
     """
 
     rule: PredictionRule
@@ -538,7 +540,7 @@ class Predictor:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The family's other parameters, and trials; each is evaluated when it is used."""
+        """The family's other parameters, and the trials; each is evaluated when it is used."""
         return _Parameters(self)
 
     def parameter(self, name: str) -> Any:
@@ -572,7 +574,7 @@ class Predictor:
         return np.asarray(total)
 
     def _population(self, name: str) -> tuple[FloatArray, FloatArray]:
-        """Return mean and Cholesky factor of a new label's effects, with chain and draw first."""
+        """Return mean and Cholesky factor of a new label's effects; chain and draw come first."""
         text = self.rule.effects[name]
         call = _parsed(text)
         size = self._size(name) or 1
@@ -601,7 +603,7 @@ class Predictor:
         return int(values.shape[3]) if values.ndim > 3 else 0
 
     def with_new_effects(self, index: str, rng: np.random.Generator) -> Predictor:
-        """Return the predictions with effects of all labels of an index drawn anew."""
+        """Return the predictions with newly drawn effects for all labels of an index."""
         names = [name for name, its in _indices(self.rule) if its == index]
         anew = {
             name: self._drawn(name, index, self.draws[name].shape[2], rng)
@@ -637,7 +639,7 @@ class Predictor:
         return np.array(np.broadcast_to(value, (*self.lead, len(self.rows))), dtype=np.float64)
 
     def _value(self, node: ast.AST) -> Any:
-        """Return the value of an expression: chain and draw first, rows or elements last."""
+        """Return the value of an expression; chain and draw come first, rows or elements last."""
         match node:
             case ast.Constant(value=int() | float() as number):
                 return float(number)
@@ -719,7 +721,10 @@ class _Parameters(dict[str, Any]):
 
 
 def _matrix(correlations: Any, size: int) -> FloatArray:
-    """Return correlation matrices, given upper triangles by row, matrices, or None for 0."""
+    """Return correlation matrices.
+
+    `correlations` holds upper triangles by row, or whole matrices; None stands for no correlation.
+    """
     if correlations is None:
         return np.eye(size)
     if np.ndim(correlations) == 4:

@@ -54,8 +54,8 @@ class Program(Shown):
     declared_in : str
         Origin of the declaration for messages, usually its file.
     reference : str
-        The name of a shipped program, a path or a formula, from which, with its table for a
-        formula, the program can be reopened.
+        What the program can be reopened from: the name of a shipped program, a path, or a formula,
+        which also needs its table.
     include_paths : tuple of Path
         Folders that are searched for included files.
     python : Capabilities
@@ -63,8 +63,8 @@ class Program(Shown):
     example : Path or None
         The table that is read if no data are given.
     withheld : mapping of Capability to str
-        Capabilities that a fit cannot use, with the reason and the remedy, such as those that need
-        draws that were not kept.
+        Capabilities that a fit cannot use, for example because they need draws that were not kept,
+        each with the reason and the remedy.
 
     See Also
     --------
@@ -232,7 +232,7 @@ class Program(Shown):
         formula : str
             Such as ``"reaction ~ days + (days | subject)"``; see the guide to formulas.
         data : path, DataFrame or Table
-            The table. The default priors follow its scales.
+            The table, which determines the scales of the default priors.
         family : str
             ``gaussian``, ``student``, ``lognormal``, ``gamma``, ``beta``, ``bernoulli``,
             ``binomial``, ``poisson``, ``negbinomial``, ``zero_inflated_poisson``,
@@ -393,7 +393,7 @@ class Program(Shown):
         Returns
         -------
         bool
-            Also False if the capability is withheld.
+            True if the program has the capability and the capability is not withheld.
         """
         return capability in self.capabilities
 
@@ -459,7 +459,7 @@ class Program(Shown):
         Raises
         ------
         DataError
-            If the data cannot be used, with one sentence that names the place.
+            If the data cannot be used; the message names the place in one sentence.
         ConfigError
             If the declaration does not suit the program or the table, or an option does not apply.
 
@@ -821,8 +821,8 @@ class Program(Shown):
     def kept(self) -> list[str]:
         """Return the names of the quantities that a fit keeps: all that are not omitted.
 
-        They are in the program's order or, if ``[parameters]`` has all of them except densities and
-        predictions, in the order there.
+        They are in the program's order or, if ``[parameters]`` lists all of them except densities
+        and predictions, in the order of that section.
 
         Returns
         -------

@@ -5,9 +5,10 @@ is enough to determine what a table must supply and what a fit will hold, before
 interpreter has read the program. Stan itself decides whether the program is valid.
 
 The text also shows which parameters have a prior: `x` is the subject of ``x ~ normal(m, s)`` and of
-``normal_lpdf(x | m, s)``, and of any other term of ``target``; `m` and `s` are not. Variables from
-which a subject is computed are also subjects. A parameter that is never a subject has a flat prior,
-which is improper if its support is unbounded. In unclear cases, a parameter counts as a subject.
+``normal_lpdf(x | m, s)``, and `m` and `s` are not. In any other term of ``target``, all variables
+are subjects. Variables from which a subject is computed are also subjects. A parameter that is
+never a subject has a flat prior, which is improper if its support is unbounded. In unclear cases, a
+parameter counts as a subject.
 
 References
 ----------
@@ -87,7 +88,7 @@ class Variable:
 
     @property
     def lowest(self) -> float | None:
-        """Its lower bound if that is a number; the others are left to Stan."""
+        """Its lower bound if it is written as a number; other bounds are left to Stan."""
         try:
             return float(self.lower) if self.lower is not None else None
         except ValueError:
@@ -156,7 +157,7 @@ class Source:
     def without_model(self) -> str:
         """The text with an empty model block and nothing after it.
 
-        Its log density is that of the transforms of the parameters.
+        Its log density consists only of the log Jacobians of the parameters' transforms.
         """
         bodies = _block_bodies(self.text)
         kept = ("functions", "data", "transformed data", "parameters")
@@ -213,9 +214,9 @@ class Source:
         ]
 
     def reused_counters(self) -> list[str]:
-        """Return the loop variables whose names are also those of an ``int`` in transformed data.
+        """Return the loop variables that share their name with an ``int`` of transformed data.
 
-        There, both declared ``int``s and variables of loops over an array's elements count.
+        In transformed data, the variables of loops over an array's elements also count as ``int``s.
         """
         bodies = _block_bodies(self.text)
         before = bodies.pop("transformed data", "")
@@ -262,7 +263,9 @@ def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -
         if not path.is_file():
             raise ConfigError(f"{path}: no such Stan program; check the path")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{program}: not a path that can be opened ({error})") from error
+        raise ConfigError(
+            f"{program}: not a path that can be opened ({error}); correct it"
+        ) from error
     folders = [path.parent, *(Path(folder).resolve() for folder in include_paths)]
     first = f"{Source(path, {}).safe_name}.stan"
     files = {first: _bytes(path)}
@@ -341,7 +344,7 @@ def _find(text: str, marks: str, start: int = 0) -> int:
 
 
 def _closing(text: str, position: int) -> int:
-    """Return where the bracket that opens just before `position` is closed, or the text ends."""
+    """Return where the bracket that opens just before `position` closes, or where the text ends."""
     return _find(text, ")]}", position)
 
 
@@ -372,7 +375,7 @@ def _declared(statement: str) -> Iterator[Variable]:
         _, rest = _bracketed(rest, "(")
     constraints = {}
     if rest.startswith("<"):
-        # A > inside brackets is a comparison.
+        # A > inside brackets is a comparison and does not end the bounds.
         end = _find(rest, ">")
         pairs = (part.partition("=") for part in _split(rest[1:end]))
         constraints = {name.strip(): value.strip() for name, _, value in pairs}
@@ -421,7 +424,7 @@ def _without_guarded(body: str, prior_only: str) -> str:
 
 
 def _after_statement(text: str) -> str:
-    """Return the text after the statement or block with which it starts."""
+    """Return a text without its first statement or block."""
     if text.startswith("{"):
         return text[_closing(text, 1) + 1 :]
     if loop := re.match(r"(?:for|while|if)\s*\(", text):

@@ -84,7 +84,7 @@ def read_terms(text: str) -> Terms:
     Raises
     ------
     ConfigError
-        If the sum is not allowed; the message names the part.
+        If the sum is not allowed; the message names the part that is not.
     """
     _refuse_unreadable(text)
     from formulaic import Formula
@@ -96,7 +96,7 @@ def read_terms(text: str) -> Terms:
         found = [list(term.factors) for term in Formula(hidden)]
     except (FormulaicError, AttributeError, SyntaxError, ValueError, RecursionError):
         word = next(filter(keyword.iskeyword, _WORD.findall(hidden)), "")
-        remedy = f"put the column {word!r} into backticks" if word else _WELL_FORMED
+        remedy = f"put the column {word!r} in backticks" if word else _WELL_FORMED
         raise ConfigError(f"terms {text!r} cannot be read; {remedy}") from None
     columns, offsets, kept = dict[str, None](), list[str](), list[str]()
     for factors in found:
@@ -123,7 +123,7 @@ def read_terms(text: str) -> Terms:
             raise ConfigError(
                 f"terms {text!r}: {shown_call} is subtracted, "
                 + (
-                    f"and an offset cannot be; write offset(I(-({offset})))"
+                    f"but offsets can only be added; write offset(I(-({offset})))"
                     if offset
                     else f"and the remaining terms do not contain it; leave {shown_call} out"
                 )
@@ -180,7 +180,7 @@ def _refuse_unreadable(text: str) -> None:
     if re.search(r"``|\\", text):
         raise ConfigError(f"{where}there is a backslash or an empty name; leave it out")
     if "__" in plain:
-        raise ConfigError(f"{where}there is a name with __; put it into backticks, such as `lp__`")
+        raise ConfigError(f"{where}there is a name with __; put it in backticks, such as `lp__`")
     wrong = re.search(r"[^\w\s.+\-*/:,=()^]|(?<![\w.])\.(?!\d)", plain)
     if wrong:
         raise ConfigError(
@@ -231,7 +231,7 @@ def _is_open(text: str) -> bool:
 
 
 def _num_terms(node: ast.AST) -> int:
-    """Return the largest possible number of terms of an expanded sum, with ``**`` for ``:``."""
+    """Return the largest possible number of terms of an expanded sum; ``**`` stands for ``:``."""
     if isinstance(node, ast.Expression):
         return _num_terms(node.body)
     if isinstance(node, ast.UnaryOp):
@@ -273,7 +273,7 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
 
 
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:
-    """Replace columns in backticks or with dots by words; return the sum, and their columns."""
+    """Replace columns in backticks or with dots by words; return the sum and each word's column."""
     words: dict[str, str] = {}
 
     def word(match: re.Match[str]) -> str:
@@ -298,7 +298,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _outside_calls(text: str) -> str:
-    """Return a text with _ for each call and each quotation; a bracket of terms is not a call."""
+    """Return a text with _ for each call and each quotation; brackets around terms are kept."""
     plain = re.sub(rf"`[^`]*`|{_QUOTES}", "_", text)
     while call := next(_calls(plain), ""):
         plain = plain.replace(call, "_", 1)
@@ -348,7 +348,7 @@ def _columns_of(expression: str, shown: str, text: str) -> list[str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ConfigError(
             f"terms {text!r}: {shown} cannot be read; put a column whose name is a Python keyword "
-            "into backticks"
+            "in backticks"
         ) from None
     names = list(_names(tree, shown, text, allows_arithmetic=False))
     if not names:
@@ -386,7 +386,7 @@ def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -
     else:
         raise ConfigError(
             f"terms {text!r}: {factor} is not supported in a term; put arithmetic on columns into "
-            "I(...), such as I(x**2), and names that are not plain words into backticks"
+            "I(...), such as I(x**2), and names that are not plain words in backticks"
         )
 
 

@@ -113,7 +113,7 @@ def test_a_planted_bug_is_seen(bug, sims, tmp_path):
     found = calibrated(program, name, tmp_path / "sbc", sims, simulate=simulate)
     assert len(found.batch.failures) == 0
     assert found.failed != []
-    assert "are not calibrated" in str(found)
+    assert "not calibrated: " in str(found)
 
 
 def test_a_quantity_of_the_users_own_is_ranked(tmp_path, monkeypatch):

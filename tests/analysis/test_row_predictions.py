@@ -628,7 +628,7 @@ def test_a_group_has_one_value_of_each_term(tmp_path):
 
 def test_a_matrix_has_no_offset_and_names_a_column(tmp_path):
     for terms, message in (
-        ("slope + offset(log(y))", "a matrix has no offset; declare a vector"),
+        ("slope + offset(log(y))", "a matrix cannot have an offset; declare a vector"),
         ("1", "name no column; name one"),
     ):
         declared = {**DECLARED, "data": {**DECLARED["data"], "X": {"terms": terms, "per": "plot"}}}

@@ -132,9 +132,9 @@ WRONG = [
         "[dims] lists 2 names for y, which has 1 dimension in the program; list one name for each",
     ),
     ("[dims]\nmu = ['a']", "[dims] lists 1 name for mu, which has 0 dimensions in the program"),
-    ("[data]\nN = { column = 'a' }", "[data] N is a scalar in the program, and this entry gives a"),
-    ("[data]\ny = { size = 'a' }", "[data] y is a vector in the program, and this entry gives a s"),
-    ("[data]\ny = { columns = ['a'] }", "[data] y is a vector in the program, and this entry giv"),
+    ("[data]\nN = { column = 'a' }", "[data] N is a scalar in the program, but this entry gives a"),
+    ("[data]\ny = { size = 'a' }", "[data] y is a vector in the program, but this entry gives a s"),
+    ("[data]\ny = { columns = ['a'] }", "[data] y is a vector in the program, but this entry giv"),
     ("[data]\ny = { column = 'a', idnex = true }", "unknown key data.y.idnex; did you mean index?"),
 ]
 

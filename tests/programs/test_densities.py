@@ -42,7 +42,7 @@ def test_prior_densities_are_densities(expression, low, high):
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("wishart(3, 1)", "write it as one of Stan's normal"),
+        ("wishart(3, 1)", "write it as one of Stan's distributions (normal"),
         ("normal(0)", "normal takes 2 arguments"),
         ("normal(0, tau)", "tau is neither a number nor a scalar of the data block"),
         ("normal(0, y)", "y is neither a number nor a scalar of the data block"),

@@ -1,7 +1,7 @@
-"""Families of response distributions; each is a module with a `FAMILY`, in Stan and in NumPy.
+"""Families of response distributions; each module defines one, `FAMILY`, in Stan and in NumPy.
 
-A module that is added here becomes a family with its name. Other code changes only for a kind of
-prior that no family has yet (``_PRIORS`` in ``formulas/predictions.py``).
+A module that is added here becomes a family with the name of the module. Other code must be changed
+only for a kind of prior that no family has yet (``_PRIORS`` in ``formulas/predictions.py``).
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Totals:
     Attributes
     ----------
     stan : str
-        Statements of the transformed data that compute the sums of each cell over its rows that
-        are not ``held_out``.
+        Statements of the transformed data that compute the sums of each cell over those of its
+        rows that are not ``held_out``.
     statement : str
         The likelihood in Stan, where ``eta`` is the linear predictor of each cell.
     """
@@ -109,7 +109,7 @@ class Family:
         Functions in Stan that it needs. A density among them takes one observation, so the
         likelihood is a loop.
     totals : Totals or None
-        The sums of its likelihood, if they are sufficient.
+        The sums from which its likelihood can be computed; None if no such sums are used.
     """
 
     name: str

@@ -15,7 +15,7 @@ def _mean(eta: FloatArray, values: Values) -> FloatArray:
 
 
 def _shapes(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
-    """Return m phi and (1 - m) phi, the second without cancellation."""
+    """Return m phi and (1 - m) phi; the second is computed without cancellation."""
     return _mean(eta, values) * values["phi"], _mean(-eta, values) * values["phi"]
 
 
@@ -34,7 +34,7 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 _SMALLEST = np.finfo(np.float64).tiny
-"""The smallest draw; smaller values are moved to it, and 1 is moved to the number below it."""
+"""The smallest draw: smaller values are raised to it, and 1 becomes the next smaller number."""
 
 PHI = Auxiliary(
     "phi",

@@ -78,8 +78,8 @@ def write_formula(
     formula = parse(text)
     if default_priors not in (None, "brms"):
         raise ConfigError(
-            f"default priors must be 'brms', got {default_priors!r}; leave them out for those of "
-            "pyflowers"
+            f"default priors must be 'brms', got {default_priors!r}; leave the option out to "
+            "use the default priors of pyflowers"
         )
     if isinstance(centered, bool):
         centered = {term.group: centered for term in formula.groups}
@@ -105,7 +105,7 @@ def digest_of(program: str, rule: PredictionRule | None) -> str:
 
 
 def name_of(text: str, family: str) -> str:
-    """Return the name of a formula's program: its words, and the family if not gaussian."""
+    """Return the name of a formula's program: its words, and the family unless it is gaussian."""
     for sign, word in _SIGNS.items():
         text = text.replace(sign, f" {word} ")
     name = "_".join(re.findall(r"[A-Za-z0-9]+", text))

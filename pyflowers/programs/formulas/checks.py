@@ -28,9 +28,9 @@ def check_model(model: Model) -> None:
     Raises
     ------
     DataError
-        If the model is refused, in one sentence.
+        If the model is refused; the message gives the reason in one sentence.
     """
-    largest, _ = model.y.max(), model.trials  # reading both checks the values against the family
+    largest, _ = model.y.max(), model.trials  # reading these attributes checks their values
     if model.family.is_ordinal and largest < 2:
         raise DataError(
             f"{model.table.source}: {model.formula.response} has only one distinct rating, but "
@@ -96,7 +96,7 @@ def _refuse_redundant(model: Model) -> None:
 
 
 def about_response(model: Model) -> list[str]:
-    """Return a note on a response with one value in every row, or in too large a unit."""
+    """Return a note on a response that is the same in every row, or whose unit is too large."""
     sd = float(np.std(model.y))
     if model.family.scale == "y" and 0 < sd < SMALL_SD:
         factor = 10 ** -math.floor(math.log10(sd))
@@ -110,7 +110,7 @@ def about_response(model: Model) -> list[str]:
     value = "equal to its trials" if of_trials else f"{y[0]:.15g}"
     return [
         f"{model.formula.response} is {value} in every row, so the data only bound the parameters, "
-        "and how far is left to the prior"
+        "and where they lie within these bounds depends on the prior"
     ]
 
 
@@ -127,12 +127,12 @@ def _about_levels(model: Model) -> Iterator[str]:
         if isinstance(its, pd.Categorical) and are_dates(list(its.categories)):
             yield (
                 f"{name} is a factor whose {len(its.categories)} levels are dates; for a trend, "
-                "make it a number, such as the days since the first"
+                "convert it to a number, such as the days since the first"
             )
 
 
 def _about_ratings(model: Model) -> Iterator[str]:
-    """Yield a note on ratings that get other numbers."""
+    """Yield a note on ratings that are renumbered."""
     name = model.formula.response
     if model.family.is_ordinal:
         ratings = model.table.labels(name, order="value", order_asked=False).names
@@ -225,7 +225,7 @@ def _about_separation(model: Model) -> Iterator[str]:
         rests = f"so that b[{name}] rests on its prior"
         ones, zeros, values = column[some], column[all_], np.unique(column)
         if len(values) == 2:
-            # Without an intercept, rows with 0 say nothing about the coefficient.
+            # Without an intercept, rows with 0 give no information about the coefficient.
             for value in values if model.has_intercept else values[values != 0]:
                 y, n = model.y[column == value].sum(), model.trials[column == value].sum()
                 if n and y in (0, n):

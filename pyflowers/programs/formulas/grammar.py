@@ -83,7 +83,7 @@ def parse(text: str) -> Formula:
     Raises
     ------
     ConfigError
-        If it is not a formula; the message names the part.
+        If it is not a formula; the message names the part that is wrong.
     """
     if len(text) > LONGEST:
         raise ConfigError(f"formula has more than {LONGEST} characters; shorten it")
@@ -210,7 +210,7 @@ def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
 
 
 def _refuse_unbalanced(text: str, right: str) -> None:
-    """Refuse unbalanced brackets, which would end a term at the wrong place."""
+    """Refuse unbalanced brackets, which would end a term in the wrong place."""
     open_: list[str] = []
     for mark in _outside_quotes(right):
         if mark in "([{":

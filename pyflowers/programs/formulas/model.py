@@ -46,15 +46,15 @@ _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
 """Names that a group cannot have: those of other variables in the program, and Stan's keywords."""
 
 KNOWN, KNOWN_WITHIN, WELL_KNOWN = 2.0, 1.0, 5.0
-"""A term is centred if the 95% lower limit of the variance between its groups is more than this
-many times the squared error of a group's mean.
+"""Factors for centring: a term is centred if the 95% lower limit of the variance between its groups
+is more than its factor times the squared error of a group's mean.
 
-The second factor is for a term whose groups are nested in those of another term, and the third for
-a term with other groups nested in its groups; see decision 16.
+The first factor is the usual one. The second is for a term whose groups are nested in those of
+another term, and the third for a term with other groups nested in its groups; see decision 16.
 """
 
 KNOWN_AROUND = 1.5
-"""The factor for the outer groups above which a term nested in them is not centred."""
+"""A term nested in outer groups is not centred if the outer groups reach this factor."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ class Model:
                 raise DataError(f"{self.table.source}: there is no column {name!r}; {hint}")
         if formula.response in self.columns:
             raise ConfigError(
-                f"formula {formula.text!r}: {formula.response} is the response, and a term as "
-                "well; leave it out of the terms"
+                f"formula {formula.text!r}: {formula.response} is both the response and a "
+                "term; leave it out of the terms"
             )
         if family.has_trials != bool(formula.trials):
             wants = " | trials(n)" if family.has_trials else ""
@@ -249,7 +249,7 @@ class Model:
 
     @cached_property
     def y(self) -> FloatArray:
-        """The response as numbers; ratings from 1."""
+        """The response as numbers; ratings are numbered from 1."""
         name, family = self.formula.response, self.family
         if family.is_ordinal:
             labels = self.table.labels(name, order="value")
@@ -391,15 +391,15 @@ class Model:
 
     @cached_property
     def _codes(self) -> dict[str, NDArray[np.int64]]:
-        """The position of the label of each row, by group."""
+        """The position of each row's label, by group."""
         groups = [term.group for term in self.formula.groups]
         return {group: self.table.labels(group).codes for group in groups}
 
     def _known(self, term: GroupTerm) -> tuple[float, float]:
         """Return how well the data determine a term's effects, and the variance of their mean.
 
-        The first is the 95% lower limit of the variance between groups over the squared error of a
-        group's mean; for several effects, the smallest.
+        The first value is the ratio of the 95% lower limit of the variance between groups to the
+        squared error of a group's mean; for several effects, it is the smallest of their ratios.
         """
         matrix, effects = self.design(_with_ones(term.effects))
         means, error = self._means_and_errors(term)
@@ -410,10 +410,11 @@ class Model:
         return ratio * _lower_limit(len(means) - int(around.max())), between / len(means)
 
     def _has_group_columns(self, term: GroupTerm) -> bool:
-        """Return whether a population column other than the term's is a sum of them in each group.
+        """Return whether a term's columns determine another population column within each group.
 
         An example is ``days:treated`` for ``(days | subject)``, where each subject has one
-        treatment. With centred effects, its coefficient moves only as fast as all of them together.
+        treatment. If the effects are centred, the sampler can move the coefficient of that column
+        only as fast as it moves all the effects together.
         """
         matrix, effects = self.design(_with_ones(term.effects))
         columns, names = self.population_design
@@ -468,8 +469,9 @@ class Model:
     def scale(self) -> float:
         """The scale of priors: 2.5, or the deviation of the linked response if that is larger.
 
-        The deviation is 1.4826 times the median absolute one, or the standard deviation if that is
-        0, because more than half of the values are equal. Families with a fixed scale have 2.5.
+        The deviation is 1.4826 times the median absolute deviation or, if that is 0 because more
+        than half of the values are equal, the standard deviation. Families with a fixed scale use
+        2.5.
         """
         if self.family.scale == "fixed":
             return 2.5
@@ -488,7 +490,7 @@ class Model:
 
     @cached_property
     def priors(self) -> dict[str, tuple[float, str]]:
-        """The hyperparameters, each with value and meaning."""
+        """The hyperparameters, each with its value and meaning."""
         found: dict[str, tuple[float, str]] = {}
         fixed = self.family.scale == "fixed"
         if self.has_intercept and not self.family.is_ordinal:
@@ -502,7 +504,7 @@ class Model:
             found["Intercept_location"] = location, f"location of the t prior on {at}"
             found["Intercept_scale"] = self.scale, f"scale of the t prior on {at}"
         matrix, names = self.population_design
-        # Without an intercept, the coefficients make up the mean too: spreads are measured from 0.
+        # Without an intercept, the coefficients also form the mean, so spreads are measured from 0.
         about_mean = self.has_intercept
         spread = _spread(self.y, about_mean) if self.family.scale == "y" else 1.0
         if self.family.scale == "log" and not about_mean:
@@ -535,10 +537,10 @@ class Model:
     def _smallest_ratio(
         self, term: GroupTerm, matrix: FloatArray, around: NDArray[np.int64]
     ) -> float:
-        """Return the smallest ratio, over a term's effects, of variance between groups to error.
+        """Return the smallest ratio of variance between groups to error among a term's effects.
 
-        The effects of each group and their errors come from one step of weighted least squares from
-        the fit of the population or, with a logit link, from the overall share of successes
+        The effects of each group and their errors come from one step of weighted least squares,
+        which starts from the population's fit or, with a logit link, the overall share of successes
         (McCullagh and Nelder 1989, Generalized Linear Models, section 2.5). The ratio is 0 if the
         rows of a group do not determine its effects.
         """
@@ -617,7 +619,7 @@ class Model:
         total = np.bincount(group, self.y) + 0.5
         ratio = total / (np.bincount(group, expected) + 0.5)
         mean, dof = expected * ratio[group], len(group) - len(total)
-        # Effects of single rows take up what varies more than Poisson counts.
+        # Effects of single rows absorb all variation in excess of that of Poisson counts.
         if any(codes.max() + 1 == len(codes) for codes in self._codes.values()):
             dof = 0
         dispersion = float(np.sum((self.y - mean) ** 2 / mean)) / dof if dof else 1.0
@@ -627,8 +629,8 @@ class Model:
 def _between(means: FloatArray, error: FloatArray, around: NDArray[np.int64]) -> float:
     """Return the variance between groups in excess of their errors (DerSimonian and Laird 1986).
 
-    For groups that are nested in others, whose positions are `around`, it is the variance within
-    these.
+    For groups that are nested in other groups, whose positions are `around`, it is the variance
+    within the outer groups.
     """
     weight, num = 1 / error, len(means) - 1 - int(around.max())
     total = np.bincount(around, weight)
@@ -650,7 +652,9 @@ def _with_ones(effects: str) -> str:
     """Return the terms of a bracket with the intercept, which they have unless there is a 0."""
     terms = read_terms(effects)
     if terms.offsets:
-        raise ConfigError(f"terms {effects!r}: an offset does not vary by group; put it outside")
+        raise ConfigError(
+            f"terms {effects!r}: an offset does not vary by group; put it outside the brackets"
+        )
     if terms.is_empty and not terms.has_intercept:
         raise ConfigError(f"terms {effects!r}: nothing varies; write 1, or a column")
     return terms.text
@@ -659,7 +663,7 @@ def _with_ones(effects: str) -> str:
 def _lies_within(inner: NDArray[np.int64], outer: NDArray[np.int64]) -> bool:
     """Whether each inner group is in one outer group, and there are more inner groups than outer.
 
-    Inner groups of a single row each do not count.
+    If every inner group is a single row, the inner groups do not count.
     """
     pairs = len(set(zip(inner.tolist(), outer.tolist(), strict=True)))
     return pairs == inner.max() + 1 > outer.max() + 1 and pairs < len(inner)

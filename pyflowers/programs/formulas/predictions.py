@@ -1,6 +1,7 @@
 """Likelihood, replicated data and prior of a formula's program in NumPy.
 
-Stan therefore need not write the first two for each draw, nor sample the prior with a Markov chain.
+Stan therefore need not compute the likelihood and replicated data of each draw, nor sample the
+prior with a Markov chain.
 
 The program must be unedited, so that its data and draws have the names of
 :mod:`pyflowers.programs.formulas.writer`.
@@ -130,7 +131,7 @@ def _check(text: str, family: str, data: Data) -> list[str]:
 
 
 def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
-    """Return the moments that the shape of negative binomial counts lacks.
+    """Return the moments that the posterior of the shape of negative binomial counts lacks.
 
     For large shapes the likelihood tends to that of Poisson counts, which is above 0, so the
     posterior falls like the prior, shape^(-alpha - 1).
@@ -140,7 +141,7 @@ def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
         return []
     alpha = float(data.values["shape_alpha"])
     what = "mean does not exist" if alpha <= 1 else "variance is infinite"
-    reason = f"its posterior {what}, as that of its prior inv_gamma({alpha:g}, …)"
+    reason = f"its posterior {what}, as under its prior inv_gamma({alpha:g}, …)"
     return [MissingMoment("shape", alpha <= 1, reason)] if alpha <= 2 else []
 
 

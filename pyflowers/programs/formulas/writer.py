@@ -40,7 +40,7 @@ def equation(model: Model) -> str:
 
 
 def _names(model: Model) -> Iterable[str]:
-    """Yield the parts of the linear predictor, for a reader."""
+    """Yield the parts of the linear predictor as they are shown to a reader."""
     if model.has_intercept and not model.family.is_ordinal:
         yield "Intercept"
     if model.population:
@@ -72,7 +72,7 @@ def _header(model: Model) -> str:
 
 
 def _rows(model: Model) -> str:
-    """Return the size of the linear predictor: rows, or cells of rows that share it."""
+    """Return the size of the linear predictor: N rows, or D cells of rows that share a value."""
     return "D" if model.cell else "N"
 
 
@@ -220,8 +220,9 @@ def _transformed_parameters(model: Model) -> Iterable[str]:
 def _anchor(model: Model, its: Effects) -> list[str]:
     """Return the centre of the effects of a centred term; empty if it is 0.
 
-    The centre is the population's coefficients, with the intercept at covariates of 0 in the term
-    and at the means of the others (Gelfand, Sahu and Carlin 1995, Biometrika 82(3), section 2).
+    The centre consists of the population's coefficients. Its intercept applies where the covariates
+    in the term are 0 and all others have their means (Gelfand, Sahu and Carlin 1995, Biometrika
+    82(3), section 2).
     """
     columns = model.population_design[1]
     places = {name: columns.index(name) + 1 for name in its.effects if name in columns}
@@ -245,7 +246,7 @@ COEFFICIENT_PRIOR = "normal(0, b_scale)"
 
 
 def auxiliary_prior(each: Auxiliary) -> str:
-    """Return the prior of an auxiliary parameter with the names of its hyperparameters."""
+    """Return the prior of an auxiliary parameter in terms of its hyperparameters' names."""
     return each.prior.format(**{key: f"{each.name}_{key}" for key in each.values})
 
 
@@ -260,7 +261,7 @@ def _prior(parameter: str, distribution: str) -> str:
 
 
 def _predictor(model: Model) -> str:
-    """Return the linear predictor of each row, or of each cell."""
+    """Return the statement that computes the linear predictor of each row, or of each cell."""
     rows, parts = _rows(model), list[str]()
     if model.has_intercept and not model.family.is_ordinal:
         parts.append(_intercept(model))
@@ -359,7 +360,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _broken(line: str) -> list[str]:
-    """Break a line that is too long in stanc's way: at a sum, a product or an argument."""
+    """Break a line that is too long where stanc would: at a sum, a product or an argument."""
     code, slashes, comment = line.partition(" //")
     if len(code) + 2 <= WIDTH or (" | " in code and "lp" in code):  # stanc never wraps a density
         return [line]

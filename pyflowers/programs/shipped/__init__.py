@@ -1,7 +1,8 @@
 """The shipped programs, each with a ``.stan`` file, a declaration and capabilities.
 
 A program is shipped if ``stan/`` holds ``NAME.stan`` and ``NAME.toml``. Its capabilities in NumPy
-are ``CAPABILITIES`` in the module ``pyflowers.programs.shipped.NAME``, if that exists.
+are ``CAPABILITIES`` in the module ``pyflowers.programs.shipped.NAME``, if that module
+exists.
 """
 
 from __future__ import annotations
@@ -48,14 +49,13 @@ def find_program(
     Parameters
     ----------
     reference : str, Path or Program
-        The name of a shipped program, the path of a ``.stan`` file, a program already open, or a
-        formula.
+        The name of a shipped program, the path of a ``.stan`` file, an open program, or a formula.
     include_paths : sequence of path
         Folders that are searched for included files.
     data, family, centered, default_priors, **reading
         For a formula: its table, the family of the response, the parametrisation, the source of
-        the default priors and how the table is read; see :meth:`Program.from_formula`. Otherwise a
-        family and default priors are refused, and the others are ignored.
+        the default priors and how the table is read; see :meth:`Program.from_formula`. For any
+        other reference, a family or default priors are refused and the other options are ignored.
 
     Raises
     ------

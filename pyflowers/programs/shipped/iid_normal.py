@@ -35,14 +35,14 @@ class OneNormal:
     mean : str
         The program's name for the mean.
     hyperparameters : tuple of str
-        The names of m, s, nu and scale in its data block.
+        The names of m, s, nu and scale in the program's data block.
     """
 
     mean: str
     hyperparameters: tuple[str, str, str, str]
 
     def capabilities(self) -> Capabilities:
-        """Return the capabilities in NumPy of a program for this model."""
+        """Return the NumPy capabilities of a program for this model."""
         return Capabilities(
             pointwise=Pointwise(
                 self._log_lik,

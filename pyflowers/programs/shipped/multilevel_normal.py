@@ -100,7 +100,7 @@ def _draw_prior(data: Data, num_draws: int, rng: Generator) -> dict[str, FloatAr
 
 
 def _log_prior(draws: Draws, data: Data) -> FloatArray:
-    """Return the log density of mu, sigma2 and, unless it is flat, of every sigma2_plant."""
+    """Return the log prior density of mu, sigma2 and, unless its prior is flat, sigma2_plant."""
     population = shared.population_density(draws, data)
     if _is_flat(data):
         return population
@@ -171,12 +171,12 @@ def _check_priors(values: Mapping[str, float]) -> None:
 
 
 def _missing_moments(data: Data) -> list[MissingMoment]:
-    """Return the moments that do not exist, by plant.
+    """Return the moments that the posterior lacks, for each plant if the parameter varies by plant.
 
     Each plant adds one degree of freedom to sigma2. sigma2_plant has n + sigma2_plant_nu degrees of
     freedom. The likelihood of mu_plant falls off as a power whose exponent is these degrees of
-    freedom; integrating out sigma2 adds sigma2_nu and one for each other plant, because the two
-    tails multiply.
+    freedom; integrating out sigma2 adds sigma2_nu and one for each other plant, because the tails
+    of the likelihood and of the population multiply.
     """
     num_plants = int(data["P"])
     dof = shared.plant_sizes(data) + float(data["sigma2_plant_nu"])
@@ -189,7 +189,7 @@ def _missing_moments(data: Data) -> list[MissingMoment]:
 
 
 def _prefers_centered(data: Data) -> int:
-    """Compare the variance of the plant averages with the squared error of an average."""
+    """Return 1 if the variance between plant means exceeds the squared error of a mean, else 0."""
     plant, num = shared.plant_codes(data), shared.plant_sizes(data)
     mean = np.bincount(plant, data.y) / num
     within = np.bincount(plant, (data.y - mean[plant]) ** 2) / np.maximum(num - 1, 1)

@@ -23,9 +23,9 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.shipped import shared
 
 LARGEST_RATE = 1e18
-"""Above it, the rate is used as the count, which an integer may not hold.
+"""Above this limit, the rate itself is used as the count, which may be too large for an integer.
 
-Their relative difference is about 1e-9.
+The relative difference between rate and count is about 1e-9 there.
 """
 
 _LARGEST_TABLED = 50.0
@@ -74,15 +74,15 @@ def _new_group(draws: Draws, data: Data) -> FloatArray:
 
 
 def _notes(data: Data) -> list[str]:
-    """Return notes on a single plant, and on counts of only 0, which do not bound mu from below."""
+    """Return notes on a single plant, and on all-zero counts, which do not bound mu from below."""
     if data.y.any():
         return shared.notes_on_population(data)
     prior = f"N({data['mu_mean']:g}, {data['mu_sd']:g}²)"
     return [
         *shared.notes_on_population(data),
         f"{data.source}: all {data.value_name} are 0, which shows only that mu is small; how small "
-        f"it is rests on its prior, {prior}, and how far apart the groups are rests on the prior "
-        "of sigma2; give narrower priors with --prior mu_mean=… and --prior mu_sd=…, or with "
+        f"it is depends on its prior, {prior}, and how far apart the groups are depends on the "
+        "prior of sigma2; give narrower priors with --prior mu_mean=… and --prior mu_sd=…, or with "
         "--prior sigma2_nu=… and --prior sigma2_scale=…",
     ]
 
@@ -90,13 +90,16 @@ def _notes(data: Data) -> list[str]:
 def _num_informative(data: Data) -> int:
     """Return the number of plants that bound sigma2 from above.
 
-    A plant without flowers does not, because its rate may be arbitrarily close to 0.
+    Plants without flowers do not bound it, because their rates may be arbitrarily close to 0.
     """
     return int(np.count_nonzero(np.bincount(shared.plant_codes(data), data.y)))
 
 
 def _prefers_centered(data: Data) -> int:
-    """Compare the variances on the log scale, where a plant with total t has error variance 1/t."""
+    """Return 1 if the variance between plants exceeds the error of a plant, else 0.
+
+    The variances are those of log rates; a plant with a total of t flowers has error variance 1/t.
+    """
     total = np.bincount(shared.plant_codes(data), data.y) + 0.5
     return int(shared.between_exceeds_error(np.log(total / shared.plant_sizes(data)), 1 / total))
 

@@ -60,7 +60,7 @@ def t_moments(parameter: str, dof: Any) -> list[MissingMoment]:
 
 
 def _missing(parameter: str, dof: Any, each: int) -> list[MissingMoment]:
-    """Return the moments that need more than `dof` degrees of freedom, at `each` per moment."""
+    """Return the missing moments; the k-th exists if and only if `dof` exceeds k times `each`."""
     found = []
     for lacks_mean, where, limit in (
         (True, dof <= each, each),
@@ -96,7 +96,7 @@ def top_draws(
 
 
 def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[str, float]:
-    """Return m, s and scale of wide priors on a given scale; they are rounded.
+    """Return rounded values of m, s and scale for wide priors on the scale of given values.
 
     s is two and a half times the spread, as in the default priors of rstanarm and Bambi.
 
@@ -144,7 +144,7 @@ def plant_names(data: Data) -> tuple[str, ...]:
 
 
 def notes_on_population(data: Data) -> list[str]:
-    """Return a note if there is one plant, and so no information on the variance between plants."""
+    """Return a note if a single plant gives no information on the variance between plants."""
     if int(data["P"]) > 1:
         return []
     return [
@@ -194,7 +194,7 @@ def log_factorials(y: FloatArray) -> FloatArray:
 
 
 def draws_of_plants(sampler: Any, num_draws: int, rng: Generator) -> IndependentDraws:
-    """Draw mu and sigma2 now, and the plants of each draw on request.
+    """Draw mu and sigma2 now, and the quantities of the plants only on request.
 
     Parameters
     ----------
