@@ -196,8 +196,9 @@ def generated() -> str:
         ]
     for run in runs.itertuples():
         stem = f"{run.program}-{run.engine}"
-        lines += ["", f"![Ranks of {run.program} by {run.engine}](calibration/{stem}.png)"]
-        lines += ["", f"[Every quantity of {run.program} by {run.engine}](calibration/{stem}.csv)"]
+        about = f"{run.program}, fitted with {run.engine}"
+        lines += ["", f"![Ranks of {about}](calibration/{stem}.png)"]
+        lines += ["", f"[Ranks of every quantity of {about} (CSV)](calibration/{stem}.csv)"]
     return "\n".join(lines) + "\n"
 
 

@@ -125,17 +125,17 @@ fit iid_normal --engine stanli --cmdstan x | 1 | --cmdstan: the engine
 fit multilevel_poisson --engine exact --thin 2 | 2 | thin is not used by the engine exact
 fit iid_normal --engine stanli --centered yes | 1 | iid_normal offers no choice of parametrisation
 fit iid_normal --engine stanli --inits no.json | 1 | no.json cannot be read
-fit --config e.toml --inits 2          | 2 | leave --inits or --config out
+fit --config e.toml --inits 2          | 2 | leave out --inits or --config
 fit iid_normal --column flowers        | 2 | must be NAME=COLUMN
 replay absent                          | 1 | absent is not a run folder
 new mine                               | 2 | give a FORMULA and its --data, --from NAME for a copy
 fit                                    | 2 | NAME|PROGRAM.stan|FORMULA is missing
-loo run --by-group --no-refit          | 2 | leave --no-refit or --by-group out
+loo run --by-group --no-refit          | 2 | leave out --no-refit or --by-group
 report run --out r.html --chains 4     | 1 | error: --chains: a report of
 report run --out r.html --runs runs    | 1 | error: --runs: a report of
 report run --out r.html --column time=month | 1 | error: --column: a report of
 report run --out r.html --plots none   | 1 | error: --plots: a report of
-setup --official 2.35.0 --wheel w.whl  | 2 | leave --wheel or --official out
+setup --official 2.35.0 --wheel w.whl  | 2 | leave out --wheel or --official
 ftt                                    | 2 | No such command 'ftt'
 """
 

@@ -26,7 +26,7 @@ COLUMNS = (
     "method",
     "first, s",
     "further, s",
-    "least ESS per s",
+    "minimum ESS per s",
     "peak memory, MB",
     "posterior",
 )

@@ -169,7 +169,7 @@ def _of_size(rows: Sequence[Row]) -> list[str]:
     racing = [row for row in rows if row.is_right or row.method.family == "peer"]
     found = [
         *_alone(rows, racing),
-        *_beaten(racing, "least ESS per second", _rate, higher=True),
+        *_beaten(racing, "minimum ESS per second", _rate, higher=True),
         *_beaten(racing, "time to the first posterior", _first, higher=False),
         *_beaten(racing, "time to a further posterior", _further, higher=False),
         *_estimates(rows),

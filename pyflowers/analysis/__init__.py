@@ -1,8 +1,8 @@
 """Results of a fit, and how far they can be trusted.
 
 The modules compute predictive checks, predictions, contrasts and average effects. They compare
-models by PSIS-LOO, and methods on one posterior. They also draw from the prior, measure how
-sensitive a posterior is to it, and run simulation-based calibration.
+models by PSIS-LOO, and methods of inference on one posterior. They also draw from the prior,
+measure how sensitive a posterior is to it, and run simulation-based calibration.
 
 >>> import pyflowers
 >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")

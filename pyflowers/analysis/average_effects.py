@@ -118,6 +118,11 @@ class Effects(Shown):
     drawn : tuple of str
         The groups for which the rows, as they are or after a change, have labels that are not in
         the fit; the effects of these labels are drawn from the population.
+    groups : str
+        How the effects of groups enter.
+    moved : tuple of str
+        The groups of which a changed column is a part, such as ``block:variety``, if each row moves
+        to the group with the new label.
 
     See Also
     --------
@@ -146,6 +151,8 @@ class Effects(Shown):
     weights: str | None = None
     rope: tuple[float, float] | None = None
     drawn: tuple[str, ...] = ()
+    groups: str = "data"
+    moved: tuple[str, ...] = ()
 
     @property
     def null(self) -> float:
@@ -193,6 +200,12 @@ class Effects(Shown):
                 f"note: some labels of {name} are not in the fit, so their effects are drawn from "
                 "the population"
                 for name in self.drawn
+            ),
+            *(
+                f"note: a changed column is part of the groups {name}, so the change also moves "
+                "each row to another of these observed groups; for groups in general, use "
+                "--groups population"
+                for name in self.moved
             ),
             *([] if judged.passed else [judged.line]),
         ]
@@ -305,14 +318,15 @@ def effects(
         )
     region = None if rope is None else _region(rope)
     if fit.data.table is None:
-        raise ConfigError("effects: the fit is to a data block, not to a table; fit a table")
+        raise ConfigError("effects: the model was fitted to a data block; fit it to a table")
     table = fit.data.table if new is None else as_table(new, reading)
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
     sets = row_sets(table, by, weights, is_of_fit=new is None)
-    joined = [name for name in _groups_of(fit) if ":" in name] if groups == "data" else []
+    joined = [name for name in groups_of(fit) if ":" in name] if groups == "data" else []
     changes = _changes(fit, table, columns, slopes, step, between)
 
+    moved = [n for n in joined if not slopes and {c.column for c in changes} & {*n.split(":")}]
     drawn = dict[str, tuple[str, ...]]()
     averages = dict[int, FloatArray]()  # so that a reference level is predicted only once
 
@@ -360,7 +374,8 @@ def effects(
     index = pd.MultiIndex.from_tuples(names, names=titles)
     draws = _labelled(np.concatenate(made, axis=2), index)
     of = "slope" if slopes else scale
-    return Effects(fit, of, draws, index, tuple(words), rows, weights, region, tuple(drawn))
+    about = (rows, weights, region, tuple(drawn), groups, tuple(moved))
+    return Effects(fit, of, draws, index, tuple(words), *about)
 
 
 def _labelled(values: FloatArray, index: pd.MultiIndex) -> xr.DataArray:
@@ -454,7 +469,7 @@ def covariates(fit: Fit, *, offsets: bool = False) -> dict[str, dict[str, ast.ex
     return found
 
 
-def _groups_of(fit: Fit) -> set[str]:
+def groups_of(fit: Fit) -> set[str]:
     """Return the columns of groups."""
     return set(map(fit.data.name_of, group_columns(rule_of(fit.program), frozen(fit.data))))
 
@@ -479,7 +494,7 @@ def _changes(
 ) -> list[Change]:
     """Return the changes in the chosen columns, by default in all covariates."""
     every = covariates(fit, offsets=True)
-    of_group = _groups_of(fit) - every.keys()
+    of_group = groups_of(fit) - every.keys()
     wanted = list(columns) or list(covariates(fit))
     if not wanted:
         remedy = "compare groups with contrast" if of_group else "add a covariate to the model"

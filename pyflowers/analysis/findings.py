@@ -139,6 +139,10 @@ _REMEDIES: dict[str, dict[str, str]] = {
         "": "see whether values are cut off at a limit, and if so, model truncation or censoring; "
         "if not, the model lets values vary too much"
     },
+    "binary": {
+        "formula": "all values are 0 or 1: refit with --family bernoulli",
+        "": "all values are 0 or 1: use a Bernoulli likelihood",
+    },
     "positive": {"": "all values are above 0: refit with --family lognormal or --family gamma"},
     "group": {
         "": "look at the rows of this group; if they are correct, add a covariate that sets the "
@@ -273,6 +277,8 @@ def of_statistic(
     need = if_larger if is_larger else if_smaller
     if is_binary(fit) and name == "dispersion_within":
         need = "chosen"
+    elif need == "limit" and np.isin(fit.data.y, (0, 1)).all():
+        need = "binary"
     elif name == "minimum" and observed > 0 > median and fit.program.declaration.formula:
         need = "positive"
     elif need == "cells" and ", " not in who:

@@ -241,8 +241,9 @@ def row_sets(
         several = np.stack([each.codes for each in labels], axis=1)
         different, codes = np.unique(several, axis=0, return_inverse=True)
         texts = [[cell_text(name) for name in its.names] for its in labels]
+        # Labels with the same text, such as 1 and 1.0, keep their names.
         shown = [
-            text if len(set(text)) == len(text) else its.names  # such as 1 and 1.0
+            text if len(set(text)) == len(text) else its.names
             for text, its in zip(texts, labels, strict=True)
         ]
         names = [tuple(its[i] for its, i in zip(shown, row, strict=True)) for row in different]

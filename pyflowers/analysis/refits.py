@@ -125,8 +125,8 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
         return HeldOut(program, rows, replace(whole, values={**whole.values, role: mask}), whole)
     if whole.table is None:
         raise ConfigError(
-            f"{program.name}: observations can only be left out of a table, and this fit was given "
-            "a data block; fit the table instead"
+            f"{program.name}: observations can only be left out of a table, and this model was "
+            "fitted to a data block; fit it to the table instead"
         )
     kept = whole.table.at(np.delete(np.arange(len(whole.table)), rows))
     time_order = whole.reading.get("time_order", "value")

@@ -166,9 +166,9 @@ class Cluster:
             return outcome
         error = future.exception(timeout=SECONDS_TO_RETURN)
         if isinstance(error, KilledWorker):
-            reason = "every Dask worker that tried it ended; look at the logs of the workers"
+            reason = "every Dask worker that tried this task ended; look at the logs of the workers"
         else:
-            reason = f"its Dask worker could not run it ({type(error).__name__}: {error})"
+            reason = f"the Dask worker could not run this task ({type(error).__name__}: {error})"
         return Outcome(job.key, reason, attempts=job.retries + 1)
 
 
@@ -219,7 +219,7 @@ def connected(address: str) -> Iterator[Client]:
     Raises
     ------
     ToolchainError
-        If it cannot be reached.
+        If the scheduler cannot be reached.
     """
     try:
         client = Client(address, set_as_default=False, timeout=SECONDS_TO_CONNECT)

@@ -52,7 +52,7 @@ class Keep:
         ``summary``, ``draws`` or ``ranks``, or ``module:function``: a function of the fit that the
         workers can import, which returns a DataFrame or a mapping of equally long columns.
     options : mapping
-        Arguments of the function after the fit, by name.
+        Further arguments of the function, by name.
     name : str
         The table's name. Default: the function's name.
     code : str
@@ -99,7 +99,7 @@ class Keep:
         Returns
         -------
         Keep
-            The same, with the function's full name, the digest of its file and the table's name.
+            The same table, with the function's full name, the digest of its file and its own name.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class Keep:
                     raise FitError(
                         f"keep {self.name}: the file of {module} was edited after the task was "
                         "planned, or differs on this machine; put the same file on all machines, "
-                        "then run the batch again and retry what failed"
+                        "then run the batch again and retry the failed tasks"
                     )
                 if was_here:
                     reload(sys.modules[module])
@@ -196,7 +196,7 @@ def function_of(reference: str) -> Callable[..., Any]:
     Raises
     ------
     ConfigError
-        If there is none.
+        If there is no such function.
     """
     module, colon, name = reference.partition(":")
     try:
@@ -215,7 +215,7 @@ def function_of(reference: str) -> Callable[..., Any]:
 
 
 def _code_of(module: str) -> str:
-    """Return a digest of a module's file as it is now; users of notebooks edit such files."""
+    """Return a digest of a module's file as it is now, because notebook users edit such files."""
     file = getattr(import_module(module), "__file__", None)
     if not file or module == __name__:  # the task's key includes the version of pyflowers
         return ""
@@ -235,12 +235,13 @@ _imported: dict[str, str] = {}
 def packed(table: Any) -> bytes:
     """Return a DataFrame or a mapping of columns in NumPy's own format; empty without columns.
 
-    It is an array of records, one per row. Single values are repeated, and text is UTF-8.
+    The result holds an array of records, one per row. Single values are repeated in every row, and
+    text is UTF-8.
 
     Raises
     ------
     TypeError, ValueError
-        If it is not a table, or could not be read back.
+        If `table` is not a table, or could not be read back.
     """
     if isinstance(table, pd.DataFrame):
         whole = _with_index(table)
@@ -254,7 +255,7 @@ def packed(table: Any) -> bytes:
     for name, times in Counter(name for name, _ in given).items():
         if name in OWN_COLUMNS:
             raise ValueError(
-                f"the table's column {name} has the name of a column of the batch; rename it"
+                f"the table's column {name} has the same name as a column of the batch; rename it"
             )
         if times > 1:
             raise ValueError(
@@ -284,7 +285,7 @@ def packed(table: Any) -> bytes:
 
 
 def _with_index(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its index as columns, unless it only counts the rows."""
+    """Return a table with its index as columns, unless the index only counts the rows."""
     index = table.index
     is_count = index.nlevels == 1 and index.name is None and index.dtype.kind == "i"
     if is_count and index.equals(pd.RangeIndex(len(index))):
@@ -379,8 +380,8 @@ def draws(fit: Fit, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
     Returns
     -------
     mapping of str to array, shape (chains × draws,)
-        ``chain`` and ``draw``, from 0, and each element such as ``mu_plant[2]``. If a quantity
-        is called ``chain``, its column is ``chain_``.
+        ``chain`` and ``draw``, counted from 0, and a column for each element, such as
+        ``mu_plant[2]``. If a quantity is called ``chain``, its column is ``chain_``.
 
     Raises
     ------
@@ -429,8 +430,8 @@ def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
     for name, quantity in zip(true, chosen.values(), strict=True):
         if np.shape(true[name]) != quantity.values.shape[2:]:
             raise ConfigError(
-                f"true value of {name}: its shape is {np.shape(true[name])} and that of {name} is "
-                f"{quantity.values.shape[2:]}; give one value for each element"
+                f"true value of {name}: its shape is {np.shape(true[name])}, but the shape of "
+                f"{name} is {quantity.values.shape[2:]}; give one value for each element"
             )
     truth = np.concatenate([np.ravel(np.asarray(true[name], float)) for name in true])
     sample = stacked(chosen)[:, ::thin].reshape(-1, len(truth))
@@ -445,7 +446,7 @@ def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
 
 
 def _known(fit: Fit, names: Sequence[str]) -> list[str]:
-    """Return the names that quantities have in the posterior; if none are given, all."""
+    """Return the names of these quantities in the posterior, or of all if none are given."""
     called = [name_in(fit.posterior, name) for name in names]
     for name, own in zip(names, called, strict=True):
         if own not in fit.posterior.data_vars:

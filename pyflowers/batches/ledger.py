@@ -1,7 +1,8 @@
 """The ledger of a batch: one SQLite file, which only the client writes, and the results in it.
 
-Each task has one row, by its key. The row and the tables that were kept from the fit are written in
-one transaction. So a row of a finished fit has its results, no matter how the client ended.
+Each task has one row, identified by its key. The row and the tables that were kept from the fit are
+written in one transaction. So the row of a finished fit is never without its tables, no matter how
+the client ended.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ except ImportError:  # Windows
 
 FILE = "ledger.sqlite"
 KIND = 0x70796662
-"""SQLite's application_id of our ledgers: "pyfb"."""
+"""The application_id that marks our ledgers among SQLite files: "pyfb"."""
 FORMAT = 2
 
 SECONDS_BETWEEN_WRITES = 5.0
 BYTES_BETWEEN_WRITES = 16_000_000
-"""Bytes of outcomes that may be lost if the client is killed; these tasks are then refitted."""
+"""Bytes of outcomes that may be lost if the client is killed; their tasks are then refitted."""
 
 SECONDS_TO_WAIT = 60.0
 """How long a writer waits for readers, and a reader for a writer."""
@@ -140,7 +141,7 @@ class Ledger:
     def state(self, key: str) -> tuple[str, int]:
         """Return the state of a task and the last run that contained it.
 
-        The state is ``passed``, ``doubtful``, ``failed`` or ``waiting``; ``new``, with run 0, if
+        The state is ``passed``, ``doubtful``, ``failed`` or ``waiting``, or ``new``, with run 0, if
         the task is not in the ledger.
         """
         found = self._database.execute("SELECT verdict, run FROM tasks WHERE key = ?", (key,))
@@ -201,7 +202,7 @@ class Ledger:
 
 
 def is_batch(folder: Path) -> bool:
-    """Whether a folder holds a ledger, by its name and its header; it may still be empty."""
+    """Whether a folder holds a ledger, judged by file name and header; it may still be empty."""
     with suppress(OSError):
         with (folder / FILE).open("rb") as file:
             header = file.read(100)
@@ -239,16 +240,16 @@ def _lock(folder: Path, kind: int) -> int | None:
 
 @contextmanager
 def reading(folder: Path) -> Iterator[sqlite3.Connection]:
-    """Yield the ledger to read, even while a client writes to it.
+    """Yield the ledger for reading, even while a client writes to it.
 
     Raises
     ------
     ConfigError
-        If there is none, or it cannot be read.
+        If there is no ledger, or it cannot be read.
     """
     if not is_batch(folder):
-        raise ConfigError(f"{folder} holds no {FILE} of a batch; name the folder of a batch")
-    # Not read-only, so that SQLite can roll back the transaction of a killed client.
+        raise ConfigError(f"{folder} is not a batch folder: it has no {FILE}; name another")
+    # The mode is not read-only, so that SQLite can roll back the transaction of a killed client.
     address = f"{(folder / FILE).absolute().as_uri()}?mode=rw"
     try:
         database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=SECONDS_TO_WAIT)
@@ -271,7 +272,7 @@ def _values(database: sqlite3.Connection) -> dict[str, Any]:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Turn the errors of the system and SQLite for a failed write into one sentence.
+    """Turn an error of the system or of SQLite during a write into one sentence.
 
     Raises
     ------
@@ -283,8 +284,8 @@ def writing(folder: Path) -> Iterator[None]:
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(
-            f"batch folder {folder} cannot be written ({reason}); free space, or copy the "
-            "folder to another place and name that, then run the batch again to resume"
+            f"batch folder {folder} cannot be written ({reason}); free disk space, or copy "
+            "the folder elsewhere and name the copy; then run the batch again to resume"
         ) from error
 
 
@@ -317,7 +318,7 @@ class Progress:
     failed : int
         Tasks that ended with an error.
     failed_checks : mapping of str to int
-        The number of fits that fail each check, the most frequent first.
+        The number of fits that fail each check, with the most frequent check first.
     total : int or None
         Number of tasks; None while it is not known, as for tasks from a generator.
     rate : float or None
@@ -435,14 +436,14 @@ class Batch:
         with reading(self.folder) as database:
             found = database.execute(_LEDGER)
             columns = [each[0] for each in found.description]
-            # Not pandas.read_sql_query, which raises its own error for a damaged file.
+            # pandas.read_sql_query would raise its own kind of error for a damaged file.
             frame = pd.DataFrame.from_records(found.fetchall(), columns=columns, coerce_float=True)
         versions = [json.loads(text) if isinstance(text, str) else {} for text in frame["versions"]]
         return frame.assign(versions=versions).set_index("name")
 
     @property
     def failures(self) -> pd.Series[str]:
-        """The errors of the tasks of the last run that failed, by the names of the tasks."""
+        """The errors of the failed tasks of the last run, by task name."""
         ledger = self.ledger()
         return ledger.loc[ledger["outcome"] == "failed", "error"]
 

@@ -1,8 +1,8 @@
 """``pyflowers.batch``: tasks in, a ledger and tables out, without losing results.
 
 Jobs run in a :class:`Pool` of processes on this machine, or on a Dask cluster
-(:mod:`pyflowers.batches.cluster`). The outcome of a task does not depend on where it runs, except
-for its seconds and attempts.
+(:mod:`pyflowers.batches.cluster`). The outcome of a task does not depend on where the task runs,
+except for its time and its number of attempts.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Pool:
         return [worker.pid for worker in (*self._idle, *self._busy)]
 
     def room(self) -> int:
-        """Return how many jobs it can take now; further jobs would only wait."""
+        """Return how many jobs the pool can take now; further jobs would only wait."""
         return max(0, self._num_workers * AHEAD - len(self._busy) - len(self._waiting))
 
     def submit(self, job: Job) -> None:
@@ -109,7 +109,7 @@ class Pool:
         self._waiting.clear()
 
     def end(self) -> None:
-        """End the processes, from a thread other than the waiting one."""
+        """End the processes; called from another thread than the one in :meth:`wait`."""
         self._is_ending = True
         for worker in (*self._idle, *self._busy):
             worker.terminate()
@@ -173,16 +173,16 @@ def batch(
     Parameters
     ----------
     tasks : iterable of Task
-        The tasks. They are taken one by one when workers are free, so that a generator of millions
-        is possible.
+        The tasks. They are taken one by one when workers are free, so a generator may yield
+        millions of them.
     out : path
         The batch's folder, with the ledger and the kept tables.
     executor : Pool, distributed.Client or Cluster, optional
         Where to fit, such as a :class:`pyflowers.batches.Pool` that stays open between batches.
         Default: a new pool on this machine.
     seed : int, optional
-        Seed of the batch, from which the seeds of the tasks follow. Default: the seed of an earlier
-        run in `out`, or else a new one, which is recorded.
+        Seed of the batch, from which the seeds of the tasks are derived. Default: the seed of an
+        earlier run in `out`, or else a new one, which is recorded.
     engine : str or Engine
         ``auto``, ``cmdstan``, ``stanli`` or ``exact``; see :func:`pyflowers.fit`.
     cmdstan : str or Path, optional
@@ -257,7 +257,7 @@ def _run(
     count: Callable[..., None],
     retry_failed: bool,
 ) -> int:
-    """Run tasks and return their number; outcomes so far are written even on an interruption."""
+    """Run tasks and return their number; if interrupted, still write the outcomes so far."""
     number = under_way = 0
 
     def receive() -> int:
@@ -309,7 +309,7 @@ def _run(
 
 @contextmanager
 def _running(given: Any, workers: int | None) -> Iterator[Pool | Cluster]:
-    """Yield the executor; abandon its jobs if the block fails; a user's executor stays open."""
+    """Yield the executor; if the block fails, abandon its jobs. A user's executor stays open."""
     executor = given
     if given is None:
         executor = Pool(workers)
@@ -356,7 +356,7 @@ def _shown(total: int | None) -> Iterator[Callable[..., None]]:
     ) as bar:
 
         def count(verdict: str, *, earlier: bool = False) -> None:
-            """Count a task; a task of an earlier run took none of this run's time."""
+            """Count a task; a task that finished in an earlier run took no time in this run."""
             if earlier and not bar.disable:
                 bar.initial += 1
             if verdict != "passed":

@@ -139,7 +139,7 @@ class Job:
         Pickled input of the worker. It is separate from the job, so that a failure to unpickle it
         fails only this task. Empty if the task was refused.
     refused : str
-        Why it cannot be fitted at all; empty if it can.
+        Why the task cannot be fitted at all; empty if it can.
     time_limit : float or None
         Longest time in seconds.
     retries : int
@@ -176,9 +176,9 @@ class Outcome:
     tables : mapping of str to bytes
         The kept tables, packed.
     attempts : int
-        How many times it was started.
+        How many times the task was started.
     lost : bool
-        Whether its process died, though possibly not because of this task.
+        Whether the task's process died, though possibly not because of this task.
     """
 
     key: str
@@ -221,7 +221,7 @@ class Planner:
         self._last_declared: tuple[Declaration, str] | None = None
 
     def plan(self, task: Task, position: int) -> Job:
-        """Prepare one task; an error in it is part of the result.
+        """Prepare one task; an error in the task is recorded in its job.
 
         Raises
         ------
@@ -325,7 +325,7 @@ class Planner:
         return program, engine_key, code, pickle.dumps((sent, self._engine), protocol=5)
 
     def _read(self, task: Task, program: Program) -> Data:
-        """Read data; the last file is remembered, as tasks often share it."""
+        """Read data; keep the last file in memory, because tasks often share it."""
         how = _reading(task)
         path = program.example if task.data is None else task.data
         if not isinstance(path, str | Path):

@@ -1,7 +1,7 @@
 """The process that fits tasks: ``python -m pyflowers.batches.worker``.
 
-It is the same on this machine and on others. The Stan interpreter runs within this process, since a
-crash of the interpreter costs only one task. CmdStan's processes end with this process.
+The process is the same on this machine and on others. The Stan interpreter runs within it, because
+a crash of the interpreter costs only one task. CmdStan's processes end with this process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_ALARM = 1e9
 """Longest alarm in seconds; the system's timers are limited to a few centuries."""
 
 LARGEST_TABLE = 900_000_000
-"""The most bytes of a table that is kept; a cell of SQLite holds 10⁹."""
+"""The largest size of a kept table in bytes; a cell of SQLite holds at most 10⁹ bytes."""
 
 
 def perform(job: Job) -> Outcome:
@@ -40,7 +40,7 @@ def perform(job: Job) -> Outcome:
         if own_key != engine_key:
             raise ToolchainError(
                 f"this worker's {engine.name} is not the one that the batch was planned with: "
-                "its versions or its compiler differ; install the same on all machines"
+                "its versions or its compiler differ; install the same ones on all machines"
             )
         started = time.perf_counter()
         # The system ends this process when the time is up, even in the middle of Stan's code.
@@ -54,7 +54,7 @@ def perform(job: Job) -> Outcome:
                     "keep fewer draws or quantities"
                 )
         failed = ", ".join(each.name for each in fit.verdict.failed)
-        # The versions that distinguish the results of different installations.
+        # These versions distinguish the results of different installations.
         packages = {name: fit.record.packages[name] for name in ("numpy", "pyflowers")}
         versions = {"engine": fit.record.engine.name, **fit.record.engine.versions, **packages}
         return Outcome(job.key, "", failed, time.perf_counter() - started, versions, tables)

@@ -29,7 +29,7 @@ _MOST_NAMED = 5
     "--status",
     metavar="DIR",
     type=PATH,
-    help="Only show the progress of the batch in DIR, running or not.",
+    help="Only show the progress of the batch in DIR, whether or not it is running.",
 )
 @click.option(
     "--retry-failed", is_flag=True, help="Also run the tasks that failed in an earlier run."
@@ -126,7 +126,7 @@ def _show(batch: Batch, progress: Progress) -> None:
     if progress.running and progress.rate is not None:
         left = progress.seconds_left
         ends = f", {_duration(left)} left" if left is not None else ""
-        say(f"rate: {progress.rate:.3g} fits a second{ends}")
+        say(f"rate: {progress.rate:.3g} fits per second{ends}")
     if progress.doubtful:
         causes = [f"{name} in {num}" for name, num in progress.failed_checks.items()]
         say(f"failed checks of the doubtful fits: {', '.join(causes)}")
@@ -135,11 +135,11 @@ def _show(batch: Batch, progress: Progress) -> None:
         say(f"to list all, use the column verdict of pyflowers.Batch({folder!r}).ledger()")
     if progress.failed:
         _name(batch, "failed", "red")
-        say("run the failed ones again with --retry-failed")
+        say("to run the failed tasks again, add --retry-failed")
 
 
 def _name(batch: Batch, verdict: str, colour: str) -> None:
-    """Print the first tasks that have a verdict, and the reasons for it."""
+    """Print the first tasks that have this verdict, each with the reason."""
     poor = _poor(batch)
     reasons = poor.loc[poor["verdict"] == verdict, "reason"]
     for name, reason in reasons.head(_MOST_NAMED).items():

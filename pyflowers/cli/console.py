@@ -1,4 +1,4 @@
-"""The output of the command line: labels are shown safely, and no output error loses a result.
+"""The output of the command line: labels are shown safely, and results survive output errors.
 
 Everything that a command prints goes through this module. It escapes control characters, which a
 user's labels may contain, and it never raises: when a pipe is closed or the disk is full, the
@@ -59,19 +59,19 @@ def _printed() -> str:
 
 
 def shows_progress() -> bool:
-    """Whether to draw bars: on a terminal, unless ``--quiet`` is given."""
+    """Whether to draw progress bars: on a terminal, unless ``--quiet`` is given."""
     is_quiet = not logging.getLogger("pyflowers").isEnabledFor(logging.WARNING)
     return sys.stderr.isatty() and sys.stdout.isatty() and not is_quiet
 
 
 def say(*pieces: str) -> None:
-    """Print a line of text and of styled text, unless JSON or nothing is to be printed."""
+    """Print a line that consists of plain and styled pieces, unless JSON or nothing is printed."""
     if _printed() == "text":
         _write("".join(map(_piece, pieces)) + "\n")
 
 
 def show(found: Shown) -> None:
-    """Print a result: its lines and its tables, of which long ones are shortened."""
+    """Print a result: its lines and its tables; long tables are shortened."""
     say()
     for part in found.lines():
         if isinstance(part, tuple):
@@ -81,7 +81,7 @@ def show(found: Shown) -> None:
 
 
 def print_table(table: pd.DataFrame) -> None:
-    """Print a table; if it has too many rows, name the file of ``--out`` that has them all."""
+    """Print a table; if it has too many rows, name the file in ``--out`` that has all of them."""
     if _printed() != "text":
         return
     _write(f"\n{text_table(table, colours=sys.stdout.isatty())}\n")
@@ -91,7 +91,7 @@ def print_table(table: pd.DataFrame) -> None:
 
 
 def say_json(record: Mapping[str, Any]) -> None:
-    """Print a record as JSON in ASCII, which every terminal can show, so that it stays valid."""
+    """Print a record as JSON in ASCII: every terminal can show it, so the JSON stays valid."""
     if _printed() == "json":
         _write(json_of(record, ensure_ascii=True).replace("\x7f", "\\u007f") + "\n")
 
@@ -112,7 +112,7 @@ def complain(text: str) -> None:
 def open_streams() -> None:
     """Open the standard streams that the caller closed.
 
-    Otherwise another file would take the free descriptor and be written to.
+    Otherwise the next file to be opened would get the free descriptor, and output would go there.
     """
     _failures.clear()
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -139,7 +139,7 @@ def exit_status(status: int) -> int:
 
 
 def drop_output() -> None:
-    """Discard all further output: what is left in the buffer would fail again at Python's exit."""
+    """Discard all further output, because writing the rest at Python's exit would fail again."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

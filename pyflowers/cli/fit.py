@@ -114,7 +114,7 @@ def fit_command(
 def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
     """Fit a program to data with options of the command line.
 
-    A folder of `replacing` that holds a run with other inputs is refused before sampling.
+    If a folder in `replacing` holds a run with other inputs, it is refused before sampling.
     """
     import pyflowers
     from pyflowers.fits.folder import RunRecord, refuse_other_run
@@ -150,7 +150,7 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
     for name, option in {"inits": "--inits", "default_priors": "--priors"}.items():
         if name in given:
             raise click.UsageError(
-                f"{option} applies to a single model; leave {option} or --config out"
+                f"{option} applies to a single model; leave out {option} or --config"
             )
     run = {name: given.pop(name) for name in ("cmdstan", "overwrite") if name in given}
     del given["config"]
@@ -208,8 +208,8 @@ def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
     metavar="DIR",
     multiple=True,
     type=PATH,
-    help="Folder written by pyflowers sbc for one of the models, to report with the model's fit "
-    "(repeatable).",
+    help="Folder written by pyflowers sbc for one of the models; the report shows it with the "
+    "model's fit (repeatable).",
 )
 @click.option("--out", type=PATH, required=True, help="HTML file to write.")
 @click.pass_context

@@ -49,7 +49,7 @@ def setup_command(official: str | None, wheel: Path | None, jobs: int | None) ->
     """
     if official is not None and wheel is not None:
         raise click.UsageError(
-            "--wheel is for the embedded CmdStan only; leave --wheel or --official out"
+            "--wheel is for the embedded CmdStan only; leave out --wheel or --official"
         )
     if official is not None:
         path = _install_official(official, jobs)
@@ -72,7 +72,7 @@ def _install_official(version: str, jobs: int | None) -> Path:
     Raises
     ------
     ToolchainError
-        If that fails.
+        If the installation fails.
     """
     from pyflowers.cores import usable_cores
     from pyflowers.engines.cmdstan import import_cmdstanpy
@@ -94,7 +94,7 @@ def _install_official(version: str, jobs: int | None) -> Path:
 @click.option(
     "--repair",
     is_flag=True,
-    help="Only remove what killed commands left in the cache, in TMPDIR and in each FOLDER.",
+    help="Only remove files that killed commands left in the cache, in TMPDIR and in each FOLDER.",
 )
 @click.option(
     "--density",
@@ -173,8 +173,8 @@ def lecture_command(
       pyflowers lecture --list
       pyflowers lecture leapfrog --out leapfrog
     """
-    # With the small matrices of a neural network's ascents, OpenBLAS's threads spin, which takes 24
-    # times as much CPU time as one thread.
+    # The ascents of the neural networks multiply small matrices. OpenBLAS's threads then spin and
+    # take 24 times as much CPU time as a single thread.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from pyflowers.lectures import EXAMPLES, Settings, check_name, run_example
     from pyflowers.lectures.lecture import check_folder
@@ -186,7 +186,7 @@ def lecture_command(
             say(f"{each:<{width}}  {summary}")
         return 0
     if name is None:
-        raise click.UsageError("NAME is missing; name an example, or see them all with --list")
+        raise click.UsageError("NAME is missing; name an example, or list all of them with --list")
     check_name(name)
     settings = Settings(seed, quick, cmdstan)
     if out is not None:

@@ -65,7 +65,7 @@ COMMANDS = {
 """For each command, the module of its function ``NAME_command`` and its summary in ``--help``."""
 
 SECONDS_TO_CLEAN_UP = 1.5
-"""An interrupted process exits within this time; the next command removes what it leaves behind."""
+"""An interrupted process exits within this time; the next command removes files that it leaves."""
 
 _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -80,7 +80,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command, add the options that all have, and mark its examples."""
+        """Import one command, add the options that all commands have, and mark its examples."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"pyflowers.cli.{COMMANDS[cmd_name][0]}")
@@ -113,7 +113,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback with an error.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback on errors.")
 @click.version_option(package_name="pyflowers", prog_name="pyflowers")
 def cli() -> None:
     """Bayesian models of repeated counts and measurements, fitted with Stan."""
@@ -129,7 +129,7 @@ def main(args: list[str] | None = None) -> None:
     """Run the command line and exit with its status."""
     open_streams()
     _import_from_here()
-    # At the end, collecting every object takes longer than leaving them to the system.
+    # At exit, collecting every object would take longer than leaving the memory to the system.
     atexit.register(gc.freeze)
     with unwinding_on_signals():
         sys.exit(_status(sys.argv[1:] if args is None else args))
@@ -177,7 +177,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, PyflowersError):
         return str(error)
     if isinstance(error, MemoryError):
-        return "there is too little memory; use fewer draws or a smaller table"
+        return "there is not enough memory; use fewer draws or a smaller table"
     if not isinstance(error, OSError):
         kind = type(error).__name__
         return f"{kind}: {error} (a bug in pyflowers: run again with --debug and report it)"
@@ -185,7 +185,7 @@ def _sentence(error: Exception) -> str:
     if error.filename is None:
         return f"the output cannot be written ({reason})"
     where = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
-    return f"{where}: {reason}; check the path, its permissions and its disk"
+    return f"{where}: {reason}; check the path, its permissions and the disk"
 
 
 class Terminated(BaseException):

@@ -59,7 +59,7 @@ def prior_command(
 
     if table is not None:
         if options["data"] is not None:
-            raise click.UsageError("TABLE and --data mean the same; give only one of them.", ctx)
+            raise click.UsageError("TABLE and --data mean the same thing; give only one.", ctx)
         options["data"] = table
     prior = pyflowers.prior(**given(options))
     record = {

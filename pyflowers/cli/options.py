@@ -66,15 +66,17 @@ reading_options = options(
 """Options for how a table is read."""
 
 rows_options = options(
-    click.option("--new", type=PATH, help="Table with the rows. [default: the run's table]"),
+    click.option(
+        "--new", type=PATH, help="Table whose rows are predicted. [default: the run's table]"
+    ),
     reading_options,
     click.option(
         "--groups",
         type=click.Choice(["data", "none", "population"]),
         default="data",
         show_default=True,
-        help="Group effects of each row. data: those of its group, drawn from the population if "
-        "the group is not in the run; none: fixed at the mean of the population; population: "
+        help="Group effects of each row. data: the effects of its group, drawn from the population "
+        "if the group is not in the run; none: fixed at the mean of the population; population: "
         "integrated over the population.",
     ),
     click.option(
@@ -141,8 +143,8 @@ prior_option = click.option(
     metavar="NAME=VALUE",
     multiple=True,
     callback=partial(_pairs, float, "NAME=VALUE with a number"),
-    help="Set a hyperparameter (repeatable). pyflowers models NAME lists those of a program; for a "
-    "formula, see the .toml file that pyflowers new writes.",
+    help="Set a hyperparameter (repeatable). pyflowers models NAME lists the hyperparameters of a "
+    "program; for a formula, see the .toml file that pyflowers new writes.",
 )
 
 seed_option = click.option(
@@ -227,7 +229,7 @@ def program_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def sampler_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of :class:`pyflowers.engines.SamplerOptions`, except the seed.
 
-    Options that are not given are None: engines refuse options that they do not use.
+    Options that are not given are None, because engines refuse options that they do not use.
     """
     from pyflowers.engines.base import SamplerOptions
 

@@ -137,7 +137,7 @@ def new_command(
         files, lost = _copy_of_shipped(source, target)
         if lost:
             names = " and ".join(lost)
-            notes = [f"note: written in Python for {source}, and so not copied: {names}"]
+            notes = [f"note: the Python code of {source} for {names} is not copied"]
         then = f"pyflowers fit {target} --data YOUR_TABLE --out RUN_FOLDER"
     elif source is None and data is not None:
         from pyflowers.data import read_table
@@ -164,7 +164,7 @@ def new_command(
 
 
 def _copy_of_shipped(name: str, target: Path) -> tuple[dict[Path, str], list[str]]:
-    """Return the files of a program that starts as a copy of a shipped one, and what it lacks.
+    """Return the files of a copy of a shipped program, and the capabilities that the copy lacks.
 
     The copy has ``log_lik``, ``y_rep`` and ``lprior`` in Stan, whereas pyflowers computes them in
     NumPy for the shipped program.

@@ -1,4 +1,4 @@
-"""How commands that produce a result end: its folder is written, then the result is printed.
+"""The last step of commands that produce a result: write its folder, then print the result.
 
 The folder holds tables, figures and ``KIND.json``, a record of what ``--json`` prints.
 """
@@ -28,7 +28,7 @@ _BEFORE = {"comparison": "comparison", "prior": "prior_of", "sensitivity": "sens
 
 
 def out_option(kind: str) -> Decorator:
-    """Add ``--out``, a folder for results of this kind; others are refused before any work."""
+    """Add ``--out``, a folder for results of this kind; refuse any other folder before any work."""
 
     def check(_: click.Context, __: click.Parameter, out: Path | None) -> Path | None:
         from pyflowers.storage import check_folder

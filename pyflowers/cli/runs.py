@@ -30,7 +30,7 @@ runs_argument = click.argument("folders", metavar="DIR...", nargs=-1, required=T
 seed_of_draws = click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
-    help="Seed for the draws of this command. [default: the run's]",
+    help="Seed for the draws of this command. [default: the run's seed]",
 )
 
 
@@ -62,10 +62,10 @@ def _open(run: Path, interval: float | None) -> Fit:
 def check_command(run: Path, out: Path | None, interval: float | None, **options: Any) -> int:
     """Check whether the model would produce data like yours.
 
-    RUN is a run folder of pyflowers fit. Each statistic of the data is compared with that of data
-    sets drawn from the fitted model: p is the share of these data sets whose statistic is larger
-    than that of the data, counting ties as half. Exit status 3 means that a part of the verdict
-    fails.
+    RUN is a run folder of pyflowers fit. Each statistic of the data is compared with the same
+    statistic of data sets drawn from the fitted model: p is the share of these data sets in which
+    the statistic is larger than in your data, counting ties as half. Exit status 3 means that a
+    part of the verdict fails.
 
       pyflowers check runs/flowers
       pyflowers check runs/flowers --statistic median --out checks
@@ -196,7 +196,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--between",
     nargs=2,
-    help="Two values of COLUMN, of which the second is compared with the first.",
+    help="Two values of COLUMN; the second is compared with the first.",
 )
 @click.option(
     "--scale",
@@ -218,7 +218,7 @@ def effects_command(
     RUN is a run folder that pyflowers fit wrote for a formula, or for a program with [prediction]
     in its declaration. For a factor, the other levels are compared with the reference level; for
     most numeric columns, x + 1 is compared with x (see --step). COLUMN selects columns. In every
-    draw, each row is predicted both ways, with its own values in all other columns.
+    draw, each row is predicted with both values, and all its other values stay as they are.
 
       pyflowers effects runs/rats
       pyflowers effects runs/rats age --step sd --out effects
@@ -293,8 +293,8 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
     """Show which conclusions of a run depend on its prior, by power-scaling.
 
     RUN is a run folder. The prior and the likelihood are each raised to powers near 1, and the
-    resulting posteriors are computed by importance sampling, without refitting. With --out,
-    sensitivity.csv, conclusions.csv and sensitivity.json are written, and a figure if the
+    resulting posteriors are computed by importance sampling, without refitting. With --out, the
+    command writes sensitivity.csv, conclusions.csv and sensitivity.json, and a figure if the
     sensitivities can be computed.
 
       pyflowers sensitivity runs/flowers
@@ -360,9 +360,9 @@ def loo_command(
     refit where k-hat is small. Use --by-group to see how well a multilevel model predicts a whole
     group that it has not seen. --json includes the elpd of each observation or group.
 
-    In the tables, se is the uncertainty due to the observations, and mcse that due to the draws.
-    The weights are those of stacking, with which the models together predict best; the weight of a
-    model is not the probability that it is true.
+    In the tables, se is the uncertainty due to the observations, and mcse is the uncertainty due to
+    the draws. Stacking chooses the weights with which the combined models predict best; the weight
+    of a model is not the probability that it is true.
 
       pyflowers loo runs/poisson runs/negbinomial
       pyflowers loo runs/flowers --by-group
@@ -371,12 +371,12 @@ def loo_command(
 
     if column and not by_group:
         raise click.UsageError(
-            "--column is used only with --by-group; add --by-group, or leave --column out"
+            "--column is used only with --by-group; add --by-group, or leave out --column"
         )
     if by_group and not refit:
         raise click.UsageError(
             "--by-group always refits, leaving out one group at a time; "
-            "leave --no-refit or --by-group out"
+            "leave out --no-refit or --by-group"
         )
     fits = [Fit.load(folder) for folder in folders]
     found, record = _by_group(fits, column) if by_group else _by_observation(fits, refit)

@@ -797,7 +797,7 @@ def is_plain(text: str) -> bool:
 
 
 def number_of(text: str) -> float:
-    """Return the number that a text is; otherwise NaN."""
+    """Return the number that a text represents, or NaN if it represents none."""
     return float(_to_numbers(np.array([text], dtype=object))[0])
 
 
@@ -868,7 +868,7 @@ def _quoted(text: str) -> str:
 
 
 def _sort_key(names: list[str]) -> list[Any] | None:
-    """Return keys that sort numbers, dates or labels numbered alike by value; otherwise None."""
+    """Return keys that sort names by value if all are numbers, dates or numbered labels."""
     numbers = _to_numbers(np.array(names, dtype=object))
     if np.isfinite(numbers).all():
         return list(numbers)

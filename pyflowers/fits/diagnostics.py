@@ -237,11 +237,12 @@ def _worst(name: str, of: pd.Series[float], relation: Literal["≤", "≥"], *li
 def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Check:
     num = int(divergent.sum())
     advice = (
-        "declare the bounds that the model assumes, change the parametrisation (for group effects, "
-        "between centred and non-centred), or use a narrower prior on the scales"
+        "use narrower priors (a flat prior may leave the posterior improper), above all on the sds "
+        "of groups (--prior); change between centred and non-centred group effects (--centered); "
+        "or, in a program of your own, declare the bounds that the model assumes"
     )
     if options.adapt_delta < 0.99:
-        advice = f"raise --adapt-delta to 0.99; if divergences remain, {advice}"
+        advice = f"raise --adapt-delta to 0.99; if divergences remain, also {advice}"
     return _judge("divergences", num, "≤", 0, "Betancourt (2017), section 6.2", advice)
 
 
@@ -291,8 +292,11 @@ def examine_prior(
     advice = (
         'no proper prior is declared; declare one, as in [parameters.NAME] prior = "normal(0, 1)"'
     )
-    note = "" if checks else advice
     claim = "no posterior median lies in the tail of its declared prior"
+    if program.declaration.formula and program.declaration.formula.priors and "b" in medians:
+        advice = "the coefficients have flat priors, with which nothing can be compared"
+        claim += "; the coefficients have flat priors and were not examined"
+    note = "" if checks else advice
     denial = "the posterior lies in the tail of a prior"
     return Part("prior", tuple(checks), note, claim, denial)
 

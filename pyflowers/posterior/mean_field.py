@@ -869,7 +869,7 @@ class MultilevelModel(Model):
         self.plant_prior_ss = prior.sigma2_plant_nu * prior.sigma2_plant_scale**2
 
     def start(self) -> Factors:
-        """Return a start: each plant estimated separately, mu and sigma2 from the plants' means."""
+        """Return starting factors: each plant's from its data, mu's and sigma2's from the means."""
         num, means, seen = self.data.num, self.data.mean, self.data.num > 0
         scales = np.sqrt((self.plant_prior_ss + self.data.ss) / self.plant_dof)
         centre = means[seen].mean() if np.any(seen) else self.prior.mu_mean

@@ -710,7 +710,7 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
             shape = np.shape(value)
         except ValueError as error:
             raise DataError(
-                f"{source}: the rows of {name} differ in length; make them equal"
+                f"{source}: the rows of {name} differ in length; make them equally long"
             ) from error
         if shape == (0,) and variable.ndim:
             continue  # in JSON, an empty array looks like this for any number of dimensions

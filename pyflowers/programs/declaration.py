@@ -693,8 +693,9 @@ class Declaration(Record):
             for name in names:
                 if name not in known:
                     raise ConfigError(
-                        f"{where}: [{section}] names {name}, which the program does not declare in "
-                        f"its {block}: {', '.join(known) or 'nothing'}; correct the name"
+                        f"{where}: [{section}] names {name}, which is not declared in the "
+                        f"program's {block} (there: {', '.join(known) or 'nothing'}); correct the "
+                        "name"
                     )
         for name, dims in self.dims.items():
             if len(dims) != all_variables[name].ndim:

@@ -389,7 +389,9 @@ def _as_written(texts: Iterable[str], known: set[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a number without trailing zeros after its decimal point, and other text unchanged."""
+    """Return a number without trailing zeros, TRUE as true, and other text unchanged."""
+    if text.lower() in ("true", "false"):
+        return text.lower()
     number = re.fullmatch(r"(-?\d+)(\.\d*?)0*", text)
     return text if number is None else number[1] + number[2].removesuffix(".")
 
@@ -598,7 +600,7 @@ class Predictor:
         )
 
     def _size(self, name: str) -> int:
-        """Return the number of effects that a label has jointly; 0 for a scalar effect."""
+        """Return the number of correlated effects of each label; 0 for a scalar effect."""
         values = self._named(name)
         return int(values.shape[3]) if values.ndim > 3 else 0
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pandas as pd
 from markupsafe import Markup
 
-from pyflowers.analysis.average_effects import Effects, covariates, effects
+from pyflowers.analysis.average_effects import Effects, covariates, effects, groups_of
 from pyflowers.analysis.checks import FEWEST_REPLICATES, PredictiveChecks, check
 from pyflowers.analysis.elpd import LooComparison, loo
 from pyflowers.analysis.methods import Comparison
@@ -25,6 +25,7 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.verdict import Check, Verdict
 from pyflowers.programs import Capability
+from pyflowers.programs.prediction import Groups
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
@@ -121,7 +122,10 @@ class Material:
         self.effects = None
         if self.covariates:
             try:
-                self.effects = effects(self.best, *self.covariates)
+                # The effects of the observed groups must not pass for those of a column.
+                parts = {part for n in groups_of(self.best) if ":" in n for part in n.split(":")}
+                groups: Groups = "population" if parts & {*self.covariates} else "data"
+                self.effects = effects(self.best, *self.covariates, groups=groups)
             except (ConfigError, DataError) as error:
                 self.no_effects = str(error)
         compared = compare()

@@ -37,7 +37,7 @@ class BatchData(DataConfig):
     files : tuple of str
         Patterns such as ``sites/*.csv``. Each file is one table.
     by : str or None
-        A column of `file`. Each label is one table.
+        A column of `file`. The rows with the same label are one table.
     """
 
     files: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Variant(Record):
     Attributes
     ----------
     name : str
-        Part of the names of its tasks.
+        The variant's name, which is part of the names of its tasks.
     priors : mapping of str to float
         Hyperparameters to change.
     sampler : mapping
@@ -103,7 +103,7 @@ class BatchConfig(Models):
     repeats : int
         How many times each combination is fitted, each time with a different seed.
     time_limit : float or None
-        The longest that a fit may take, in seconds. Default: no limit.
+        Longest time of a fit in seconds. Default: no limit.
     retries : int
         How many times a fit is started again after its process has ended unexpectedly.
     folder : path or None
@@ -207,7 +207,7 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
     ConfigError
         If the file is wrong; the message names the file and the key.
     DataError
-        If the file that is to be divided cannot be read.
+        If the file that is to be divided into tables cannot be read.
     """
     path = Path(path)
     config = BatchConfig.parse(read_toml(path), str(path)).relative_to(Path.cwd() / path.parent)

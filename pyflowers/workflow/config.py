@@ -1,7 +1,7 @@
 """A whole experiment as one small TOML file: data, models, priors, sampler and outputs.
 
-Paths in the file are relative to it. Unknown keys are errors. A ``run.json`` is also a
-configuration, for one run. Executables are never named here: only the command line and the
+Paths in the file are relative to its folder. Unknown keys are errors. A ``run.json`` is also a
+configuration, for one run. The file never names an executable: only the command line and the
 environment determine which CmdStan is used.
 """
 
@@ -43,7 +43,7 @@ class DataConfig(Record):
     value : str or None
         The column that is observed. Default: the name in the declaration.
     columns : mapping of str to str
-        The table's names for other columns of the declaration.
+        For other columns of the declaration, their names in the table.
     sep : str or None
         Separator of the columns of a text file.
     decimal : str or None
@@ -74,7 +74,7 @@ class DataConfig(Record):
 
 
 def refuse_cmdstan(values: Any) -> Any:
-    """Refuse an executable in a file, inside a pydantic validator."""
+    """Refuse a file that names an executable; called in a pydantic validator."""
     if isinstance(values, dict) and "cmdstan" in values:
         raise ValueError(
             "cmdstan cannot be set in a file, because it is a path to executables; use --cmdstan "
@@ -84,16 +84,16 @@ def refuse_cmdstan(values: Any) -> Any:
 
 
 def refuse_twice(names: Iterable[str], what: str, named: str) -> None:
-    """Refuse two things with the same name, inside a pydantic validator.
+    """Refuse two things with the same name; called in a pydantic validator.
 
     Parameters
     ----------
     names : iterable of str
         The names.
     what : str
-        The things that have the names, in the singular.
+        What the names denote, in the singular, such as ``model``.
     named : str
-        The reason: which results are named after them.
+        The reason: a clause that states which results are named after these things.
     """
     twice = [name for name, num in Counter(names).items() if num > 1]
     if twice:
@@ -179,7 +179,7 @@ def _called(model: str, family: str) -> str:
 
 
 def is_file(model: str) -> bool:
-    """Whether a model is a ``.stan`` file; its path may be relative, and it may include files."""
+    """Whether a model is a ``.stan`` file, which may have a relative path and include files."""
     return model.endswith(".stan") and not is_formula(model)
 
 
@@ -248,7 +248,7 @@ class Experiment(Models):
         return self
 
     def with_values(self, **sections: Any) -> Experiment:
-        """Return this experiment with some values changed, checked as if they were in a file.
+        """Return this experiment with some values changed; check them as if they were in a file.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class Experiment(Models):
         Raises
         ------
         ConfigError
-            If a value cannot be used, or no model has a prior of that name.
+            If a value cannot be used, or no model has a hyperparameter with that name.
         """
         changed = self if program is None else self._of_program(program)
         changes: dict[str, Any] = {}
@@ -301,12 +301,12 @@ class Experiment(Models):
         return changed.with_values(priors=changed._spread(priors)) if priors else changed
 
     def _of_program(self, program: str) -> Experiment:
-        """Return the experiment of one program, without the parts for the other programs."""
+        """Return the experiment with one program only, without the settings for the others."""
         alone = self.model_copy(update={"models": (program,)})
         others = set(self.names().values()) - set(alone.names().values())
         priors = {name: values for name, values in self.priors.items() if name not in others}
         output = self.output
-        if (program,) != self.models:  # a report on one model must not replace the one on all
+        if (program,) != self.models:  # it must not replace the report on all models
             output = output.model_copy(update={"report": None})
         return alone.model_copy(update={"priors": priors, "output": output})
 
@@ -321,7 +321,7 @@ class Experiment(Models):
         ]
 
     def _spread(self, priors: Mapping[str, float]) -> dict[str, dict[str, float]]:
-        """Add the given priors to each model that has them."""
+        """Return the priors of each model, with the given ones added to the models that have them."""
         known = {name: priors.keys() for name in self.names().values()}
         if len(known) > 1:  # for a single model, a later check reports unknown priors
             opened = self.programs()

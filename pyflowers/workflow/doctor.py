@@ -42,7 +42,7 @@ def examine() -> Iterator[Finding]:
 def _guarded(probe: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from probe()
-    except Exception as error:  # the doctor must not fail because of a defect that it examines
+    except Exception as error:  # the doctor must report a defect and not fail because of it
         what = "" if isinstance(error, PyflowersError) else f"{type(error).__name__}: "
         yield Finding(probe.__name__.strip("_"), f"{what}{error}", False)
 
@@ -51,9 +51,10 @@ NUM_POINTS = 20
 """Number of points at which densities are compared."""
 
 TOLERANCE = 1e-10
-"""Tolerance for a density, relative to 1 + |density|, and for a gradient.
+"""Tolerance for the difference of densities and of gradients.
 
-The difference of gradients is relative to the largest element.
+A difference of densities is relative to 1 + |density|; a difference of gradients is relative to the
+largest element of the gradient.
 """
 
 
@@ -110,11 +111,11 @@ def compare_densities(
         points = compiled.start(np.random.default_rng(1), NUM_POINTS, radius=1.0)
         theirs = interpreted.unconstrain(compiled.constrain(points))
         same = np.isclose(points, theirs, rtol=1e-6, atol=1e-6).all(axis=0)
-        theirs[:, same] = points[:, same]  # without the rounding
+        theirs[:, same] = points[:, same]  # removes rounding errors
         one, other = compiled.log_density_gradient(points), interpreted.log_density_gradient(theirs)
         if not same.all():
-            # Later versions of Stan than CmdStan's transform a simplex differently. Of the same
-            # parameters, the densities without those of the transforms are equal.
+            # Versions of Stan later than CmdStan's transform a simplex differently. At the same
+            # parameters, the densities are equal once the terms of the transforms are subtracted.
             for (values, gradients), alone, x in zip(
                 (one, other), both(transform), (points, theirs), strict=True
             ):
@@ -161,7 +162,7 @@ def _cmdstan() -> Iterator[Finding]:
         "CMDSTAN": "because the environment variable CMDSTAN names it",
         "~/.cmdstan": "as the newest under ~/.cmdstan",
         "conda": "from the active conda environment",
-        "embedded": "the embedded one, as CMDSTAN, ~/.cmdstan and conda have none",
+        "embedded": "the embedded one, because CMDSTAN, ~/.cmdstan and conda have none",
     }
     yield Finding("cmdstan", f"{found.version} in {found.path}, {reasons[found.origin]}")
 
@@ -186,7 +187,7 @@ def _cache() -> Iterator[Finding]:
     built = [path / _program_of(path) for path in executables]
     built += [path / f"{_program_of(path)}.so" for path in libraries]
     broken = [path.parent.name for path in built if not is_intact(path)]
-    state = f"{', '.join(broken)} broken; rebuilt when next used" if broken else "all intact"
+    state = f"{', '.join(broken)} broken; will be rebuilt when next used" if broken else "all intact"
     yield Finding("executables", state, not broken)
     yield Finding("free space", _megabytes(free), free >= LITTLE_SPACE)
     writable = os.access(folder, os.W_OK)
@@ -241,7 +242,7 @@ def _fit() -> Iterator[Finding]:
     started = time.perf_counter()
     done = fit(LECTURE[0], seed=1)
     seconds = time.perf_counter() - started
-    how = f"{done.name} by {done.record.engine.name} in {seconds:.2f} s"
+    how = f"{done.name} with {done.record.engine.name} in {seconds:.2f} s"
     yield Finding("fit", f"{how}, {done.diagnostics}", done.diagnostics.passed)
 
 

@@ -61,7 +61,8 @@ class ModelOutcome:
 class _Task:
     """One program of an experiment with its data and priors.
 
-    It is `refused` for a reason, or fitted for `reasons`, or its `earlier` fit is still valid.
+    Either the task is `refused` for a reason, or it must be fitted for `reasons`, or its `earlier`
+    fit is still valid.
     """
 
     program: Program
@@ -107,8 +108,8 @@ def run_experiment(
     Raises
     ------
     PyflowersError
-        If the data cannot be read, a run must not be replaced, or a fit does not finish. That a
-        program refuses data that can be read is an outcome, not an error.
+        If the data cannot be read, a run must not be replaced, or a fit does not finish. If a
+        program refuses data that can be read, this is an outcome and not an error.
     """
     tasks = _tasks(experiment)
     engine = find_engine(experiment.sampler.engine, cmdstan)
@@ -167,10 +168,10 @@ def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None
 
 
 def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
-    """For a report, compare each fit with closed-form VB if its program has it.
+    """Compare each fit with closed-form VB, for a report, if its program has closed-form VB.
 
-    For a fit that cannot be compared, the value is the reason. Stan's approximations are left to
-    ``pyflowers compare``, because for most posteriors they are poor.
+    For a fit that cannot be compared, the value is the reason. Only ``pyflowers compare`` runs
+    Stan's approximations, because they are poor for most posteriors.
     """
     from pyflowers.analysis.methods import compare
 
@@ -180,7 +181,7 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
         if not fit.program.can(Capability.VB):
             continue
         if num > MOST_ELEMENTS:
-            found[fit.name] = f"with {num} quantities this takes too long; run pyflowers compare"
+            found[fit.name] = f"comparing {num} quantities takes too long here; run pyflowers compare"
             continue
         try:
             found[fit.name] = compare(nuts=fit, approximations=False)
@@ -190,7 +191,7 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
 
 
 def _tasks(experiment: Experiment) -> list[_Task]:
-    """Open, read and check all programs and data before the first chain runs."""
+    """Open all programs, and read and check their data, before the first chain runs."""
     opened = experiment.programs()
     for name in experiment.priors.keys() - {program.name for program in opened}:
         find_program(name).resolve_priors(experiment.priors[name])
@@ -205,7 +206,7 @@ def _tasks(experiment: Experiment) -> list[_Task]:
 
 
 def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
-    """Determine whether a task can be fitted, and why it must be."""
+    """Determine whether a task can be fitted, and whether and why it must be."""
     try:
         task.program.fill(task.data, task.priors, centered=experiment.sampler.centered)
     except DataError as error:
@@ -238,7 +239,7 @@ def why_refit(
     experiment, program, data, priors
         The current inputs.
     loaded : LoadedProgram
-        The program, loaded by its engine.
+        The program as loaded by the engine.
     """
     if record.program.reference != program.reference:
         return (f"the folder holds a run of {record.program.name}",)
@@ -254,7 +255,7 @@ def why_refit(
         "options": record.options.model_copy(update=options),
         "centered": record.centered if _is_as_asked(record, program, sampler) else sampler.centered,
         "interval": experiment.interval,
-        "inits": None,  # an experiment has random ones
+        "inits": None,  # an experiment always uses random initial values
     }
     return tuple(run_changes(record, record.model_copy(update=now)))
 

@@ -28,12 +28,12 @@ QUANTILES = (0.05, 0.5, 0.95)
 """Quantiles by which two runs are compared, regardless of the interval in their tables."""
 
 ALLOWED_ERRORS = 4.0
-"""Monte Carlo standard errors by which two runs of one posterior may differ; see :func:`_limit`."""
+"""Monte Carlo standard errors by which two runs of the same posterior may differ; see `_limit`."""
 
 FALSE_ALARMS = 0.001
-"""Largest probability that two runs of one posterior are called different.
+"""Largest probability that two runs of the same posterior are called different.
 
-It holds for at least 4 × 1,000 draws. With fewer draws, the standard errors are uncertain: with
+This holds for 4 × 1,000 or more draws. With fewer draws, the standard errors are less certain: with
 4 × 250 draws, the probability is about 0.005.
 """
 
@@ -73,7 +73,7 @@ class Replay:
                 f"{self.verdict}: the largest difference is {format_number(self.largest)} Monte "
                 f"Carlo standard errors ({self.where})"
             )
-        engine = [f"run by {self.engine}"] if self.engine else []
+        engine = [f"run with {self.engine}"] if self.engine else []
         return "\n".join([first, *(f"  {line}" for line in (*engine, *self.notes))])
 
 
@@ -101,7 +101,8 @@ def replay(
     Returns
     -------
     Replay
-        The comparison. If the data file has changed, it is ``different``, without a second run.
+        The comparison. If the data file has changed, the verdict is ``different`` without a second
+        run.
 
     Raises
     ------
@@ -170,7 +171,7 @@ def compare_runs(first: Fit, second: Fit, notes: list[str] | None = None) -> Rep
 def _program_now(first: Fit) -> tuple[Program, list[str]]:
     """Return the program to run: the current file, or the text that the run kept."""
     about = first.record.program
-    if is_formula(about.reference):  # its text is in the run
+    if is_formula(about.reference):  # the text of its program is in the run
         return first.program, []
     reference = Path(about.reference) if about.reference.endswith(".stan") else about.reference
     try:
@@ -194,7 +195,7 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
             raise ConfigError(
                 f"{about.source}: the run's data cannot be read again; put the file back"
             )
-        return kept, [], [f"{path} is not there: the data kept in the run folder were used"]
+        return kept, [], [f"{path} no longer exists: the data kept in the run folder were used"]
     how: dict[str, Any] = about.reading
     try:
         now = program.read(path, columns=about.columns, **how)
@@ -206,8 +207,8 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
 def _differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the difference of each quantile in standard errors, shape (quantile × element,).
 
-    Quantiles of integers jump. Instead, the probabilities of the values up to the first quantile
-    are compared.
+    Quantiles of integers change in jumps. For integers, the probabilities of values up to the first
+    run's quantile are compared instead.
     """
     found = []
     for quantile in QUANTILES:
@@ -221,7 +222,7 @@ def _differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDA
             errors = [np.nan_to_num(mcse_quantile(draws, quantile)) for draws in (first, second)]
         apart = np.abs(values[0] - values[1])
         error = np.hypot(*errors)
-        # A constant has no standard error: it is the same in both runs or it is not.
+        # The standard error of a constant is 0, so any difference between the runs counts.
         still = np.where(apart > 0, np.inf, 0.0)
         found.append(np.divide(apart, error, out=still, where=error > 0))
     return np.concatenate(found)
@@ -235,7 +236,7 @@ def _limit(num: int) -> float:
 
 
 def data_changes(before: Data, now: Data) -> list[str]:
-    """Describe up to five changes, and count the others; empty if the data are the same.
+    """Return sentences on up to five changes, and the number of others; empty if nothing changed.
 
     Observations are identified by group and time if the program has both; otherwise by their
     position. A different order of the rows is described only if nothing else has changed.

@@ -447,6 +447,27 @@ def test_a_change_of_a_column_moves_each_row_to_the_group_with_the_new_label(par
     np.testing.assert_allclose(one.draws()[..., 0], predicted[0] - predicted[1])
     slope = pyflowers.effects(fit, "x", slopes=True).draws()[..., 0]
     np.testing.assert_allclose(slope, np.squeeze(b(fit, "x"), -1), rtol=1e-6)
+    assert one.moved == (parts,)
+    assert "the change also moves each row to another of these observed groups" in str(one)
+    assert pyflowers.effects(fit, "x").moved == ()
+
+
+def test_the_effects_of_plots_do_not_pass_for_that_of_the_variety(tmp_path):
+    """In a split plot without an effect of the variety, its interval must contain 0."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"block": np.repeat(list("ABCDE"), 12), "variety": ["old", "new"] * 30})
+    plots_of = (frame.block + frame.variety).astype("category").cat.codes
+    frame["y"] = 50 + rng.normal(0, 10, 10)[plots_of] + rng.normal(0, 2, 60)
+    fit = pyflowers.fit("y ~ variety + (1 | block:variety)", frame, **FAST)
+    note = "for groups in general, use --groups population"
+    assert note in str(pyflowers.effects(fit, "variety"))
+    whole = pyflowers.effects(fit, "variety", groups="population")
+    np.testing.assert_allclose(whole.draws()[..., 0], b(fit, "varietyold")[..., 0], rtol=1e-6)
+    assert whole.table()["5%"].item() < 0 < whole.table()["95%"].item()
+    assert note not in str(whole)
+    page = pyflowers.report([fit], tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "and over the population of their groups, the expected" in page
+    assert "each with the effects of its group" not in page
 
 
 def test_a_group_whose_labels_hold_colons_needs_the_table_to_be_changed():
@@ -542,7 +563,7 @@ def test_a_change_without_predictions_is_blamed_and_not_the_table():
     frame = pd.DataFrame({"z": [0.2, 1.5, 3.0], "y": [1.0, 2.0, 2.5]})
     fit = pyflowers.fit("y ~ log(z)", frame, **FAST)
     with pytest.raises(
-        ConfigError, match="no prediction where z is 1 smaller; choose other values"
+        ConfigError, match="no prediction can be computed where z is 1 smaller; choose other"
     ):
         pyflowers.effects(fit, "z", step=-1)
 

@@ -745,12 +745,20 @@ def test_advice_suits_the_family_or_the_program():
         for family in family_names():
             text = advice.get(family, advice.get("formula", advice.get("")))
             assert text
-            if need != "positive":  # families of positive responses never need this
+            if need not in ("positive", "binary"):  # families of such responses never need these
                 assert f"--family {family} " not in f"{text} "
         for kind in ("counts", ""):
             text = advice.get(kind, advice[""])
             assert need == "positive" or "--family" not in text
             assert "formula" not in text
+
+
+def test_a_normal_fit_to_zeros_and_ones_is_sent_to_bernoulli():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.normal(size=80), "y": rng.uniform(size=80) < 0.8})
+    fit = pyflowers.fit("y ~ x", frame, **FAST)
+    largest = next(c for c in pyflowers.check(fit).checks if c.name == "maximum")
+    assert largest.advice == "all values are 0 or 1: refit with --family bernoulli"
 
 
 def test_a_row_effect_is_not_advised_twice_and_its_rows_are_no_groups():

@@ -188,4 +188,4 @@ def test_usage(tmp_path, capsys):
     assert "--out is missing" in err
     code, _, err = call(capsys, "--status", tmp_path)
     assert code == 1
-    assert "holds no ledger.sqlite" in err
+    assert "it has no ledger.sqlite" in err

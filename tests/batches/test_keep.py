@@ -57,14 +57,14 @@ def test_an_index_beside_a_column_of_its_name_and_columns_of_two_levels():
 
 
 REFUSED = [
-    ({"key": [1]}, "the table's column key has the name of a column of the batch; rename it"),
+    ({"key": [1]}, "the table's column key has the same name as a column of the batch; rename it"),
     (
         {"verdict": [1]},
-        "the table's column verdict has the name of a column of the batch; rename it",
+        "the table's column verdict has the same name as a column of the batch; rename it",
     ),
     (
         FRAME.set_axis(pd.Index(["a", "b"], name="task")),
-        "the table's column task has the name of a column of the batch",
+        "the table's column task has the same name as a column of the batch",
     ),
     ({1: [1.0], "1": [2.0]}, "2 of the table's columns or index levels are named 1; rename them"),
     (

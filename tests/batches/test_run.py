@@ -322,7 +322,7 @@ def test_folders_that_are_refused(run, tasks, tmp_path):
         run(tasks(1), tmp_path)
     with pytest.raises(ConfigError, match="is a file"):
         run(tasks(1), tmp_path / "notes.txt")
-    with pytest.raises(ConfigError, match="holds no ledger"):
+    with pytest.raises(ConfigError, match="it has no ledger"):
         Batch(tmp_path).ledger()
     other = tmp_path / "other"
     other.mkdir()

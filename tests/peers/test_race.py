@@ -60,7 +60,7 @@ def test_a_win_is_told_with_its_ratio_and_that_of_nuts():
         result("pymc", ess=50, first=9.0),
     )
     assert (
-        "**200 × 48.** Least ESS per second: *pyflowers, exact* wins, at 40.0 times the rate of "
+        "**200 × 48.** Minimum ESS per second: *pyflowers, exact* wins, at 40.0 times the rate of "
         "*nutpie*" in text
     )
     assert "(with NUTS, *pyflowers, stanli* reaches 20.0 times the rate of the peer)" in text
@@ -76,7 +76,7 @@ def test_a_peer_that_wins_is_told():
 
 def test_medians_that_hardly_differ_are_level():
     text = told(result("pyflowers-exact", ess=100), result("nutpie", ess=103, first=1.0))
-    assert "Least ESS per second: *pyflowers, exact* is level with *nutpie*." in text
+    assert "Minimum ESS per second: *pyflowers, exact* is level with *nutpie*." in text
 
 
 OTHER = {"agreement": {"agrees": False, "z": 9.0, "of": "mu", "statistic": "mean", "shift": 1}}

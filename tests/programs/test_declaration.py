@@ -122,11 +122,11 @@ WRONG = [
     ("[data", "not valid TOML: "),
     ("x = " + "[" * 5000, "not valid TOML: "),
     # Names that the program does not declare
-    ("[data]\nz = { column = 'a' }", "[data] names z, which the program does not declare in its"),
-    ("[priors]\nz = 1", "[priors] names z, which the program does not declare in its data block"),
-    ("[dims]\nz = ['a']", "[dims] names z, which the program does not declare"),
-    ("[parameters.y]\nunit = 'm'", "[parameters] names y, which the program does not declare"),
-    ("omit = ['z']", "[omit] names z, which the program does not declare"),
+    ("[data]\nz = { column = 'a' }", "[data] names z, which is not declared in the"),
+    ("[priors]\nz = 1", "[priors] names z, which is not declared in the program's data block"),
+    ("[dims]\nz = ['a']", "[dims] names z, which is not declared"),
+    ("[parameters.y]\nunit = 'm'", "[parameters] names y, which is not declared"),
+    ("omit = ['z']", "[omit] names z, which is not declared"),
     (
         "[dims]\ny = ['a', 'b']",
         "[dims] lists 2 names for y, which has 1 dimension in the program; list one name for each",

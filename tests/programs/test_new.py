@@ -60,7 +60,7 @@ def test_a_copy_computes_in_stan_what_is_in_python_for_the_shipped_program(name,
     status, printed = new(tmp_path / "mine", "--from", name)
     assert status == 0
     lost = "exact" if name == "multilevel_poisson" else "exact and vb"
-    assert f"written in Python for {name}, and so not copied: {lost}" in printed
+    assert f"the Python code of {name} for {lost} is not copied" in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.stan", "mine.toml"]
     copy, shipped = find_program(tmp_path / "mine.stan"), find_program(name)
     assert copy.can(Capability.LOG_LIK)

@@ -40,7 +40,7 @@ def test_the_same_machine_gives_the_same_bits(run):
     assert result == Replay("bitwise equal", 0.0, "", (), "cmdstan, as recorded")
     assert str(result).splitlines() == [
         "bitwise equal: every draw is the same to the last bit",
-        "  run by cmdstan, as recorded",
+        "  run with cmdstan, as recorded",
     ]
 
 

@@ -214,21 +214,25 @@ def _about_labels(model: Model) -> Iterator[str]:
 
 
 def _about_separation(model: Model) -> Iterator[str]:
-    """Yield notes on columns of the design that separate successes and failures."""
-    if not model.family.counts_successes:
-        return
+    """Yield notes on columns of the design that separate successes and failures, or only zeros."""
     some, all_ = model.y > 0, model.y < model.trials
-    if np.ptp(model.y) == 0 or not all_.any():
+    is_count = model.family.is_discrete and model.family.link == "log"
+    has_both = is_count or (model.family.counts_successes and all_.any())
+    if np.ptp(model.y) == 0 or not has_both:
         return
     matrix, names = model.population_design
     for name, column in zip(names, matrix.T, strict=True):
         rests = f"so that b[{name}] rests on its prior"
+        if model.brms_priors:
+            rests = f"so that only the flat prior of b[{name}] limits it; leave out --priors brms"
         ones, zeros, values = column[some], column[all_], np.unique(column)
         if len(values) == 2:
             # Without an intercept, rows with 0 give no information about the coefficient.
             for value in values if model.has_intercept else values[values != 0]:
                 y, n = model.y[column == value].sum(), model.trials[column == value].sum()
-                if n and y in (0, n):
+                if is_count and y == 0:
+                    yield f"where {name} is {value:g}, every {model.formula.response} is 0, {rests}"
+                elif not is_count and n and y in (0, n):
                     yield f"where {name} is {value:g}, {y:g} of {n:g} are successes, {rests}"
-        elif ones.min() >= zeros.max() or ones.max() <= zeros.min():
+        elif not is_count and (ones.min() >= zeros.max() or ones.max() <= zeros.min()):
             yield f"{name} separates the successes from the failures, {rests}"

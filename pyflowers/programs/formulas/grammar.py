@@ -104,7 +104,9 @@ def parse(text: str) -> Formula:
             f"formula {text!r}: no term follows the ~; write 1 for the intercept alone"
         )
     if not left.strip():
-        raise ConfigError(f"formula {text!r}: no response stands before the ~; add its column")
+        raise ConfigError(
+            f"formula {text!r}: there is no response before the ~; name its column there"
+        )
     match = _RESPONSE.fullmatch(left)
     if match is None and re.fullmatch(rf"\s*{_NAME}\s*\|.*", left):
         raise ConfigError(
@@ -136,16 +138,16 @@ def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]
             )
         if before and before[-1] != "+":
             raise ConfigError(
-                f"formula {text!r}: {before[-1]} stands before the group term "
-                f"({inside}); group terms are added with +"
+                f"formula {text!r}: {before[-1]} comes before the group term "
+                f"({inside}); group terms can only be added with +"
             )
         groups += _group_terms(text, inside, bar)
         rest += before.removesuffix("+") + " "
         start = end + 1
     if start and re.match(r"\s*[^\s+-]", right[start:]):
         raise ConfigError(
-            f"formula {text!r}: {right[start:].strip()!r} stands directly after a group term; "
-            "group terms are added with +"
+            f"formula {text!r}: {right[start:].strip()!r} directly follows a group term; put "
+            "a + between them"
         )
     rest = re.sub(r"^\s*\+", "", rest + right[start:]).strip()
     if "|" in re.sub(_QUOTES, "", rest):

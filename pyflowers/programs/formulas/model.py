@@ -12,6 +12,7 @@ Controlled Clinical Trials 7(3), for the variance between groups.
 from __future__ import annotations
 
 import itertools
+import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -42,8 +43,9 @@ _OF_STAN = """for in while if else return break continue true false target funct
     cholesky_factor_corr cholesky_factor_cov print reject profile jacobian repeat until then var
     auto static export extern struct typedef"""
 _PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z)_"
-_TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split()}
-"""Names that a group cannot have: those of other variables in the program, and Stan's keywords."""
+_TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split(), *keyword.kwlist}
+"""Names that a group cannot have: those of other variables in the program, and the keywords of Stan
+and of Python, whose parser reads ``[prediction]``."""
 
 KNOWN, KNOWN_WITHIN, WELL_KNOWN = 2.0, 1.0, 5.0
 """Factors for centring: a term is centred if the 95% lower limit of the variance between its groups

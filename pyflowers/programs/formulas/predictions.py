@@ -36,12 +36,13 @@ from pyflowers.programs.prediction import Predictor, rows_of
 def capabilities_of(declaration: Declaration) -> Capabilities:
     """Return the capabilities of a formula's unedited program, written in NumPy."""
     about = declaration.prediction
-    assert declaration.formula is not None
+    about_formula = declaration.formula
+    assert about_formula is not None
     assert about is not None
-    family, text = declaration.formula.family, declaration.formula.text
+    family, text, priors = about_formula.family, about_formula.text, about_formula.priors
     return Capabilities(
-        check=partial(_check, text, family),
-        prior=None if declaration.formula.priors else PriorModel(partial(_draw_prior, family)),
+        check=partial(_check, text, family, priors == "brms"),
+        prior=None if priors else PriorModel(partial(_draw_prior, family)),
         pointwise=Pointwise(partial(_log_lik, about), partial(_y_rep, about)),
         choices={"N_pointwise": _none},
         missing_moments=partial(_missing_moments, family),
@@ -118,14 +119,14 @@ def _draw_effects(
     return {**found, f"r_{group}": effects if has_matrix else effects[..., 0]}
 
 
-def _check(text: str, family: str, data: Data) -> list[str]:
+def _check(text: str, family: str, brms_priors: bool, data: Data) -> list[str]:
     """Return notes on the data; refuse models that the data do not identify."""
     if data.table is None:
         return []
     # A column with a different name in the declaration is available under both names.
     cells = {name: data.table.cells[theirs] for name, theirs in data.columns.items()}
     table = replace(data.table, cells={**cells, **data.table.cells})
-    model = Model(parse(text), find_family(family), table, {})
+    model = Model(parse(text), find_family(family), table, {}, brms_priors)
     is_prior = bool(data.values["prior_only"])  # the response is not in the likelihood
     return [*check_design(model), *([] if is_prior else about_response(model))]
 

@@ -678,6 +678,21 @@ def test_separation_is_noted_where_the_coefficient_depends_on_it():
     assert "x separates the successes from the failures, so that b[x] rests on its prior" in (
         fit.notes
     )
+    how = {"engine": "stanli", "seed": 1, "chains": 2, "warmup": 100, "draws": 100}
+    flat = pyflowers.fit("y ~ x", frame, family="bernoulli", default_priors="brms", **how)
+    assert any("only the flat prior of b[x] limits it" in note for note in flat.notes)
+    counts = pyflowers.fit("y ~ f", frame, family="poisson", **how)
+    assert "where fv is 1, every y is 0, so that b[fv] rests on its prior" in counts.notes
+    assert not any("every y is 0" in note for note in pyflowers.fit("y ~ x", frame, **how).notes)
+
+
+def test_flat_priors_are_not_said_to_be_examined():
+    frame = table()
+    how = {"engine": "stanli", "seed": 1, "default_priors": "brms"}
+    prior = pyflowers.fit("y ~ x", frame, **how).verdict.prior
+    assert prior.claim.endswith("the coefficients have flat priors and were not examined")
+    ratings = pyflowers.fit("rating ~ x", frame, family="cumulative", **how).verdict.prior
+    assert ratings.note == "the coefficients have flat priors, with which nothing can be compared"
 
 
 def test_a_factor_is_also_a_group_only_if_its_effects_can_be_told_apart():

@@ -135,7 +135,7 @@ def test_correlations_are_not_lost_by_merging(formula):
         ("y ~ (1 | g) (1 | h)", r"a \+ is missing before the group term \(1 \| h\)"),
         ("y ~ x (1 | g)", r"a \+ is missing before the group term \(1 \| g\)"),
         ("y ~ log(x) (1 | g)", r"a \+ is missing before the group term \(1 \| g\)"),
-        ("y ~ (1 | g) x", r"'x' stands directly after a group term"),
+        ("y ~ (1 | g) x", r"'x' directly follows a group term"),
         ("y ~ (1 | `a:b`)", "a group's name cannot have a colon"),
         ("y ~ `a\nb`", "has a line break"),
         ("y ~ `a\x00b`", "or another control character"),

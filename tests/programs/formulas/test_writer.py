@@ -1,5 +1,6 @@
 """The text of written programs is valid and has the format of stanc."""
 
+import keyword
 import subprocess
 
 import pandas as pd
@@ -67,7 +68,16 @@ AWKWARD = [
     "eta",
 ]
 AWKWARD += ["obs", "chain", "draw", "visit day", "repeat", "var", "until", "static", "typedef"]
-AWKWARD += ["cov_matrix", "unit_vector", "pointwise", "sigma_scale", "Intercept_location"]
+AWKWARD += [
+    "class",
+    "pass",
+    "None",
+    "cov_matrix",
+    "unit_vector",
+    "pointwise",
+    "sigma_scale",
+    "Intercept_location",
+]
 
 
 @pytest.mark.parametrize("name", AWKWARD)
@@ -82,6 +92,8 @@ def test_a_group_may_be_called_anything(name, stanc, tmp_path):
     (labels,) = data.labels.values()
     assert (labels.column, labels.names) == (name, ("a", "b", "c"))
     program.fill(data, program.resolve_priors())
+    for variable in program.declaration.data:  # [prediction] is read by Python's parser
+        assert not keyword.iskeyword(variable)
     many = pd.concat([frame] * 3, ignore_index=True)  # enough rows per cell for totals to be used
     program = Program.from_formula(f"response ~ 1 + (1 | `{name}`)", many)
     whole, _ = program.fill(program.read(many), program.resolve_priors())
