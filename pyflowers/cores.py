@@ -1,4 +1,4 @@
-"""The number of usable cores, and work that is shared among threads or forked processes.
+"""The number of usable cores, and functions that share work among threads or forked processes.
 
 NumPy and SciPy let other threads run while they compute. So work that consists mostly of operations
 on arrays of a few thousand elements runs in one thread per core, within one process.
@@ -7,7 +7,7 @@ A forked child inherits the parent's memory, imports included, so it starts with
 Without fork, with a single core, or while another thread is running (which makes a fork unsafe),
 the tasks are done in this process, one after another.
 
-The threads of BLAS spin while they wait for each other. If each process had as many of them as
+The threads of BLAS spin while they wait for each other. If each process had as many BLAS threads as
 there are cores, small problems would take ten times as long, so each process has only one. This
 limit applies only to libraries that are loaded before the fork: import SciPy first if tasks need
 it.
@@ -61,7 +61,7 @@ def in_order(tasks: Sequence[Callable[[], T]]) -> Iterator[T]:
     Parameters
     ----------
     tasks : sequence of callable
-        A task must not change data that another task reads.
+        The tasks. None of them may change data that another one reads.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def in_order(tasks: Sequence[Callable[[], T]]) -> Iterator[T]:
 _MOST_NUMBERS = 1_000
 """The largest number of entries in the queue, a pipe that holds at least 4 KiB.
 
-With more tasks than this, an entry stands for several.
+If there are more tasks, an entry stands for several of them.
 """
 
 _take: Callable[[], dict[int, Any]]
@@ -102,7 +102,7 @@ def each(tasks: Sequence[Callable[[], T]]) -> list[T]:
     Parameters
     ----------
     tasks : sequence of callable
-        Their results must be picklable.
+        The tasks. Their results must be picklable.
 
     Raises
     ------
@@ -118,10 +118,10 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
     Parameters
     ----------
     work : callable
-        Its result need not be picklable.
+        The work for this process. Its result need not be picklable.
     tasks : sequence of callable
-        Their results must be picklable. The tasks must not depend on changes that `work` makes,
-        which only those done in this process see.
+        The tasks. Their results must be picklable. They must not depend on changes that `work`
+        makes, because only the tasks that are done in this process would see these changes.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def _nothing() -> None:
 
 
 def processes(num_tasks: int) -> int:
-    """Return how many processes, including this one, share that many tasks."""
+    """Return how many processes, including this one, share `num_tasks` tasks."""
     return min(_usable(), num_tasks)
 
 

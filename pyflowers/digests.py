@@ -19,7 +19,7 @@ def sha256_file(path: Path) -> str:
 
 
 def digest(*parts: str) -> str:
-    """Return one digest of several texts and of their lengths."""
+    """Return one digest of several texts, which includes their lengths."""
     total = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
@@ -28,7 +28,7 @@ def digest(*parts: str) -> str:
 
 
 def digest_of(value: Any) -> str:
-    """Return a digest of a value, which is the same on every machine.
+    """Return a digest of a value that is the same on every machine.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:
         if isinstance(value, kind):
             return same(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        # 64-bit numbers in one byte order: width and byte order of the array do not matter.
+        # With 64-bit numbers in one byte order, the array's own width and byte order do not matter.
         wide = np.ascontiguousarray(value, "<f8" if value.dtype.kind == "f" else "<i8")
         content = hashlib.sha256(wide.tobytes()).hexdigest()
         return {"array": [wide.dtype.str, value.shape, content]}

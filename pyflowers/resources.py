@@ -1,7 +1,7 @@
 """Installed resources: Stan programs and example data, from a checkout or a wheel, and versions.
 
-The module also builds commands for another Python process that imports the same modules as this
-one.
+The module also builds commands that start another Python process, which imports the same modules as
+this process.
 
 ``python -m`` puts the working folder first on the path, so that a user's ``random.py`` there would
 replace the standard library's. With ``-P``, and with this process's path as ``PYTHONPATH``, both
@@ -39,7 +39,7 @@ def stan_folder() -> Path:
 
 
 def data_path(name: str) -> Path:
-    """Return the path of a file of the example data."""
+    """Return the path of an example data file."""
     return _folder("data") / name
 
 
@@ -72,12 +72,12 @@ def gaussian_mixture_csv() -> Path:
 def version(package: str) -> str:
     """Return the version of an installed package, given its name on the package index.
 
-    It is looked up only once, because reading the metadata takes milliseconds.
+    The version is looked up only once, because reading the metadata takes milliseconds.
 
     Raises
     ------
     importlib.metadata.PackageNotFoundError
-        If it is not installed.
+        If the package is not installed.
     """
     return metadata.version(package)
 
@@ -102,7 +102,7 @@ def arviz() -> Any:
 
 
 def in_arviz(groups: Mapping[str, xr.Dataset]) -> Any:
-    """Return groups in the type of the installed ArviZ: InferenceData, or DataTree from 1.0 on."""
+    """Return groups as the installed ArviZ holds them: InferenceData, or DataTree from 1.0 on."""
     az = arviz()
     if version("arviz").startswith("0."):
         return az.InferenceData(**groups)

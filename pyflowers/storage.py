@@ -1,9 +1,9 @@
-"""Results on disk: the place is checked first, then files are written nearby and moved into place.
+"""Results on disk: check the place, write the files next to it, and move them into place.
 
 pyflowers writes folders that list their own files (a run, a comparison, a lecture), and single
 files of a known kind (a report, an executable). A result replaces only a result of the same kind,
 and files that pyflowers did not write stay. The path is resolved first: links and ``..`` are
-followed as the system follows them, and everything after that is done with the real path.
+followed as the system follows them, and all later steps use the real path.
 
 A staging folder ``.pyflowers-….tmp`` holds ``new``, the result that is being written. During the
 replacement it also holds ``old``, the earlier result, and ``own.json``, the list of the files in
@@ -60,11 +60,13 @@ class FolderKind:
     content : str
         What it contains, such as ``run``.
     is_own : callable
-        Returns whether a record is of this kind. If not, pyflowers did not write the folder.
+        Function that returns whether a record is of this kind. If it is not, pyflowers did not
+        write the folder.
     older : callable
-        Returns the files of a folder whose record, from an earlier version, has no list of them.
+        Function that returns the files of a folder whose record has no list of them, because an
+        earlier version wrote it.
     inner : mapping of str to FolderKind
-        Folders in it that have their own kind and may be written separately.
+        Subfolders that have their own kind and may be written separately.
     """
 
     name: str
@@ -82,8 +84,8 @@ class FolderKind:
         listed = record["files"] if "files" in record else self.older(folder)
         if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
             return set()
-        # Listed names are compared with the files found in the folder, and never joined to its
-        # path.
+        # Listed names are only compared with the files found in the folder. They are never joined
+        # to its path, because a list may contain any name.
         above = [str(part) for name in listed for part in list(PurePosixPath(name).parents)[:-1]]
         own = {self.record, *listed, *above}.intersection(files_in(folder))
         for name, kind in self.inner.items():
@@ -107,7 +109,7 @@ class FileKind:
     name : str
         Its name in messages, such as ``report``.
     is_own : callable
-        Returns whether a file is of this kind.
+        Function that returns whether a file is of this kind.
     """
 
     name: str
@@ -125,8 +127,8 @@ def check_folder(path: str | Path, kind: FolderKind) -> Path:
     Raises
     ------
     ConfigError
-        If it is a file, holds a file that pyflowers did not write, or cannot be written or
-        replaced.
+        If the path is a file, if the folder holds a file that pyflowers did not write, or if it
+        cannot be written or replaced.
     """
     with _checking(path, kind.name) as target:
         if target.exists() and not target.is_dir():
@@ -227,7 +229,7 @@ def new_file(path: str | Path, kind: FileKind) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: str | Path, name: str) -> Iterator[None]:
-    """Turn a system error into one sentence.
+    """Turn a system error into an error with the path and a remedy.
 
     Raises
     ------
@@ -239,7 +241,7 @@ def writing(path: str | Path, name: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or error
         raise ConfigError(
-            f"{name} {path} cannot be written ({reason}); free space, or name another place"
+            f"{name} {path} cannot be written ({reason}); free disk space, or name another place"
         ) from error
 
 
@@ -261,7 +263,7 @@ def staging(parent: Path) -> Iterator[Path]:
     Raises
     ------
     OSError
-        If it cannot be created.
+        If the folder cannot be created.
     """
     while True:
         folder = Path(tempfile.mkdtemp(SUFFIX, PREFIX, parent))
@@ -302,7 +304,7 @@ def put_in_place(aside: Path, target: Path, own: Iterable[str]) -> None:
 
 
 def recover(parent: Path) -> None:
-    """Restore or remove what killed processes left in `parent`."""
+    """Restore or remove the staging folders that killed processes left in `parent`."""
     for folder in leftovers(parent):
         clear_leftover(folder)
 
@@ -344,7 +346,7 @@ def files_in(folder: Path) -> list[str]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yield a folder under TMPDIR, removed after the block or, after a kill, by the next call.
+    """Yield a folder under TMPDIR and remove it after the block or, after a kill, at the next call.
 
     Raises
     ------
@@ -359,21 +361,21 @@ def temporary_folder() -> Iterator[Path]:
             "folder that you can write to"
         ) from error
     sentence = f"{parent}: temporary files cannot be written there"
-    remedy = "free space, or set TMPDIR to another folder"
+    remedy = "free disk space, or set TMPDIR to another folder"
     with naming(parent, sentence, remedy):
         recover(parent)
         with staging(parent) as aside:
             folder = aside / "new"
             folder.mkdir()
-            # Errors are explained before the folder is removed, because its files may have filled
-            # the disk.
+            # The reason for an error is found before the folder is removed, because its files may
+            # have filled the disk.
             with naming(folder, sentence, remedy):
                 yield folder
 
 
 @contextmanager
 def naming(folder: Path, sentence: str, remedy: str) -> Iterator[None]:
-    """Attribute a failure to a folder if the folder cannot be written, regardless of the message.
+    """Replace any error by one that names the folder if the folder cannot be written.
 
     Tools that cannot write report this in many ways, or fail with a message about something else.
 
@@ -410,7 +412,7 @@ def _why_not(folder: Path) -> str:
 
 
 def _is_staging(folder: Path) -> bool:
-    """Whether a path is a staging folder of this user, by its name, owner and contents."""
+    """Whether a path is a staging folder of this user, judged by name, owner and contents."""
     if not (folder.name.startswith(PREFIX) and folder.name.endswith(SUFFIX)):
         return False
     try:
@@ -424,7 +426,7 @@ def _is_staging(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> int | None:
-    """Lock a staging folder and return the lock; None where locks are not supported.
+    """Lock a staging folder and return the lock; None if locks are not supported.
 
     Raises
     ------

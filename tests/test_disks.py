@@ -225,7 +225,7 @@ def test_a_place_for_runs_that_becomes_a_file_is_said(tmp_path, monkeypatch):
 def test_temporary_files_without_a_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with (
-        pytest.raises(DiskError, match=r"gone: temporary files .* \(No such file .*; free space"),
+        pytest.raises(DiskError, match=r"gone: temporary files .* \(No such file .*; free disk"),
         temporary_folder(),
     ):
         pass

@@ -46,7 +46,7 @@ class Cluster:
         A connected client. Its workers should have one thread each (``--nthreads 1``), or
         `resources` should limit the number of simultaneous fits to the number of cores.
     resources : mapping of str to float, optional
-        The resources of a worker that each fit takes.
+        The amount of each resource of a Dask worker that a fit takes.
     """
 
     def __init__(self, client: Client, *, resources: Mapping[str, float] | None = None) -> None:

@@ -88,7 +88,7 @@ class Keep:
 
     @classmethod
     def of(cls, given: str | Callable[..., Any] | Keep) -> Keep:
-        """Return the table to keep for any form in which a task names it.
+        """Return a table to keep that is given in any of the forms that a task may use.
 
         Parameters
         ----------
@@ -99,13 +99,15 @@ class Keep:
         Returns
         -------
         Keep
-            The same table, with the function's full name, the digest of its file and its own name.
+            The same table, with its name, the function's full name and the digest of the
+            function's file.
 
         Raises
         ------
         ConfigError
-            If the function cannot be imported or the file of its module cannot be read, or the
-            name is not made of letters, digits and underscores or begins with a digit.
+            If the function cannot be imported, if the file of its module cannot be read, or if the
+            table's name begins with a digit or contains anything but letters, digits and
+            underscores.
         """
         if isinstance(given, str):
             name, colon, names = given.partition(":")

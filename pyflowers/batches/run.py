@@ -1,4 +1,4 @@
-"""``pyflowers.batch``: tasks in, a ledger and tables out, without losing results.
+"""``pyflowers.batch``: run tasks, and record them in a ledger and tables without losing results.
 
 Jobs run in a :class:`Pool` of processes on this machine, or on a Dask cluster
 (:mod:`pyflowers.batches.cluster`). The outcome of a task does not depend on where the task runs,
@@ -200,7 +200,7 @@ def batch(
     Returns
     -------
     Batch
-        The ledger and the tables. A task that failed is a row with its error, not an exception.
+        The ledger and the tables. A failed task raises no exception; its row holds the error.
 
     Raises
     ------

@@ -130,7 +130,7 @@ class Job:
     key : str
         Digest of everything that determines the result.
     name, program : str
-        The task's name and its program's.
+        The names of the task and of its program.
     position : int
         Position of the task in the batch, from 0.
     seed : int

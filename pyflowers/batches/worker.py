@@ -40,7 +40,7 @@ def perform(job: Job) -> Outcome:
         if own_key != engine_key:
             raise ToolchainError(
                 f"this worker's {engine.name} is not the one that the batch was planned with: "
-                "its versions or its compiler differ; install the same ones on all machines"
+                "its versions or its compiler differ; use the same ones on all machines"
             )
         started = time.perf_counter()
         # The system ends this process when the time is up, even in the middle of Stan's code.

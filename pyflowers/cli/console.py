@@ -65,7 +65,7 @@ def shows_progress() -> bool:
 
 
 def say(*pieces: str) -> None:
-    """Print a line that consists of plain and styled pieces, unless JSON or nothing is printed."""
+    """Print a line of plain and styled pieces; print nothing with ``--json`` or ``--quiet``."""
     if _printed() == "text":
         _write("".join(map(_piece, pieces)) + "\n")
 

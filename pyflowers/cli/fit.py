@@ -38,7 +38,7 @@ fit_options = options(
 
 
 def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | str | None:
-    """Take a number as a radius, anything else as a file."""
+    """Return the radius if the text is a number; otherwise, return it as the name of a file."""
     try:
         return None if text is None else float(text)
     except ValueError:

@@ -84,7 +84,7 @@ def _install_official(version: str, jobs: int | None) -> Path:
     if not done:
         what = "the latest CmdStan" if wanted is None else f"CmdStan {version}"
         raise ToolchainError(
-            f"{what} cannot be installed (see above); without access to its releases, run "
+            f"{what} cannot be installed (see above); if its releases cannot be reached, run "
             "pyflowers setup, which needs only a package index"
         )
     return Path(cmdstanpy.cmdstan_path())

@@ -189,7 +189,7 @@ def _sentence(error: Exception) -> str:
 
 
 class Terminated(BaseException):
-    """The process was asked to end."""
+    """Raised when a signal asks the process to end."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signum)

@@ -75,8 +75,8 @@ def finish(
     out : Path or None
         The folder.
     files : callable, optional
-        Function that returns tables, figures and runs by file name, called only if there is a
-        folder. If it is None, the folder has already been written.
+        Function that returns tables, figures and runs by file name, called only if a folder is
+        requested. If it is None, the folder has already been written.
     status : int
         The exit status.
     """

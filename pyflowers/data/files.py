@@ -46,8 +46,8 @@ def read_table(
     Raises
     ------
     DataError
-        If the file cannot be read as a table, with one sentence that names the file and, where
-        possible, the row and the column.
+        If the file cannot be read as a table; the message names the file and, where possible, the
+        row and the column.
 
     See Also
     --------
@@ -125,7 +125,7 @@ def read_table(
 def _read_delimited(
     path: Path, content: bytes, sep: str, decimal: str, encoding: str | None
 ) -> Table:
-    """Read all cells as text, so that labels stay as written; the header is row 1."""
+    """Read all cells as text, so that labels stay as they are written; the header is row 1."""
     separator = {"tab": "\t", "\\t": "\t"}.get(sep, sep)
     if len(separator) != 1 or not (separator.isprintable() or separator == "\t"):
         raise DataError(f"--sep must be one printable character or 'tab', got {sep!r}")
@@ -160,7 +160,7 @@ def _read_delimited(
 def _below_header(cells: pd.DataFrame, path: Path, decimal: str = ".") -> Table:
     """Take the rows below the names in the first row; a column without a name is left out."""
     body = cells.iloc[1:].set_axis(list(map(str, cells.iloc[0])), axis=1)
-    # Blank lines, usually at the end, are not observations; row numbers stay those of the file.
+    # Blank lines, usually at the end, are not observations. The others keep their row numbers.
     body = body[~(body == "").all(axis=1)]
     body = body.loc[:, body.columns != ""]
     return table_of(body, str(path), f"{path}, row 1", body.index + 1, decimal)
@@ -188,7 +188,7 @@ def _read_excel(path: Path) -> Table:
         return int(cell) if is_whole else "" if cell is None else cell
 
     try:
-        with warnings.catch_warnings(action="ignore"):  # warnings about styles and menus
+        with warnings.catch_warnings(action="ignore"):  # about styles and menus
             sheet, *others = openpyxl.load_workbook(path, data_only=True).worksheets
         rows = [list(map(plain, row)) for row in sheet.values]
     except OSError:

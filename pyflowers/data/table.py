@@ -32,7 +32,7 @@ _MISSING = {"", "na", "n/a", "nan", "<na>", "none", "null"}
 """Marks of a missing value among numbers, in R, pandas, databases and spreadsheets."""
 
 _MISSING_LABEL = {"", "NA", "N/A", "NaN", "<NA>"}
-"""Marks of a missing value among labels, of which ``None`` may be one."""
+"""Marks of a missing value among labels; ``None`` is not one, because it may be a label."""
 
 _COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d*)?([eE][-+]?\d+)?\s*")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?")
@@ -79,7 +79,7 @@ class Labels:
     def are_titles(self) -> bool:
         """Whether the labels can be understood without the column's name before them.
 
-        This is so if a label begins with the name of the column, such as ``Beet 3`` in the column
+        They can if a label begins with the name of the column, such as ``Beet 3`` in the column
         ``Beet``: ``Beet Beet 3`` would look like another label.
         """
         return any(name.casefold().startswith(self.column.casefold()) for name in self.names)
@@ -103,7 +103,7 @@ class Table(Shown):
     notes : list of str
         Sentences on how the cells were read.
     decimal : str
-        Decimal mark of numbers that are text.
+        Decimal mark of numbers that are written as text.
     levels : mapping of str to tuple of str
         Levels, in order, of the columns that are factors even if their cells look like numbers:
         the columns of a data frame that are categorical, or text with a number in each cell.
@@ -255,7 +255,7 @@ class Table(Shown):
                 )
                 raise DataError(
                     f"{self.where(row)}: {name} is {joined[row]!r} here and in an earlier row with "
-                    f"other labels of {' and '.join(parts)}; leave the colons out of the labels"
+                    f"other labels of {' and '.join(parts)}; remove the colons from the labels"
                 )
             return np.array(joined, dtype=object)
         if name not in self.cells:
@@ -352,11 +352,11 @@ class Table(Shown):
         name : str
             The column.
         whole : bool
-            Whether they must be whole numbers that fit into Stan's int.
+            Whether the numbers must be whole and fit into Stan's int.
         lower : float, optional
             The smallest allowed value, in the column's unit. Default: no bound.
         if_missing, if_text : str
-            Remedies that the message names for a cell without a value, and for a column of text.
+            Remedies in the messages on a cell without a value and on a column of text.
 
         Returns
         -------
@@ -366,7 +366,7 @@ class Table(Shown):
         Raises
         ------
         DataError
-            If a cell is not such a number; the message names the first one.
+            If a cell is not such a number; the message names the first such cell.
         """
         values = self._numbers_of(name)
         words = [str(cell).strip().lower() for cell in self.column(name)[~self.is_missing(name)]]
@@ -488,7 +488,7 @@ class Table(Shown):
         return pd.Categorical(found.of_rows, categories=list(known))
 
     def _refuse_mixed(self, name: str) -> None:
-        """Refuse a column of which fewer than half of the cells are text, probably by mistake."""
+        """Refuse a column with fewer than half of its cells text, which is probably a mistake."""
         is_text = np.isnan(self._numbers_of(name))
         if 2 * is_text.sum() < len(self):
             row = int(np.argmax(is_text))
@@ -506,8 +506,8 @@ class Table(Shown):
         columns : tuple of str
             The columns; their order matters.
         spelled : collection of str
-            The columns whose numbers are compared as text, so that ``1.0`` differs from ``1``. In
-            all others, numbers are compared by value.
+            The columns whose numbers count as text, so that ``1.0`` differs from ``1``. In all
+            other columns, numbers count by their value.
 
         Returns
         -------
@@ -558,16 +558,16 @@ class Table(Shown):
     def without_missing(
         self, columns: Collection[str], *, drop: bool, option: str = " with --drop-missing"
     ) -> Table:
-        """Return the table without the rows in which a column has no value, and add a note on them.
+        """Return the table without rows in which a column has no value, with a note on these rows.
 
         Parameters
         ----------
         columns : collection of str
             The columns.
         drop : bool
-            Whether to leave such rows out; otherwise they are an error.
+            Whether to leave such rows out; otherwise, they cause an error.
         option : str
-            Words that the message appends to explain how such rows are left out.
+            Words at the end of the message that state how to leave such rows out.
 
         Returns
         -------
@@ -598,7 +598,7 @@ class Table(Shown):
         if not drop:
             raise DataError(f"{what}; fill them in, or leave these rows out{option}")
         if missing.all():
-            raise DataError(f"{what}, so none is left; fill some in")
+            raise DataError(f"{what}, so no row is left; fill some in")
         kept = self.at(~missing)
         kept._note(f"{what}; {'it is' if one else 'they are'} left out")
         return kept
@@ -611,7 +611,7 @@ class Table(Shown):
         group, time : Labels
             Groups and times of the rows, as :meth:`labels` returns them.
         leave : str
-            Remedy for a user whose rows have no times, for the message.
+            The remedy, for the message, if the rows have no times.
 
         Raises
         ------
@@ -667,7 +667,7 @@ class Table(Shown):
         return chosen
 
     def _numbers_of(self, name: str) -> NDArray[np.float64]:
-        """Return cells as numbers, with NaN for those that are not numbers."""
+        """Return cells as numbers, with NaN for cells that are not numbers."""
         cells = self.column(name)
         if self.decimal == "," and cells.dtype == object:
             self._refuse_both_points(name)
@@ -744,7 +744,7 @@ def from_frame(frame: pd.DataFrame) -> Table:
 
 
 def levels_of(frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Return the levels of categories, and of text that could be read as numbers."""
+    """Return the levels of categorical columns and of text that could be read as numbers."""
     levels = {}
     for i, name in enumerate(map(str, frame.columns)):
         column = frame.iloc[:, i]
@@ -765,7 +765,7 @@ def table_of(
     decimal: str = ".",
     levels: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Table:
-    """Return a table of a frame's cells; in messages, `header` is the place of the column names."""
+    """Return a frame as a table; in messages, `header` is the place of the column names."""
     names = [str(name) for name in frame.columns]
     repeated = sorted(name for name, num in Counter(names).items() if num > 1 and name)
     if repeated:
@@ -782,7 +782,7 @@ def are_dates(names: Sequence[str]) -> bool:
 
 
 def has_order(names: Sequence[str]) -> bool:
-    """Whether labels have an order by value: numbers, dates, or numbered alike."""
+    """Whether labels have an order by value: numbers, dates, or labels numbered alike."""
     return _sort_key(list(names)) is not None
 
 
@@ -802,10 +802,10 @@ def number_of(text: str) -> float:
 
 
 def other_separator(header: str) -> str:
-    """Return a hint on the separator that a header seems to have."""
+    """Return a hint if a header seems to have another separator; otherwise an empty text."""
     for separator, name in ((";", "--sep ';'"), ("\t", "--sep tab"), ("|", "--sep '|'")):
         if separator in header:
-            return f" (is {separator!r} the separator? then add {name})"
+            return f" (if {separator!r} is the separator, add {name})"
     return ""
 
 
@@ -821,7 +821,7 @@ def _decimal_point(cell: Any) -> Any:
 
 
 def _text_of(cells: NDArray[Any]) -> NDArray[Any]:
-    """Return cells as text; dates without the time 00:00:00 that pandas adds."""
+    """Return cells as text; omit the time 00:00:00 that pandas adds to dates."""
     kind = _kind(cells)
     if kind in ("datetime", "datetime64", "date"):
         stamps = pd.to_datetime(cells)
@@ -844,7 +844,7 @@ def _distinct(cells: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:
 
 
 def _to_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
-    """Return numbers, and text that is a number, as floats; other cells, such as dates, are NaN."""
+    """Return numbers, including those in text, as floats; other cells, such as dates, are NaN."""
     kind = _kind(cells)
     if kind in ("integer", "floating"):
         with suppress(OverflowError):  # an integer may be larger than any floating-point number

@@ -88,8 +88,8 @@ def flowers_by_hand(settings: Settings) -> Lecture:
     lecture.say(
         f"{per_evaluation}; Metropolis needs no gradient, and the additional cost of a gradient is "
         "not counted here.",
-        f"{per_second}. Stan's seconds include writing the draws; those of the other samplers "
-        "include Python.",
+        f"{per_second}. Stan's seconds include writing the draws; the seconds of the other "
+        "samplers include Python.",
     )
     lecture.figures["traces"] = _trace_figure(draws)
     lecture.figures["efficiency"] = measures.efficiency_figure(costs)

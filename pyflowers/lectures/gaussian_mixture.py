@@ -10,8 +10,8 @@ never meet. Mean-field ADVI is compared with NUTS: ADVI's spread is too small, b
 and means of neighbouring components are correlated.
 
 The density of a mixture does not change when its components swap numbers. Nor does a posterior with
-exchangeable priors, so it has K! copies of every mode. Averaged over all copies, the mean of
-component 1 is that of *any* component. A chain that stays in one copy looks converged. Two chains
+exchangeable priors, so it has K! copies of every mode. Averaged over all copies, component 1 has
+the same mean as *any* other component. A chain that stays in one copy looks converged. Two chains
 in different copies disagree in every quantity that refers to a component by its number, and agree
 in all others, such as the density of y. :func:`detect` looks for this signature: R-hat fails on
 labelled quantities, but passes after the components of each draw are sorted by their means. Sorting
@@ -90,7 +90,7 @@ def gaussian_mixture(settings: Settings) -> Lecture:
     lecture.say(
         f"Without the order, {switching}. The chains start with different labels and change them "
         f"{switching.within_chains} times.",
-        "Quantities without labels agree all the same: the density at "
+        "Quantities without labels agree nevertheless: the density at "
         f"y = {MEANS[1]:g} has R-hat {measures.r_hat(density):.3f} over those chains.",
     )
     _show_posterior(lecture, fit, approximation)
@@ -204,8 +204,8 @@ def _compare(lecture: Lecture, fit: Fit, approximation: Approximation) -> None:
     lecture.say(
         f"The true values lie within {off:.1f} posterior sds of the posterior means.",
         f"Compared with NUTS, mean-field ADVI is narrowest in {narrow['quantity']}, where its sd "
-        f"is {narrow['ADVI sd / NUTS sd']:.2f} of NUTS's; its k-hat is {approximation.k_hat:.2f} "
-        f"({approximation.k_hat_verdict}).",
+        f"is {narrow['ADVI sd / NUTS sd']:.2f} times NUTS's; its k-hat is "
+        f"{approximation.k_hat:.2f} ({approximation.k_hat_verdict}).",
     )
 
 
@@ -261,7 +261,7 @@ def _show_labels(lecture: Lecture, mu: FloatArray) -> None:
     def traces(ax: Axes, means: FloatArray) -> None:
         measures.draw_traces(ax, means[..., 0], 300)
 
-    alt = "Without the order each chain has its own labels; sorted, they agree."
+    alt = "Without the order each chain has its own labels; after sorting, the chains agree."
     note, labels = "Four chains, is_ordered = 0.", ("draw", "y")
     figure = panel_figure(shown, traces, 2.4, alt, note, labels=labels)
     figure.axes[1].set_ylim(figure.axes[0].get_ylim())

@@ -88,7 +88,7 @@ def _say_what_agrees(
             lecture.say(
                 f"{name} does not mix well enough to be judged: R-hat "
                 f"{measures.largest_r_hat(values):.3f}, {measures.smallest_ess(values):.0f} "
-                f"effective draws of {values['x'].size:,}."
+                f"effective draws out of {values['x'].size:,}."
             )
             continue
         for what, reference in (("the exact density", known), (NUTS, by_stan)):

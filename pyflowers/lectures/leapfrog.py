@@ -27,7 +27,7 @@ from pyflowers.samplers import INTEGRATORS, Integrator, NormalMixture, PhasePoin
 TIME = 2.0
 PICTURE_STEP, PICTURE_STEPS = 0.3, 20
 NUM_FITTED = 4
-"""Orders are fitted to this many of the smallest step sizes."""
+"""Number of step sizes, the smallest ones, to which orders are fitted."""
 
 NAMES = {"euler": "Euler", "modified_euler": "modified Euler", "leapfrog": "leapfrog"}
 
@@ -65,8 +65,8 @@ def leapfrog(settings: Settings) -> Lecture:
     reversal = ", ".join(f"{row['integrator']} {row['reversal error']:.1e}" for row in rows)
     lecture.say(
         f"Fitted orders of the energy error: {orders}; a path needs the same number of gradients "
-        "with each.",
-        f"Run forwards, flipped and run again, a path misses its start by: {reversal}; only the "
+        "with each integrator.",
+        f"Run forwards, flipped and run again, a path misses its start by {reversal}; only the "
         "leapfrog is reversible.",
     )
     _show_errors(lecture, sizes, errors)
@@ -139,8 +139,8 @@ def _show_phase_space(lecture: Lecture) -> None:
     lecture.say(
         f"On N(0, 1) with ε = {PICTURE_STEP:g}, {PICTURE_STEPS} steps take Euler's energy from "
         f"{energies['euler'][0]:.2f} to {energies['euler'][-1]:.2f}"
-        f"{', growing with every step' if growth else ''}; that of modified Euler varies by "
-        f"{np.ptp(energies['modified_euler']):.3f} and that of the leapfrog by "
+        f"{', growing with every step' if growth else ''}; the energy of modified Euler varies by "
+        f"{np.ptp(energies['modified_euler']):.3f} and the energy of the leapfrog by "
         f"{np.ptp(energies['leapfrog']):.3f}."
     )
     angle, colours = np.linspace(0, 2 * np.pi, 200), iter(LIGHT.chains)

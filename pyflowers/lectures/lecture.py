@@ -34,9 +34,9 @@ class Settings:
     seed : int
         Seed of all random numbers of the example, NumPy's and Stan's.
     quick : bool
-        Smaller sizes, for a first look and for tests: the findings are noisier.
+        Whether to use smaller sizes, for a first look and for tests; the findings are noisier.
     cmdstan : str or Path, optional
-        The folder of CmdStan. Default: what :func:`~pyflowers.toolchain.find_cmdstan` finds.
+        The folder of CmdStan. Default: the result of :func:`~pyflowers.toolchain.find_cmdstan`.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class Settings:
         return np.random.default_rng([self.seed, stream])
 
     def size(self, full: T, quick: T) -> T:
-        """Return the size of a full run or, if the settings are quick, that of a quick run.
+        """Return the size of a full run or, if the settings are quick, of a quick run.
 
         Parameters
         ----------

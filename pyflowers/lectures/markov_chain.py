@@ -58,8 +58,8 @@ def markov_chain(settings: Settings) -> Lecture:
         f"After {NUM_STEPS} steps the total variation distance is at most "
         f"{distance[:, -1].max():.2e}; the slowest start is "
         f"state {int(distance[:, NUM_STEPS // 2].argmax())}.",
-        f"A chi-square test of {num_chains:,} simulated chains, all from {START}, against the "
-        f"limit's frequencies gives p = {chi2.sf(chi_square, NUM_STATES - 1):.2f}.",
+        f"A chi-square test of {num_chains:,} simulated chains, all started at {START}, against "
+        f"the limit's frequencies gives p = {chi2.sf(chi_square, NUM_STATES - 1):.2f}.",
     )
     lecture.tables["States"] = [
         {
@@ -97,7 +97,7 @@ def _matrix_figure(matrix: FloatArray, pi: FloatArray) -> StyledFigure:
         "Transition matrix, %": (matrix, "{:.0f}"),
         "Flow π P, %: symmetric": (pi[:, None] * matrix, "{:.1f}"),
     }
-    alt = "The transition matrix in shades, and the flow between states, equal both ways."
+    alt = "The transition matrix in shades, and the flow between states, equal in both directions."
     return panel_figure(shown, shades, 2.75, alt, labels=("to", "from"))
 
 

@@ -5,8 +5,8 @@ standard errors,
 
     |a − b| ≤ 5 √(MCSE(a)² + MCSE(b)²),
 
-for the mean, the sd and three quantiles. The MCSE of a mean and of a quantile is that of Vehtari et
-al. ([1]_, equations 5 and 20), the MCSE of an sd follows from the delta method, and the MCSE of an
+for the mean, the sd and three quantiles. The MCSEs of means and quantiles follow Vehtari et al.
+([1]_, equations 5 and 20), the MCSE of an sd follows from the delta method, and the MCSE of an
 exact value is 0. MCSE is meaningful only if the chains mix; see :func:`mixes`.
 
 References
@@ -94,7 +94,7 @@ def efficiency(
     ----------
     sampler : str
     draws : Draws
-        Draws of each quantity; the smallest bulk ESS counts.
+        Draws of each quantity. The row has the smallest bulk ESS among them.
     acceptance : float
         Mean acceptance rate; for NUTS, the mean acceptance statistic.
     evaluations : int
@@ -151,7 +151,8 @@ def most_efficient(costs: Sequence[Row]) -> tuple[str, str]:
     return (
         f"Most effective draws per evaluation: {first['sampler']}, "
         f"{first['ESS per 1,000 evaluations']:.0f} per 1,000",
-        f"Most per second of one core: {second['sampler']}, {second['ESS per second']:,.0f}",
+        f"Most effective draws per second of one core: {second['sampler']}, "
+        f"{second['ESS per second']:,.0f}",
     )
 
 
@@ -259,8 +260,8 @@ def panel_figure(
     """Draw a panel for each item, titled by its key, in rows of `columns` or in a single row.
 
     `labels` are the labels of x, below the last row, and of y, at the left. `legend` is the place
-    of a legend above all panels, for the artists of the first one. `share` contains x or y for an
-    axis that all panels share.
+    of a legend above all panels, which shows the artists of the first panel. `share` contains x or
+    y for an axis that all panels share.
     """
     columns = columns or len(shown)
     shared = {"sharex": "x" in share, "sharey": "y" in share}
@@ -279,7 +280,7 @@ def panel_figure(
 
 @styled
 def efficiency_figure(costs: Sequence[Row]) -> StyledFigure:
-    """Draw effective draws per 1,000 evaluations and per second, with one bar per sampler."""
+    """Plot effective draws per 1,000 evaluations and per second, with one bar per sampler."""
     names = [str(row["sampler"]) for row in costs]
 
     def bars(ax: Axes, column: str) -> None:
@@ -300,7 +301,7 @@ def efficiency_figure(costs: Sequence[Row]) -> StyledFigure:
         "per second of one core": "ESS per second",
     }
     best = max(costs, key=lambda row: float(row["ESS per 1,000 evaluations"]))["sampler"]
-    alt = f"Bars of efficiency by sampler; {best} leads per evaluation."
+    alt = f"Bars of efficiency by sampler; {best} is the most efficient per evaluation."
     figure = panel_figure(columns, bars, 0.65 + 0.34 * len(costs), alt, share="y")
     figure.axes[0].invert_yaxis()
     figure.suptitle("Effective draws", x=0.01, ha="left", fontsize=9.5, fontweight="bold")

@@ -8,10 +8,10 @@ A symmetric proposal m′ = m + s z, z ~ N(0, 1), is accepted with probability m
 With a small s almost every move is accepted, but the chain hardly moves; with a large s almost no
 move is accepted.
 
-An error in the lecture: the handout's proposal m + x · U(0, 1) moves only right, so q(m | m′) is 0,
-and the ratio without q, which the handout uses, violates detailed balance. The chain never comes
-back. With the Hastings correction every move is rejected, which is correct but useless. A random
-sign repairs the proposal.
+An error in the lecture: the handout's proposal m + x · U(0, 1) moves only to the right, so
+q(m | m′) is 0, and the ratio without q, which the handout uses, violates detailed balance. The
+chain never comes back. With the Hastings correction every move is rejected, which is correct but
+useless. A random sign repairs the proposal.
 
 References
 ----------
@@ -93,7 +93,7 @@ def exact(target: NormalMixture) -> Statistics:
 
 
 def by_nuts(target: NormalMixture, settings: Settings, draws: int) -> Fit:
-    """Sample the mixture with Stan's NUTS, in 4 chains of `draws`."""
+    """Sample the mixture with Stan's NUTS, in 4 chains with `draws` draws each."""
     parts = {"weight": target.weights, "location": target.means, "scale": target.sds}
     data = {"K": len(target.weights), **parts}
     return measures.nuts("normal_mixture_density", data, settings, draws=draws)
@@ -192,7 +192,7 @@ def _show_handout(lecture: Lecture, target: NormalMixture, num_draws: int) -> No
     lecture.tables["The handout's proposal"] = rows
     lecture.say(
         f"The handout's one-sided proposal never moves left ({plain['moves left']} moves to the "
-        f"left): its mean is {plain['mean']:.2f} where the target's is {plain['exact mean']:.2f}.",
+        f"left): its mean is {plain['mean']:.2f}, and the exact mean is {plain['exact mean']:.2f}.",
         f"With its Hastings correction it accepts {corrected['acceptance']:.0%} of its moves: each "
         "chain stays where it starts.",
         f"{measures.agreement(comparisons, what)} It accepts {repaired['acceptance']:.0%}.",

@@ -142,7 +142,7 @@ class RegressionTask:
         Form of NUTS's inverse metric. A dense metric follows narrow ridges, but for many weights it
         costs at least as much time as a gradient.
     num_ascents : int
-        Number of ascents per chain; the best one is the start of NUTS.
+        Number of ascents per chain; NUTS starts where the best one ends.
     """
 
     name: str
@@ -157,7 +157,7 @@ class RegressionTask:
 
     @property
     def judged(self) -> FloatArray:
-        """Points where functions are judged, within the range of x: modes differ most outside."""
+        """Points at which functions are judged, in the range of x: modes differ most outside it."""
         return np.quantile(self.network.x, np.linspace(0.02, 0.98, 25))
 
 

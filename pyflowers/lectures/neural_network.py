@@ -137,7 +137,7 @@ class NetworkDraws:
         The verdict on the weights; None for the independent draws of ADVI.
     seconds : float
     gradients : int
-        Number of gradients, for NUTS without those of the warm-up; 0 if they are not counted.
+        Number of gradients, for NUTS without the warm-up; 0 if they are not counted.
     acceptance : float
         Mean acceptance rate after warm-up; NaN for ADVI.
     """
@@ -332,7 +332,7 @@ def symmetry_error(task: RegressionTask, density: StanDensity, posterior: Networ
 def _rows(task: RegressionTask, posteriors: Sequence[NetworkDraws]) -> list[Row]:
     """Return a row for each method.
 
-    It holds the error of the mean function, the distance from NUTS, the convergence and the time.
+    A row holds the error of the mean function, the distance from NUTS, convergence and time.
     """
 
     def value(verdict: Part | None, name: str) -> float:
@@ -392,14 +392,14 @@ def _findings(
         f"{task.title}: the means of f in NUTS's chains are at most "
         f"{of_nuts['chains apart, in total sds']:.2f} total sds apart.",
         f"{task.title}: HMC with ε = {HMC_STEP:g}, L = {HMC_STEPS} accepts "
-        f"{hmc.acceptance:.0%} in its second half"
+        f"{hmc.acceptance:.0%} of its moves in the second half"
         f"{too_long if hmc.acceptance < 0.4 else ''}. It took {hmc.gradients:,} gradients "
         f"(NUTS {fit.gradients:,} after warm-up); its R-hat of f is {of_hmc['R-hat of f']:.2f}, "
         f"its mean differs from NUTS's by up to {of_hmc['mean: off NUTS, in its sds']:.1f} "
-        f"posterior sds, and its sd is {of_hmc['sd / NUTS sd']:.2f} of NUTS's.",
+        f"posterior sds, and its sd is {of_hmc['sd / NUTS sd']:.2f} times NUTS's.",
         f"{task.title}: the mean of mean-field ADVI differs from NUTS's by up to "
         f"{of_advi['mean: off NUTS, in its sds']:.1f} posterior sds, and its sd is "
-        f"{of_advi['sd / NUTS sd']:.2f} of NUTS's: independent weights cannot follow a "
+        f"{of_advi['sd / NUTS sd']:.2f} times NUTS's: independent weights cannot follow a "
         "function's posterior.",
     ]
 

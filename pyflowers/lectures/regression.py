@@ -100,10 +100,10 @@ def regression(settings: Settings) -> Lecture:
     lecture.say(
         f"SGLD with noise of variance ε = {SGLD_STEP:g} has {ratio['SGLD']:.2f} times the exact sd "
         "of beta: mini-batches and the missing accept step leave a small bias.",
-        f"The handout's noise of sd ε leaves {ratio[FULL]:.3f} of the exact sd with full "
-        f"gradients, where theory predicts √ε = {np.sqrt(SGLD_STEP):.3f}, and "
-        f"{ratio[SHOWN[2]]:.3f} with mini-batches, nearly all of which is the mini-batches' own "
-        "noise: an optimiser, not a sampler.",
+        f"With the handout's noise of sd ε, the sd of beta is {ratio[FULL]:.3f} times the exact sd "
+        f"with full gradients, where theory predicts √ε = {np.sqrt(SGLD_STEP):.3f}. With "
+        f"mini-batches it is {ratio[SHOWN[2]]:.3f} times the exact sd, and nearly all of this is "
+        "the noise of the mini-batches: this is an optimiser, not a sampler.",
         f"The first {BURN_IN:,} draws from the start {START} are discarded as burn-in.",
     )
     _show_burn_in(lecture, paths, exact["beta"])

@@ -1,6 +1,6 @@
 """Finding CmdStan, building it from a package index, and caching executables.
 
-CmdStanPy runs the CmdStan that is found. This package does not sample.
+This package does not sample: CmdStanPy runs the CmdStan that is found here.
 """
 
 from pyflowers.toolchain.build import Executable, compile_program, compile_source

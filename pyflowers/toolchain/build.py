@@ -1,13 +1,14 @@
 """Compiling a Stan program, at most once, into an executable and a library of its density.
 
 Both are content-addressed. The key of an executable is computed from the program's text with its
-includes, the options for stanc and C++ (including those in make's environment), the identity of
-CmdStan and the version of the compiler. A change in any of these gives a different executable. An
+includes, the options for stanc and C++ (including options in make's environment), the identity of
+CmdStan and the version of the compiler. If any of these changes, a new executable is built. An
 executable is built in a separate folder, under a lock, moved into place in one step, and checked
 before each use. Nothing is written next to the program.
 
-The library is the class that stanc generates, with the C interface in ``density/density.cpp``. It
-needs Stan's headers and libraries from the embedded toolchain, but not CmdStan's front end.
+The library consists of the class that stanc generates and the C interface in
+``density/density.cpp``. It needs Stan's headers and libraries from the embedded toolchain, but not
+CmdStan's front end.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ of them: CmdStanPy sets it, and executables read it."""
 
 _INTERFACE = Path(__file__).resolve().parent / "density" / "density.cpp"
 
-# Hidden symbols keep the libraries of several programs apart within one process.
+# With hidden symbols, the libraries of several programs do not conflict within one process.
 _FLAGS = (
     *("-std=c++17", "-O3", "-D_REENTRANT", "-DBOOST_DISABLE_ASSERTS"),
     *("-fPIC", "-shared", "-fvisibility=hidden", "-w"),
@@ -105,7 +106,7 @@ def compile_program(
     ToolchainError
         If there is no usable CmdStan, compiler or make.
     CompileError
-        With the compiler's message, if it does not compile.
+        If the program does not compile; the error contains the compiler's message.
     """
     return compile_source(read_source(program, include_paths), cmdstan=cmdstan)
 
@@ -125,7 +126,7 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
     ToolchainError
         If there is no usable CmdStan, compiler or make.
     CompileError
-        With the compiler's message, if it does not compile.
+        If the program does not compile; the error contains the compiler's message.
     """
     found = whole(cmdstan or find_cmdstan(), Care.RUN)
     key = digest(
@@ -135,7 +136,7 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
     path = cache_dir() / "executables" / f"{source.safe_name}-{key[:24]}" / source.safe_name
 
     def is_sound() -> bool:
-        # An executable that is linked to libraries in another folder does not count, so that a
+        # An executable that is linked to libraries in another folder is built again, so that a
         # copied cache is independent of the original.
         if _intact_record(path).get("folder") != str(found.path):
             return False
@@ -164,7 +165,7 @@ def compile_library(source: Source) -> Path:
     ToolchainError
         If there is no compiler, or no embedded toolchain for this machine.
     CompileError
-        With the compiler's message, if it does not compile.
+        If the program does not compile; the error contains the compiler's message.
     """
     require_toolchain()
     stan = stan_folder()
@@ -187,7 +188,7 @@ def compile_library(source: Source) -> Path:
         arguments = [
             *(*_FLAGS, "-isystem", str(stan / "include"), "-include", str(header)),
             *(str(_INTERFACE), *archives, f"-L{stan / 'lib'}", "-ltbb", "-lpthread"),
-            # The library finds TBB in the toolchain by this path.
+            # The library finds TBB, which is in the toolchain, through this path.
             *("-Xlinker", "-rpath", "-Xlinker", str(stan / "lib"), "-o", str(library)),
         ]
         _compile([*compiler().split(), *arguments], source.path.name)
@@ -201,7 +202,7 @@ def compile_library(source: Source) -> Path:
 def compile_sources(
     sources: Sequence[Source], cmdstan: CmdStan, jobs: int | None = None
 ) -> list[Executable]:
-    """Compile several programs, as many at a time as `jobs` or the number of usable cores allows.
+    """Compile several programs, up to `jobs` (default: the number of usable cores) at a time.
 
     Raises
     ------
@@ -224,7 +225,7 @@ def is_intact(path: Path) -> bool:
 
 
 def _intact_record(path: Path) -> dict[str, Any]:
-    """Return the record of a file in its ``build.json``; empty if the two do not match."""
+    """Return the record of a file from ``build.json``; empty if the file does not match it."""
     record = path.parent / "build.json"
     if not (is_own(path.parent) and is_own(record) and is_own(path)):
         return {}  # the caller builds it again
@@ -263,8 +264,8 @@ def _once(
 def _make(program: Path, cmdstan: CmdStan, *, includes: bool) -> Path:
     """Compile a program, which may include files in its folder, with CmdStan's makefile.
 
-    CmdStanPy is not used to call make, because it selects CmdStan by this process's environment,
-    which threads share, and leaves the compilers running when it is interrupted.
+    CmdStanPy is not used to call make, because it selects CmdStan through this process's
+    environment, which threads share, and leaves the compilers running when it is interrupted.
     """
     executable = program.with_suffix(".exe" if os.name == "nt" else "")
     if any(character.isspace() for character in str(executable)):

@@ -1,8 +1,8 @@
 """The user's cache: its place, locks, atomic creation of folders, and detection of damage.
 
-A cached file counts as intact if its size and modification time match the record, for which its
-contents are not read. If only the time differs, as in a copied cache, the SHA-256 is compared, and
-the recorded time is restored, because make uses it to decide what is out of date.
+A cached file counts as intact if its size and modification time match the record; its contents are
+then not read. If only the time differs, as in a copied cache, the SHA-256 is compared, and the
+recorded time is restored, because make uses it to decide what is out of date.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ logger = logging.getLogger("pyflowers")
 
 MANIFEST = "manifest.json"
 HEADERS = "headers.json"
-"""Manifest of the headers, separate because they are many and needed only to compile."""
+"""Manifest of the headers; it is separate because only compiling needs these many files."""
 
 
 class Care(Enum):
-    """How thoroughly to check: running a program needs no headers."""
+    """How thoroughly to check files; a program needs no headers to run."""
 
     RUN = "all but headers, by size and time"
     COMPILE = "all files, by size and time"
@@ -68,7 +68,7 @@ def find_damage(folder: Path, care: Care) -> str | None:
         try:
             entries = json.loads((folder / manifest).read_text(encoding="utf-8"))
             if not entries:
-                return f"{manifest} lists nothing"
+                return f"{manifest} is empty"
             for name, entry in entries.items():
                 damage = _damage(f"{folder}/{name}", care, *entry)
                 if damage:
@@ -85,7 +85,7 @@ def _damage(path: str, care: Care, kind: str, *recorded: Any) -> str:
     try:
         if kind == "link":
             (target,) = recorded
-            return "" if str(Path(path).readlink()) == target else "leads elsewhere"
+            return "" if str(Path(path).readlink()) == target else "points elsewhere"
         size, time, runs, sha256 = recorded
         found = os.lstat(path)
         if not stat.S_ISREG(found.st_mode):
@@ -98,7 +98,7 @@ def _damage(path: str, care: Care, kind: str, *recorded: Any) -> str:
             return "can be changed by another user"
         is_touched = found.st_mtime_ns != time
         if (is_touched or care is Care.DIGESTS) and sha256_file(Path(path)) != sha256:
-            return "has other contents"
+            return "has different contents"
         if is_touched:
             with suppress(OSError):
                 os.utime(path, ns=(found.st_atime_ns, time))
@@ -115,7 +115,7 @@ def restore(folder: Path, care: Care, make: Callable[[], None]) -> None:
     Raises
     ------
     ToolchainError
-        If another user owns it or can write to it, or it cannot be built.
+        If another user owns the folder or can write to it, or it cannot be built.
     """
     require_own(folder)
     if find_damage(folder, care) is None:
@@ -141,7 +141,7 @@ def cache_dir() -> Path:
     Raises
     ------
     ToolchainError
-        If other users could change its contents, which are executed.
+        If other users could change the contents of the cache, because these are executed.
     """
     given = os.environ.get("PYFLOWERS_CACHE")
     folder = Path(given).expanduser() if given else user_cache_path("pyflowers")
@@ -151,7 +151,7 @@ def cache_dir() -> Path:
 
 
 def is_own(path: Path) -> bool:
-    """Whether there is no file at `path`, or no other user could have written it."""
+    """Whether no other user could have written the file at `path`, or no file is there."""
     try:
         require_own(path)
     except ToolchainError:
@@ -160,12 +160,14 @@ def is_own(path: Path) -> bool:
 
 
 def require_own(path: Path) -> None:
-    """Refuse a cached folder or file that another user owns or can write to; it may be missing.
+    """Refuse a folder or file of the cache that another user owns or can write to.
+
+    A path at which nothing exists is not refused.
 
     Raises
     ------
     ToolchainError
-        If another user owns it or can write to it; the message gives the remedy.
+        If another user owns `path` or can write to it; the message gives the remedy.
     """
     if not hasattr(os, "geteuid"):
         return
@@ -196,7 +198,7 @@ def locked(folder: Path) -> Iterator[None]:
         If the cache cannot be written, or another user owns or can write to the lock or its folder.
     """
     lock = folder.parent / f".{folder.name}.lock"
-    remedy = "free some space, or set PYFLOWERS_CACHE to another folder"
+    remedy = "free disk space, or set PYFLOWERS_CACHE to another folder"
     try:
         # The cache must be private even if the umask is permissive.
         for parent in reversed((folder.parent, *folder.parent.parents)):

@@ -12,7 +12,7 @@ from pyflowers.errors import CompileError, ToolchainError
 from pyflowers.programs.source import Source
 from pyflowers.toolchain.processes import run
 
-# Exit statuses for a command that cannot be run, and for one that a signal ended
+# The exit statuses of commands that cannot be run, and of commands that a signal has ended
 _NO_WORDS = {126, 127, *range(128, 256), *range(-64, 0)}
 
 _PACKAGES = {"g++": "g++", "c++": "g++", "clang++": "clang", "make": "make"}
@@ -34,7 +34,7 @@ def require_toolchain() -> None:
     Raises
     ------
     ToolchainError
-        If one is missing; the message names the package to install.
+        If either is missing; the message names the package to install.
     """
     missing = [tool for tool in (compiler(), make()) if shutil.which(tool.split()[0]) is None]
     if not missing:
@@ -79,7 +79,7 @@ def check_syntax(source: Source, program: Path, stanc: Path) -> None:
     Raises
     ------
     CompileError
-        With stanc's message.
+        If the program does not compile; the error contains stanc's message.
     ToolchainError
         If stanc does not run.
     """
@@ -99,7 +99,7 @@ def check_syntax(source: Source, program: Path, stanc: Path) -> None:
 
 
 def first_errors(console: str) -> str:
-    """Return eight lines from the compiler's first error message on, or else its last eight."""
+    """Return eight lines, starting with the first error, or the last eight if there is no error."""
     lines = console.strip().splitlines()
     first = next((i for i, line in enumerate(lines) if "rror" in line), max(len(lines) - 8, 0))
     return "\n".join(lines[first : first + 8])

@@ -1,8 +1,8 @@
 """The embedded CmdStan, built from one pinned wheel on a package index and pyflowers' front end.
 
 The wheel of httpstan 4.13.0 contains all of Stan 2.35.0 except CmdStan's front end: headers,
-libraries and stanc. It is fetched with pip, and its SHA-256 is checked. The front end in
-``driver/`` is compiled against it in the user's cache. Damaged parts are rebuilt before they are
+libraries and stanc. The wheel is fetched with pip, and its SHA-256 is checked. The front end in
+``driver/`` is compiled against these in the user's cache. Damaged parts are rebuilt before they are
 used. Links in the folder are relative, so that a cache can be copied or moved. See
 docs/decisions/0001-embedded-cmdstan.md.
 """
@@ -43,7 +43,7 @@ _LINUX = (
     "db96f12cacea0ae8efb6bddbf3061c3536b3503187befda936c6a36c1da7124d",
     "7b490d6c0e8b7048d1b58dfb79db561ae1879cb3bde3012d024ef374c0308469",
 )
-"""The pinned wheels for Linux: two builds with one tag, and identical headers and stanc."""
+"""The pinned wheels for Linux: two builds with the same tag, headers and stanc."""
 
 _MACOS_14 = "c8f8d9129afbe03b05562700b3a9d3b0333ebaae75e32c7013300b7c884f2896"
 _MACOS_15 = "c12779e92582c041ab966c0dc0b72811e4516c99e15a66be998e40550506b090"
@@ -70,8 +70,8 @@ class Pinned:
 def stan_folder(wheel: str | Path | None = None, care: Care = Care.RUN) -> Path:
     """Return the folder with Stan's ``include/``, ``lib/`` and ``stanc``, checked for damage.
 
-    It is unpacked from the wheel if it is not yet in the cache or is damaged. CmdStan's front end
-    is not needed.
+    The folder is unpacked from the wheel if it is not yet in the cache or is damaged. CmdStan's
+    front end is not needed.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def wheel_for(system: str, machine: str) -> Pinned:
     Raises
     ------
     ToolchainError
-        If there is none.
+        If there is no wheel for it.
     """
     if (system, machine) == ("Linux", "x86_64"):
         return Pinned("manylinux2014_x86_64", _LINUX)
@@ -124,13 +124,13 @@ def wheel_for(system: str, machine: str) -> Pinned:
 def download(pinned: Pinned, folder: Path) -> Path:
     """Fetch a wheel from the user's package index with pip into `folder`.
 
-    It is requested by digest, because if an index has several files with the same name and tag, pip
+    The wheel is requested by digest: if an index has several files with the same name and tag, pip
     could otherwise take any of them.
 
     Raises
     ------
     ToolchainError
-        If it cannot be downloaded.
+        If the wheel cannot be downloaded.
     """
     hashes = " ".join(f"--hash=sha256:{sha256}" for sha256 in pinned.digests)
     requirement = folder / "requirement.txt"
@@ -160,7 +160,7 @@ def check_wheel(file: Path, pinned: Pinned) -> None:
     Raises
     ------
     ToolchainError
-        If it does not exist, or is not a pinned wheel; the message then gives its digest.
+        If the file does not exist, or is not a pinned wheel; the message then gives its digest.
     """
     if not file.is_file():
         raise ToolchainError(f"--wheel {file}: no such file; check the path")
@@ -231,12 +231,12 @@ def install_embedded(
 
 
 def embedded_home() -> Path | None:
-    """Return the folder of the embedded CmdStan, checked for damage, if it exists; else None.
+    """Return the folder of the embedded CmdStan, checked for damage; None if it does not exist.
 
     Raises
     ------
     ToolchainError
-        If it is damaged and cannot be rebuilt.
+        If the folder is damaged and cannot be rebuilt.
     """
     try:
         pinned = wheel_for(platform.system(), platform.machine())

@@ -42,7 +42,7 @@ class CmdStan:
 
     @property
     def identity(self) -> str:
-        """Identity of this CmdStan among those of the same version, for cache keys."""
+        """Text that distinguishes this CmdStan from others of the same version, for cache keys."""
         if self.origin == "embedded":
             return self.path.name
         local = self.path / "make" / "local"
@@ -62,7 +62,7 @@ def find_cmdstan(path: str | Path | None = None) -> CmdStan:
     Raises
     ------
     ToolchainError
-        If the folder named is not a CmdStan, or if no CmdStan is available.
+        If the given folder is not a CmdStan folder, or if no CmdStan is available.
     """
     if path is not None and path != "embedded":
         if not isinstance(path, str | Path):
@@ -80,7 +80,7 @@ def whole(cmdstan: CmdStan, care: Care) -> CmdStan:
     Raises
     ------
     ToolchainError
-        If they cannot be rebuilt.
+        If damaged parts cannot be rebuilt.
     """
     if cmdstan.origin == "embedded" and cmdstan.path.parent == cache_dir():
         install_embedded(care=care)
@@ -115,7 +115,7 @@ def _installed() -> CmdStan | None:
 
 
 def _open(path: Path, origin: str) -> CmdStan:
-    """Read the version of the CmdStan in `path`, which also proves that it is one."""
+    """Return the CmdStan in `path`, after reading its version; refuse any other folder."""
     match = None
     with suppress(OSError, ValueError, RuntimeError):  # not a path, no home folder, no permission
         path = path.expanduser().resolve()
@@ -128,7 +128,7 @@ def _open(path: Path, origin: str) -> CmdStan:
         )
     version = ".".join(match.groups())
     if (int(match[1]), int(match[2])) < OLDEST:
-        # A CmdStan that was named takes precedence over one that setup would install.
+        # After setup, the CmdStan that was named would still take precedence over the new one.
         named = origin in ("--cmdstan", "CMDSTAN")
         remedy = "name a newer one" if named else "run pyflowers setup --official"
         raise ToolchainError(

@@ -2,8 +2,8 @@
 
 A child is started by a few lines of shell, which then wait for a pipe to close. Only this process
 holds the other end of the pipe. When this process ends, by itself, by a signal or by SIGKILL, the
-system closes that end, and the shell kills the child with all its children. If a wait for the child
-is interrupted, the end is closed on purpose.
+system closes that end, and the shell kills the child with all its children. If this process is
+interrupted while it waits for the child, it closes its end itself.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ exec 2>/dev/null
 kill -KILL "$watch"; wait "$watch"
 exit "$status"
 """
-"""Reading descriptor 3 ends when the parent ends. Killing 0 kills the shell's own process group.
+"""The lines of shell that start a child.
 
-Until the watch is running, the shell must survive signals, such as the SIGINT that Ctrl-C sends to
-the whole group; otherwise nothing would be left to kill the child. The watch survives all of these
-signals.
+The read from descriptor 3 returns when the parent ends. Process id 0 stands for the shell's own
+process group. Until the watch is running, the shell must survive signals, such as the SIGINT that
+Ctrl-C sends to the whole group; otherwise nothing would be left to kill the child. The watch itself
+ignores these signals.
 """
 
 SECONDS_TO_DIE = 2.0
 
 _has_shell = hasattr(os, "mkfifo")
-"""Whether this is a POSIX system: Windows has neither the shell nor process groups."""
+"""Whether this is a POSIX system; Windows has neither the shell nor process groups."""
 
 
 class _Lifeline:
@@ -93,9 +94,9 @@ def ending_children() -> Iterator[None]:
 
 
 def interruptible(function: Callable[[], T]) -> T:
-    """Call a function that waits for children, in another thread, and wait for it.
+    """Call a function that waits for children in another thread, and wait for this thread.
 
-    Ctrl-C then ends the children first, and thereby the function.
+    Ctrl-C then ends the children first, and the function returns because of that.
     """
     with ThreadPoolExecutor(1) as executor, ending_children():
         return executor.submit(function).result()
@@ -119,7 +120,7 @@ def run(
     OSError
         If there is no such command.
     subprocess.TimeoutExpired
-        If it takes longer than `timeout` seconds.
+        If the command takes longer than `timeout` seconds.
     """
     with started(command, cwd=cwd) as process:
         out, err = process.communicate(timeout=timeout)
@@ -130,7 +131,7 @@ def run(
 def started(
     command: Sequence[str | Path], *, cwd: Path | None = None, merged: bool = False
 ) -> Iterator[subprocess.Popen[str]]:
-    """Yield a running command, which has ended after the block; it is killed if there is an error.
+    """Yield a running command and wait for its end after the block; on an error, kill it.
 
     Parameters
     ----------
@@ -186,9 +187,9 @@ def started(
 
 @contextmanager
 def mortal(executable: Path, folder: Path) -> Iterator[Path]:
-    """Yield a stand-in for an executable that other code starts, such as CmdStanPy.
+    """Yield a stand-in for an executable that other code, such as CmdStanPy, starts.
 
-    Processes that it starts end with the block and with this process.
+    Processes that the stand-in starts end with the block or with this process.
 
     Parameters
     ----------
@@ -221,8 +222,8 @@ def mortal(executable: Path, folder: Path) -> Iterator[Path]:
 def _make_launcher(executable: Path, launcher: Path, pipe: Path) -> int | None:
     """Write the stand-in and return this process's end of the pipe; None if it cannot be run."""
     launcher.parent.mkdir()
-    # The pipe is first opened for reading and writing, which never waits for a writer; if the
-    # parent is gone, reading then ends at once.
+    # Opening the pipe for reading and writing first does not wait for a writer. If the parent is
+    # gone, the read then ends at once.
     quoted = shlex.quote(str(pipe))
     script = _WATCHED.format(
         listen=f"exec 4<>{quoted} 3<{quoted} 4<&- || exit 1",

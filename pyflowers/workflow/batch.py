@@ -1,7 +1,8 @@
 """A batch as one small TOML file: programs, tables, variants, and the tables to keep.
 
-Its tasks are all combinations of program, table, variant and repeat. Paths are relative to the
-file, unknown keys are errors, and no executable is named, as in :mod:`pyflowers.workflow.config`.
+The tasks are all combinations of program, table, variant and repeat. As in
+:mod:`pyflowers.workflow.config`, paths are relative to the file's folder, unknown keys are errors,
+and no executable is named.
 """
 
 from __future__ import annotations

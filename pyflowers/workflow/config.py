@@ -321,7 +321,7 @@ class Experiment(Models):
         ]
 
     def _spread(self, priors: Mapping[str, float]) -> dict[str, dict[str, float]]:
-        """Return the priors of each model, with the given ones added to the models that have them."""
+        """Return the priors of each model, with those of the given ones that the model has."""
         known = {name: priors.keys() for name in self.names().values()}
         if len(known) > 1:  # for a single model, a later check reports unknown priors
             opened = self.programs()

@@ -61,7 +61,7 @@ largest element of the gradient.
 def compare_densities(
     program: str | Path, data: Any = None, family: str | None = None, **reading: Any
 ) -> Finding:
-    """Compare the log density and gradient of the interpreted program with the compiled program's.
+    """Compare the log densities and gradients of the interpreted and the compiled program.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def _cache() -> Iterator[Finding]:
     built = [path / _program_of(path) for path in executables]
     built += [path / f"{_program_of(path)}.so" for path in libraries]
     broken = [path.parent.name for path in built if not is_intact(path)]
-    state = f"{', '.join(broken)} broken; will be rebuilt when next used" if broken else "all intact"
+    state = f"{', '.join(broken)} broken; rebuilt at the next use" if broken else "all intact"
     yield Finding("executables", state, not broken)
     yield Finding("free space", _megabytes(free), free >= LITTLE_SPACE)
     writable = os.access(folder, os.W_OK)

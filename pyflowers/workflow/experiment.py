@@ -181,7 +181,9 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
         if not fit.program.can(Capability.VB):
             continue
         if num > MOST_ELEMENTS:
-            found[fit.name] = f"comparing {num} quantities takes too long here; run pyflowers compare"
+            found[fit.name] = (
+                f"comparing {num} quantities takes too long here; run pyflowers compare"
+            )
             continue
         try:
             found[fit.name] = compare(nuts=fit, approximations=False)

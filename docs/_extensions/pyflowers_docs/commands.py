@@ -33,7 +33,7 @@ SHARED = {
     "Data options": "--data --group --time --value --column --sep --decimal --encoding "
     "--time-order --drop-missing --family",
     "Row options": "--new --groups --by --weights",
-    "Model options": "--prior --include --centered",
+    "Model options": "--prior --priors --include --centered",
     "Engine options": "--engine --cmdstan --workers",
     "Sampler options": "--seed --chains --warmup --draws --thin --adapt-delta --max-treedepth "
     "--metric --keep",

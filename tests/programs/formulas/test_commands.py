@@ -566,7 +566,7 @@ def test_missing_values_are_refused_or_left_out(tmp_path):
     program.write(tmp_path / "mine.stan")
     read = Program.open(tmp_path / "mine.stan").read(frame, drop_missing=True)
     assert read.num_obs == 3
-    with pytest.raises(DataError, match="so none is left"):
+    with pytest.raises(DataError, match="so no row is left"):
         Program.from_formula("y ~ u", frame, drop_missing=True)
 
 
