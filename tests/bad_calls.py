@@ -62,7 +62,6 @@ CELLS: dict[str, Any] = {
     "complex numbers": FRAME["flowers"] * 1j,
     "times": pd.Timestamp("2024-01-01"),
     "durations": pd.Timedelta(1, "D"),
-    "truth": FRAME["flowers"] > 3,
     "text": "x",
     "bytes": b"4",
     "lists": [[4]] * 9,

@@ -150,7 +150,6 @@ COLUMNS = {
     "no columns": FRAME[[]],
     "dates": FRAME.assign(flowers=pd.Timestamp("2024-01-01")),
     "lists": FRAME.assign(flowers=[[1]] * len(FRAME)),
-    "truth": FRAME.assign(flowers=True),
     "bytes": FRAME.assign(flowers=b"4"),
     "missing": FRAME.assign(flowers=[None] * len(FRAME)),
 }

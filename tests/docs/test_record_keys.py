@@ -24,5 +24,5 @@ def test_a_stale_table_is_renewed():
     stale = renewed(f"{named}| key |\n| `gone` |\n\nafter\n")
     assert "gone" not in stale
     assert stale == renewed(f"{named}\nafter\n")
-    assert "| `by` | string | `null` | A column of `file`. Each label is one table. |" in stale
+    assert "| `by` | string | `null` | A column of `file`. The rows with the same label" in stale
     assert stale.endswith("\n\nafter\n")

@@ -463,7 +463,7 @@ def test_a_long_vector_raises_no_more_alarms_than_a_number():
     )
     program = SimpleNamespace(
         can=lambda _: False,
-        declaration=SimpleNamespace(parameters={"mu": None, "x": None}),
+        declaration=SimpleNamespace(parameters={"mu": None, "x": None}, formula=None),
         prior_of=lambda name, values: prior_density("std_normal()", {}),
         prior_on_scale=lambda name, data: "",
     )
@@ -492,7 +492,7 @@ def test_a_long_vector_raises_no_more_alarms_than_a_number():
 def test_values_near_a_bound_where_the_density_is_highest_are_in_no_tail(prior, passes):
     program = SimpleNamespace(
         can=lambda _: False,
-        declaration=SimpleNamespace(parameters={"sigma": None}, prior_elements={}),
+        declaration=SimpleNamespace(parameters={"sigma": None}, prior_elements={}, formula=None),
         prior_of=lambda name, values: prior_density(prior, {}, 0.0),
         prior_on_scale=lambda name, data: "",
     )

@@ -213,7 +213,7 @@ def test_a_defect_is_an_error_with_stans_message(mine):
         ({**DATA, "y": [1.0]}, "mismatch in dimension"),
         ({**DATA, "N": -1}, "greater than or equal to 1"),
         ({**DATA, "y": [[1.0], [1.0, 2.0]]}, "y has rows of different lengths"),
-        ({**DATA, "y": ["a", "b", "c"]}, "y holds <U1"),
+        ({**DATA, "y": ["a", "b", "c"]}, "y has the type <U1"),
         ("no-such-file.json", "no such file"),
     ],
 )
