@@ -146,7 +146,7 @@ class Material:
             self.verdicts[fit.name] = verdict
 
     def is_calibrated(self, fit: Fit) -> bool:
-        """Whether no calibration of the fit's program fails."""
+        """Return whether no calibration of the fit's program has failed."""
         return all(found.name != fit.name for found in self.uncalibrated)
 
 

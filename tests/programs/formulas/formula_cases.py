@@ -246,7 +246,7 @@ CASES: tuple[Case, ...] = (
     _case(
         "cumulative_slopes", "rating ~ x + (x | g)", "cumulative", b="x", groups=["g"], cor=["g"]
     ),
-    # Cases are added here at the end, because the place of a case determines its points.
+    # Add new cases at the end: the random points of a case depend on its place in this list.
     _case(
         "spline",
         "y ~ bs(z, df=4) + x",
