@@ -313,10 +313,8 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
     own = fit.data.table
     assert own is not None
     others = [name for name in covariates(fit, offsets=True) if name != column]
-    curves, predictors = (
-        [],
-        dict[Any, Any](),
-    )  # keyed by the values that are constant within a label
+    # Predictors are keyed by the values that are constant within a label.
+    curves, predictors = [], dict[Any, Any]()
     for code in chosen:
         there = own.at(np.flatnonzero(its.codes == code))
         values = {name: there.column(name) for name in others}
