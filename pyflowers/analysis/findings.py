@@ -277,7 +277,7 @@ def of_statistic(
     need = if_larger if is_larger else if_smaller
     if is_binary(fit) and name == "dispersion_within":
         need = "chosen"
-    elif need == "limit" and np.isin(fit.data.y, (0, 1)).all():
+    elif need == "limit" and not fit.program.counts and np.isin(fit.data.y, (0, 1)).all():
         need = "binary"
     elif name == "minimum" and observed > 0 > median and fit.program.declaration.formula:
         need = "positive"

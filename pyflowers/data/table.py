@@ -369,9 +369,11 @@ class Table(Shown):
             If a cell is not such a number; the message names the first such cell.
         """
         values = self._numbers_of(name)
-        words = [str(cell).strip().lower() for cell in self.column(name)[~self.is_missing(name)]]
-        if words and set(words) <= {"true", "false"}:
-            values[~self.is_missing(name)] = [word == "true" for word in words]
+        if np.isnan(values).all():
+            present = ~self.is_missing(name)
+            words = [str(cell).strip().lower() for cell in self.column(name)[present]]
+            if set(words) <= {"true", "false"}:
+                values[present] = [word == "true" for word in words]
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             cell = self.column(name)[bad[0]]

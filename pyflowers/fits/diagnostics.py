@@ -293,9 +293,9 @@ def examine_prior(
         'no proper prior is declared; declare one, as in [parameters.NAME] prior = "normal(0, 1)"'
     )
     claim = "no posterior median lies in the tail of its declared prior"
-    if program.declaration.formula and program.declaration.formula.priors and "b" in medians:
+    if program.declaration.formula and "b" in program.improper_priors(data.values):
         advice = "the coefficients have flat priors, with which nothing can be compared"
-        claim += "; the coefficients have flat priors and were not examined"
+        claim += " (the coefficients, whose priors are flat, were not examined)"
     note = "" if checks else advice
     denial = "the posterior lies in the tail of a prior"
     return Part("prior", tuple(checks), note, claim, denial)

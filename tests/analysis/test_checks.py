@@ -759,6 +759,9 @@ def test_a_normal_fit_to_zeros_and_ones_is_sent_to_bernoulli():
     fit = pyflowers.fit("y ~ x", frame, **FAST)
     largest = next(c for c in pyflowers.check(fit).checks if c.name == "maximum")
     assert largest.advice == "all values are 0 or 1: refit with --family bernoulli"
+    counts = pyflowers.fit("y ~ x", frame, family="poisson", **FAST)
+    few = (counts, "maximum", "maximum", 1.0, np.array([2.0, 3.0]), "")
+    assert "bernoulli" not in findings.of_statistic(*few)[1]  # rare events may be counts
 
 
 def test_a_row_effect_is_not_advised_twice_and_its_rows_are_no_groups():

@@ -224,7 +224,9 @@ def _about_separation(model: Model) -> Iterator[str]:
     for name, column in zip(names, matrix.T, strict=True):
         rests = f"so that b[{name}] rests on its prior"
         if model.brms_priors:
-            rests = f"so that only the flat prior of b[{name}] limits it; leave out --priors brms"
+            rests = (
+                f"and the prior of b[{name}] is flat, so nothing limits it; leave out --priors brms"
+            )
         ones, zeros, values = column[some], column[all_], np.unique(column)
         if len(values) == 2:
             # Without an intercept, rows with 0 give no information about the coefficient.

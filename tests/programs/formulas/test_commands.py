@@ -680,19 +680,25 @@ def test_separation_is_noted_where_the_coefficient_depends_on_it():
     )
     how = {"engine": "stanli", "seed": 1, "chains": 2, "warmup": 100, "draws": 100}
     flat = pyflowers.fit("y ~ x", frame, family="bernoulli", default_priors="brms", **how)
-    assert any("only the flat prior of b[x] limits it" in note for note in flat.notes)
+    assert any("the prior of b[x] is flat, so nothing limits it" in note for note in flat.notes)
     counts = pyflowers.fit("y ~ f", frame, family="poisson", **how)
     assert "where fv is 1, every y is 0, so that b[fv] rests on its prior" in counts.notes
     assert not any("every y is 0" in note for note in pyflowers.fit("y ~ x", frame, **how).notes)
 
 
-def test_flat_priors_are_not_said_to_be_examined():
+def test_flat_priors_are_not_said_to_be_examined(tmp_path):
     frame = table()
     how = {"engine": "stanli", "seed": 1, "default_priors": "brms"}
     prior = pyflowers.fit("y ~ x", frame, **how).verdict.prior
-    assert prior.claim.endswith("the coefficients have flat priors and were not examined")
+    assert prior.claim.endswith("(the coefficients, whose priors are flat, were not examined)")
     ratings = pyflowers.fit("rating ~ x", frame, family="cumulative", **how).verdict.prior
     assert ratings.note == "the coefficients have flat priors, with which nothing can be compared"
+    # A user who edits the program may give the coefficients a prior.
+    program = Program.from_formula("y ~ x", frame, default_priors="brms").write(tmp_path / "m.stan")
+    text = program.read_text(encoding="utf-8")
+    program.write_text(text.replace("target += lprior;", "target += lprior; b ~ normal(0, 2);"))
+    prior = pyflowers.fit(program, frame, engine="stanli", seed=1).verdict.prior
+    assert "flat" not in prior.claim
 
 
 def test_a_factor_is_also_a_group_only_if_its_effects_can_be_told_apart():
